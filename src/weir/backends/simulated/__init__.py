@@ -1,0 +1,1 @@
+"""A world in memory on virtual time: scenarios played cycle by cycle, traces replayed, faults on purpose."""

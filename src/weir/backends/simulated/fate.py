@@ -1,0 +1,20 @@
+"""What will become of a workload. The simulated world knows it; control and the engine never do."""
+
+from dataclasses import dataclass
+from math import inf
+
+from weir.model.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """A workload of a trace and how it would run.
+
+    `duration_s` is its run with all its pods; with fewer it takes longer in proportion. It saves its
+    state every `save_every_s` of run since it last started. A restart costs it `restart_s` more run.
+    """
+
+    workload: Workload
+    duration_s: float = inf
+    save_every_s: float | None = None
+    restart_s: float = 0.0

@@ -1,0 +1,47 @@
+"""A scenario as the events that make a cluster, so that a test builds its state as a server does."""
+
+from collections.abc import Iterator
+
+from weir.cluster.events import (
+    Checkpointed,
+    Event,
+    NodeSet,
+    PodAssigned,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadSubmitted,
+)
+from weir.cluster.reduce import reduce
+from weir.cluster.state import Cluster
+from weir.model.scenario import Scenario
+
+
+def ground(scenario: Scenario) -> Iterator[Event]:
+    """What is there before any workload: topologies, nodes in the order of the file, queues."""
+    yield TopologiesSet(tuple(scenario.topologies))
+    for node in scenario.nodes:
+        yield NodeSet(node)
+    yield QueuesSet(tuple(scenario.queues))
+
+
+def facts(scenario: Scenario) -> Iterator[Event]:
+    """Everything a scenario says, in an order in which each fact stands on those before it."""
+    yield from ground(scenario)
+    submitted_s = {}
+    for workload in sorted(scenario.workloads, key=lambda workload: workload.submitted_s):
+        submitted_s[workload.name] = workload.submitted_s
+        yield WorkloadSubmitted(workload, workload.submitted_s)
+    started_s = scenario.started_s
+    for place in scenario.placed:
+        name = place.pod.workload
+        yield PodAssigned(place, started_s.get(name, submitted_s[name]))
+    for name, at_s in scenario.checkpointed_s.items():
+        yield Checkpointed(name, at_s)
+
+
+def populate(scenario: Scenario) -> Cluster:
+    """The cluster a scenario states."""
+    cluster = Cluster()
+    for fact in facts(scenario):
+        reduce(cluster, fact)
+    return cluster

@@ -1,0 +1,1 @@
+"""What is true: events and the columns they are reduced into."""

@@ -1,0 +1,162 @@
+"""The facts a cluster is made of. A backend reports them, control adds its own; `reduce` applies them."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from weir.model.nodes import Node, Topology
+from weir.model.queues import Queue
+from weir.model.reasons import Cause
+from weir.model.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PodKey:
+    """Names one pod: its workload, the position of its group, its index in the group."""
+
+    workload: str
+    group: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pod runs or will run: a node by name and the indices of its devices."""
+
+    pod: PodKey
+    node: str
+    devices: tuple[int, ...]
+
+
+class End(StrEnum):
+    """How a workload ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """A node is there, new or changed. A node that shrinks below what runs on it stays over-full."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node is gone; its pods are reported stopped one by one."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesSet:
+    """The quota tree, whole: parents before children."""
+
+    queues: tuple[Queue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopologiesSet:
+    """All topologies."""
+
+    topologies: tuple[Topology, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSubmitted:
+    """A workload waits. `ran_s` is run it has already kept from before."""
+
+    workload: Workload
+    at_s: float
+    ran_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadEnded:
+    """A workload is over and holds nothing any more; `ran_s` is its whole run where it succeeded."""
+
+    workload: str
+    how: End
+    at_s: float
+    ran_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadHeld:
+    """A workload may (not) be started: suspended, backing off, gated."""
+
+    workload: str
+    held: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodAssigned:
+    """A pod holds its place from now on: it starts or runs."""
+
+    place: Place
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodStopping:
+    """A pod was told to stop; its room is being freed."""
+
+    pod: PodKey
+    at_s: float
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodStopped:
+    """A pod holds nothing any more and waits again. `kept_s` is the workload's run that isn't lost."""
+
+    pod: PodKey
+    at_s: float
+    kept_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """A workload saved its state at this time."""
+
+    workload: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """Room kept for pods of a workload until they run or it is withdrawn.
+
+    `by` is the workload whose take moved these pods, if they were moved.
+    """
+
+    workload: str
+    places: tuple[Place, ...]
+    at_s: float
+    freed_by: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseDropped:
+    """The room promised to a workload is anyone's again."""
+
+    workload: str
+
+
+Event = (
+    NodeSet
+    | NodeLost
+    | QueuesSet
+    | TopologiesSet
+    | WorkloadSubmitted
+    | WorkloadEnded
+    | WorkloadHeld
+    | PodAssigned
+    | PodStopping
+    | PodStopped
+    | Checkpointed
+    | Promised
+    | PromiseDropped
+)

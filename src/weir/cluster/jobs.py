@@ -1,0 +1,174 @@
+"""Workloads and pods as the cluster knows them: a specification and where it has got to."""
+
+from bisect import bisect_left, insort
+from enum import IntEnum
+
+from weir.cluster.ledger import Amounts
+from weir.cluster.runtimes import Likeness
+from weir.cluster.shapes import Shape
+from weir.model.workloads import Workload
+
+
+class Phase(IntEnum):
+    """Where a pod is. A promised pod has room kept for it but doesn't run."""
+
+    PENDING = 0
+    PROMISED = 1
+    RUNNING = 2
+    STOPPING = 3
+
+
+class Pod:
+    """One pod. `node` and `devices` are where it holds room; `promise` is where it will."""
+
+    __slots__ = ("amounts", "devices", "group", "index", "job", "node", "phase", "promise")
+
+    def __init__(self, job: "Job", group: int, index: int) -> None:
+        self.job = job
+        self.group = group
+        self.index = index
+        self.phase = Phase.PENDING
+        self.node = -1
+        self.devices: tuple[int, ...] = ()
+        self.promise: tuple[int, tuple[int, ...]] | None = None
+        self.amounts: Amounts = ()  # what it counts with in the ledger while it holds or is promised
+
+    @property
+    def shape(self) -> Shape:
+        """What it asks for."""
+        return self.job.shapes[self.group]
+
+
+class Job:
+    """A workload and its pods. Times in seconds of the cluster's clock."""
+
+    __slots__ = (
+        "asks",
+        "below_since_s",
+        "devices_milli",
+        "held",
+        "held_why",
+        "likenesses",
+        "needed",
+        "path",
+        "pending",
+        "placed",
+        "pods",
+        "promised_by",
+        "ran_s",
+        "saved_s",
+        "shapes",
+        "spec",
+        "started_s",
+        "stopped_for",
+        "stopping",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        spec: Workload,
+        shapes: tuple[Shape, ...],
+        asks: tuple[Amounts, ...],
+        path: tuple[int, ...],
+        likenesses: tuple[Likeness, ...],
+        devices_milli: int,
+    ) -> None:
+        self.spec = spec
+        self.shapes = shapes
+        self.asks = asks  # what a pending pod of each group counts with
+        self.path = path
+        self.likenesses = likenesses
+        self.devices_milli = devices_milli  # of the whole gang, in thousandths
+        self.needed = spec.needed()
+        self.pods = [
+            [Pod(self, group, index) for index in range(spec.groups[group].count)]
+            for group in range(len(spec.groups))
+        ]
+        self.placed = [0] * len(spec.groups)  # pods of each group that run or have room promised
+        self.pending = [group.count for group in spec.groups]  # pods of each group that could be placed
+        self.stopping = 0
+        self.ran_s = 0.0  # run kept from before it last started
+        self.started_s: float | None = None
+        self.saved_s: float | None = None
+        self.below_since_s: float | None = None
+        self.held = False
+        self.held_why = ""
+        self.promised_by: tuple[str, ...] = ()
+        self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
+        self.waiting: PendingClass | None = None
+
+    @property
+    def project(self) -> int:
+        """The position of its project in the ledger."""
+        return self.path[-1]
+
+    @property
+    def sharing(self) -> int:
+        """How many of its pods ask for parts of devices."""
+        return sum(
+            group.count
+            for group, shape in zip(self.spec.groups, self.shapes, strict=True)
+            if shape.devices and not shape.whole
+        )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any pod of it holds room or has it promised."""
+        return any(self.placed)
+
+    def lacks(self) -> list[int]:
+        """Pods of each group still missing from its gang."""
+        return [max(0, need - placed) for need, placed in zip(self.needed, self.placed, strict=True)]
+
+    def is_below(self) -> bool:
+        """Whether its gang is incomplete."""
+        return any(placed < need for need, placed in zip(self.needed, self.placed, strict=True))
+
+    def standing(self) -> int:
+        """0 below its minimum, 1 at it, 2 above it."""
+        if self.is_below():
+            return 0
+        return 1 if sum(self.placed) == sum(self.needed) else 2
+
+    def running_pods(self) -> list[Pod]:
+        """Its pods that hold room, by group and index."""
+        return [pod for group in self.pods for pod in group if pod.phase is Phase.RUNNING]
+
+    def pending_pods(self, group: int) -> list[Pod]:
+        """The pods of a group that could be placed now, by index."""
+        return [pod for pod in self.pods[group] if pod.phase is Phase.PENDING]
+
+
+ClassKey = tuple[object, ...]
+
+
+class PendingClass:
+    """Pending workloads that are equal in everything but their age: what holds for one holds for all.
+
+    `members` are (submitted, name, job), oldest first.
+    """
+
+    __slots__ = ("key", "members", "number", "project", "shapes")
+
+    def __init__(self, key: ClassKey, project: int, shapes: tuple[int, ...], number: int) -> None:
+        self.key = key
+        self.project = project
+        self.shapes = shapes
+        self.number = number
+        self.members: list[tuple[float, str, Job]] = []
+
+    @property
+    def first(self) -> Job:
+        """The oldest of them."""
+        return self.members[0][2]
+
+    def add(self, job: Job) -> None:
+        """Add a workload at its age."""
+        insort(self.members, (job.spec.submitted_s, job.spec.name, job))
+
+    def remove(self, job: Job) -> None:
+        """Take a workload out; it is there."""
+        at = bisect_left(self.members, (job.spec.submitted_s, job.spec.name))  # type: ignore[type-var]
+        assert self.members[at][2] is job
+        del self.members[at]

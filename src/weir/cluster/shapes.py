@@ -1,0 +1,114 @@
+"""Request shapes: what a pod asks for, with its words turned into row numbers once.
+
+Equal requests share one shape, so that whatever is found out about it is found out once.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS
+from weir.model.workloads import WHOLE_MILLI, Request
+
+GPU_ROW, CPU_ROW, MEMORY_ROW, PODS_ROW = range(4)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """A request by numbers. `needs` are (row, amount) of what it takes of a node besides devices."""
+
+    id: int
+    request: Request
+    needs: tuple[tuple[int, int], ...]
+    devices: int
+    share_milli: int
+    gpu_memory: int
+    whole: bool
+    constraint: int  # equal for shapes that may use the same nodes
+
+    def share_on(self, device_memory: int) -> int:
+        """Thousandths of each device it takes where devices have this much memory."""
+        if not self.gpu_memory:
+            return self.share_milli
+        return max(1, self.gpu_memory * WHOLE_MILLI // device_memory) if device_memory > 0 else WHOLE_MILLI
+
+    def memory_on(self, device_memory: int) -> int:
+        """Bytes of each device it takes where devices have this much memory."""
+        return self.gpu_memory or self.share_milli * device_memory // WHOLE_MILLI
+
+
+class Rows:
+    """Which resource is which row; rows are only ever added."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = [GPU, CPU, MEMORY, PODS]
+        self._of = {name: row for row, name in enumerate(self.names)}
+
+    def of(self, resource: str) -> int:
+        """The row of a resource, made if it is new."""
+        row = self._of.get(resource)
+        if row is None:
+            row = self._of[resource] = len(self.names)
+            self.names.append(resource)
+        return row
+
+    def known(self, resource: str) -> int | None:
+        """The row of a resource, if it has one."""
+        return self._of.get(resource)
+
+    def see(self, resources: Iterable[str]) -> None:
+        """Give each of these resources a row."""
+        for resource in resources:
+            self.of(resource)
+
+    def amounts(self, of: Mapping[str, int], default: int) -> list[int]:
+        """A mapping by name as a list by row."""
+        return [of.get(name, default) for name in self.names]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class Shapes:
+    """All request shapes seen, each once."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._of: dict[Request, Shape] = {}
+        self._constraints: dict[tuple[object, ...], int] = {}
+        self.all: list[Shape] = []
+
+    def of(self, request: Request) -> Shape:
+        """The shape of a request, made if it is new."""
+        shape = self._of.get(request)
+        if shape is None:
+            shape = self._of[request] = self._made(request)
+            self.all.append(shape)
+        return shape
+
+    def _made(self, request: Request) -> Shape:
+        needs = [(CPU_ROW, request.cpu_milli), (MEMORY_ROW, request.memory), (PODS_ROW, 1)]
+        needs += [(self._rows.of(name), amount) for name, amount in request.further]
+        constraint = (
+            request.devices,
+            request.gpu_models if request.devices else (),
+            request.node_selector,
+            request.nodes,
+            request.tolerations,
+            request.rules,
+            request.gpu_memory,
+        )
+        return Shape(
+            id=len(self.all),
+            request=request,
+            needs=tuple((row, amount) for row, amount in needs if amount > 0),
+            devices=request.devices,
+            share_milli=0 if request.gpu_memory else request.share_milli,
+            gpu_memory=request.gpu_memory,
+            whole=request.is_whole and not request.gpu_memory,
+            constraint=self._constraints.setdefault(constraint, len(self._constraints)),
+        )
+
+
+def model_row_name(model: str) -> str:
+    """The resource that counts devices of one model."""
+    return GPU_MODEL_PREFIX + model

@@ -1,0 +1,63 @@
+"""The cluster as it is: columns of room, the ledger of the queues, jobs, and what was learned.
+
+Only `weir.cluster.reduce` changes it; everyone else reads.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.cluster.columns import Columns
+from weir.cluster.jobs import ClassKey, Job, PendingClass, Pod
+from weir.cluster.ledger import Ledger
+from weir.cluster.mix import Mix
+from weir.cluster.runtimes import RunTimes
+from weir.cluster.shapes import Rows, Shapes
+from weir.model.nodes import Node, Topology
+
+LOG_MOST = 1 << 16
+"""Changes of nodes remembered for those who follow them."""
+
+
+class Cluster:
+    """Everything the engine decides from. Nodes are rows in the order they were first seen."""
+
+    def __init__(self) -> None:
+        self.rows = Rows()
+        self.shapes = Shapes(self.rows)
+        self.nodes: list[Node | None] = []  # None: lost
+        self.node_at: dict[str, int] = {}
+        self.node_names: list[str] = []
+        self.capacity: npt.NDArray[np.int64] = np.zeros((len(self.rows), 0), np.int64)
+        self.room = Columns.empty(len(self.rows))  # free now and not promised
+        self.releasing = Columns.empty(len(self.rows))  # held by stopping pods
+        self.releasing_on: dict[int, int] = {}  # stopping pods by node
+        self.device_memory: list[int] = []
+        self.topologies: dict[str, Topology] = {}
+        self.ledger = Ledger((), self.rows)
+        self.jobs: dict[str, Job] = {}
+        self.pods_on: list[dict[Pod, None]] = []
+        self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
+        self.promised: dict[str, Job] = {}
+        self.incomplete: dict[str, Job] = {}  # gangs that run below their minimum
+        self.priorities: dict[int, dict[int, int]] = {}  # by project: preemptible running jobs by priority
+        self.waiting: dict[ClassKey, PendingClass] = {}
+        self.waiting_of: dict[int, dict[PendingClass, None]] = {}  # by project
+        self.classes_made = 0
+        self.waiting_by_shape: dict[int, dict[PendingClass, None]] = {}
+        self.mix = Mix()
+        self.runtimes = RunTimes()
+        self.static_version = 0  # nodes, queues or topologies changed
+        self.freed_version = 0  # room became free somewhere
+        self.log: list[int] = []  # nodes that changed, in order
+        self.log_epoch = 0
+
+    def changed(self, node: int) -> None:
+        """Remember that the room of a node changed."""
+        if len(self.log) >= LOG_MOST:
+            self.log.clear()
+            self.log_epoch += 1
+        self.log.append(node)
+
+    def total(self, row: int) -> int:
+        """What all nodes together have of a resource."""
+        return int(self.capacity[row].sum())

@@ -1,0 +1,350 @@
+"""The life of workloads: what becomes of one when a pod of it exits, and the time rules.
+
+A workload's pods start, fail and end together. So nothing is concluded from a single exit: when the
+last of its pods that are alive is gone, the verdict is spoken over what all of them said.
+
+- All that its gang needs are done: it succeeded.
+- One failed: the others are stopped, and it is tried again after a pause that doubles, up to a limit.
+- It ran longer than it may, or was withdrawn: it ends as stopped.
+- Otherwise it was taken, or its node is gone: it waits again, with the run it saved.
+
+A gang left incomplete by a lost node isn't judged here: whether it can be completed is the
+engine's to know, and `gang_grace` is its rule.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from weir.cluster.events import (
+    Checkpointed,
+    End,
+    NodeLost,
+    NodeSet,
+    PodAssigned,
+    PodKey,
+    PodStopped,
+    PodStopping,
+    Promised,
+    PromiseDropped,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadEnded,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
+from weir.cluster.jobs import Job, Phase
+from weir.control.outbox import Outbox
+from weir.control.port import (
+    EndWorkload,
+    Exit,
+    Fact,
+    LeaveRoom,
+    LifeCause,
+    LifeRule,
+    PodExited,
+    PodRuns,
+    SetStatus,
+    Status,
+    StatusFound,
+    StopPod,
+    Withdrawn,
+)
+from weir.control.timers import Due, Timers
+from weir.model.reasons import Cause
+from weir.model.resources import span
+
+
+@dataclass(frozen=True, slots=True)
+class LifeRules:
+    """How long and how often."""
+
+    failures_most: int = 3  # in a row without a saved state between them
+    pause_first_s: float = 10.0
+    pause_most_s: float = 600.0
+    stop_grace_s: float = 30.0
+
+    def pause_s(self, failures: int) -> float:
+        """How long a workload waits after it failed for the n-th time in a row."""
+        return float(min(self.pause_most_s, self.pause_first_s * 2 ** (failures - 1)))
+
+
+class Hold(StrEnum):
+    """Why a workload may not be started."""
+
+    FAILING = "its other pods are being stopped after one failed"
+    PAUSE = "it failed and is tried again after a pause"
+    FINISHING = "some of its pods are done"
+    ENDING = "it is being ended"
+    SUSPENDED = "it is suspended"
+
+
+class Life:
+    """One workload's life. `alive` are its pods whose last start, in `start_of`, hasn't exited."""
+
+    __slots__ = ("alive", "done", "ending", "failures", "holds", "settled", "start_of", "starts", "timed_s")
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.settled = 0
+        self.failures = 0
+        self.start_of: dict[PodKey, int] = {}
+        self.alive: set[PodKey] = set()
+        self.done: set[PodKey] = set()
+        self.holds: dict[Hold, str] = {}
+        self.ending: tuple[End, str] | None = None
+        self.timed_s: float | None = None  # the start for which its maximum run time is being watched
+
+
+def kept_run_s(job: Job) -> float:
+    """The run of a workload that isn't lost if all of it stops now: up to its last saved state."""
+    if job.started_s is None or job.saved_s is None:
+        return job.ran_s
+    return job.ran_s + (job.saved_s - job.started_s)
+
+
+class Lives:
+    """All workloads' lives: facts come in, events and effects go to the outbox."""
+
+    def __init__(self, outbox: Outbox, rules: LifeRules) -> None:
+        self._out = outbox
+        self._rules = rules
+        self._lives: dict[str, Life] = {}
+        self._jobs = outbox.cluster.jobs
+        self.now_s = 0.0
+        self.timers = Timers()
+        happen = outbox.happen
+        self._takes: dict[type, Callable[[Any], None]] = {
+            NodeSet: happen,
+            NodeLost: happen,
+            QueuesSet: happen,
+            TopologiesSet: happen,
+            Checkpointed: happen,
+            Promised: happen,
+            WorkloadSubmitted: self._submitted,
+            WorkloadHeld: self._suspended,
+            StatusFound: self._status_found,
+            PodRuns: self._runs,
+            PodExited: self._exited,
+            Withdrawn: self._withdrawn,
+        }
+
+    def take_in(self, facts: Iterable[Fact], now_s: float) -> None:
+        """Let facts become true."""
+        self.now_s = now_s
+        takes = self._takes
+        for fact in facts:
+            takes[type(fact)](fact)
+
+    def due(self, now_s: float) -> None:
+        """Do what is due by now."""
+        self.now_s = now_s
+        while (timer := self.timers.pop(now_s)) is not None:
+            workload, due, since_s = timer
+            job = self._jobs.get(workload)
+            if job is None:
+                continue
+            life = self._lives[workload]
+            if due is Due.RETRY:
+                self._free(job, life, Hold.PAUSE)
+            elif job.started_s == since_s and life.ending is None:
+                assert job.spec.max_runtime_s is not None
+                sentence = f"{workload} has run for {span(job.spec.max_runtime_s)}, the most it may."
+                self._end(job, life, LifeCause(LifeRule.MAX_RUNTIME, sentence), now_s)
+
+    def assigned(self, assigned: PodAssigned) -> int:
+        """A pod is given its place by a plan; the number of this start."""
+        pod = assigned.place.pod
+        life = self._lives[pod.workload]
+        life.starts += 1
+        life.start_of[pod] = life.starts
+        life.alive.add(pod)
+        self._out.happen(assigned)
+        self._watch_runtime(self._jobs[pod.workload], life)
+        return life.starts
+
+    def stop(self, pod: PodKey, cause: Cause | LifeCause, now_s: float, moves: bool = False) -> None:
+        """Tell a pod to stop. One that is done already only gives its room back."""
+        life = self._lives[pod.workload]
+        by_plan = cause if isinstance(cause, Cause) else None
+        self._out.happen(PodStopping(pod, now_s, by_plan))
+        if pod in life.alive:
+            self._out.order(StopPod(pod, life.start_of[pod], self._rules.stop_grace_s, cause, moves))
+        else:
+            self._out.happen(PodStopped(pod, now_s))
+
+    # What facts do
+
+    def _submitted(self, fact: WorkloadSubmitted) -> None:
+        if fact.workload.name not in self._lives:
+            self._lives[fact.workload.name] = Life()
+            self._out.happen(fact)
+
+    def _status_found(self, fact: StatusFound) -> None:
+        life, job, status = self._lives.get(fact.workload), self._jobs.get(fact.workload), fact.status
+        if life is None or job is None:
+            return
+        life.starts = max(life.starts, status.starts)
+        life.settled, life.failures = status.settled, status.failures
+        if status.retry_at_s is not None:
+            self._pause(job, life, status.retry_at_s)
+
+    def _runs(self, fact: PodRuns) -> None:
+        pod = fact.place.pod
+        life = self._lives.get(pod.workload)
+        if life is None or fact.start <= max(life.settled, life.start_of.get(pod, 0)):
+            return
+        life.start_of[pod] = fact.start
+        life.alive.add(pod)
+        life.starts = max(life.starts, fact.start)
+        self._out.happen(PodAssigned(fact.place, fact.at_s))
+        if fact.stopping:
+            self._out.happen(PodStopping(pod, fact.at_s))
+        self._watch_runtime(self._jobs[pod.workload], life)
+
+    def _exited(self, fact: PodExited) -> None:
+        pod, at_s = fact.pod, fact.at_s
+        life = self._lives.get(pod.workload)
+        if life is None or pod not in life.alive or life.start_of[pod] != fact.start:
+            return
+        life.alive.remove(pod)
+        job = self._jobs[pod.workload]
+        if fact.how is Exit.DONE:
+            life.done.add(pod)
+            if life.alive:
+                if any(job.pending):
+                    self._hold(job, life, Hold.FINISHING)
+                return
+        else:
+            if fact.how is Exit.FAILED and life.ending is None:
+                self._failing(job, life, pod, at_s)
+            self._gone(job, pod, at_s)
+        if not life.alive:
+            self._verdict(job, life, at_s)
+
+    def _suspended(self, fact: WorkloadHeld) -> None:
+        life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
+        if life is None or job is None:
+            return
+        if not fact.held:
+            self._free(job, life, Hold.SUSPENDED)
+        elif Hold.SUSPENDED not in life.holds:
+            self._hold(job, life, Hold.SUSPENDED, fact.reason)
+            sentence = f"{fact.workload} is suspended: {fact.reason or Hold.SUSPENDED.value}."
+            self._stop_all(job, LifeCause(LifeRule.SUSPENDED, sentence), self.now_s)
+
+    def _withdrawn(self, fact: Withdrawn) -> None:
+        life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
+        if life is not None and job is not None and life.ending is None:
+            cause = LifeCause(LifeRule.WITHDRAWN, f"{fact.workload} was withdrawn.")
+            self._end(job, life, cause, fact.at_s)
+
+    # What follows
+
+    def _watch_runtime(self, job: Job, life: Life) -> None:
+        most_s, started_s = job.spec.max_runtime_s, job.started_s
+        if most_s is not None and started_s is not None and life.timed_s != started_s:
+            life.timed_s = started_s
+            self.timers.set(started_s + most_s - job.ran_s, Due.MAX_RUNTIME, job.spec.name, started_s)
+
+    def _end(self, job: Job, life: Life, cause: LifeCause, now_s: float) -> None:
+        """Stop a workload for good."""
+        life.ending = (End.STOPPED, cause.sentence)
+        self._hold(job, life, Hold.ENDING)
+        self._stop_all(job, cause, now_s)
+        if not life.alive:
+            self._verdict(job, life, now_s)
+
+    def _failing(self, job: Job, life: Life, pod: PodKey, at_s: float) -> None:
+        """A pod failed: the others of its gang are stopped."""
+        if job.saved_s is not None:
+            life.failures = 0
+        self._hold(job, life, Hold.FAILING)
+        group = job.spec.groups[pod.group].name
+        cause = LifeCause(LifeRule.GANG_FAILED, f"Pod {group}/{pod.index} of {pod.workload} failed.")
+        for other in job.running_pods():
+            key = PodKey(pod.workload, other.group, other.index)
+            if key != pod:
+                self.stop(key, cause, at_s)
+
+    def _stop_all(self, job: Job, cause: LifeCause, now_s: float) -> None:
+        for pod in job.running_pods():
+            self.stop(PodKey(job.spec.name, pod.group, pod.index), cause, now_s)
+
+    def _gone(self, job: Job, pod: PodKey, at_s: float) -> None:
+        """A pod gives its room back; with the last one the workload's kept run is known."""
+        holding = (Phase.RUNNING, Phase.STOPPING)
+        others = any(
+            other.phase in holding and (other.group, other.index) != (pod.group, pod.index)
+            for group in job.pods
+            for other in group
+        )
+        self._out.happen(PodStopped(pod, at_s, None if others else kept_run_s(job)))
+
+    def _verdict(self, job: Job, life: Life, at_s: float) -> None:
+        """None of its pods is alive any more: what becomes of it?"""
+        failing = Hold.FAILING in life.holds
+        if not failing and life.done and _is_done(job, life):
+            self._over(job, End.SUCCEEDED, at_s)
+        elif life.ending is not None:
+            self._over(job, life.ending[0], at_s, life.ending[1])
+        else:
+            for pod in sorted(life.done):
+                self._gone(job, pod, at_s)  # without effect on one that gave its room back before
+            life.done.clear()
+            life.settled = life.starts
+            if failing:
+                self._failed(job, life, at_s)
+            else:
+                self._free(job, life, Hold.FINISHING)
+                self._remember(job, life)
+
+    def _failed(self, job: Job, life: Life, at_s: float) -> None:
+        """It failed, and all its pods are gone: again after a pause, or never."""
+        life.failures += 1
+        if life.failures > self._rules.failures_most:
+            self._over(job, End.FAILED, at_s, f"It failed {life.failures} times in a row.")
+            return
+        retry_at_s = at_s + self._rules.pause_s(life.failures)
+        self._pause(job, life, retry_at_s)
+        self._free(job, life, Hold.FAILING)
+        self._free(job, life, Hold.FINISHING)
+        self._remember(job, life, retry_at_s)
+
+    def _pause(self, job: Job, life: Life, retry_at_s: float) -> None:
+        self._hold(job, life, Hold.PAUSE, f"it failed {life.failures} times and is tried again after a pause")
+        self.timers.set(retry_at_s, Due.RETRY, job.spec.name, retry_at_s)
+
+    def _over(self, job: Job, how: End, at_s: float, sentence: str = "") -> None:
+        name = job.spec.name
+        ran_s = job.ran_s + (at_s - job.started_s if job.started_s is not None else 0.0)
+        del self._lives[name]
+        self._out.happen(WorkloadEnded(name, how, at_s, ran_s))
+        self._out.order(EndWorkload(name, how, at_s, sentence))
+
+    def _remember(self, job: Job, life: Life, retry_at_s: float | None = None) -> None:
+        status = Status(life.starts, life.settled, life.failures, job.ran_s, retry_at_s)
+        self._out.order(SetStatus(job.spec.name, status))
+
+    # Holds
+
+    def _hold(self, job: Job, life: Life, hold: Hold, sentence: str = "") -> None:
+        life.holds[hold] = sentence or hold.value
+        name = job.spec.name
+        if name in self._out.cluster.promised:
+            self._out.happen(PromiseDropped(name))
+            self._out.order(LeaveRoom(name))
+        self._out.happen(WorkloadHeld(name, True, life.holds[hold]))
+
+    def _free(self, job: Job, life: Life, hold: Hold) -> None:
+        if life.holds.pop(hold, None) is not None and not life.holds:
+            self._out.happen(WorkloadHeld(job.spec.name, False))
+
+
+def _is_done(job: Job, life: Life) -> bool:
+    """Whether as many pods of each group are done as its gang needs."""
+    done = [0] * len(job.pods)
+    for pod in life.done:
+        done[pod.group] += 1
+    return all(count >= need for count, need in zip(done, job.needed, strict=True))

@@ -1,0 +1,95 @@
+"""The control loop: facts in, one decision, effects out. The same code in front of every backend.
+
+What it holds is a picture and can be lost: a new one is built from the backend's relist. Its own
+events (a pod is assigned, is being stopped, room is promised) become true the moment the effect is
+ordered, so that the next decision doesn't order it twice; what really came of it comes back as a fact.
+"""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from weir.cluster.events import PodAssigned, Promised, PromiseDropped
+from weir.cluster.state import Cluster
+from weir.control.life import LifeRules, Lives
+from weir.control.outbox import Outbox, Reader
+from weir.control.port import Backend, KeepRoom, LeaveRoom, StartPod
+from weir.decide.cycle import decide
+from weir.decide.memo import Memo
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+
+Decide = Callable[[Cluster, Policy, float, Memo], Plan]
+
+
+class Control:
+    """One scheduler: a backend, a policy, a clock."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        policy: Policy,
+        clock: Callable[[], float],
+        *,
+        rules: LifeRules | None = None,
+        readers: Sequence[Reader] = (),
+        decide: Decide = decide,
+    ) -> None:
+        self.cluster = Cluster()
+        self.policy = policy
+        self.memo = Memo()
+        self._backend = backend
+        self._clock = clock
+        self._decide = decide
+        self._out = Outbox(self.cluster, readers)
+        self._lives = Lives(self._out, rules or LifeRules())
+        self._plan_wakes_s: float | None = None
+
+    def step(self) -> None:
+        """One turn: take in what happened, decide, carry it out."""
+        now_s = self._clock()
+        self._lives.take_in(self._backend.events(), now_s)
+        self._lives.due(now_s)
+        if self._may_act():
+            started = perf_counter()
+            plan = self._decide(self.cluster, self.policy, now_s, self.memo)
+            took_s = perf_counter() - started
+            for reader in self._out.readers:
+                reader.decided(plan, now_s, took_s)
+            self._plan_wakes_s = plan.wake_s
+            if plan.acts:
+                self._carry_out(plan, now_s)
+        else:
+            self._plan_wakes_s = None
+        effects = self._out.take()
+        if effects:
+            self._backend.apply(effects)
+
+    @property
+    def wakes_s(self) -> float | None:
+        """When to step again at the latest, though nothing happens; None if never."""
+        timer_s, plan_s = self._lives.timers.next_s(), self._plan_wakes_s
+        if timer_s is None or plan_s is None:
+            return plan_s if timer_s is None else timer_s
+        return min(timer_s, plan_s)
+
+    def _may_act(self) -> bool:
+        """Whether anything waits, is promised room or is incomplete: otherwise no plan can act."""
+        cluster = self.cluster
+        return bool(cluster.waiting or cluster.promised or cluster.incomplete)
+
+    def _carry_out(self, plan: Plan, now_s: float) -> None:
+        """Make a plan true and order its effects: stops before the room they free is kept, starts last."""
+        out, lives = self._out, self._lives
+        for workload in plan.drops:
+            out.happen(PromiseDropped(workload))
+            out.order(LeaveRoom(workload))
+        for eviction in plan.evictions:
+            lives.stop(eviction.pod, eviction.cause, now_s, eviction.moves)
+        for promise in plan.promises:
+            promised = Promised(promise.workload, promise.places, now_s, promise.freed_by)
+            out.happen(promised)
+            out.order(KeepRoom(promised))
+        for place in plan.binds:
+            kept = place.pod.workload in self.cluster.promised
+            start = lives.assigned(PodAssigned(place, now_s))
+            out.order(StartPod(place, start, "room promised to it" if kept else "free room"))

@@ -1,0 +1,48 @@
+"""What a step does: events are reduced the moment they happen, effects wait to be applied together."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from weir.cluster.events import Event
+from weir.cluster.reduce import reduce
+from weir.cluster.state import Cluster
+from weir.control.port import Effect
+from weir.decide.plan import Plan
+
+
+class Reader(Protocol):
+    """Someone who watches and changes nothing: history, metrics, the live stream."""
+
+    def happened(self, event: Event) -> None:
+        """An event was just reduced."""
+        ...
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """The engine answered; nothing of the plan is carried out yet."""
+        ...
+
+
+class Outbox:
+    """Where everything control does goes through."""
+
+    __slots__ = ("_effects", "cluster", "readers")
+
+    def __init__(self, cluster: Cluster, readers: Sequence[Reader]) -> None:
+        self.cluster = cluster
+        self.readers = tuple(readers)
+        self._effects: list[Effect] = []
+
+    def happen(self, event: Event) -> None:
+        """Make an event true, and show it to the readers."""
+        reduce(self.cluster, event)
+        for reader in self.readers:
+            reader.happened(event)
+
+    def order(self, effect: Effect) -> None:
+        """Have an effect carried out at the end of the step."""
+        self._effects.append(effect)
+
+    def take(self) -> list[Effect]:
+        """The effects ordered since the last call."""
+        effects, self._effects = self._effects, []
+        return effects

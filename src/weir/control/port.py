@@ -1,0 +1,198 @@
+"""The backend port: facts come in, effects go out, one method each way.
+
+Everything a backend is to the rest of Weir is in this file. A backend promises:
+
+- The first `events()` of a connection is the whole picture: nodes, queues and topologies, workloads
+  that aren't over (`WorkloadSubmitted`, with the run they kept), what control told it to remember of them (`StatusFound`), the
+  pods that run (`PodRuns`) and those that have exited since the last status (`PodRuns`, then `PodExited`),
+  saved states, and room kept (`Promised`). After that, what changed.
+- Facts may come late and twice. Facts about one object (a node, a workload with its pods) come in
+  the order in which they became true; those about different objects in any order.
+- `apply` carries effects out in order. It may break off after any of them; each is whole or not at
+  all, and repeating one that was carried out does no harm.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from weir.cluster.events import (
+    Checkpointed,
+    End,
+    NodeLost,
+    NodeSet,
+    Place,
+    PodKey,
+    Promised,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
+from weir.model.reasons import Cause
+
+
+class Exit(StrEnum):
+    """How a pod ended, as the backend saw it."""
+
+    DONE = "done"  # by itself, successfully
+    FAILED = "failed"  # by itself, not successfully
+    STOPPED = "stopped"  # after it was told to, whatever it then said
+    LOST = "lost"  # its node is gone, or it could not be started there
+
+
+class LifeRule(StrEnum):
+    """Why control stops a pod by itself, without a plan of the engine."""
+
+    GANG_FAILED = "gang_failed"
+    MAX_RUNTIME = "max_runtime"
+    WITHDRAWN = "withdrawn"
+    SUSPENDED = "suspended"
+
+
+@dataclass(frozen=True, slots=True)
+class LifeCause:
+    """Why control stops a pod, as data and as one sentence."""
+
+    rule: LifeRule
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What control has a backend remember of a workload, so that a restart of control loses nothing.
+
+    Exits of starts up to `settled` are accounted for here and needn't be reported again.
+    """
+
+    starts: int = 0  # number of the last start of any of its pods
+    settled: int = 0
+    failures: int = 0  # since it last saved its state
+    ran_s: float = 0.0  # run it keeps
+    retry_at_s: float | None = None  # not to be started before
+
+
+# Facts only the port knows; the others are events of the cluster
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFound:
+    """What the backend remembers of a workload."""
+
+    workload: str
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class PodRuns:
+    """A pod holds its place: found at a relist, or the confirmation that it was started."""
+
+    place: Place
+    start: int
+    at_s: float
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodExited:
+    """The start of a pod with this number is over and its room is free."""
+
+    pod: PodKey
+    start: int
+    how: Exit
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A person wants a workload stopped for good."""
+
+    workload: str
+    at_s: float
+
+
+Fact = (
+    NodeSet
+    | NodeLost
+    | QueuesSet
+    | TopologiesSet
+    | WorkloadSubmitted
+    | WorkloadHeld
+    | Checkpointed
+    | Promised
+    | StatusFound
+    | PodRuns
+    | PodExited
+    | Withdrawn
+)
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class StartPod:
+    """Start a pod at its place. `start` counts all starts of its workload's pods: no number comes twice."""
+
+    place: Place
+    start: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopPod:
+    """Tell a pod to stop; after `grace_s` it is ended. `moves`: it has a new place already."""
+
+    pod: PodKey
+    start: int
+    grace_s: float
+    cause: Cause | LifeCause
+    moves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRoom:
+    """Remember room that is promised, until its pods are started or it is left."""
+
+    promised: Promised
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRoom:
+    """Forget the room promised to a workload."""
+
+    workload: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """Remember this of a workload."""
+
+    workload: str
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class EndWorkload:
+    """A workload is over: report nothing of it any more."""
+
+    workload: str
+    how: End
+    at_s: float
+    sentence: str = ""
+
+
+Effect = StartPod | StopPod | KeepRoom | LeaveRoom | SetStatus | EndWorkload
+
+
+class Backend(Protocol):
+    """Where nodes and pods come from, and who starts and stops them."""
+
+    def events(self) -> Iterable[Fact]:
+        """The facts since the last call; at the first call the whole picture."""
+        ...
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        """Carry these effects out, in order."""
+        ...

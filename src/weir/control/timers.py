@@ -1,0 +1,35 @@
+"""Moments at which control has to look again though nothing happens."""
+
+from enum import IntEnum
+from heapq import heappop, heappush
+
+
+class Due(IntEnum):
+    """What a timer was set for."""
+
+    RETRY = 0  # a workload that backs off may start again
+    MAX_RUNTIME = 1  # a workload has run for as long as it may
+
+
+class Timers:
+    """What is due when. A timer isn't cancelled; `since_s` tells whether it still means anything."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str, Due, float]] = []
+
+    def set(self, at_s: float, due: Due, workload: str, since_s: float) -> None:
+        """Have `due` come up for a workload at a time."""
+        heappush(self._heap, (at_s, workload, due, since_s))
+
+    def next_s(self) -> float | None:
+        """When the next one is due."""
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self, now_s: float) -> tuple[str, Due, float] | None:
+        """The next one that is due by now, or None."""
+        if not self._heap or self._heap[0][0] > now_s:
+            return None
+        _, workload, due, since_s = heappop(self._heap)
+        return workload, due, since_s

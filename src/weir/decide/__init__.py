@@ -1,0 +1,1 @@
+"""What should be: a pure function from the cluster to a plan."""

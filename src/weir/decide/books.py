@@ -1,0 +1,168 @@
+"""What each queue holds as the cycle goes on, its share, and the gates at every ancestor."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from weir.cluster.ledger import Amounts
+from weir.cluster.state import Cluster
+from weir.decide.plan import Refusal
+from weir.decide.share import Shares, demands, shares
+from weir.model.policy import Policy
+from weir.model.reasons import Why
+from weir.model.resources import UNLIMITED
+
+INFINITE = float("inf")
+
+
+class Books:
+    """The ledger of one cycle: `held` and `fixed` (its non-preemptible part), queue by row."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, usage: Sequence[float]) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._usage = usage
+        self.ledger = cluster.ledger
+        self.held = [line.copy() for line in cluster.ledger.allocated]
+        self.fixed = [line.copy() for line in cluster.ledger.fixed]
+        self._scaled: dict[tuple[int, int], bool] = {}
+
+    @cached_property
+    def share(self) -> Shares:
+        """Fair shares; they don't change within a cycle, since what is bound was asked for before."""
+        return shares(self.ledger, self._total, self._usage, self._policy.usage.k)
+
+    @cached_property
+    def demand(self) -> list[list[int]]:
+        """What each queue holds and asks for, within its limit."""
+        return demands(self.ledger)
+
+    @cached_property
+    def _total(self) -> list[int]:
+        total: list[int] = self._cluster.capacity.sum(axis=1).tolist()
+        return total
+
+    def is_scaled(self, parent: int, row: int) -> bool:
+        """Whether the guarantees of a queue's children (-1: of the top) exceed what there is."""
+        found = self._scaled.get((parent, row))
+        if found is None:
+            ledger = self.ledger
+            siblings = ledger.top if parent < 0 else ledger.children[parent]
+            have = self._total[row] if parent < 0 else self.share[parent][row]
+            claims = sum(
+                min(ledger.quota[queue][row], self.demand[queue][row])
+                for queue in siblings
+                if ledger.quota[queue][row] < UNLIMITED
+            )
+            found = self._scaled[(parent, row)] = claims > have + 1e-6
+        return found
+
+    def add(self, path: Sequence[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
+        """A pod holds these amounts from now on (sign -1: no more)."""
+        for queue in path:
+            line = self.held[queue]
+            for row, amount in amounts:
+                line[row] += sign * amount
+            if fixed:
+                line = self.fixed[queue]
+                for row, amount in amounts:
+                    line[row] += sign * amount
+
+    def over_limit(self, path: Sequence[int], asks: Amounts) -> Refusal | None:
+        """The first limit on the path that `asks` more would pass."""
+        for queue in path:
+            limited = self.ledger.limited[queue]
+            if limited:
+                wanted = dict(asks)
+                for row, most in limited:
+                    want = wanted.get(row, 0)
+                    if want and self.held[queue][row] + want > most:
+                        have = self.held[queue][row]
+                        return Refusal(Why.OVER_LIMIT, queue=queue, row=row, have=have, want=want, most=most)
+        return None
+
+    def fixed_over_quota(self, path: Sequence[int], asks: Amounts) -> Refusal | None:
+        """The first quota on the path that `asks` more of non-preemptible work would pass."""
+        for queue in path:
+            bounded = self.ledger.bounded[queue]
+            if bounded:
+                wanted = dict(asks)
+                for row, most in bounded:
+                    want = wanted.get(row, 0)
+                    have = self.fixed[queue][row]
+                    if want and have + want > most:
+                        why = Why.NON_PREEMPTIBLE_OVER_QUOTA
+                        return Refusal(why, queue=queue, row=row, have=have, want=want, most=most)
+        return None
+
+    def in_quota(self, queue: int, asks: Amounts) -> bool:
+        """Whether a queue stays within its quota with `asks` more, in what is asked for."""
+        bounded = self.ledger.bounded[queue]
+        if bounded:
+            held = self.held[queue]
+            for row, amount in asks:
+                if amount and held[row] + amount > self.ledger.quota[queue][row]:
+                    return False
+        return True
+
+    def in_share(self, queue: int, asks: Amounts) -> bool:
+        """Whether a queue stays within its share with `asks` more, in what is asked for."""
+        held, share = self.held[queue], self.share[queue]
+        return all(held[row] + amount <= share[row] + 1e-6 for row, amount in asks if amount)
+
+    def entitled(self, path: Sequence[int], asks: Amounts) -> bool:
+        """Whether every queue on the path stays within its quota."""
+        return all(self.in_quota(queue, asks) for queue in path)
+
+    def over_share(self, queue: int) -> bool:
+        """Whether a queue holds more than its share in a resource in which its quota is finite."""
+        held, share = self.held[queue], self.share[queue]
+        return any(held[row] > share[row] + 1e-6 for row, _ in self.ledger.bounded[queue])
+
+    def dominant(self, queue: int, asks: Amounts = ()) -> tuple[float, int]:
+        """The largest of (held + asks) ÷ share; where a share is 0, infinite with the amount beside it."""
+        share = self.share[queue]
+        held = self.held[queue]
+        if asks:
+            held = held.copy()
+            for row, amount in asks:
+                held[row] += amount
+        largest, beside = 0.0, 0
+        for row, amount in enumerate(held):
+            if amount > 0:
+                if share[row] > 0:
+                    ratio = amount / share[row]
+                    if ratio > largest:
+                        largest = ratio
+                else:
+                    return INFINITE, amount
+        return largest, beside
+
+    def key(self, queue: int, asks: Amounts = ()) -> tuple[object, ...]:
+        """The order among siblings, smaller first; without `asks`, of what the queue holds alone."""
+        with_it = self.dominant(queue, asks)
+        return (
+            self.over_share(queue),
+            not self.in_quota(queue, asks) if asks else not self._within_quota(queue),
+            -self.ledger.priority[queue],
+            with_it,
+            self.dominant(queue) if asks else with_it,
+            self.ledger.age[queue],
+        )
+
+    def giving_key(self, queue: int) -> tuple[object, ...]:
+        """The reverse order of what the queue holds alone: who gives first comes first."""
+        dominant, beside = self.dominant(queue)
+        created_s, at = self.ledger.age[queue]
+        return (
+            not self.over_share(queue),
+            self._within_quota(queue),
+            self.ledger.priority[queue],
+            -dominant,
+            -beside,
+            -created_s,
+            -at,
+        )
+
+    def _within_quota(self, queue: int) -> bool:
+        held = self.held[queue]
+        return all(held[row] <= most for row, most in self.ledger.bounded[queue])

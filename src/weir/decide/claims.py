@@ -1,0 +1,104 @@
+"""Whom a workload may take from: the rules of reclaim and preemption, asked again before each victim."""
+
+from enum import IntEnum
+
+from weir.cluster.jobs import Job
+from weir.decide.books import Books
+from weir.decide.order import Candidate
+from weir.model.policy import Policy
+from weir.model.reasons import Rule
+
+
+class Kind(IntEnum):
+    """How a take goes about it, in the order in which it is tried."""
+
+    CONSOLIDATE = 0
+    RECLAIM = 1
+    PREEMPT = 2
+
+
+def parting(asker: tuple[int, ...], victim: tuple[int, ...]) -> int:
+    """The level at which two paths part; the length of the path within one project."""
+    for level, (own, other) in enumerate(zip(asker, victim, strict=False)):
+        if own != other:
+            return level
+    return min(len(asker), len(victim))
+
+
+class Claims:
+    """What one asker may claim, level by level of its path."""
+
+    def __init__(self, books: Books, policy: Policy, candidate: Candidate, now_s: float) -> None:
+        self._books = books
+        self.job = candidate.job
+        self.path = candidate.job.path
+        self.asks = candidate.asks
+        self._rows = [row for row, amount in candidate.asks if amount > 0]
+        self._fixed = not self.job.spec.preemptible
+        self._patient = now_s - self.job.spec.submitted_s >= policy.borrower_patience
+
+    @property
+    def any_reclaim(self) -> bool:
+        """Whether its own queue lets it reclaim from anyone at all."""
+        own = self.path[-1]
+        return (
+            self._fixed
+            or self._books.in_quota(own, self.asks)
+            or (self._patient and self._books.in_share(own, self.asks))
+        )
+
+    def by_share(self, level: int) -> bool:
+        """Whether it stays within the share of every queue from that level of its path down."""
+        return self._patient and (
+            self._fixed or all(self._books.in_share(queue, self.asks) for queue in self.path[level:])
+        )
+
+    def by_quota(self, level: int) -> bool:
+        """Whether it stays within the quota at that level of its path; its own queue has let it."""
+        return self._fixed or (self.any_reclaim and self._books.in_quota(self.path[level], self.asks))
+
+    def rule_for(self, victim: Job) -> Rule | None:
+        """The rule under which pods of a running preemptible workload may be stopped now, if any."""
+        level = parting(self.path, victim.path)
+        if level == len(self.path):
+            return Rule.PREEMPT if victim.spec.priority < self.job.spec.priority else None
+        return self.rule_from(level, victim.path[level])
+
+    def rule_from(self, level: int, sibling: int) -> Rule | None:
+        """The rule under which a queue may be taken from that parts from the asker at a level."""
+        books = self._books
+        held, quota = books.held[sibling], books.ledger.quota[sibling]
+        if self.by_quota(level):
+            if any(held[row] > quota[row] for row in self._rows):
+                return Rule.RECLAIM_QUOTA
+            if self._scaled_down(level, sibling):
+                return Rule.RECLAIM_QUOTA
+        if self.by_share(level):
+            share = books.share[sibling]
+            if any(held[row] > max(share[row] + 1e-6, quota[row]) for row in self._rows):
+                return Rule.RECLAIM_SHARE
+        return None
+
+    def _scaled_down(self, level: int, sibling: int) -> bool:
+        """Whether guarantees among these siblings had to be scaled down and this one ranks lower."""
+        books, ledger = self._books, self._books.ledger
+        if ledger.priority[sibling] >= ledger.priority[self.path[level]]:
+            return False
+        held, share = books.held[sibling], books.share[sibling]
+        return any(
+            held[row] > share[row] + 1e-6 and books.is_scaled(ledger.parent[sibling], row) for row in self._rows
+        )
+
+    def overtakes(self, level: int, sibling: int) -> bool:
+        """Whether the asker would stand above its share, and above what it leaves the sibling with.
+
+        Asked with the victims gone and the asker not yet counted.
+        """
+        own = self._books.dominant(self.path[level], self.asks)[0]
+        return own > 1 + 1e-9 and own >= self._books.dominant(sibling)[0]
+
+
+def past_minimum(job: Job, policy: Policy, now_s: float) -> bool:
+    """Whether a running workload has had its minimum run time."""
+    least = policy.min_runtime.of(job.spec.type)
+    return not least or job.started_s is None or now_s - job.started_s >= least

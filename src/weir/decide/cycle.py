@@ -1,0 +1,137 @@
+"""One cycle: the whole decision on one page.
+
+1. Promised room that has become free is bound.
+2. Waiting workloads are served from free room, in order.
+3. For those that passed their gates and found none, room is taken, in order.
+4. Everyone who still waits gets the reason.
+"""
+
+from weir.cluster.events import Place, PodKey
+from weir.cluster.jobs import Job, Phase, Pod
+from weir.cluster.shapes import Shape
+from weir.cluster.state import Cluster
+from weir.decide.books import Books
+from weir.decide.memo import Memo
+from weir.decide.order import Candidate, Order
+from weir.decide.place import Placer, Spot
+from weir.decide.plan import Eviction, Plan, Promise
+from weir.decide.ranking import Ranking
+from weir.decide.room import Room
+from weir.decide.serve import Server
+from weir.decide.take import Taken, Taker
+from weir.model.policy import Affinity, Policy
+from weir.model.reasons import Cause, Rule
+
+
+def decide(cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+    """Decide what should happen now. `memo` only saves time: an empty one gives the same plan."""
+    return Cycle(cluster, policy, now_s, memo).run()
+
+
+class Cycle:
+    """One decision while it is made."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.now_s = now_s
+        self.memo = memo
+        self.room = memo.sync(cluster, policy)
+        self.books = Books(cluster, policy, cluster_usage(cluster))
+        self.plan = Plan()
+
+    def run(self) -> Plan:
+        """The plan."""
+        self._bind_promised()
+        server = Server(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
+        for spots in server.serve():
+            self.plan.binds += [self._place(spot) for spot in spots]
+        self._take(server)
+        self.plan.refusals.update(server.refusals)
+        return self.plan
+
+    def _place(self, spot: Spot) -> Place:
+        return Place(key_of(spot.pod), self.cluster.node_names[spot.node], spot.devices)
+
+    def _bind_promised(self) -> None:
+        """Bind the promised pods of a workload once all their room is free."""
+        for name in sorted(self.cluster.promised):
+            job = self.cluster.promised[name]
+            pods = [pod for group in job.pods for pod in group if pod.promise is not None]
+            if all(pod.phase is Phase.PROMISED and self._is_free(pod) for pod in pods):
+                for pod in pods:
+                    assert pod.promise is not None
+                    self.plan.binds.append(self._place(Spot(pod, *pod.promise)))
+
+    def _is_free(self, pod: Pod) -> bool:
+        """Whether the room promised to a pod, already counted as its own, is held by nobody any more."""
+        assert pod.promise is not None
+        node, devices = pod.promise
+        columns = self.cluster.room
+        return all(columns.free[row, node] >= 0 for row, _ in pod.shape.needs) and all(
+            columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
+        )
+
+    def _take(self, server: Server) -> None:
+        """Free room for those who found none, in order."""
+        heads = list(server.unserved())
+        if not heads:
+            return
+        taker = Taker(
+            self.cluster, self.policy, self.books, self._later_placer(), self._affinity_of, self.now_s
+        )
+        order = Order(self.books, heads)
+        while (candidate := order.next()) is not None:
+            answer = taker.take(candidate, self._affinity_of(candidate.job), None)
+            if isinstance(answer, Taken):
+                self._promise(candidate.job, answer)
+                more = candidate.at + 1 < len(candidate.of.members)
+                order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
+            else:
+                server.refusals[candidate.of] = answer
+                order.settle()
+
+    def _later_placer(self) -> Placer:
+        room = Room.after_releases(self.room, self.cluster)
+        rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
+
+        def ranking_of(shape: Shape, affinity: tuple[Affinity, ...]) -> Ranking:
+            found = rankings.get((shape.id, affinity))
+            if found is None:
+                found = self.memo.fresh_ranking(self.cluster, room, shape, affinity)
+                rankings[(shape.id, affinity)] = found
+            return found
+
+        return Placer(self.cluster, room, ranking_of, self.policy.search_steps)
+
+    def _affinity_of(self, job: Job) -> tuple[Affinity, ...]:
+        return self.memo.affinity(self.cluster, job)
+
+    def _promise(self, job: Job, taken: Taken) -> None:
+        by = job.spec.name
+        freed_by = dict.fromkeys(pod.job.spec.name for pod, _ in taken.stopped)
+        freed_by.update(dict.fromkeys(moved.spec.name for moved, _, _ in taken.moved))
+        for pod, rule in taken.stopped:
+            self.plan.evictions.append(Eviction(key_of(pod), self._cause(rule, by)))
+        for moved, spots, rule in taken.moved:
+            cause = self._cause(rule, by)
+            self.plan.evictions += [Eviction(key_of(spot.pod), cause, moves=True) for spot in spots]
+            self.plan.promises.append(
+                Promise(moved.spec.name, tuple(self._place(spot) for spot in spots), ())
+            )
+        self.plan.promises.append(
+            Promise(by, tuple(self._place(spot) for spot in taken.spots), tuple(freed_by))
+        )
+
+    def _cause(self, rule: Rule, by: str) -> Cause:
+        return Cause(rule, by, f"stopped for {by} ({rule})")
+
+
+def key_of(pod: Pod) -> PodKey:
+    """The name of a pod."""
+    return PodKey(pod.job.spec.name, pod.group, pod.index)
+
+
+def cluster_usage(cluster: Cluster) -> list[float]:
+    """Each queue's decayed share of the capacity it used."""
+    return [0.0] * len(cluster.ledger.queues)

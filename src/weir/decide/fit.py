@@ -1,0 +1,169 @@
+"""Feasibility: which nodes a shape may use, and how many copies of it they have room for."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.cluster.columns import Columns, Ints
+from weir.cluster.shapes import Shape
+from weir.cluster.state import Cluster
+from weir.decide.room import Room
+from weir.model.nodes import Node
+from weir.model.policy import Affinity
+from weir.model.workloads import WHOLE_MILLI, NodeRule, Request
+
+Bools = npt.NDArray[np.bool_]
+PLENTY = 1 << 40
+"""Copies of a request that needs nothing."""
+
+
+def allowed(cluster: Cluster, request: Request, affinity: Sequence[Affinity]) -> tuple[Bools, Ints]:
+    """Which nodes a request may use at all, and the weight of its wishes each of them grants.
+
+    Everything that doesn't change while pods come and go; evaluated once per distinct constraint.
+    """
+    size = cluster.room.free.shape[1]
+    mask, wish = np.zeros(size, np.bool_), np.zeros(size, np.int64)
+    for at, node in enumerate(cluster.nodes):
+        if node is not None and refused_by(node, request, affinity) is None:
+            mask[at] = True
+            wish[at] = _wish(node, request.rules, affinity)
+    return mask, wish
+
+
+def refused_by(node: Node, request: Request, affinity: Sequence[Affinity]) -> str | None:
+    """The first constraint by which a node can never take the request, in words; None if it may."""
+    if request.nodes is not None and node.name not in request.nodes:
+        return "nodes"
+    if request.devices:
+        if node.gpus < request.devices:
+            return "devices" if node.gpus else "no devices"
+        if request.gpu_models and node.gpu_model not in request.gpu_models:
+            return "gpu_models"
+        if request.gpu_memory > node.gpu_memory:
+            return "gpu_memory"
+    if not _has(node, request.node_selector):
+        return "node_selector"
+    if any(rule.weight == 0 and not _has(node, rule.labels) for rule in request.rules):
+        return "node rules"
+    if any(rule.required and not _has(node, rule.node_labels.items()) for rule in affinity):
+        return "affinity"
+    for taint in node.taints:
+        if taint.effect != "PreferNoSchedule" and not any(
+            toleration.tolerates(taint) for toleration in request.tolerations
+        ):
+            return f"taint {taint.key}"
+    return None
+
+
+def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
+    return all(node.labels.get(key) == value for key, value in labels)
+
+
+def _wish(node: Node, rules: Sequence[NodeRule], affinity: Sequence[Affinity]) -> int:
+    granted = sum(rule.weight for rule in rules if rule.weight and _has(node, rule.labels))
+    granted += sum(
+        rule.weight for rule in affinity if not rule.required and _has(node, rule.node_labels.items())
+    )
+    return granted - 100 * sum(taint.effect == "PreferNoSchedule" for taint in node.taints)
+
+
+def fits(room: Room, shape: Shape, nodes: Ints) -> Bools:
+    """On which of these nodes one pod of the shape has room."""
+    columns = room.columns
+    ok = np.ones(len(nodes), np.bool_)
+    for row, amount in shape.needs:
+        ok &= columns.free[row, nodes] >= amount
+    if shape.whole:
+        ok &= room.whole[nodes] >= shape.devices
+    elif shape.devices:
+        ok &= _open_devices(room, shape, nodes).sum(axis=1) >= shape.devices
+    return ok
+
+
+def fits_on(room: Room, shape: Shape, node: int) -> bool:
+    """Whether one pod of the shape has room on a node."""
+    columns = room.columns
+    for row, amount in shape.needs:
+        if columns.free[row, node] < amount:
+            return False
+    if shape.whole:
+        return bool(room.whole[node] >= shape.devices)
+    if shape.devices:
+        return int(_open_devices(room, shape, np.array([node])).sum()) >= shape.devices
+    return True
+
+
+def _open_devices(room: Room, shape: Shape, nodes: Ints) -> Bools:
+    share, memory = room.columns.share[nodes], room.columns.memory[nodes]
+    if not shape.gpu_memory:
+        return share >= shape.share_milli
+    device_memory = room.device_memory[nodes]
+    milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))
+    open_: Bools = (share >= milli[:, None]) & (memory >= shape.gpu_memory)
+    return open_
+
+
+def copies(columns: Columns, whole: Ints, device_memory: Ints, shape: Shape) -> Ints:
+    """How many pods of the shape each node has room for; with several shared devices, at most."""
+    count = np.full(columns.free.shape[1], PLENTY, np.int64)
+    for row, amount in shape.needs:
+        np.minimum(count, columns.free[row] // amount, out=count)
+    if shape.whole:
+        np.minimum(count, whole // shape.devices, out=count)
+    elif shape.devices:
+        size = len(device_memory)
+        milli: Ints | int = shape.share_milli
+        if shape.gpu_memory:
+            milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))[:, None]
+        each = np.maximum(columns.share[:size], 0) // milli
+        if shape.gpu_memory:
+            np.minimum(each, np.maximum(columns.memory[:size], 0) // shape.gpu_memory, out=each)
+        np.minimum(count[:size], each.sum(axis=1) // shape.devices, out=count[:size])
+        count[size:] = 0
+    return np.maximum(count, 0)
+
+
+def empty_columns(cluster: Cluster) -> Columns:
+    """The room there would be if nothing ran."""
+    columns = Columns(
+        cluster.capacity.copy(), np.full_like(cluster.room.share, -1), np.zeros_like(cluster.room.memory)
+    )
+    for at, node in enumerate(cluster.nodes):
+        if node is not None:
+            columns.share[at, : node.gpus] = WHOLE_MILLI
+            columns.memory[at, : node.gpus] = node.gpu_memory
+    return columns
+
+
+def devices_for(room: Room, shape: Shape, node: int, links: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The devices a pod of the shape takes on a node that has room for it.
+
+    Whole devices come from the smallest linked set that holds them, then the lowest free. A share
+    goes to a device already shared before a fresh one, the fullest first.
+    """
+    if not shape.devices:
+        return ()
+    share = room.columns.share[node].tolist()
+    if shape.whole:
+        free = [device for device, left in enumerate(share) if left == WHOLE_MILLI]
+        return tuple(_closest(free, shape.devices, links)[: shape.devices])
+    milli = shape.share_on(int(room.device_memory[node]))
+    memory = room.columns.memory[node].tolist()
+    open_ = [
+        (left == WHOLE_MILLI, left, device)
+        for device, left in enumerate(share)
+        if left >= milli and memory[device] >= shape.gpu_memory
+    ]
+    open_.sort()
+    return tuple(sorted(device for _, _, device in open_[: shape.devices]))
+
+
+def _closest(free: list[int], wanted: int, links: Sequence[tuple[int, ...]]) -> list[int]:
+    best: tuple[int, int, list[int]] | None = None
+    for linked in links:
+        among = [device for device in linked if device in free]
+        if len(among) >= wanted and (best is None or (len(linked), len(among)) < best[:2]):
+            best = (len(linked), len(among), sorted(among))
+    return free if best is None else best[2]

@@ -1,0 +1,135 @@
+"""What the engine remembers from one cycle to the next. It only saves time: an empty one decides alike."""
+
+import numpy as np
+
+from weir.cluster.columns import Ints, whole_free
+from weir.cluster.jobs import Job, PendingClass
+from weir.cluster.shapes import Shape
+from weir.cluster.state import Cluster
+from weir.decide.fit import Bools, allowed, copies, empty_columns
+from weir.decide.ranking import Ranking
+from weir.decide.room import Room
+from weir.model.policy import Affinity, Policy
+
+_LOG_MOST = 1 << 16
+
+
+class Memo:
+    """The engine's copy of the room, the rankings over it, and static constraints already evaluated."""
+
+    def __init__(self) -> None:
+        self.room: Room | None = None
+        self.no_room: set[PendingClass] = set()  # classes that found none since room was last freed
+        self._no_room_version = -1
+        self._could_run: dict[int, bool] = {}
+        self._followed = (0, 0)
+        self._static = -1
+        self._policy: Policy | None = None
+        self._allowed: dict[tuple[int, tuple[Affinity, ...]], tuple[Bools, Ints]] = {}
+        self._rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
+        self._affinity: dict[tuple[int, str], tuple[Affinity, ...]] = {}
+        self._spread: Bools = np.zeros(0, np.bool_)
+
+    def sync(self, cluster: Cluster, policy: Policy) -> Room:
+        """The room as the cluster has it now."""
+        epoch, at = self._followed
+        room = self.room
+        if (
+            room is None
+            or self._static != cluster.static_version
+            or epoch != cluster.log_epoch
+            or policy is not self._policy
+            or len(room.log) > _LOG_MOST
+        ):
+            room = self._restart(cluster, policy)
+        else:
+            touched = set(cluster.log[at:])
+            touched.update(room.log[self._room_at :])
+            if touched:
+                room.refresh(cluster, sorted(touched))
+        self._followed = (cluster.log_epoch, len(cluster.log))
+        self._room_at = len(room.log)
+        if self._no_room_version != cluster.freed_version:
+            self._no_room_version = cluster.freed_version
+            self.no_room.clear()
+        return room
+
+    def _restart(self, cluster: Cluster, policy: Policy) -> Room:
+        self.room = Room(cluster)
+        self._rankings.clear()
+        if self._static != cluster.static_version or policy is not self._policy:
+            self._allowed.clear()
+            self._affinity.clear()
+            self._could_run.clear()
+            self._static = cluster.static_version
+            self._policy = policy
+            self._spread = _spread(cluster, policy)
+        return self.room
+
+    def affinity(self, cluster: Cluster, job: Job) -> tuple[Affinity, ...]:
+        """The rules of affinity that hold for a workload."""
+        assert self._policy is not None
+        if not self._policy.affinity:
+            return ()
+        key = (job.project, job.spec.type.value)
+        found = self._affinity.get(key)
+        if found is None:
+            names = {cluster.ledger.queues[queue].name for queue in job.path}
+            found = self._affinity[key] = tuple(
+                rule
+                for rule in self._policy.affinity
+                if (not rule.projects or names & set(rule.projects))
+                and (not rule.departments or names & set(rule.departments))
+                and (not rule.types or job.spec.type in rule.types)
+            )
+        return found
+
+    def allowed(self, cluster: Cluster, shape: Shape, affinity: tuple[Affinity, ...]) -> tuple[Bools, Ints]:
+        """`weir.decide.fit.allowed`, once per distinct constraint."""
+        key = (shape.constraint, affinity)
+        found = self._allowed.get(key)
+        if found is None:
+            found = self._allowed[key] = allowed(cluster, shape.request, affinity)
+        return found
+
+    def could_run(self, cluster: Cluster, of: PendingClass) -> bool:
+        """Whether a workload of this class would have room if the cluster were empty, each group by itself."""
+        found = self._could_run.get(of.number)
+        if found is None:
+            empty = empty_columns(cluster)
+            whole = whole_free(empty.share)
+            memory = np.array(cluster.device_memory, np.int64)
+            job = of.first
+            affinity = self.affinity(cluster, job)
+            found = self._could_run[of.number] = all(
+                int(copies(empty, whole, memory, shape)[self.allowed(cluster, shape, affinity)[0]].sum()) >= need
+                for shape, need in zip(job.shapes, job.needed, strict=True)
+            )
+        return found
+
+    def ranking(self, cluster: Cluster, shape: Shape, affinity: tuple[Affinity, ...] = ()) -> Ranking:
+        """The ranking of a shape over the room as it is now."""
+        assert self.room is not None
+        found = self._rankings.get((shape.id, affinity))
+        if found is None:
+            found = self.fresh_ranking(cluster, self.room, shape, affinity)
+            self._rankings[(shape.id, affinity)] = found
+        return found
+
+    def fresh_ranking(
+        self, cluster: Cluster, room: Room, shape: Shape, affinity: tuple[Affinity, ...]
+    ) -> Ranking:
+        """A ranking of a shape over any room."""
+        mask, wish = self.allowed(cluster, shape, affinity)
+        return Ranking(room, shape, mask, wish, self._spread)
+
+
+def _spread(cluster: Cluster, policy: Policy) -> Bools:
+    """Which nodes follow `spread`: by the first pool they belong to, else by the general setting."""
+    spread = np.full(cluster.room.free.shape[1], policy.placement == "spread", np.bool_)
+    for at, node in enumerate(cluster.nodes):
+        for pool in policy.node_pools:
+            if node is not None and all(node.labels.get(k) == v for k, v in pool.node_labels.items()):
+                spread[at] = pool.placement == "spread"
+                break
+    return spread

@@ -1,0 +1,145 @@
+"""Which workload is served next: a tournament over the quota tree, re-evaluated after each placement."""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush, heapreplace
+
+from weir.cluster.jobs import Job, PendingClass, Pod
+from weir.cluster.ledger import Amounts
+from weir.decide.books import Books
+
+_ROOT = -1
+_HOUR_S = 3600.0
+
+
+class Candidate:
+    """The next step of a waiting workload: pods of each group to place, and what they ask for.
+
+    It is the `at`-th of its class, or `again` one that was served in this cycle and may grow on.
+    `placed` counts the pods of each group it has by then.
+    """
+
+    __slots__ = ("again", "asks", "at", "elastic", "job", "lacks", "line_key", "of", "placed")
+
+    def __init__(self, of: PendingClass, at: int, placed: list[int] | None = None) -> None:
+        job = of.members[at][2]
+        self.of = of
+        self.at = at
+        self.job = job
+        self.again = placed is not None
+        self.placed = job.placed if placed is None else placed
+        self.elastic = all(have >= need for have, need in zip(self.placed, job.needed, strict=True))
+        if self.elastic:
+            self.lacks = _one_more(job, self.placed)
+        else:
+            self.lacks = [max(0, need - have) for need, have in zip(job.needed, self.placed, strict=True)]
+        self.asks = _asks(job, self.lacks)
+        standing = 0 if not self.elastic else 1 if sum(self.placed) == sum(job.needed) else 2
+        spec = job.spec
+        self.line_key = (-float(spec.priority), standing, spec.submitted_s, spec.name)
+
+    def pods(self) -> dict[int, list[Pod]]:
+        """The pods to place, by group."""
+        chosen = {}
+        for group, lack in enumerate(self.lacks):
+            if lack:
+                skip = self.placed[group] - self.job.placed[group]
+                chosen[group] = self.job.pending_pods(group)[skip : skip + lack]
+        return chosen
+
+    def grown(self) -> "Candidate | None":
+        """The same workload once more, if it was served and has elastic pods left."""
+        placed = [have + more for have, more in zip(self.placed, self.lacks, strict=True)]
+        if all(have >= group.count for have, group in zip(placed, self.job.spec.groups, strict=True)):
+            return None
+        return Candidate(self.of, self.at, placed)
+
+    def aged(self, now_s: float, aging: float) -> "Candidate":
+        """Itself, with the priority its waiting has earned."""
+        if aging:
+            hours = max(0.0, now_s - self.job.spec.submitted_s) / _HOUR_S
+            self.line_key = (self.line_key[0] - aging * hours, *self.line_key[1:])
+        return self
+
+
+def _one_more(job: Job, placed: list[int]) -> list[int]:
+    """The next elastic pod: of the group of the highest order that still has one to add."""
+    groups = job.spec.groups
+    open_ = [group for group in range(len(groups)) if placed[group] < groups[group].count]
+    first = min(open_, key=lambda group: (-groups[group].order, group))
+    return [int(group == first) for group in range(len(groups))]
+
+
+def _asks(job: Job, lacks: list[int]) -> Amounts:
+    if sum(lacks) == 1:
+        return job.asks[lacks.index(1)]
+    total: dict[int, int] = {}
+    for group, pods in enumerate(lacks):
+        if pods:
+            for row, amount in job.asks[group]:
+                total[row] = total.get(row, 0) + amount * pods
+    return tuple(total.items())
+
+
+class Order:
+    """Candidates in the order of the rules. `next` names one; `settle` says what comes after it."""
+
+    def __init__(self, books: Books, candidates: Iterable[Candidate]) -> None:
+        self._books = books
+        self._lines: dict[int, list[tuple[tuple[float, int, float, str], int, Candidate]]] = {}
+        self._count = 0
+        for candidate in candidates:
+            self._push(candidate)
+        self._heaps: dict[int, list[tuple[tuple[object, ...], int]]] = {}
+        ledger = books.ledger
+        branches = {queue for project in self._lines for queue in ledger.path[project]}
+        for line in self._lines.values():
+            heapify(line)
+        for queue in sorted(branches, reverse=True):  # children come after their parents
+            key = self._key(queue)
+            self._heaps.setdefault(ledger.parent[queue], []).append((key, queue))
+            if queue in self._heaps:
+                heapify(self._heaps[queue])
+        heapify(self._heaps.setdefault(_ROOT, []))
+
+    def _push(self, candidate: Candidate) -> None:
+        self._count += 1
+        line = self._lines.setdefault(candidate.job.project, [])
+        heappush(line, (candidate.line_key, self._count, candidate))
+
+    def _best(self, queue: int) -> Candidate | None:
+        while queue not in self._lines:
+            heap = self._heaps.get(queue)
+            if not heap:
+                return None
+            queue = heap[0][1]
+        line = self._lines[queue]
+        return line[0][2] if line else None
+
+    def _key(self, queue: int) -> tuple[object, ...]:
+        heap = self._heaps.get(queue)
+        if heap:
+            heapify(heap)
+        best = self._best(queue)
+        assert best is not None
+        return self._books.key(queue, best.asks)
+
+    def next(self) -> Candidate | None:
+        """The candidate to serve now; it stays until it is settled."""
+        return self._best(_ROOT)
+
+    def settle(self, followers: Iterable[Candidate] = ()) -> None:
+        """The candidate named last was served or refused; `followers` of its project take its place."""
+        served = self._best(_ROOT)
+        assert served is not None
+        heappop(self._lines[served.job.project])
+        for follower in followers:
+            self._push(follower)
+        parents = self._books.ledger.parent
+        for queue in reversed(served.job.path):
+            heap = self._heaps[parents[queue]]
+            assert heap[0][1] == queue
+            best = self._best(queue)
+            if best is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, (self._books.key(queue, best.asks), queue))

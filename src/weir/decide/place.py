@@ -1,0 +1,199 @@
+"""Placing the pods of a workload: all of them in one trial, or none."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+
+from weir.cluster.columns import Ints
+from weir.cluster.jobs import Job, Pod
+from weir.cluster.shapes import Shape
+from weir.cluster.state import Cluster
+from weir.decide.fit import Bools, copies, devices_for
+from weir.decide.ranking import NOWHERE, Ranking
+from weir.decide.room import Room
+from weir.model.policy import Affinity
+
+
+class Spot(NamedTuple):
+    """A place for a pod."""
+
+    pod: Pod
+    node: int
+    devices: tuple[int, ...]
+
+
+RankingOf = Callable[[Shape, tuple[Affinity, ...]], Ranking]
+
+
+class Placer:
+    """Places pods in one room. `ranking_of` gives the ranking of a shape over that room."""
+
+    def __init__(self, cluster: Cluster, room: Room, ranking_of: RankingOf, steps_most: int) -> None:
+        self.cluster = cluster
+        self.room = room
+        self.ranking_of = ranking_of
+        self._steps_most = steps_most
+
+    def ranks(self, shape: Shape, affinity: tuple[Affinity, ...]) -> Ints:
+        """The rank of every node for a shape, as the room is now."""
+        return self.ranking_of(shape, affinity).follow(self.room)
+
+    def best_node(self, shape: Shape, affinity: tuple[Affinity, ...], within: Bools | None = None) -> int:
+        """The best node for one pod, -1 if none has room; of equal ones the first."""
+        rank = self.ranks(shape, affinity)
+        if within is not None:
+            rank = np.where(within, rank, NOWHERE)
+        if not len(rank):
+            return -1
+        best = int(rank.argmin())
+        return best if rank[best] != NOWHERE else -1
+
+    def put(self, pod: Pod, node: int) -> Spot:
+        """Place a pod on a node that has room for it."""
+        known = self.cluster.nodes[node]
+        shape = pod.shape
+        devices = devices_for(self.room, shape, node, known.links if known is not None else ())
+        self.room.take(node, shape, devices)
+        return Spot(pod, node, devices)
+
+    def give_back(self, spots: Sequence[Spot]) -> None:
+        """The places are free again."""
+        for spot in spots:
+            self.room.give(spot.node, spot.pod.shape, spot.devices)
+
+    def place(
+        self,
+        job: Job,
+        pods: Mapping[int, Sequence[Pod]],
+        affinity: tuple[Affinity, ...] = (),
+        within: Bools | None = None,
+    ) -> list[Spot] | None:
+        """Places for these pods of each group, or None with the room as it was."""
+        if len(pods) == 1:
+            ((group, some),) = pods.items()
+            if len(some) == 1:
+                node = self.best_node(job.shapes[group], affinity, within)
+                return None if node < 0 else [self.put(some[0], node)]
+        groups = sorted(pods, key=lambda group: (-job.spec.groups[group].order, group))
+        room_for = self._room_for(job, groups, affinity, within)
+        if any(room_for[group] < len(pods[group]) for group in groups):
+            return None
+        for turn in _turns(groups, {group: room_for[group] / len(pods[group]) for group in groups}):
+            self.room.try_out()
+            spots = self._in_turn(job, turn, pods, affinity, within)
+            if spots is not None:
+                self.room.keep()
+                return spots
+            self.room.drop()
+        if len(groups) < 2:
+            return None
+        return Search(self, job, pods, affinity, within, self._steps_most).run()
+
+    def _room_for(
+        self, job: Job, groups: Sequence[int], affinity: tuple[Affinity, ...], within: Bools | None
+    ) -> dict[int, int]:
+        """Copies of each group's pods there is room for, each group by itself."""
+        found = {}
+        for group in groups:
+            shape = job.shapes[group]
+            rank = self.ranks(shape, affinity)
+            open_ = rank != NOWHERE if within is None else (rank != NOWHERE) & within
+            count = copies(self.room.columns, self.room.whole, self.room.device_memory, shape)
+            found[group] = int(count[open_].sum())
+        return found
+
+    def _in_turn(
+        self,
+        job: Job,
+        turn: Sequence[int],
+        pods: Mapping[int, Sequence[Pod]],
+        affinity: tuple[Affinity, ...],
+        within: Bools | None,
+    ) -> list[Spot] | None:
+        spots = []
+        for group in turn:
+            shape = job.shapes[group]
+            for pod in pods[group]:
+                node = self.best_node(shape, affinity, within)
+                if node < 0:
+                    return None
+                spots.append(self.put(pod, node))
+        return spots
+
+
+def _turns(groups: list[int], plenty: dict[int, float]) -> list[tuple[int, ...]]:
+    """Orders in which the groups may be placed: as asked, then scarcest first, then any."""
+    turns = [tuple(groups), tuple(sorted(groups, key=lambda group: (plenty[group], group)))]
+    if len(groups) <= 3:
+        turns += permutations(groups)
+    return list(dict.fromkeys(turns))
+
+
+class Search:
+    """Backtracking over the pods of a gang whose groups block one another, bounded in steps.
+
+    Pods of the scarcest shape first; each tries the nodes it fits on, best first, one per state of
+    a node. Equal pods go to nodes in rising order, so that no arrangement is tried twice.
+    """
+
+    def __init__(
+        self,
+        placer: Placer,
+        job: Job,
+        pods: Mapping[int, Sequence[Pod]],
+        affinity: tuple[Affinity, ...],
+        within: Bools | None,
+        steps_most: int,
+    ) -> None:
+        self._placer = placer
+        self._affinity = affinity
+        self._within = within
+        self._steps_left = steps_most
+        self._shapes = [job.shapes[group] for group in pods]
+        open_nodes = {group: int((self._ranks(job.shapes[group]) != NOWHERE).sum()) for group in pods}
+        self._pods = [
+            pod for group in sorted(pods, key=lambda group: (open_nodes[group], group)) for pod in pods[group]
+        ]
+
+    def _ranks(self, shape: Shape) -> Ints:
+        rank = self._placer.ranks(shape, self._affinity)
+        return rank if self._within is None else np.where(self._within, rank, NOWHERE)
+
+    def run(self) -> list[Spot] | None:
+        """Places for all pods, or None with the room as it was."""
+        spots: list[Spot] = []
+        return spots if self._from(0, spots) else None
+
+    def _from(self, at: int, spots: list[Spot]) -> bool:
+        if at == len(self._pods):
+            return True
+        pod = self._pods[at]
+        rank = self._ranks(pod.shape)
+        tried: set[tuple[object, ...]] = set()
+        for node in np.argsort(rank, kind="stable")[: self._steps_left].tolist():
+            if rank[node] == NOWHERE or self._steps_left <= 0:
+                return False
+            state = self._state(node)
+            if state in tried:
+                continue
+            tried.add(state)
+            self._steps_left -= 1
+            self._placer.room.try_out()
+            spots.append(self._placer.put(pod, node))
+            if self._from(at + 1, spots):
+                self._placer.room.keep()
+                return True
+            spots.pop()
+            self._placer.room.drop()
+        return False
+
+    def _state(self, node: int) -> tuple[object, ...]:
+        columns = self._placer.room.columns
+        return (
+            columns.free[:, node].tobytes(),
+            columns.share[node].tobytes(),
+            columns.memory[node].tobytes(),
+            *(bool(self._ranks(shape)[node] == NOWHERE) for shape in self._shapes),
+        )

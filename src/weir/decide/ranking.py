@@ -1,0 +1,56 @@
+"""One row per request shape: the rank of every node for it, kept up to date as nodes change."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weir.cluster.columns import Ints
+from weir.cluster.shapes import Shape
+from weir.decide.fit import Bools, fits
+from weir.decide.room import Room
+from weir.decide.score import COST_BITS, TIE_BITS, ranks
+
+NOWHERE = np.iinfo(np.int64).max
+"""Rank of a node without room."""
+_WISH_BITS = 63 - TIE_BITS - COST_BITS
+_WISH_MIDDLE = 1 << (_WISH_BITS - 1)
+
+
+class Ranking:
+    """`rank[node]`: lower is better, NOWHERE where the shape has no room or may not be."""
+
+    __slots__ = ("_base", "_spread", "at", "mask", "rank", "shape")
+
+    def __init__(self, room: Room, shape: Shape, mask: Bools, wish: Ints, spread: Bools) -> None:
+        self.shape = shape
+        self.mask = mask
+        self._spread = spread
+        granted = np.clip(_WISH_MIDDLE - 1 - wish, 0, (1 << _WISH_BITS) - 1)
+        self._base = granted << (TIE_BITS + COST_BITS)
+        self.rank: Ints = np.full(len(mask), NOWHERE, np.int64)
+        self._compute(room, np.flatnonzero(mask))
+        self.at = len(room.log)
+
+    def follow(self, room: Room) -> Ints:
+        """The ranks, after what changed in the room since last time."""
+        log = room.log
+        if self.at < len(log):
+            changed = log[self.at :]
+            self.at = len(log)
+            self._compute(room, np.unique(np.array(changed, np.intp)) if len(changed) > 1 else _one(changed))
+        return self.rank
+
+    def _compute(self, room: Room, nodes: Ints) -> None:
+        self.rank[nodes] = NOWHERE
+        open_ = nodes[self.mask[nodes] & fits(room, self.shape, nodes)]
+        if not len(open_):
+            return
+        spread = self._spread[open_]
+        for policy in (False, True):
+            at = open_[spread == policy]
+            if len(at):
+                self.rank[at] = self._base[at] + ranks(room, self.shape, at, policy)
+
+
+def _one(nodes: Sequence[int]) -> Ints:
+    return np.array(nodes, np.intp)

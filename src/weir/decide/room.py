@@ -1,0 +1,104 @@
+"""The engine's own copy of the room on nodes, to place pods in and to try things on.
+
+It follows the cluster by what changed. A trial remembers each node it touches, once, and puts it
+back if it is given up; nothing is undone step by step.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weir.cluster.columns import Columns, Ints, whole_free
+from weir.cluster.shapes import GPU_ROW, Shape
+from weir.cluster.state import Cluster
+from weir.model.workloads import WHOLE_MILLI
+
+_Kept = tuple[Ints, Ints, Ints, int]
+
+
+class Room:
+    """Columns of free room. `whole[node]` counts devices nobody is on; `log` lists nodes as they change."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.columns = cluster.room.copy()
+        self.device_memory = np.array(cluster.device_memory, np.int64)
+        self.nodes = len(cluster.nodes)
+        self.whole = whole_free(self.columns.share)
+        self.log: list[int] = []
+        self._trials: list[dict[int, _Kept]] = []
+
+    @classmethod
+    def after_releases(cls, now: "Room", cluster: Cluster) -> "Room":
+        """The room there will be once every stopping pod is gone."""
+        later = cls.__new__(cls)
+        columns = now.columns.copy()
+        for node in cluster.releasing_on:
+            columns.free[:, node] += cluster.releasing.free[:, node]
+            columns.share[node] += cluster.releasing.share[node]
+            columns.memory[node] += cluster.releasing.memory[node]
+        later.columns = columns
+        later.device_memory = now.device_memory
+        later.nodes = now.nodes
+        later.whole = now.whole.copy()
+        for node in cluster.releasing_on:
+            later.whole[node] = whole_free(columns.share[node])
+        later.log = []
+        later._trials = []
+        return later
+
+    def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Take over the cluster's room on these nodes."""
+        at = np.array(nodes, np.intp)
+        self.columns.free[:, at] = cluster.room.free[:, at]
+        self.columns.share[at] = cluster.room.share[at]
+        self.columns.memory[at] = cluster.room.memory[at]
+        self.whole[at] = whole_free(self.columns.share[at])
+        self.log.extend(nodes)
+
+    def take(self, node: int, shape: Shape, devices: Sequence[int], pods: int = 1) -> None:
+        """A pod of this shape holds room on these devices of a node (pods -1: holds it no more)."""
+        if self._trials:
+            kept = self._trials[-1]
+            if node not in kept:
+                columns = self.columns
+                kept[node] = (
+                    columns.free[:, node].copy(),
+                    columns.share[node].copy(),
+                    columns.memory[node].copy(),
+                    int(self.whole[node]),
+                )
+        self.columns.hold(node, shape, devices, int(self.device_memory[node]), pods)
+        if devices:
+            self.whole[node] = np.count_nonzero(self.columns.share[node] == WHOLE_MILLI)
+        self.log.append(node)
+
+    def give(self, node: int, shape: Shape, devices: Sequence[int]) -> None:
+        """The room of such a pod is free."""
+        self.take(node, shape, devices, -1)
+
+    def try_out(self) -> None:
+        """Begin a trial; trials nest."""
+        self._trials.append({})
+
+    def keep(self) -> None:
+        """End the innermost trial and keep what it did."""
+        done = self._trials.pop()
+        if self._trials:
+            outer = self._trials[-1]
+            for node, kept in done.items():
+                outer.setdefault(node, kept)
+
+    def drop(self) -> None:
+        """End the innermost trial as if it had never been."""
+        for node, (free, share, memory, whole) in self._trials.pop().items():
+            self.columns.free[:, node] = free
+            self.columns.share[node] = share
+            self.columns.memory[node] = memory
+            self.whole[node] = whole
+            self.log.append(node)
+
+    def free_gpu_milli(self) -> int:
+        """Free devices of all nodes together, in thousandths."""
+        free = self.columns.free[GPU_ROW]
+        return int(free.sum()) if free.size == 0 or free.min() >= 0 else int(free[free > 0].sum())
+

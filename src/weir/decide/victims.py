@@ -1,0 +1,163 @@
+"""Victims on one node: which pods and workloads could go, and the cheapest sets that make room."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from weir.cluster.jobs import Job, Pod
+from weir.cluster.shapes import Shape
+from weir.decide.room import Room
+from weir.model.workloads import WHOLE_MILLI
+
+_ENUMERATED_MOST = 10
+"""Victims on one node up to which every minimal set is looked at (2^10); above, a greedy one."""
+
+Tier = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """What goes at once: one elastic pod, or what is left of a workload as a whole.
+
+    `here` are its pods on the node. A whole workload goes after its elastic pods, wherever they are.
+
+    A unit that only `moves` must get a new place in the same plan.
+    """
+
+    tier: Tier
+    price: float
+    job: Job
+    pods: tuple[Pod, ...]
+    here: tuple[Pod, ...]
+    whole: bool
+    moves: bool = False
+
+    @property
+    def younger(self) -> tuple[float, str]:
+        """Sorts the younger first, then by name."""
+        return -self.job.spec.submitted_s, self.job.spec.name
+
+
+class NodeRoom:
+    """The room on one node as plain numbers, with units taken away."""
+
+    __slots__ = ("_device_memory", "_free", "_memory", "_shape", "_share", "_whole_left")
+
+    def __init__(self, room: Room, node: int, shape: Shape) -> None:
+        self._shape = shape
+        self._device_memory = int(room.device_memory[node])
+        self._free = [(row, amount, int(room.columns.free[row, node])) for row, amount in shape.needs]
+        self._share: list[int] = room.columns.share[node].tolist()
+        self._memory: list[int] = room.columns.memory[node].tolist()
+
+    def fits_without(self, units: Sequence[Unit]) -> bool:
+        """Whether a pod of the shape fits once these units are gone."""
+        freed: dict[int, int] = {}
+        share, memory = self._share.copy(), self._memory.copy()
+        seen: set[Pod] = set()
+        for unit in units:
+            for pod in unit.here:
+                if pod in seen:
+                    continue
+                seen.add(pod)
+                shape = pod.shape
+                for row, amount in shape.needs:
+                    freed[row] = freed.get(row, 0) + amount
+                if pod.devices:
+                    milli, each = shape.share_on(self._device_memory), shape.memory_on(self._device_memory)
+                    for device in pod.devices:
+                        share[device] += milli
+                        memory[device] += each
+        for row, amount, free in self._free:
+            if free + freed.get(row, 0) < amount:
+                return False
+        return self._has_devices(share, memory)
+
+    def _has_devices(self, share: list[int], memory: list[int]) -> bool:
+        shape = self._shape
+        if not shape.devices:
+            return True
+        if shape.whole:
+            return share.count(WHOLE_MILLI) >= shape.devices
+        milli, each = shape.share_on(self._device_memory), shape.gpu_memory
+        found = sum(left >= milli and memory[device] >= each for device, left in enumerate(share))
+        return found >= shape.devices
+
+
+def sets(room: Room, node: int, shape: Shape, units: Sequence[Unit]) -> Iterator[tuple[Tier, list[Unit]]]:
+    """Minimal sets of units whose going makes room for one pod of the shape, best first.
+
+    Lower tiers go before higher ones: of the highest tier that must be touched as little as can be is
+    taken, by price, fewer workloads, younger, name, with all lower tiers gone; then of the tier below
+    what is still needed, and so on. Each set comes with its key, by which nodes compare.
+    """
+    space = NodeRoom(room, node, shape)
+    tiers: list[list[Unit]] = []
+    for _, group in groupby(sorted(units, key=lambda unit: unit.tier), key=lambda unit: unit.tier):
+        tiers.append(list(group))
+        if space.fits_without([unit for tier in tiers for unit in tier]):
+            break
+    else:
+        return
+    below = [unit for tier in tiers[:-1] for unit in tier]
+    highest = tiers[-1]
+    found = [(set_key(chosen), at, chosen) for at, chosen in enumerate(_minimal(space, highest, below))]
+    found.sort(key=lambda entry: entry[:2])
+    for key, _, chosen in found:
+        whole = list(chosen)
+        for depth in range(len(tiers) - 2, -1, -1):
+            rest = [unit for tier in tiers[:depth] for unit in tier]
+            forced = {unit.job for unit in whole if unit.whole}
+            must = [unit for unit in tiers[depth] if unit.job in forced]
+            may = [unit for unit in tiers[depth] if unit.job not in forced]
+            options = _minimal(space, may, [*rest, *whole, *must])
+            whole += must + min(options, key=set_key)
+        yield (highest[0].tier, key, set_key(whole)), whole
+
+
+def set_key(units: Sequence[Unit]) -> Tier:
+    """Price, then fewer workloads, then younger, then name."""
+    return (
+        round(sum(unit.price for unit in units), 6),
+        len({unit.job for unit in units}),
+        sorted(unit.younger for unit in units),
+    )
+
+
+def _minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[list[Unit]]:
+    """Minimal sets of these units that make room where others are gone already."""
+    if len(units) > _ENUMERATED_MOST:
+        return [_greedy(space, units, gone)]
+    return _every_minimal(space, units, gone)
+
+
+def _every_minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[list[Unit]]:
+    """Every set that makes room and of which none can be spared; depth first, larger units first."""
+    ordered = sorted(
+        units, key=lambda unit: -sum(len(pod.devices) * pod.shape.share_on(1) for pod in unit.here)
+    )
+    found: list[list[Unit]] = []
+
+    def grow(at: int, chosen: list[Unit]) -> None:
+        if space.fits_without([*gone, *chosen]):
+            if all(
+                not space.fits_without([*gone, *chosen[:k], *chosen[k + 1 :]]) for k in range(len(chosen))
+            ):
+                found.append(chosen)
+            return
+        if at < len(ordered) and space.fits_without([*gone, *chosen, *ordered[at:]]):
+            grow(at + 1, [*chosen, ordered[at]])
+            grow(at + 1, chosen)
+
+    grow(0, [])
+    return found
+
+
+def _greedy(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[Unit]:
+    """One minimal set: all of them, then the dearest that can be spared given back, one by one."""
+    chosen = list(units)
+    for unit in sorted(units, key=lambda unit: (-unit.price, unit.younger)):
+        without = [other for other in chosen if other is not unit]
+        if space.fits_without([*gone, *without]):
+            chosen = without
+    return chosen

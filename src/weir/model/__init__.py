@@ -1,0 +1,1 @@
+"""The nouns: what people write and everyone names. Plain data, no behaviour beyond reading it."""

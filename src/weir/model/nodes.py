@@ -1,0 +1,64 @@
+"""Nodes and their devices, as facts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """Keeps pods away that do not tolerate it."""
+
+    key: str
+    value: str = ""
+    effect: Effect = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """What a pod puts up with; an empty key with Exists tolerates everything."""
+
+    key: str = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str = ""
+    effect: Effect | None = None
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether this toleration covers `taint`, by the rules of Kubernetes."""
+        if self.effect is not None and self.effect != taint.effect:
+            return False
+        if self.key == "":
+            return self.operator == "Exists"
+        if self.key != taint.key:
+            return False
+        return self.operator == "Exists" or self.value == taint.value
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine.
+
+    `capacity` holds every countable resource but the devices: `cpu` in thousandths of a core,
+    `memory` in bytes, `pods` and any further one in units. `links` lists sets of device indices
+    that are close to one another, in any order; a pod's devices come from the smallest set that
+    holds them.
+    """
+
+    name: str
+    gpus: int
+    gpu_memory: int  # bytes of each device
+    capacity: Mapping[str, int]
+    gpu_model: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    links: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """An ordered list of node labels, coarse to fine."""
+
+    name: str
+    levels: tuple[str, ...]

@@ -1,0 +1,136 @@
+"""The scheduler's configuration: every setting the engine and the control loop read, and two presets.
+
+All of it is plain data. A preset is a page of settings; what a file says goes over it.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from weir.model.resources import seconds
+from weir.model.workloads import WorkloadType
+
+Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Settings(BaseModel):
+    """Base of every part of the configuration: fixed once read, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ByType(Settings):
+    """One duration for each workload type."""
+
+    build: Seconds = 0.0
+    train: Seconds = 0.0
+    inference: Seconds = 0.0
+
+    def of(self, type_: WorkloadType) -> float:
+        """The duration for workloads of `type_`."""
+        return float(getattr(self, type_.value))
+
+
+class Usage(Settings):
+    """How past use lowers a queue's claim on the surplus; `k` = 0 remembers nothing."""
+
+    k: Annotated[float, Field(ge=0)] = 0.0
+    half_life: Seconds = 7 * 86400.0
+    window: Seconds = 30 * 86400.0
+
+
+class Consolidation(Settings):
+    """Moving running pods to make room; nobody loses more than a restart."""
+
+    enabled: bool = True
+    max_moves: Annotated[int, Field(ge=0)] = 32
+    budget: Annotated[float, Field(ge=0)] = 3000.0  # device seconds a move may cost
+
+
+class TopologyRules(Settings):
+    """How long a gang waits for one domain, and what clearing one may cost (device seconds a gang)."""
+
+    patience: Seconds = 0.0
+    budget: Annotated[float, Field(ge=0)] = 3000.0
+
+
+class Affinity(Settings):
+    """Which nodes the workloads of some projects, departments or types must or would rather use."""
+
+    projects: tuple[str, ...] = ()
+    departments: tuple[str, ...] = ()
+    types: tuple[WorkloadType, ...] = ()
+    node_labels: dict[str, str]
+    required: bool = False
+    weight: Annotated[int, Field(ge=1, le=100)] = 1
+
+
+class NodePool(Settings):
+    """Nodes with these labels follow a placement policy of their own."""
+
+    name: str
+    node_labels: dict[str, str]
+    placement: Literal["pack", "spread"]
+
+
+class Price(Settings):
+    """What stopping a victim costs, in device seconds."""
+
+    restart: Annotated[float, Field(ge=0)] = 2000.0  # where a workload's own cost is unknown
+    size_credit: Annotated[float, Field(ge=0)] = 10_000.0  # times ln of its devices on one node
+
+
+class Policy(Settings):
+    """Everything that can be set."""
+
+    preset: Literal["fair", "throughput"] = "fair"
+    placement: Literal["pack", "spread"] = "pack"
+    node_pools: tuple[NodePool, ...] = ()
+    affinity: tuple[Affinity, ...] = ()
+    borrowers: Literal["fair", "learned"] = "fair"
+    victims: Literal["fair", "cheap"] = "fair"
+    borrower_patience: Seconds = 0.0  # how long a borrower waits before it takes from borrowers
+    headroom: Fraction = 0.0  # of the devices, kept free of over-quota work
+    exchange: bool = False
+    exchange_gain: Annotated[float, Field(ge=0)] = 1.5  # in the learned key
+    claims: bool = False
+    aging: Annotated[float, Field(ge=0)] = 0.0  # priority gained per hour of waiting
+    usage: Usage = Usage()
+    reserve_after: Seconds = 3600.0
+    gang_grace: Seconds = 60.0
+    min_runtime: ByType = ByType()
+    consolidation: Consolidation = Consolidation()
+    topology: TopologyRules = TopologyRules()
+    price: Price = Price()
+    search_steps: Annotated[int, Field(ge=1)] = 512  # bound of every backtracking search
+
+    @model_validator(mode="before")
+    @classmethod
+    def _over_preset(cls, written: Any) -> Any:
+        if not isinstance(written, dict):
+            return written
+        page = PRESETS.get(written.get("preset", "fair"), {})
+        return _merged(page, written)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "fair": {},
+    "throughput": {
+        "borrowers": "learned",
+        "victims": "cheap",
+        "borrower_patience": "1d",
+        "headroom": 0.003,
+        "exchange": True,
+        "claims": True,
+        "topology": {"patience": "1h"},
+    },
+}
+
+
+def _merged(page: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    result = dict(page)
+    for key, value in over.items():
+        below = result.get(key)
+        result[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return result

@@ -1,0 +1,22 @@
+"""The quota tree: departments hold departments or projects, projects hold workloads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A department or a project.
+
+    Amounts are in the units of `weir.model.resources`; a resource missing from `quota` or `limit`
+    is unlimited there, one missing from `weight` weighs 1. `gpu.MODEL` names devices of one model.
+    """
+
+    name: str
+    parent: str | None = None
+    is_project: bool = True
+    quota: Mapping[str, int] = field(default_factory=dict)
+    limit: Mapping[str, int] = field(default_factory=dict)
+    weight: Mapping[str, float] = field(default_factory=dict)
+    priority: int = 100
+    created_s: float = 0.0

@@ -1,0 +1,50 @@
+"""Why a workload waits and why one was stopped: data first, one sentence from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Why(StrEnum):
+    """Every "no" the engine can say."""
+
+    OVER_LIMIT = "over_limit"
+    NON_PREEMPTIBLE_OVER_QUOTA = "non_preemptible_over_quota"
+    NO_NODE_MATCHES = "no_node_matches"
+    NO_ROOM = "no_room"
+    NOT_TAKEABLE = "not_takeable"
+    GANG_INCOMPLETE = "gang_incomplete"
+    WAITING_FOR_ROOM = "waiting_for_room"
+    HELD_BACK = "held_back"
+    WOULD_ALTERNATE = "would_alternate"
+    HELD = "held"
+
+
+class Rule(StrEnum):
+    """Under which rule a pod was stopped."""
+
+    RECLAIM_SHARE = "reclaim_share"
+    RECLAIM_QUOTA = "reclaim_quota"
+    PREEMPT = "preempt"
+    CONSOLIDATE = "consolidate"
+    EXCHANGE = "exchange"
+    GANG_BROKEN = "gang_broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a workload waits. `sentence` is what people read; `numbers` are what it says."""
+
+    why: Why
+    sentence: str
+    numbers: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a pod was stopped: for whom, under which rule, and the two queues' shares around it."""
+
+    rule: Rule
+    by: str | None
+    sentence: str
+    numbers: Mapping[str, object] = field(default_factory=dict)

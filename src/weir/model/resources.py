@@ -1,0 +1,114 @@
+"""Resources and their units: words become numbers here, once.
+
+`gpu` is counted in thousandths of a device, `cpu` in thousandths of a core, `memory` in bytes,
+everything else in units. `gpu.MODEL` counts devices of one model, like `gpu`.
+"""
+
+import re
+from fractions import Fraction
+
+GPU = "gpu"
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+GPU_MODEL_PREFIX = "gpu."
+
+UNLIMITED = 1 << 62
+"""Stands for no bound where amounts are integers."""
+
+_SUFFIXES = {
+    "": 1,
+    "m": Fraction(1, 1000),
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "Pi": 2**50,
+}
+_QUANTITY = re.compile(r"^([+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi|)$")
+_DURATION = re.compile(r"^-?(?=[0-9])(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)s?)?$")
+
+
+def quantity(written: str | int | float) -> Fraction:
+    """Read a number or a quantity as Kubernetes writes it (`500m`, `40Gi`).
+
+    Raises:
+        ValueError: it is neither; the message says what to write.
+    """
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        if written != written or written in (float("inf"), float("-inf")):
+            raise ValueError("is not a finite number: write a number or a quantity such as 4, 500m or 40Gi")
+        return Fraction(str(written))
+    match = _QUANTITY.match(written.strip()) if isinstance(written, str) else None
+    if match is None:
+        raise ValueError(f"{written!r} is not a quantity: write a number or one such as 500m, 1.5 or 40Gi")
+    return Fraction(match[1]) * _SUFFIXES[match[2]]
+
+
+def in_thousandths(resource: str) -> bool:
+    """Whether amounts of `resource` are kept in thousandths."""
+    return resource in (GPU, CPU) or resource.startswith(GPU_MODEL_PREFIX)
+
+
+def amount(resource: str, written: str | int | float) -> int:
+    """The amount of `resource` in its unit, rounded up to it; "unlimited" gives UNLIMITED.
+
+    Raises:
+        ValueError: it is no quantity, negative, or too large to count.
+    """
+    if written == "unlimited":
+        return UNLIMITED
+    exact = quantity(written) * (1000 if in_thousandths(resource) else 1)
+    if exact < 0:
+        raise ValueError(f"{written!r} is negative: write 0 or more")
+    if exact > UNLIMITED // 1024:
+        raise ValueError(f'{written!r} is more than can be counted: write "unlimited"')
+    return -int(-exact // 1)
+
+
+def seconds(written: str | int | float) -> float:
+    """Read a duration or an offset such as `90s`, `2h30m`, `-5m`; a bare number is seconds.
+
+    Raises:
+        ValueError: it is neither; the message says what to write.
+    """
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        if written != written or abs(written) == float("inf"):
+            raise ValueError("is not a finite time: write a duration such as 90s, 10m or 2h30m")
+        return float(written)
+    text = written.strip() if isinstance(written, str) else ""
+    match = _DURATION.match(text)
+    if match is None:
+        raise ValueError(f"{written!r} is not a duration: write one such as 90s, 10m or 2h30m")
+    days, hours, minutes, rest = match.groups()
+    total = int(days or 0) * 86400.0 + int(hours or 0) * 3600.0 + int(minutes or 0) * 60.0 + float(rest or 0)
+    return -total if text.startswith("-") else total
+
+
+def written(resource: str, value: int) -> str:
+    """An amount as people read it: `1.5` devices, `40Gi` of memory."""
+    if value >= UNLIMITED:
+        return "unlimited"
+    if in_thousandths(resource):
+        return f"{value / 1000:.3f}".rstrip("0").rstrip(".")
+    if resource == MEMORY:
+        for suffix in ("Ti", "Gi", "Mi", "Ki"):
+            if value >= _SUFFIXES[suffix]:
+                return f"{value / int(_SUFFIXES[suffix]):.1f}".rstrip("0").rstrip(".") + suffix
+    return str(value)
+
+
+def span(seconds_: float) -> str:
+    """A duration as people read it: `2h 5m`, `40s`."""
+    whole = round(abs(seconds_))
+    sign = "-" if seconds_ < 0 and whole else ""
+    for unit, size, below, small in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{sign}{whole // size}{unit}" + (f" {rest}{below}" if rest else "")
+    return f"{sign}{whole}s"

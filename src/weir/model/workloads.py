@@ -1,0 +1,116 @@
+"""Workloads: what a person submits, and what one pod of it asks for."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from weir.model.nodes import Toleration
+
+WHOLE_MILLI = 1000
+"""A device, counted in thousandths."""
+
+
+class WorkloadType(StrEnum):
+    """Sets the default priority and which time rules apply."""
+
+    BUILD = "build"
+    TRAIN = "train"
+    INFERENCE = "inference"
+
+
+DEFAULT_PRIORITY = {WorkloadType.TRAIN: 50, WorkloadType.BUILD: 100, WorkloadType.INFERENCE: 125}
+PREEMPTIBLE_BELOW = 100
+"""Workloads of a lower priority are preemptible unless they say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """Node labels a pod must have or would like to have, with the weight of the wish (0 = must)."""
+
+    labels: tuple[tuple[str, str], ...]
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one pod asks for: the shape of it. Equal requests are decided once.
+
+    `share_milli` is of each of `devices`, 1000 = whole devices; with `gpu_memory` (bytes on each
+    device) it is 0 and follows from the device. `further` are other countable resources.
+    """
+
+    devices: int = 0
+    share_milli: int = WHOLE_MILLI
+    gpu_memory: int = 0
+    cpu_milli: int = 1000
+    memory: int = 1 << 30
+    further: tuple[tuple[str, int], ...] = ()
+    gpu_models: tuple[str, ...] = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[str, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    rules: tuple[NodeRule, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it takes devices nobody else is on."""
+        return self.devices > 0 and self.share_milli == WHOLE_MILLI
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it sits on devices others may sit on."""
+        return self.devices > 0 and self.share_milli != WHOLE_MILLI
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Identical pods; `min` of them are needed, the rest are elastic. Higher `order` starts first."""
+
+    name: str
+    request: Request
+    count: int = 1
+    min: int = 1
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRequest:
+    """Levels of a topology all pods must share, and would like to share."""
+
+    name: str
+    required: str | None = None
+    preferred: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One or more pod groups that start, recover and end together. Times in seconds."""
+
+    name: str
+    project: str
+    groups: tuple[PodGroup, ...]
+    min_pods: int
+    submitted_s: float
+    type: WorkloadType = WorkloadType.TRAIN
+    priority: int = 50
+    preemptible: bool = True
+    max_runtime_s: float | None = None
+    topology: TopologyRequest | None = None
+    user: str = ""
+    restart_s: float | None = None  # stated cost of a restart, device seconds per device; None = unknown
+
+    @property
+    def pods(self) -> int:
+        """How many pods it has when complete."""
+        return sum(group.count for group in self.groups)
+
+    def needed(self) -> tuple[int, ...]:
+        """Pods of each group that make its gang: the minima, then by order, group and index."""
+        needed = [group.min for group in self.groups]
+        missing = self.min_pods - sum(needed)
+        for at in sorted(range(len(needed)), key=lambda at: (-self.groups[at].order, at)):
+            if missing <= 0:
+                break
+            more = min(missing, self.groups[at].count - needed[at])
+            needed[at] += more
+            missing -= more
+        return tuple(needed)
