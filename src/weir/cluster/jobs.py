@@ -1,6 +1,7 @@
 """Workloads and pods as the cluster knows them: a specification and where it has got to."""
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from enum import IntEnum
 
 from weir.cluster.ledger import Amounts
@@ -54,6 +55,7 @@ class Job:
         "pending",
         "placed",
         "pods",
+        "price_terms",
         "promised_by",
         "ran_s",
         "saved_s",
@@ -95,6 +97,7 @@ class Job:
         self.held = False
         self.held_why = ""
         self.promised_by: tuple[str, ...] = ()
+        self.price_terms: tuple[float, float] | None = None  # kept by `weir.decide.price` while its pods stay
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
         self.waiting: PendingClass | None = None
 
@@ -143,19 +146,57 @@ class Job:
 ClassKey = tuple[object, ...]
 
 
+class Step:
+    """What a waiting workload asks for next: the rest of its gang at once, or one more elastic pod."""
+
+    __slots__ = ("asks", "elastic", "lacks", "standing")
+
+    def __init__(self, job: Job, placed: Sequence[int]) -> None:
+        self.elastic = all(have >= need for have, need in zip(placed, job.needed, strict=True))
+        if self.elastic:
+            self.lacks = _one_more(job, placed)
+        else:
+            self.lacks = [max(0, need - have) for need, have in zip(job.needed, placed, strict=True)]
+        self.asks = _asks(job, self.lacks)
+        self.standing = 0 if not self.elastic else 1 if sum(placed) == sum(job.needed) else 2
+
+
+def _one_more(job: Job, placed: Sequence[int]) -> list[int]:
+    """The next elastic pod: of the group of the highest order that still has one to add."""
+    groups = job.spec.groups
+    open_ = [group for group in range(len(groups)) if placed[group] < groups[group].count]
+    first = min(open_, key=lambda group: (-groups[group].order, group))
+    return [int(group == first) for group in range(len(groups))]
+
+
+def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
+    """What the pods of a step count with in the ledger together."""
+    if sum(lacks) == 1:
+        return job.asks[list(lacks).index(1)]
+    total: dict[int, int] = {}
+    for group, pods in enumerate(lacks):
+        if pods:
+            for row, amount in job.asks[group]:
+                total[row] = total.get(row, 0) + amount * pods
+    return tuple(total.items())
+
+
 class PendingClass:
     """Pending workloads that are equal in everything but their age: what holds for one holds for all.
 
-    `members` are (submitted, name, job), oldest first.
+    `members` are (submitted, name, job), oldest first; `step` is what each of them asks for next.
     """
 
-    __slots__ = ("key", "members", "number", "project", "shapes")
+    __slots__ = ("key", "members", "number", "project", "shapes", "step")
 
-    def __init__(self, key: ClassKey, project: int, shapes: tuple[int, ...], number: int) -> None:
+    def __init__(self, key: ClassKey, job: Job, number: int) -> None:
         self.key = key
-        self.project = project
-        self.shapes = shapes
+        self.project = job.project
         self.number = number
+        self.step = Step(job, job.placed)
+        self.shapes = tuple(
+            sorted({shape.id for shape, lack in zip(job.shapes, self.step.lacks, strict=True) if lack})
+        )
         self.members: list[tuple[float, str, Job]] = []
 
     @property

@@ -36,7 +36,7 @@ class Ledger:
         self.fixed: list[list[int]] = [[] for _ in queues]
         self.asked: list[list[int]] = [[] for _ in queues]
         self.sharing = [0] * len(queues)  # pods, running or pending, that ask for parts of devices
-        self.version = 0
+        self.touched = [0] * len(queues)  # how often a queue's amounts have changed
         self.quota: list[list[int]] = []
         self.limit: list[list[int]] = []
         self.weight: list[list[float]] = []
@@ -59,8 +59,8 @@ class Ledger:
 
     def add_allocated(self, path: Iterable[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
         """Count a pod as holding its amounts (sign -1: no more)."""
-        self.version += 1
         for queue in path:
+            self.touched[queue] += 1
             line = self.allocated[queue]
             for row, amount in amounts:
                 line[row] += sign * amount
@@ -76,8 +76,8 @@ class Ledger:
 
     def add_asked(self, path: Iterable[int], amounts: Amounts, pods: int) -> None:
         """Count `pods` pending pods with these amounts each (negative: no more)."""
-        self.version += 1
         for queue in path:
+            self.touched[queue] += 1
             line = self.asked[queue]
             for row, amount in amounts:
                 line[row] += amount * pods

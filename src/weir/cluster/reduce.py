@@ -208,6 +208,9 @@ def _checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
     job = cluster.jobs.get(event.workload)
     if job is not None and job.started_s is not None and event.at_s >= job.started_s:
         job.saved_s = max(event.at_s, job.saved_s or event.at_s)
+        if cluster.saved and cluster.saved[-1].saved_s != job.saved_s:
+            cluster.saved.clear()
+        cluster.saved.append(job)
 
 
 # Pods
@@ -408,6 +411,7 @@ def _count(cluster: Cluster, pod: Pod, sign: int) -> None:
 def _settle(cluster: Cluster, job: Job, at_s: float) -> None:
     """Bring a job's place among the waiting and the incomplete up to date."""
     name = job.spec.name
+    job.price_terms = None
     if job.started_s is not None and job.is_below():
         if job.below_since_s is None:
             job.below_since_s = at_s
@@ -431,13 +435,10 @@ def _rank(cluster: Cluster, job: Job) -> None:
         _leave_class(cluster, job)
     found = cluster.waiting.get(key)
     if found is None:
-        shapes = tuple(
-            sorted({shape.id for shape, pending in zip(job.shapes, job.pending, strict=True) if pending})
-        )
-        found = cluster.waiting[key] = PendingClass(key, job.project, shapes, cluster.classes_made)
+        found = cluster.waiting[key] = PendingClass(key, job, cluster.classes_made)
         cluster.classes_made += 1
         cluster.waiting_of.setdefault(job.project, {})[found] = None
-        for shape in shapes:
+        for shape in found.shapes:
             cluster.waiting_by_shape.setdefault(shape, {})[found] = None
     found.add(job)
     job.waiting = found

@@ -44,6 +44,7 @@ class Cluster:
         self.waiting_of: dict[int, dict[PendingClass, None]] = {}  # by project
         self.classes_made = 0
         self.waiting_by_shape: dict[int, dict[PendingClass, None]] = {}
+        self.saved: list[Job] = []  # those that saved their state last, all at one instant
         self.mix = Mix()
         self.runtimes = RunTimes()
         self.static_version = 0  # nodes, queues or topologies changed

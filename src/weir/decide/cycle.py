@@ -10,15 +10,16 @@ from weir.cluster.events import Place, PodKey
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
+from weir.decide.attempt import Taken
+from weir.decide.bench import Bench
 from weir.decide.books import Books
 from weir.decide.memo import Memo
-from weir.decide.order import Candidate, Order
 from weir.decide.place import Placer, Spot
 from weir.decide.plan import Eviction, Plan, Promise
 from weir.decide.ranking import Ranking
 from weir.decide.room import Room
 from weir.decide.serve import Server
-from weir.decide.take import Taken, Taker
+from weir.decide.take import Taker
 from weir.model.policy import Affinity, Policy
 from weir.model.reasons import Cause, Rule
 
@@ -46,7 +47,8 @@ class Cycle:
         server = Server(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
         for spots in server.serve():
             self.plan.binds += [self._place(spot) for spot in spots]
-        self._take(server)
+        for candidate, taken in Taker(server, self._bench).take():
+            self._promise(candidate.job, taken)
         self.plan.refusals.update(server.refusals)
         return self.plan
 
@@ -72,24 +74,9 @@ class Cycle:
             columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
         )
 
-    def _take(self, server: Server) -> None:
-        """Free room for those who found none, in order."""
-        heads = list(server.unserved())
-        if not heads:
-            return
-        taker = Taker(
-            self.cluster, self.policy, self.books, self._later_placer(), self._affinity_of, self.now_s
-        )
-        order = Order(self.books, heads)
-        while (candidate := order.next()) is not None:
-            answer = taker.take(candidate, self._affinity_of(candidate.job), None)
-            if isinstance(answer, Taken):
-                self._promise(candidate.job, answer)
-                more = candidate.at + 1 < len(candidate.of.members)
-                order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
-            else:
-                server.refusals[candidate.of] = answer
-                order.settle()
+    def _bench(self) -> Bench:
+        placer = self._later_placer()
+        return Bench(self.cluster, self.policy, self.books, placer, self._affinity_of, self.now_s)
 
     def _later_placer(self) -> Placer:
         room = Room.after_releases(self.room, self.cluster)

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 
-from weir.cluster.jobs import Job, PendingClass, Pod
-from weir.cluster.ledger import Amounts
+from weir.cluster.jobs import PendingClass, Pod, Step
 from weir.decide.books import Books
 
 _ROOT = -1
@@ -18,24 +17,19 @@ class Candidate:
     `placed` counts the pods of each group it has by then.
     """
 
-    __slots__ = ("again", "asks", "at", "elastic", "job", "lacks", "line_key", "of", "placed")
+    __slots__ = ("again", "asks", "at", "job", "lacks", "line_key", "of", "placed")
 
     def __init__(self, of: PendingClass, at: int, placed: list[int] | None = None) -> None:
         job = of.members[at][2]
+        step = of.step if placed is None else Step(job, placed)
         self.of = of
         self.at = at
         self.job = job
         self.again = placed is not None
         self.placed = job.placed if placed is None else placed
-        self.elastic = all(have >= need for have, need in zip(self.placed, job.needed, strict=True))
-        if self.elastic:
-            self.lacks = _one_more(job, self.placed)
-        else:
-            self.lacks = [max(0, need - have) for need, have in zip(job.needed, self.placed, strict=True)]
-        self.asks = _asks(job, self.lacks)
-        standing = 0 if not self.elastic else 1 if sum(self.placed) == sum(job.needed) else 2
-        spec = job.spec
-        self.line_key = (-float(spec.priority), standing, spec.submitted_s, spec.name)
+        self.lacks = step.lacks
+        self.asks = step.asks
+        self.line_key = (-float(job.spec.priority), step.standing, job.spec.submitted_s, job.spec.name)
 
     def pods(self) -> dict[int, list[Pod]]:
         """The pods to place, by group."""
@@ -59,25 +53,6 @@ class Candidate:
             hours = max(0.0, now_s - self.job.spec.submitted_s) / _HOUR_S
             self.line_key = (self.line_key[0] - aging * hours, *self.line_key[1:])
         return self
-
-
-def _one_more(job: Job, placed: list[int]) -> list[int]:
-    """The next elastic pod: of the group of the highest order that still has one to add."""
-    groups = job.spec.groups
-    open_ = [group for group in range(len(groups)) if placed[group] < groups[group].count]
-    first = min(open_, key=lambda group: (-groups[group].order, group))
-    return [int(group == first) for group in range(len(groups))]
-
-
-def _asks(job: Job, lacks: list[int]) -> Amounts:
-    if sum(lacks) == 1:
-        return job.asks[lacks.index(1)]
-    total: dict[int, int] = {}
-    for group, pods in enumerate(lacks):
-        if pods:
-            for row, amount in job.asks[group]:
-                total[row] = total.get(row, 0) + amount * pods
-    return tuple(total.items())
 
 
 class Order:

@@ -15,22 +15,35 @@ def devices_of(pods: Sequence[Pod]) -> float:
 
 
 def price(job: Job, pods: Sequence[Pod], policy: Price, now_s: float) -> float:
-    """Price of stopping these pods of a job: lost work and a restart, less a credit for size.
+    """Price of stopping these pods of a job: lost work and a restart, less a credit for size."""
+    return _priced(job, _terms(job, pods, policy), now_s)
+
+
+def price_of_all(job: Job, policy: Price, now_s: float) -> float:
+    """Price of stopping a job whose pods all run."""
+    if job.price_terms is None:
+        job.price_terms = _terms(job, job.running_pods(), policy)
+    return _priced(job, job.price_terms, now_s)
+
+
+def _priced(job: Job, terms: tuple[float, float], now_s: float) -> float:
+    since_s = job.started_s if job.saved_s is None else job.saved_s
+    devices, fixed = terms
+    return fixed + devices * max(0.0, now_s - since_s) if since_s is not None else fixed
+
+
+def _terms(job: Job, pods: Sequence[Pod], policy: Price) -> tuple[float, float]:
+    """Devices held, and the part of the price that time doesn't change.
 
     The credit prefers one larger victim to many small ones; it counts the devices on the node where
     the victim has most, so that a whole gang isn't stopped for what something smaller serves.
     """
-    devices = devices_of(pods)
-    since = job.started_s if job.saved_s is None else job.saved_s
-    lost = devices * max(0.0, now_s - (since if since is not None else now_s))
     restart = policy.restart if job.spec.restart_s is None else job.spec.restart_s
-    if devices <= 0:
-        return lost + restart
-    if len(pods) == 1:
-        most = devices
-    else:
+    devices = devices_of(pods)
+    most = devices
+    if len(pods) > 1:
         on_node: dict[int, list[Pod]] = {}
         for pod in pods:
             on_node.setdefault(pod.node, []).append(pod)
         most = max(devices_of(some) for some in on_node.values())
-    return lost + restart - policy.size_credit * log(max(1.0, min(devices, most)))
+    return devices, restart - policy.size_credit * log(max(1.0, most))

@@ -42,7 +42,7 @@ class Server:
             cluster, room, lambda shape, affinity: memo.ranking(cluster, shape, affinity), policy.search_steps
         )
         total = cluster.total(GPU_ROW) if policy.headroom else 0
-        self._headroom_milli = int(policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
+        self.headroom_milli = int(policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
 
     def serve(self) -> Iterator[list[Spot]]:
         """Places for one workload after another."""
@@ -148,8 +148,10 @@ class Server:
         refusal = books.over_limit(job.path, candidate.asks)
         if refusal is None and not job.spec.preemptible:
             refusal = books.fixed_over_quota(job.path, candidate.asks)
-        if refusal is None and not entitled and self._headroom_milli:
-            refusal = self._held_back(candidate)
+        if refusal is None and not entitled and self.headroom_milli:
+            free = self.room.free_gpu_milli()
+            if not self.keeps_headroom(candidate, free):
+                refusal = Refusal(Why.HELD_BACK, have=free, most=self.headroom_milli)
         if refusal is None:
             affinity = self.memo.affinity(self.cluster, job)
             spots = self._placer.place(job, candidate.pods(), affinity)
@@ -166,13 +168,12 @@ class Server:
         self.refusals[candidate.of] = refusal
         return None
 
-    def _held_back(self, candidate: Candidate) -> Refusal | None:
-        """Room that is kept free so that owners seldom have to take."""
-        want = dict(candidate.asks).get(GPU_ROW, 0)
-        free = self.room.free_gpu_milli()
-        if want and free - want < self._headroom_milli:
-            return Refusal(Why.HELD_BACK, have=free, want=want, most=self._headroom_milli)
-        return None
+    def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
+        """Whether it is in quota, or leaves free what is kept so that owners seldom have to take."""
+        if not self.headroom_milli or self.entitled(candidate):
+            return True
+        want = next((amount for row, amount in candidate.asks if row == GPU_ROW), 0)
+        return not want or free_milli - want >= self.headroom_milli
 
     # Borrowers in the learned order
 

@@ -27,6 +27,11 @@ class ByType(Settings):
     train: Seconds = 0.0
     inference: Seconds = 0.0
 
+    @property
+    def any(self) -> bool:
+        """Whether any of them is set."""
+        return bool(self.build or self.train or self.inference)
+
     def of(self, type_: WorkloadType) -> float:
         """The duration for workloads of `type_`."""
         return float(getattr(self, type_.value))

@@ -12,15 +12,16 @@ from weir.control.port import Exit, Status
 
 
 class Alive:
-    """A pod that runs: its place, the number of its start, and the devices it holds."""
+    """A pod that was started: its place, the number of its start, and the devices it holds."""
 
-    __slots__ = ("at_s", "gpus", "place", "start", "stopping")
+    __slots__ = ("at_s", "gpus", "place", "ran", "start", "stopping")
 
-    def __init__(self, place: Place, start: int, at_s: float, gpus: float) -> None:
+    def __init__(self, place: Place, start: int, at_s: float) -> None:
         self.place = place
         self.start = start
         self.at_s = at_s
-        self.gpus = gpus
+        self.gpus = 0.0
+        self.ran = False  # its node was there
         self.stopping = False
 
 

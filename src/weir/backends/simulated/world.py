@@ -42,6 +42,8 @@ from weir.model.workloads import WHOLE_MILLI, Request
 
 _ENDS, _SAVES, _OTHER, _SUBMITS = range(4)
 """The order of what happens at one instant."""
+NOTICED_AFTER_S = 1.0
+"""How long it takes until a pod is known not to run, because its node is gone."""
 
 
 class World:
@@ -132,12 +134,11 @@ class World:
         self._inbox = facts
 
     def _pods_of(self, run: Run) -> list[Fact]:
-        facts: list[Fact] = []
-        for pod, (alive, how, at_s) in run.exits.items():
-            facts.append(PodRuns(alive.place, alive.start, alive.at_s))
-            facts.append(PodExited(pod, alive.start, how, at_s))
-        for alive in sorted(run.alive.values(), key=lambda alive: alive.start):
-            facts.append(PodRuns(alive.place, alive.start, alive.at_s, alive.stopping))
+        """All that run or ran, before the first exit: a verdict needs the whole picture."""
+        started = [alive for alive, _, _ in run.exits.values()] + list(run.alive.values())
+        started.sort(key=lambda alive: alive.start)
+        facts: list[Fact] = [PodRuns(alive.place, alive.start, alive.at_s, alive.stopping) for alive in started]
+        facts += [PodExited(pod, alive.start, how, at_s) for pod, (alive, how, at_s) in run.exits.items()]
         return facts
 
     def tell(self, fact: Fact) -> None:
@@ -157,22 +158,31 @@ class World:
         run.exits.pop(pod, None)
         self._placed(pod)
         node = self.nodes.get(place.node)
-        request = run.fate.workload.groups[pod.group].request
-        alive = Alive(place, effect.start, self.now_s, gpus_of(request, node) if node else 0.0)
-        run.alive[pod] = alive
+        alive = run.alive[pod] = Alive(place, effect.start, self.now_s)
+        if node is None:
+            self.at(self.now_s + NOTICED_AFTER_S, self._never_ran, effect)
+            return
+        alive.ran = True
+        alive.gpus = gpus_of(run.fate.workload.groups[pod.group].request, node)
         run.counts[pod.group] += 1
         self._repaced[pod.workload] = run
-        if node is None:
-            self.exit(run, pod, Exit.LOST)
+        self.started(effect)
+
+    def started(self, effect: StartPod) -> None:
+        """A pod runs; faults may doom it here."""
+
+    def _never_ran(self, effect: StartPod) -> None:
+        """A pod was started on a node that isn't there."""
+        if self.current(effect.place.pod, effect.start) is not None:
+            self.exit(effect.place.pod, Exit.LOST)
 
     def _stop(self, effect: StopPod) -> None:
-        run = self.runs.get(effect.pod.workload)
-        alive = run.alive.get(effect.pod) if run is not None else None
-        if run is None or alive is None or alive.start != effect.start or alive.stopping:
+        alive = self.current(effect.pod, effect.start)
+        if alive is None or alive.stopping:
             return
         takes_s = self.stop_takes_s(effect)
         if takes_s <= 0:
-            self.exit(run, effect.pod, Exit.STOPPED)
+            self.exit(effect.pod, Exit.STOPPED)
             return
         alive.stopping = True
         self.at(self.now_s + takes_s, self._stopped, effect)
@@ -182,18 +192,23 @@ class World:
         return 0.0
 
     def _stopped(self, effect: StopPod) -> None:
-        run = self.runs.get(effect.pod.workload)
-        alive = run.alive.get(effect.pod) if run is not None else None
-        if run is not None and alive is not None and alive.start == effect.start:
-            self.exit(run, effect.pod, Exit.STOPPED)
+        if self.current(effect.pod, effect.start) is not None:
+            self.exit(effect.pod, Exit.STOPPED)
 
-    def exit(self, run: Run, pod: PodKey, how: Exit) -> None:
+    def current(self, pod: PodKey, start: int) -> Alive | None:
+        """What this start of a pod is now; None if it is over."""
+        run = self.runs.get(pod.workload)
+        alive = run.alive.get(pod) if run is not None else None
+        return alive if alive is not None and alive.start == start else None
+
+    def exit(self, pod: PodKey, how: Exit) -> None:
         """A pod ends; its gang may break by it."""
-        alive = run.alive[pod]
-        del run.alive[pod]
-        run.counts[pod.group] -= 1
+        run = self.runs[pod.workload]
+        alive = run.alive.pop(pod)
         run.exits[pod] = (alive, how, self.now_s)
-        self._repaced[pod.workload] = run
+        if alive.ran:
+            run.counts[pod.group] -= 1
+            self._repaced[pod.workload] = run
         self.tell(PodExited(pod, alive.start, how, self.now_s))
 
     def _keep(self, effect: KeepRoom) -> None:
@@ -272,7 +287,7 @@ class World:
         run.version += 1
         for pod in sorted(run.alive, key=_by_index):
             alive = run.alive.pop(pod)
-            run.counts[pod.group] -= 1
+            run.counts[pod.group] -= alive.ran
             run.exits[pod] = (alive, Exit.DONE, self.now_s)
             self.tell(PodExited(pod, alive.start, Exit.DONE, self.now_s))
 

@@ -1,0 +1,46 @@
+"""Levels over time, as means of equal intervals: what a chart of months needs, at little cost."""
+
+INTERVALS = 480
+"""Intervals the window is divided into."""
+
+
+class Timeline:
+    """One level, say devices held, that steps up and down; `area(i)` is its integral over interval i."""
+
+    __slots__ = ("_areas", "_level", "_since_s", "_start_s", "width_s")
+
+    def __init__(self, start_s: float, width_s: float) -> None:
+        self.width_s = width_s
+        self._start_s = self._since_s = start_s
+        self._level = 0.0
+        self._areas: list[float] = []
+
+    def change(self, now_s: float, by: float) -> None:
+        """The level changes now."""
+        self.settle(now_s)
+        self._level += by
+
+    def settle(self, now_s: float) -> None:
+        """Count the level up to now."""
+        since_s, level, width_s, areas = self._since_s, self._level, self.width_s, self._areas
+        if now_s <= since_s:
+            return
+        self._since_s = now_s
+        if not level:
+            return
+        at = int((since_s - self._start_s) // width_s)
+        last = int((now_s - self._start_s) // width_s)
+        if last >= len(areas):
+            areas.extend([0.0] * (last + 1 - len(areas)))
+        if at == last:
+            areas[at] += level * (now_s - since_s)
+            return
+        areas[at] += level * (self._start_s + (at + 1) * width_s - since_s)
+        for between in range(at + 1, last):
+            areas[between] += level * width_s
+        areas[last] += level * (now_s - self._start_s - last * width_s)
+
+    def means(self, intervals: int) -> list[float]:
+        """The mean level of each of the first intervals."""
+        means = [area / self.width_s for area in self._areas[:intervals]]
+        return means + [0.0] * (intervals - len(means))

@@ -1,0 +1,87 @@
+"""The cells of one line of a trace, read as what their column says; a wrong one is noted, and reading goes on."""
+
+from collections.abc import Callable, Mapping
+
+from weir.model.resources import UNLIMITED, amount, seconds
+
+_BOOLEANS = {"true": True, "false": False}
+_WHOLE_MOST = 1_000_000
+
+
+class Cells:
+    """One line. Every method answers the default where the cell is empty or wrong."""
+
+    __slots__ = ("_of", "note")
+
+    def __init__(self, of: Mapping[str, str], note: Callable[[str], None]) -> None:
+        self._of = of
+        self.note = note
+
+    def text(self, column: str) -> str:
+        """What is written, without the space around it."""
+        return self._of.get(column, "").strip()
+
+    def amount(self, column: str, resource: str, default: int) -> int:
+        """An amount of a resource."""
+        written = self.text(column)
+        if not written:
+            return default
+        try:
+            value = amount(resource, written)
+        except ValueError as error:
+            self._wrong(column, written, str(error))
+            return default
+        if value >= UNLIMITED:
+            self.note(f"{column} {written!r} is no amount a pod can ask for")
+            return default
+        return value
+
+    def time_s(self, column: str) -> float | None:
+        """Seconds, not negative; None where nothing is written."""
+        written = self.text(column)
+        if not written:
+            return None
+        try:
+            value = seconds(float(written)) if _is_number(written) else seconds(written)
+        except ValueError as error:
+            self._wrong(column, written, str(error))
+            return None
+        if value < 0:
+            self.note(f"{column} {written!r} is negative: write 0 or more")
+            return None
+        return value
+
+    def whole(self, column: str, default: int, *, least: int) -> int:
+        """A whole number."""
+        written = self.text(column)
+        if not written:
+            return default
+        try:
+            value = int(written)
+        except ValueError:
+            self.note(f"{column} {written!r} is not a whole number")
+            return default
+        if not least <= value <= _WHOLE_MOST:
+            self.note(f"{column} {written} is out of range: write {least} to {_WHOLE_MOST}")
+            return default
+        return value
+
+    def boolean(self, column: str, default: bool) -> bool:
+        """True or false."""
+        written = self.text(column)
+        value = _BOOLEANS.get(written.lower()) if written else default
+        if value is None:
+            self.note(f"{column} {written!r} is neither true nor false")
+            return default
+        return value
+
+    def _wrong(self, column: str, written: str, said: str) -> None:
+        self.note(f"{column} {said}" if repr(written) in said else f"{column} {written!r} {said}")
+
+
+def _is_number(written: str) -> bool:
+    try:
+        float(written)
+    except ValueError:
+        return False
+    return True

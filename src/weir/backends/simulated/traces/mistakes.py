@@ -1,0 +1,35 @@
+"""Mistakes of a file, all told at once, with what would be right; a flood of them is cut off."""
+
+from weir.model.scenario import Mistake, Refused
+
+MOST = 20
+"""Mistakes told of one file."""
+
+
+class Mistakes:
+    """What is wrong with one file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.total = 0
+        self._first: list[Mistake] = []
+
+    def add(self, line: int, text: str) -> None:
+        """Something is wrong on a line."""
+        self.total += 1
+        if self.total <= MOST:
+            self._first.append(Mistake(self.file, line, text))
+
+    def refuse_if_any(self) -> None:
+        """Refuse the file if anything is wrong with it.
+
+        Raises:
+            Refused: with every mistake, up to MOST.
+        """
+        if not self.total:
+            return
+        if self.total > MOST:
+            last = self._first[-1]
+            more = f"and {self.total - MOST} more mistakes like these: mend these first"
+            self._first.append(Mistake(self.file, last.line, more))
+        raise Refused(self._first)

@@ -1,0 +1,260 @@
+"""One attempt to free room for one workload, in one trial: all of it, or nothing has happened.
+
+Each pod that lacks room goes where room is made most cheaply. Then what turned out not to be needed is
+given back, and whoever fits elsewhere is moved instead of stopped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weir.cluster.jobs import Job, Pod
+from weir.cluster.shapes import Shape
+from weir.decide.bench import Bench
+from weir.decide.cheapest import CheapestNode, nodes_of
+from weir.decide.claims import Claims, Kind, parting
+from weir.decide.fit import Bools
+from weir.decide.order import Candidate
+from weir.decide.place import Spot
+from weir.decide.reach import Reach, count_pods
+from weir.decide.victims import Tier, Unit
+from weir.model.policy import Affinity
+from weir.model.reasons import Rule
+
+
+@dataclass(slots=True)
+class Taken:
+    """Room found for a workload: its places, who is stopped for it, and who is moved where."""
+
+    kind: Kind | None  # None: it fits in room already being freed
+    spots: list[Spot]
+    stopped: list[tuple[Pod, Rule]] = field(default_factory=list)
+    moved: list[tuple[Job, list[Spot], Rule]] = field(default_factory=list)
+
+
+class Attempt:
+    """Frees room by one kind of take."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        candidate: Candidate,
+        claims: Claims,
+        kind: Kind,
+        affinity: tuple[Affinity, ...],
+        within: Bools | None,
+    ) -> None:
+        self._bench = bench
+        self._books = bench.books
+        self._placer = bench.placer
+        self._room = bench.placer.room
+        self._candidate = candidate
+        self._job = candidate.job
+        self._claims = claims
+        self._kind = kind
+        self._affinity = affinity
+        self._within = within
+        self._reach = Reach(bench.cluster, bench.policy, bench.books, claims, kind, bench.gone, bench.now_s)
+        self._nodes: dict[int, CheapestNode] = {}
+        self._spots: list[Spot] = []
+        self._victims: list[tuple[Unit, Rule]] = []  # in the order in which they were taken
+
+    def run(self) -> Taken | None:
+        """Places and victims, or None with room and books as they were."""
+        if not self._reach.jobs or not self._could_suffice():
+            return None
+        self._room.try_out()
+        if self._under_limits() and self._place_all():
+            self._spare()
+            if not self._overtakes():
+                taken = self._settled()
+                if taken is not None:
+                    self._room.keep()
+                    self._bench.gone |= self._reach.taken
+                    return taken
+        self._room.drop()
+        for unit, _ in self._victims:
+            count_pods(self._books, unit.pods, 1)
+        return None
+
+    # Bound first
+
+    def _could_suffice(self) -> bool:
+        """Whether each group had room if everyone within reach were gone."""
+        for group, pods in enumerate(self._candidate.lacks):
+            if pods and self._cheapest(self._job.shapes[group]).capacity < pods:
+                return False
+        return True
+
+    def _cheapest(self, shape: Shape) -> CheapestNode:
+        found = self._nodes.get(shape.id)
+        if found is None:
+            mask = self._placer.ranking_of(shape, self._affinity).mask
+            if self._within is not None:
+                mask = mask & self._within
+            self._reach.nodes_needed = sum(self._candidate.lacks)
+            found = CheapestNode(self._bench.cluster, self._room, self._reach, shape, mask)
+            self._nodes[shape.id] = found
+        return found
+
+    # Taking
+
+    def _under_limits(self) -> bool:
+        """Stop work under every limit the workload would pass, the first to give first."""
+        while (over := self._books.over_limit(self._job.path, self._candidate.asks)) is not None:
+            best: tuple[Tier, Unit, Rule] | None = None
+            for job in self._reach.jobs:
+                if over.queue in job.path:
+                    for unit in self._reach.units_of(job, self._reach.running(job)):
+                        rule = self._reach.rule(unit)
+                        key = (*unit.tier, unit.price, unit.younger)
+                        if (
+                            rule is not None
+                            and (best is None or key < best[0])
+                            and any(row == over.row for pod in unit.pods for row, _ in pod.amounts)
+                        ):
+                            best = (key, unit, rule)
+            if best is None:
+                return False
+            self._remove([best[1:]])
+        return True
+
+    def _place_all(self) -> bool:
+        pods = self._candidate.pods()
+        left = sum(len(some) for some in pods.values())
+        for group in sorted(pods, key=lambda group: (-self._job.spec.groups[group].order, group)):
+            for pod in pods[group]:
+                self._reach.nodes_needed = left
+                spot = self._place(pod)
+                if spot is None:
+                    return False
+                self._spots.append(spot)
+                left -= 1
+        return True
+
+    def _place(self, pod: Pod) -> Spot | None:
+        node = self._placer.best_node(pod.shape, self._affinity, self._within)
+        if node < 0:
+            found = self._cheapest(pod.shape).best(
+                lambda node, units: self._replaceable(pod, node, units), self._bench.policy.search_steps
+            )
+            if found is None:
+                return None
+            node, going = found
+            self._remove(going)
+        spot = self._placer.put(pod, node)
+        for nodes in self._nodes.values():
+            nodes.changed({node})
+        return spot
+
+    def _remove(self, going: Sequence[tuple[Unit, Rule]]) -> None:
+        touched: set[int] = set()
+        for unit, rule in going:
+            self._victims.append((unit, rule))
+            count_pods(self._books, unit.pods, -1)
+            self._reach.taken.update(unit.pods)
+            for pod in unit.pods:
+                self._room.give(pod.node, pod.shape, pod.devices)
+            touched |= nodes_of(unit.pods)
+        for nodes in self._nodes.values():
+            nodes.changed(touched)
+
+    def _overtakes(self) -> bool:
+        """Whether the workload would end up above those it takes from by its claim on a share."""
+        path = self._claims.path
+        return any(
+            rule is Rule.RECLAIM_SHARE
+            and self._claims.overtakes(level, unit.job.path[level])
+            for unit, rule in self._victims
+            for level in (parting(path, unit.job.path),)
+        )
+
+    # Giving back
+
+    def _spare(self) -> None:
+        """Give back every victim whose own place is still free with the workload placed, last taken first."""
+        for unit, rule in reversed(self._victims.copy()):
+            whole_gone = not unit.whole and any(
+                other.whole and other.job is unit.job for other, _ in self._victims
+            )
+            if whole_gone or not all(self._own_place_free(pod) for pod in unit.pods):
+                continue
+            count_pods(self._books, unit.pods, 1)
+            if self._books.over_limit(self._job.path, self._candidate.asks) is not None:
+                count_pods(self._books, unit.pods, -1)
+                continue
+            self._victims.remove((unit, rule))
+            self._reach.taken.difference_update(unit.pods)
+            for pod in unit.pods:
+                self._room.take(pod.node, pod.shape, pod.devices)
+
+    def _own_place_free(self, pod: Pod) -> bool:
+        columns, shape, node = self._room.columns, pod.shape, pod.node
+        if any(columns.free[row, node] < amount for row, amount in shape.needs):
+            return False
+        device_memory = int(self._room.device_memory[node])
+        milli, each = shape.share_on(device_memory), shape.memory_on(device_memory)
+        share, memory = columns.share[node], columns.memory[node]
+        return all(share[device] >= milli and memory[device] >= each for device in pod.devices)
+
+    # Moving
+
+    def _replaceable(self, pod: Pod, node: int, chosen: Sequence[Unit]) -> bool:
+        """Whether every unit that may only move finds a new place once the pod is on the node."""
+        moving = [unit for unit in chosen if unit.moves]
+        if not moving:
+            return True
+        units = [*moving, *(unit for unit, _ in self._victims)]
+        moves = sum(len(unit.pods) for unit in units)
+        rules = self._bench.policy.consolidation
+        if moves > rules.max_moves or sum(unit.price for unit in units) > rules.budget * moves:
+            return False
+        self._room.try_out()
+        for unit in chosen:
+            for other in unit.here:
+                self._room.give(other.node, other.shape, other.devices)
+        self._placer.put(pod, node)
+        ok = all(self._move(unit) is not None for unit in moving)
+        self._room.drop()
+        return ok
+
+    def _move(self, unit: Unit) -> list[Spot] | None:
+        """New places for all pods of a unit."""
+        spots: list[Spot] = []
+        affinity = self._bench.affinity_of(unit.job)
+        for pod in sorted(unit.pods, key=lambda pod: (pod.group, pod.index)):
+            node = self._placer.best_node(pod.shape, affinity)
+            if node < 0:
+                self._placer.give_back(spots)
+                return None
+            spots.append(self._placer.put(pod, node))
+        return spots
+
+    def _settled(self) -> Taken | None:
+        """Move whom there is room for elsewhere, a workload's minimum before the rest; stop the others."""
+        taken = Taken(self._kind, self._spots)
+        bench = self._bench
+        bench.count(self._spots, 1)
+        stopped: set[Job] = set()
+        for unit, rule in sorted(self._victims, key=lambda victim: not victim[0].whole):
+            spots = None
+            if unit.job not in stopped and (unit.moves or self._passes_gates(unit)):
+                spots = self._move(unit)
+            if spots is not None:
+                bench.count(spots, 1)
+                taken.moved.append((unit.job, spots, rule))
+            elif unit.moves:
+                bench.count(self._spots, -1)
+                for _, moved, _ in taken.moved:
+                    bench.count(moved, -1)
+                return None
+            else:
+                stopped.add(unit.job)
+                taken.stopped += [(pod, rule) for pod in unit.pods]
+        return taken
+
+    def _passes_gates(self, unit: Unit) -> bool:
+        total: dict[int, int] = {}
+        for pod in unit.pods:
+            for row, amount in pod.amounts:
+                total[row] = total.get(row, 0) + amount
+        return self._books.over_limit(unit.job.path, tuple(total.items())) is None

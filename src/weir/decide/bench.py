@@ -1,0 +1,30 @@
+"""What all takes of one cycle share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from weir.cluster.jobs import Job, Pod
+from weir.cluster.reduce import holding
+from weir.cluster.state import Cluster
+from weir.decide.books import Books
+from weir.decide.place import Placer, Spot
+from weir.model.policy import Affinity, Policy
+
+
+@dataclass(slots=True)
+class Bench:
+    """The cluster, the books and the room after releases. `gone` are pods stopped or moved in this plan."""
+
+    cluster: Cluster
+    policy: Policy
+    books: Books
+    placer: Placer
+    affinity_of: Callable[[Job], tuple[Affinity, ...]]
+    now_s: float
+    gone: set[Pod] = field(default_factory=set)
+
+    def count(self, spots: Sequence[Spot], sign: int) -> None:
+        """Count pods in the books as placed there (sign -1: no more)."""
+        for pod, node, _ in spots:
+            job = pod.job
+            self.books.add(job.path, holding(self.cluster, pod.shape, node), not job.spec.preemptible, sign)

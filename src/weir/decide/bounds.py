@@ -1,0 +1,95 @@
+"""How cheaply room could at best be made on each node, over all nodes at once.
+
+Whole devices need no search to bound: per node it is a small knapsack, done for all nodes together
+on arrays. The search then looks at nodes from the lowest bound up and stops when no other can win.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.cluster.columns import Ints
+
+Floats = npt.NDArray[np.float64]
+UNBOUND = float("-inf")
+
+
+@dataclass(slots=True)
+class Takeable:
+    """What could be taken, an entry per unit and node: whole devices, the rank of its tier, its price."""
+
+    node: list[int]
+    devices: list[int]
+    tier: list[int]
+    price: list[float]
+    shares: bool = False  # some hold parts of devices: the entries don't say all
+    tiers: list[Any] = field(default_factory=list)  # the tiers themselves, by rank
+
+    def rank(self, tiers: Sequence[Any]) -> None:
+        """Set the ranks of the entries' tiers."""
+        self.tiers = sorted(set(tiers))
+        ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
+        self.tier = [ranks[tier] for tier in tiers]
+
+
+def cheapest_whole(room_whole: Ints, wanted: int, takeable: Takeable) -> list[tuple[int, float, int]]:
+    """Per node with enough to take: (tier rank, price, node), no higher than what a search will find.
+
+    Args:
+        room_whole: free devices by node.
+        wanted: devices one pod needs.
+        takeable: entries; only whole devices count.
+
+    The price is exact where one tier suffices (minimal sets only: in descending size, the last one
+    taken is the smallest, so whatever was taken before it falls short); else there is no bound on it.
+    """
+    node = np.array(takeable.node, np.int64)
+    devices = np.array(takeable.devices, np.int64)
+    tier = np.array(takeable.tier, np.int64)
+    price = np.array(takeable.price, np.float64)
+    here, index = np.unique(node, return_inverse=True)
+    need = wanted - room_whole[here]
+    tiers = int(tier.max()) + 1 if len(tier) else 0
+    rank = np.full(len(here), -1, np.int64)
+    reached = np.zeros(len(here), np.int64)
+    bound = np.full(len(here), UNBOUND)
+    for at in range(tiers):
+        of_tier = tier == at
+        reached += np.bincount(index[of_tier], weights=devices[of_tier], minlength=len(here)).astype(np.int64)
+        rank[(rank < 0) & (reached >= need)] = at
+    lowest = np.full(len(here), tiers, np.int64)
+    np.minimum.at(lowest, index, tier)
+    single = (rank >= 0) & (lowest == rank)
+    if single.any():
+        chosen = single[index] & (tier == rank[index])
+        bound[single] = _knapsack(index[chosen], devices[chosen], price[chosen], need, len(here))[single]
+    found = np.flatnonzero(rank >= 0)
+    return list(zip(rank[found].tolist(), bound[found].tolist(), here[found].tolist(), strict=True))
+
+
+def _knapsack(index: Ints, devices: Ints, price: Floats, need: Ints, nodes: int) -> Floats:
+    """Least price of a minimal set of entries with at least `need` devices, for each node."""
+    order = np.lexsort((price, -devices, index))
+    index, devices, price = index[order], devices[order], price[order]
+    first = np.searchsorted(index, np.arange(nodes))
+    place = np.arange(len(index)) - first[index]
+    most_need = max(1, int(need.max(initial=1)))
+    partial = np.full((nodes, most_need), np.inf)
+    partial[:, 0] = 0.0
+    best = np.full(nodes, np.inf)
+    best[need <= 0] = 0.0
+    for turn in range(int(place.max(initial=-1)) + 1):
+        now = place == turn
+        at, size, cost = index[now], devices[now], price[now]
+        with_it = partial[at] + cost[:, None]
+        reach = np.arange(most_need)[None, :] + size[:, None]
+        done = reach >= need[at][:, None]
+        best[at] = np.minimum(best[at], np.where(done, with_it, np.inf).min(axis=1))
+        line, column = np.nonzero(~done & np.isfinite(with_it))
+        target = (at[line], reach[line, column])
+        partial[target] = np.minimum(partial[target], with_it[line, column])
+    return best
+

@@ -1,0 +1,98 @@
+"""The node on which room for a pod is made at the least cost, and whom it takes.
+
+Nodes wait in a heap by a bound of what they would cost; one is looked into only when it comes up, and
+again only if something was taken since. Queues that give become harder to take from, never easier, so
+what a node would cost only rises, but on the nodes where a victim's room was freed.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from weir.cluster.jobs import Pod
+from weir.cluster.shapes import Shape
+from weir.cluster.state import Cluster
+from weir.decide.bounds import Takeable, cheapest_whole
+from weir.decide.fit import Bools, copies
+from weir.decide.reach import Reach
+from weir.decide.room import Room
+from weir.decide.victims import Unit, sets
+from weir.model.reasons import Rule
+from weir.model.workloads import WHOLE_MILLI
+
+Going = list[tuple[Unit, Rule]]
+_UNKNOWN = -1
+
+
+class CheapestNode:
+    """Nodes on which room could be made for pods of one shape."""
+
+    def __init__(self, cluster: Cluster, room: Room, reach: Reach, shape: Shape, open_: Bools) -> None:
+        self._cluster = cluster
+        self._room = room
+        self._reach = reach
+        self._shape = shape
+        self._open = open_
+        self._version = 0
+        self._found: dict[int, Going] = {}
+        self._heap: list[tuple[Any, int, int]] = []
+        self.capacity = 0  # pods there would be room for if all in reach were gone
+        takeable = reach.takeable() if shape.whole else None
+        if takeable is None or takeable.shares:
+            self._bound_any()
+        else:
+            self._bound_whole(takeable)
+        heapify(self._heap)
+
+    def _bound_whole(self, takeable: Takeable) -> None:
+        room, shape = self._room, self._shape
+        together = room.whole + np.bincount(
+            np.array(takeable.node, np.int64), np.array(takeable.devices, np.float64), len(room.whole)
+        ).astype(np.int64)
+        self.capacity = int((together // shape.devices)[self._open].sum())
+        for rank, price, node in cheapest_whole(room.whole, shape.devices, takeable):
+            if self._open[node]:
+                self._heap.append(((takeable.tiers[rank], (price,)), node, _UNKNOWN))
+
+    def _bound_any(self) -> None:
+        columns = self._room.columns.copy()
+        memory = self._room.device_memory
+        held = set()
+        for job in self._reach.jobs:
+            for pod in self._reach.running(job):
+                held.add(pod.node)
+                columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
+        whole = np.count_nonzero(columns.share == WHOLE_MILLI, axis=1).astype(np.int64)
+        count = np.where(self._open, copies(columns, whole, memory, self._shape), 0)
+        self.capacity = int(count.sum())
+        self._heap += [((), node, _UNKNOWN) for node in sorted(held) if count[node]]
+
+    def changed(self, nodes: set[int]) -> None:
+        """Something was taken, on these nodes."""
+        self._version += 1
+        for node in nodes:
+            if self._open[node]:
+                heappush(self._heap, ((), node, _UNKNOWN))
+
+    def best(self, accept: Any, steps_most: int) -> tuple[int, Going] | None:
+        """The cheapest node and who goes there; `accept(node, units)` has the last word on each set."""
+        steps = 0
+        while self._heap and steps < steps_most:
+            _, node, version = self._heap[0]
+            if version == self._version:
+                return node, self._found[node]
+            heappop(self._heap)
+            steps += 1
+            for key, chosen in sets(self._room, node, self._shape, self._reach.units_on(node)):
+                going = self._reach.legal_order(chosen)
+                if going is not None and accept(node, chosen):
+                    self._found[node] = going
+                    heappush(self._heap, (key, node, self._version))
+                    break
+        return None
+
+
+def nodes_of(pods: tuple[Pod, ...]) -> set[int]:
+    """The nodes these pods run on."""
+    return {pod.node for pod in pods}

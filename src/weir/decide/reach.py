@@ -1,0 +1,212 @@
+"""Whom one attempt may stop or move, as units with their tier and price."""
+
+from collections.abc import Sequence
+
+from weir.cluster.jobs import Job, Phase, Pod
+from weir.cluster.state import Cluster
+from weir.decide.bounds import Takeable
+from weir.decide.books import Books
+from weir.decide.claims import Claims, Kind, parting, past_minimum
+from weir.decide.price import devices_of, price, price_of_all
+from weir.decide.victims import Tier, Unit
+from weir.model.policy import Policy
+from weir.model.reasons import Rule
+
+
+class Reach:
+    """The workloads one attempt may take from. `taken` are pods it has taken so far."""
+
+    def __init__(
+        self, cluster: Cluster, policy: Policy, books: Books, claims: Claims, kind: Kind, gone: set[Pod], now_s: float
+    ) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._books = books
+        self._claims = claims
+        self._kind = kind
+        self._gone = gone
+        self._now_s = now_s
+        self.taken: set[Pod] = set()
+        self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
+        self.jobs: dict[Job, None] = dict.fromkeys(self._found())
+
+    # Who
+
+    def _found(self) -> list[Job]:
+        """Running preemptible workloads that may be taken from, at the latest when others are gone."""
+        claims, running = self._claims, self._cluster.running
+        if self._kind is Kind.CONSOLIDATE:
+            return [job for project in running for job in self._of_project(project)]
+        if self._kind is Kind.PREEMPT:
+            least = claims.job.spec.priority
+            return [job for job in self._of_project(claims.job.project) if job.spec.priority < least]
+        found: list[Job] = []
+        lifted: list[Pod] = []
+        asked = [project for project in running if project != claims.job.project and running[project]]
+        while more := [project for project in asked if self._may_ask(project)]:
+            flat = len(claims.path) == 1
+            for project in more:
+                asked.remove(project)
+                jobs = self._of_project(project)
+                found += jobs
+                if not flat:  # in a deep tree their going may open what lies further off
+                    pods = [pod for job in jobs for pod in self.running(job)]
+                    count_pods(self._books, pods, -1)
+                    lifted += pods
+            if flat:
+                break
+        count_pods(self._books, lifted, 1)
+        return found
+
+    def _may_ask(self, project: int) -> bool:
+        path = self._cluster.ledger.path[project]
+        level = parting(self._claims.path, path)
+        return self._claims.rule_from(level, path[level]) is not None
+
+    def _of_project(self, project: int) -> list[Job]:
+        asker, policy, now_s = self._claims.job, self._policy, self._now_s
+        jobs = [
+            job for job in self._cluster.running[project].values() if job.spec.preemptible and job is not asker
+        ]
+        if policy.min_runtime.any:
+            jobs = [job for job in jobs if past_minimum(job, policy, now_s)]
+        if asker.stopped_for:
+            jobs = [job for job in jobs if not self._would_alternate(job)]
+        return jobs
+
+    def _would_alternate(self, victim: Job) -> bool:
+        """Whether the asker was itself stopped for this workload, not long ago."""
+        at_s = self._claims.job.stopped_for.get(victim.spec.name)
+        return at_s is not None and self._now_s - at_s < self._policy.reserve_after
+
+    def running(self, job: Job) -> list[Pod]:
+        """Pods of a job that the plan leaves running so far."""
+        gone, taken = self._gone, self.taken
+        pods = job.running_pods()
+        if not gone and not taken:
+            return pods
+        return [pod for pod in pods if pod not in taken and pod not in gone]
+
+    # What
+
+    def takeable(self) -> Takeable:
+        """Every whole device that could be taken, by unit and node; tiers still as they are, unranked."""
+        found = Takeable([], [], [], [])
+        tiers: list[Tier] = []
+        for job in self.jobs:
+            found.shares = found.shares or job.sharing > 0
+            pods = self.running(job)
+            if len(pods) == 1 and job.needed[pods[0].group]:
+                if pods[0].shape.whole:
+                    found.node.append(pods[0].node)
+                    found.devices.append(len(pods[0].devices))
+                    found.price.append(price_of_all(job, self._policy.price, self._now_s))
+                    tiers.append(self._tier(job, pods, 1))
+                continue
+            for node in dict.fromkeys(pod.node for pod in pods):
+                for unit in self.units_of(job, [pod for pod in pods if pod.node == node]):
+                    devices = sum(len(pod.devices) for pod in unit.here if pod.shape.whole)
+                    if devices:
+                        found.node.append(node)
+                        found.devices.append(devices)
+                        found.price.append(unit.price)
+                        tiers.append(unit.tier)
+        found.rank(tiers)
+        return found
+
+    def units_on(self, node: int) -> list[Unit]:
+        """The units with pods on a node."""
+        here: dict[Job, list[Pod]] = {}
+        for pod in self._cluster.pods_on[node]:
+            if pod.phase is Phase.RUNNING and pod not in self.taken and pod not in self._gone:
+                here.setdefault(pod.job, []).append(pod)
+        return [unit for job, pods in here.items() if job in self.jobs for unit in self.units_of(job, pods)]
+
+    def units_of(self, job: Job, here: Sequence[Pod]) -> list[Unit]:
+        """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
+        if self._kind is Kind.CONSOLIDATE:
+            cost = price(job, here, self._policy.price, self._now_s)
+            return [Unit((), cost, job, tuple(here), tuple(here), False, moves=True)]
+        units = []
+        running = self.running(job)
+        spare = [-need for need in job.needed]
+        for pod in running:
+            spare[pod.group] += 1
+        elastic: set[Pod] = set()
+        if any(more > 0 for more in spare):
+            groups = job.spec.groups
+            for pod in sorted(here, key=lambda pod: (groups[pod.group].order, -pod.group, -pod.index)):
+                if spare[pod.group] > 0:
+                    spare[pod.group] -= 1
+                    elastic.add(pod)
+                    cost = price(job, [pod], self._policy.price, self._now_s)
+                    units.append(Unit(self._tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
+        if len(elastic) < len(here):
+            rest = [pod for pod in running if pod not in elastic] if elastic else running
+            staying = tuple(pod for pod in here if pod not in elastic)
+            units.append(Unit(self._tier(job, rest, 1), self._price_of_rest(job, rest), job, tuple(rest), staying, True))
+        return units
+
+    def _price_of_rest(self, job: Job, pods: list[Pod]) -> float:
+        """Price of a workload as a whole; a gang's is shared by the nodes it frees that are needed."""
+        if len(pods) == 1:
+            return price_of_all(job, self._policy.price, self._now_s) if sum(job.placed) == 1 else price(
+                job, pods, self._policy.price, self._now_s
+            )
+        cost = price(job, pods, self._policy.price, self._now_s)
+        return cost / max(1, min(self.nodes_needed, len({pod.node for pod in pods})))
+
+    def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
+        """What is compared before the price."""
+        if self._policy.victims == "cheap":
+            return (job.spec.priority, minimum)
+        books, own = self._books, job.project
+        giving = tuple(books.giving_key(queue) for queue in job.path)
+        return (giving, job.spec.priority, minimum, self._pushes_below(own, pods))
+
+    def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
+        """Whether a queue would hold less than its share without these pods, in what is asked for."""
+        books = self._books
+        asked = {row for row, amount in self._claims.asks if amount}
+        held, share = books.held[queue], books.share[queue]
+        return any(
+            held[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row) < share[row] - 1e-6
+            for row, _ in books.ledger.bounded[queue]
+            if row in asked
+        )
+
+    # Whether
+
+    def rule(self, unit: Unit) -> Rule | None:
+        """The rule under which a unit may go now."""
+        return Rule.CONSOLIDATE if self._kind is Kind.CONSOLIDATE else self._claims.rule_for(unit.job)
+
+    def legal_order(self, units: Sequence[Unit]) -> list[tuple[Unit, Rule]] | None:
+        """An order in which they may go, each asked when those before it are gone; None if there is none.
+
+        Those nearer to the asker in the tree go first, since they make room in its own queues; of one
+        queue the largest goes last, since a queue gives as long as it is over.
+        """
+        going: list[tuple[Unit, Rule]] = []
+        left = list(units)
+        if len(left) > 1:
+            left.sort(key=lambda unit: (-parting(self._claims.path, unit.job.path), devices_of(unit.pods)))
+        while left:
+            for unit in left:
+                rule = self.rule(unit)
+                if rule is not None:
+                    going.append((unit, rule))
+                    left.remove(unit)
+                    count_pods(self._books, unit.pods, -1)
+                    break
+            else:
+                break
+        for unit, _ in going:
+            count_pods(self._books, unit.pods, 1)
+        return None if left else going
+
+
+def count_pods(books: Books, pods: Sequence[Pod], sign: int) -> None:
+    """Count running pods in the books (sign -1: no more)."""
+    for pod in pods:
+        books.add(pod.job.path, pod.amounts, not pod.job.spec.preemptible, sign)
