@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from weir.cluster.ledger import Amounts
 from weir.cluster.runtimes import Likeness
-from weir.cluster.shapes import Shape
+from weir.cluster.shapes import GPU_ROW, Shape
 from weir.model.workloads import Workload
 
 
@@ -60,6 +60,7 @@ class Job:
         "ran_s",
         "saved_s",
         "shapes",
+        "since_s",
         "spec",
         "started_s",
         "stopped_for",
@@ -93,11 +94,12 @@ class Job:
         self.ran_s = 0.0  # run kept from before it last started
         self.started_s: float | None = None
         self.saved_s: float | None = None
+        self.since_s = 0.0  # when it last saved its state, or started: what it would lose
         self.below_since_s: float | None = None
         self.held = False
         self.held_why = ""
         self.promised_by: tuple[str, ...] = ()
-        self.price_terms: tuple[float, float] | None = None  # kept by `weir.decide.price` while its pods stay
+        self.price_terms: tuple[float, float, float] | None = None  # of `weir.decide.price`, while its pods stay
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
         self.waiting: PendingClass | None = None
 
@@ -149,7 +151,7 @@ ClassKey = tuple[object, ...]
 class Step:
     """What a waiting workload asks for next: the rest of its gang at once, or one more elastic pod."""
 
-    __slots__ = ("asks", "elastic", "lacks", "standing")
+    __slots__ = ("asks", "elastic", "gpu_milli", "lacks", "standing")
 
     def __init__(self, job: Job, placed: Sequence[int]) -> None:
         self.elastic = all(have >= need for have, need in zip(placed, job.needed, strict=True))
@@ -158,6 +160,7 @@ class Step:
         else:
             self.lacks = [max(0, need - have) for need, have in zip(job.needed, placed, strict=True)]
         self.asks = _asks(job, self.lacks)
+        self.gpu_milli = sum(amount for row, amount in self.asks if row == GPU_ROW)
         self.standing = 0 if not self.elastic else 1 if sum(placed) == sum(job.needed) else 2
 
 
@@ -198,6 +201,11 @@ class PendingClass:
             sorted({shape.id for shape, lack in zip(job.shapes, self.step.lacks, strict=True) if lack})
         )
         self.members: list[tuple[float, str, Job]] = []
+
+    def line_key(self, at: int) -> tuple[float, int, float, str]:
+        """Where its `at`-th member stands among the waiting of its project: priority, standing, age, name."""
+        submitted_s, name, job = self.members[at]
+        return (-float(job.spec.priority), self.step.standing, submitted_s, name)
 
     @property
     def first(self) -> Job:

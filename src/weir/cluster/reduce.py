@@ -207,7 +207,8 @@ def _held(cluster: Cluster, event: events.WorkloadHeld) -> None:
 def _checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
     job = cluster.jobs.get(event.workload)
     if job is not None and job.started_s is not None and event.at_s >= job.started_s:
-        job.saved_s = max(event.at_s, job.saved_s or event.at_s)
+        job.saved_s = job.since_s = max(event.at_s, job.since_s)
+        cluster.running_pods.saved(job.running_pods(), job.saved_s)
         if cluster.saved and cluster.saved[-1].saved_s != job.saved_s:
             cluster.saved.clear()
         cluster.saved.append(job)
@@ -233,10 +234,11 @@ def _assigned(cluster: Cluster, event: events.PodAssigned) -> None:
     cluster.pods_on[at][pod] = None
     cluster.changed(at)
     if job.started_s is None:
-        job.started_s = event.at_s
+        job.started_s = job.since_s = event.at_s
         job.saved_s = None
         job.stopped_for.clear()
         _runs(cluster, job, True)
+    cluster.running_pods.add(pod, job.since_s)
     _settle(cluster, job, event.at_s)
 
 
@@ -249,6 +251,7 @@ def _stopping(cluster: Cluster, event: events.PodStopping) -> None:
     pod.phase = Phase.STOPPING
     job.placed[pod.group] -= 1
     job.stopping += 1
+    cluster.running_pods.remove(pod)
     if event.cause is not None and event.cause.by is not None:
         job.stopped_for[event.cause.by] = event.at_s
     _count(cluster, pod, 1)
@@ -282,6 +285,7 @@ def _free(cluster: Cluster, pod: Pod, at_s: float) -> None:
         job.stopping -= 1
     else:
         job.placed[pod.group] -= 1
+        cluster.running_pods.remove(pod)
     del cluster.pods_on[at][pod]
     cluster.changed(at)
     cluster.freed_version += 1

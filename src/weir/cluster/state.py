@@ -10,6 +10,7 @@ from weir.cluster.columns import Columns
 from weir.cluster.jobs import ClassKey, Job, PendingClass, Pod
 from weir.cluster.ledger import Ledger
 from weir.cluster.mix import Mix
+from weir.cluster.running import RunningColumns
 from weir.cluster.runtimes import RunTimes
 from weir.cluster.shapes import Rows, Shapes
 from weir.model.nodes import Node, Topology
@@ -37,6 +38,7 @@ class Cluster:
         self.jobs: dict[str, Job] = {}
         self.pods_on: list[dict[Pod, None]] = []
         self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
+        self.running_pods = RunningColumns()
         self.promised: dict[str, Job] = {}
         self.incomplete: dict[str, Job] = {}  # gangs that run below their minimum
         self.priorities: dict[int, dict[int, int]] = {}  # by project: preemptible running jobs by priority

@@ -160,6 +160,7 @@ class Lives:
         life.starts += 1
         life.start_of[pod] = life.starts
         life.alive.add(pod)
+        life.done.discard(pod)  # it gave its room back and runs again with its gang
         self._out.happen(assigned)
         self._watch_runtime(self._jobs[pod.workload], life)
         return life.starts

@@ -4,9 +4,8 @@ Everything a backend is to the rest of Weir is in this file. A backend promises:
 
 - The first `events()` of a connection is the whole picture: nodes, queues and topologies, workloads
   that aren't over (`WorkloadSubmitted`, with the run they kept), what control had it remember of them
-  (`StatusFound`), their
-  pods that run and those whose exit isn't settled in it (`PodRuns`; after all of a workload's the
-  `PodExited`), saved states, and room kept (`Promised`). After that, what changed.
+  (`StatusFound`), their pods that run and those whose exit isn't settled in it (`PodRuns`; after all of
+  a workload's the `PodExited`), saved states, and room kept (`Promised`). After that, what changed.
 - Facts may come late and twice. Facts about one object (a node, a workload with its pods) come in
   the order in which they became true; those about different objects in any order.
 - `apply` carries effects out in order. It may break off after any of them; each is whole or not at

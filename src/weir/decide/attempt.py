@@ -53,7 +53,7 @@ class Attempt:
         self._kind = kind
         self._affinity = affinity
         self._within = within
-        self._reach = Reach(bench.cluster, bench.policy, bench.books, claims, kind, bench.gone, bench.now_s)
+        self._reach = Reach(bench, claims, kind)
         self._nodes: dict[int, CheapestNode] = {}
         self._spots: list[Spot] = []
         self._victims: list[tuple[Unit, Rule]] = []  # in the order in which they were taken
@@ -205,8 +205,7 @@ class Attempt:
             return True
         units = [*moving, *(unit for unit, _ in self._victims)]
         moves = sum(len(unit.pods) for unit in units)
-        rules = self._bench.policy.consolidation
-        if moves > rules.max_moves or sum(unit.price for unit in units) > rules.budget * moves:
+        if moves > self._bench.policy.consolidation.max_moves:
             return False
         self._room.try_out()
         for unit in chosen:

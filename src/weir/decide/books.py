@@ -163,6 +163,10 @@ class Books:
             -at,
         )
 
+    def over_quota(self, queue: int) -> bool:
+        """Whether a queue holds more than its quota of anything."""
+        return not self._within_quota(queue)
+
     def _within_quota(self, queue: int) -> bool:
         held = self.held[queue]
         return all(held[row] <= most for row, most in self.ledger.bounded[queue])

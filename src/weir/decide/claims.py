@@ -28,13 +28,16 @@ def parting(asker: tuple[int, ...], victim: tuple[int, ...]) -> int:
 class Claims:
     """What one asker may claim, level by level of its path."""
 
-    def __init__(self, books: Books, policy: Policy, candidate: Candidate, now_s: float) -> None:
+    def __init__(
+        self, books: Books, policy: Policy, candidate: Candidate, entitled: bool, now_s: float
+    ) -> None:
         self._books = books
         self.job = candidate.job
         self.path = candidate.job.path
         self.asks = candidate.asks
         self._rows = [row for row, amount in candidate.asks if amount > 0]
         self._fixed = not self.job.spec.preemptible
+        self._entitled = entitled
         self._patient = now_s - self.job.spec.submitted_s >= policy.borrower_patience
 
     @property
@@ -43,7 +46,7 @@ class Claims:
         own = self.path[-1]
         return (
             self._fixed
-            or self._books.in_quota(own, self.asks)
+            or self._entitled
             or (self._patient and self._books.in_share(own, self.asks))
         )
 

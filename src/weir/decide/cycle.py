@@ -13,6 +13,7 @@ from weir.cluster.state import Cluster
 from weir.decide.attempt import Taken
 from weir.decide.bench import Bench
 from weir.decide.books import Books
+from weir.decide.exchange import Exchange
 from weir.decide.memo import Memo
 from weir.decide.place import Placer, Spot
 from weir.decide.plan import Eviction, Plan, Promise
@@ -40,6 +41,7 @@ class Cycle:
         self.room = memo.sync(cluster, policy)
         self.books = Books(cluster, policy, cluster_usage(cluster))
         self.plan = Plan()
+        self.gone: set[Pod] = set()  # pods stopped or moved in this plan
 
     def run(self) -> Plan:
         """The plan."""
@@ -49,6 +51,7 @@ class Cycle:
             self.plan.binds += [self._place(spot) for spot in spots]
         for candidate, taken in Taker(server, self._bench).take():
             self._promise(candidate.job, taken)
+        self._exchange(server)
         self.plan.refusals.update(server.refusals)
         return self.plan
 
@@ -74,9 +77,17 @@ class Cycle:
             columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
         )
 
+    def _exchange(self, server: Server) -> None:
+        for candidate, goes, spots in Exchange(server, self.gone).run():
+            by = candidate.job.spec.name
+            cause = self._cause(Rule.EXCHANGE, by)
+            self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
+            places = tuple(self._place(spot) for spot in spots)
+            self.plan.promises.append(Promise(by, places, (goes.spec.name,)))
+
     def _bench(self) -> Bench:
         placer = self._later_placer()
-        return Bench(self.cluster, self.policy, self.books, placer, self._affinity_of, self.now_s)
+        return Bench(self.cluster, self.policy, self.books, placer, self._affinity_of, self.now_s, self.gone)
 
     def _later_placer(self) -> Placer:
         room = Room.after_releases(self.room, self.cluster)

@@ -1,5 +1,7 @@
 """What the engine remembers from one cycle to the next. It only saves time: an empty one decides alike."""
 
+from heapq import heapify, heappop, heappush
+
 import numpy as np
 
 from weir.cluster.columns import Ints, whole_free
@@ -22,6 +24,7 @@ class Memo:
         self.no_room: set[PendingClass] = set()  # classes that found none since room was last freed
         self._no_room_version = -1
         self._could_run: dict[int, bool] = {}
+        self._owners: dict[int, tuple[int, dict[PendingClass, int]]] = {}  # by project, while it is untouched
         self._followed = (0, 0)
         self._static = -1
         self._policy: Policy | None = None
@@ -61,6 +64,7 @@ class Memo:
             self._allowed.clear()
             self._affinity.clear()
             self._could_run.clear()
+            self._owners.clear()
             self._static = cluster.static_version
             self._policy = policy
             self._spread = _spread(cluster, policy)
@@ -105,6 +109,36 @@ class Memo:
                 int(copies(empty, whole, memory, shape)[self.allowed(cluster, shape, affinity)[0]].sum()) >= need
                 for shape, need in zip(job.shapes, job.needed, strict=True)
             )
+        return found
+
+    def owners(self, cluster: Cluster, project: int) -> dict[PendingClass, int]:
+        """How many of each waiting class of a project have a claim on its quota.
+
+        The waiting of a project are walked in its own order; whoever still fits into the quota, with
+        what those before claim, has a claim too, whether it can be placed or not: so small ones can't
+        eat up what a large one waits for. Within a class it is always the first so many.
+        """
+        ledger = cluster.ledger
+        touched = ledger.touched[project]
+        kept = self._owners.get(project)
+        if kept is not None and kept[0] == touched:
+            return kept[1]
+        left = [most - ledger.allocated[project][row] for row, most in ledger.bounded[project]]
+        rows = {row: at for at, (row, _) in enumerate(ledger.bounded[project])}
+        line = [(of.line_key(0), of.number, 0, of) for of in cluster.waiting_of.get(project, ())]
+        heapify(line)
+        found: dict[PendingClass, int] = {}
+        while line:
+            _, _, at, of = heappop(line)
+            asks = [(rows[row], amount) for row, amount in of.step.asks if row in rows]
+            if any(amount > left[row] for row, amount in asks) or not self.could_run(cluster, of):
+                continue
+            for row, amount in asks:
+                left[row] -= amount
+            found[of] = at + 1
+            if at + 1 < len(of.members):
+                heappush(line, (of.line_key(at + 1), of.number, at + 1, of))
+        self._owners[project] = (touched, found)
         return found
 
     def ranking(self, cluster: Cluster, shape: Shape, affinity: tuple[Affinity, ...] = ()) -> Ranking:

@@ -29,7 +29,11 @@ class Candidate:
         self.placed = job.placed if placed is None else placed
         self.lacks = step.lacks
         self.asks = step.asks
-        self.line_key = (-float(job.spec.priority), step.standing, job.spec.submitted_s, job.spec.name)
+        self.line_key = (
+            of.line_key(at)
+            if placed is None
+            else (-float(job.spec.priority), step.standing, job.spec.submitted_s, job.spec.name)
+        )
 
     def pods(self) -> dict[int, list[Pod]]:
         """The pods to place, by group."""

@@ -1,6 +1,6 @@
 """What it costs to stop a pod or a workload, in device seconds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import log
 
 from weir.cluster.jobs import Job, Pod
@@ -16,24 +16,42 @@ def devices_of(pods: Sequence[Pod]) -> float:
 
 def price(job: Job, pods: Sequence[Pod], policy: Price, now_s: float) -> float:
     """Price of stopping these pods of a job: lost work and a restart, less a credit for size."""
-    return _priced(job, _terms(job, pods, policy), now_s)
+    devices, restart, credit = _terms(job, pods, policy)
+    return devices * max(0.0, now_s - job.since_s) + restart - credit
 
 
 def price_of_all(job: Job, policy: Price, now_s: float) -> float:
     """Price of stopping a job whose pods all run."""
-    if job.price_terms is None:
-        job.price_terms = _terms(job, job.running_pods(), policy)
-    return _priced(job, job.price_terms, now_s)
+    devices, restart, credit = job.price_terms or _kept(job, policy)
+    return devices * max(0.0, now_s - job.since_s) + restart - credit
 
 
-def _priced(job: Job, terms: tuple[float, float], now_s: float) -> float:
-    since_s = job.started_s if job.saved_s is None else job.saved_s
-    devices, fixed = terms
-    return fixed + devices * max(0.0, now_s - since_s) if since_s is not None else fixed
+def cheap_to_move(jobs: Iterable[Job], most: float, policy: Price, now_s: float) -> list[Job]:
+    """Those whose move costs no more than `most`: lost work and a restart.
+
+    Size earns no credit here, for nothing is freed by a move.
+    """
+    found = []
+    for job in jobs:
+        devices, restart, _ = job.price_terms or _kept(job, policy)
+        if devices * (now_s - job.since_s) + restart <= most:
+            found.append(job)
+    return found
 
 
-def _terms(job: Job, pods: Sequence[Pod], policy: Price) -> tuple[float, float]:
-    """Devices held, and the part of the price that time doesn't change.
+def price_of_move(job: Job, pods: Sequence[Pod], policy: Price, now_s: float) -> float:
+    """Price of moving these pods of a job."""
+    devices, restart, _ = _terms(job, pods, policy)
+    return devices * max(0.0, now_s - job.since_s) + restart
+
+
+def _kept(job: Job, policy: Price) -> tuple[float, float, float]:
+    job.price_terms = _terms(job, job.running_pods(), policy)
+    return job.price_terms
+
+
+def _terms(job: Job, pods: Sequence[Pod], policy: Price) -> tuple[float, float, float]:
+    """Devices held, the cost of a restart, and the credit for size.
 
     The credit prefers one larger victim to many small ones; it counts the devices on the node where
     the victim has most, so that a whole gang isn't stopped for what something smaller serves.
@@ -46,4 +64,4 @@ def _terms(job: Job, pods: Sequence[Pod], policy: Price) -> tuple[float, float]:
         for pod in pods:
             on_node.setdefault(pod.node, []).append(pod)
         most = max(devices_of(some) for some in on_node.values())
-    return devices, restart - policy.size_credit * log(max(1.0, most))
+    return devices, restart, policy.size_credit * log(max(1.0, most))

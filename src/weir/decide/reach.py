@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.state import Cluster
 from weir.decide.bounds import Takeable
+from weir.decide.bench import Bench
 from weir.decide.books import Books
 from weir.decide.claims import Claims, Kind, parting, past_minimum
-from weir.decide.price import devices_of, price, price_of_all
+from weir.decide.price import cheap_to_move, devices_of, price, price_of_all, price_of_move
+from weir.decide.ranking import NOWHERE
 from weir.decide.victims import Tier, Unit
-from weir.model.policy import Policy
 from weir.model.reasons import Rule
 
 
@@ -17,15 +18,17 @@ class Reach:
     """The workloads one attempt may take from. `taken` are pods it has taken so far."""
 
     def __init__(
-        self, cluster: Cluster, policy: Policy, books: Books, claims: Claims, kind: Kind, gone: set[Pod], now_s: float
+        self, bench: Bench, claims: Claims, kind: Kind
     ) -> None:
-        self._cluster = cluster
-        self._policy = policy
-        self._books = books
+        self._cluster = bench.cluster
+        self._policy = bench.policy
+        self._books = bench.books
+        self._placer = bench.placer
+        self._affinity_of = bench.affinity_of
+        self._gone = bench.gone
+        self._now_s = bench.now_s
         self._claims = claims
         self._kind = kind
-        self._gone = gone
-        self._now_s = now_s
         self.taken: set[Pod] = set()
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         self.jobs: dict[Job, None] = dict.fromkeys(self._found())
@@ -36,7 +39,10 @@ class Reach:
         """Running preemptible workloads that may be taken from, at the latest when others are gone."""
         claims, running = self._claims, self._cluster.running
         if self._kind is Kind.CONSOLIDATE:
-            return [job for project in running for job in self._of_project(project)]
+            jobs = [job for project in running for job in self._of_project(project)]
+            most = self._policy.consolidation.budget
+            cheap = cheap_to_move(jobs, most, self._policy.price, self._now_s)
+            return [job for job in cheap if self._has_holes(job)]
         if self._kind is Kind.PREEMPT:
             least = claims.job.spec.priority
             return [job for job in self._of_project(claims.job.project) if job.spec.priority < least]
@@ -57,6 +63,15 @@ class Reach:
                 break
         count_pods(self._books, lifted, 1)
         return found
+
+    def _has_holes(self, job: Job) -> bool:
+        """Whether each shape of a workload has room somewhere: else it can't be moved."""
+        affinity = self._affinity_of(job)
+        return all(
+            int(self._placer.ranks(shape, affinity).min()) != NOWHERE
+            for shape, placed in zip(job.shapes, job.placed, strict=True)
+            if placed
+        )
 
     def _may_ask(self, project: int) -> bool:
         path = self._cluster.ledger.path[project]
@@ -96,7 +111,7 @@ class Reach:
         for job in self.jobs:
             found.shares = found.shares or job.sharing > 0
             pods = self.running(job)
-            if len(pods) == 1 and job.needed[pods[0].group]:
+            if self._kind is not Kind.CONSOLIDATE and len(pods) == 1 and job.needed[pods[0].group]:
                 if pods[0].shape.whole:
                     found.node.append(pods[0].node)
                     found.devices.append(len(pods[0].devices))
@@ -125,7 +140,7 @@ class Reach:
     def units_of(self, job: Job, here: Sequence[Pod]) -> list[Unit]:
         """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
         if self._kind is Kind.CONSOLIDATE:
-            cost = price(job, here, self._policy.price, self._now_s)
+            cost = price_of_move(job, here, self._policy.price, self._now_s)
             return [Unit((), cost, job, tuple(here), tuple(here), False, moves=True)]
         units = []
         running = self.running(job)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from math import log
 
-from weir.cluster.jobs import PendingClass
+from weir.cluster.jobs import Job, PendingClass
+from weir.cluster.ledger import Amounts
 from weir.cluster.reduce import holding
 from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
@@ -37,7 +38,6 @@ class Server:
         self.now_s = now_s
         self.refusals: dict[PendingClass, Refusal] = {}
         self._next: dict[PendingClass, int] = {}  # members of the class served so far
-        self._claimed: dict[int, tuple[float, int, float, str]] = {}  # the first that waits in quota, by project
         self._placer = Placer(
             cluster, room, lambda shape, affinity: memo.ranking(cluster, shape, affinity), policy.search_steps
         )
@@ -46,11 +46,9 @@ class Server:
 
     def serve(self) -> Iterator[list[Spot]]:
         """Places for one workload after another."""
-        heads = [self._candidate(of, 0) for of in self._hopeful()]
+        heads = [self.candidate(of, 0) for of in self._hopeful()]
         if not heads:
             return
-        if self.policy.claims:
-            self._claim_for_the_hopeless({head.of for head in heads}, {head.job.project for head in heads})
         learned = self.policy.borrowers == "learned" and self.cluster.runtimes.version > 0
         borrowers: list[Candidate] = []
         order = Order(self.books, heads)
@@ -68,16 +66,17 @@ class Server:
                 order.settle(self._followers(candidate))
         yield from self._lend(borrowers)
 
-    def unserved(self) -> Iterator[Candidate]:
-        """The first of each class left without room, as many as there are."""
+    def unserved(self) -> Iterator[tuple[PendingClass, int]]:
+        """Each class left without room, and the first of it that is."""
         for of in self.cluster.waiting.values():
             at = self._next.get(of, 0)
             if at < len(of.members):
-                yield self._candidate(of, at)
+                yield of, at
 
     # Candidates
 
-    def _candidate(self, of: PendingClass, at: int) -> Candidate:
+    def candidate(self, of: PendingClass, at: int) -> Candidate:
+        """A member of a class as it stands in the order."""
         return Candidate(of, at).aged(self.now_s, self.policy.aging)
 
     def _followers(self, served: Candidate) -> list[Candidate]:
@@ -89,7 +88,7 @@ class Server:
         if not served.again:
             self._next[served.of] = served.at + 1
             if served.at + 1 < len(served.of.members):
-                followers.append(self._candidate(served.of, served.at + 1))
+                followers.append(self.candidate(served.of, served.at + 1))
         return followers
 
     def _hopeful(self) -> Iterator[PendingClass]:
@@ -119,29 +118,15 @@ class Server:
 
     # Gates and room
 
-    def _claim_for_the_hopeless(self, hopeful: set[PendingClass], projects: set[int]) -> None:
-        """A workload in quota that waits keeps its claim though it isn't even tried in this cycle."""
-        for project in projects:
-            for of in self.cluster.waiting_of[project]:
-                if of not in hopeful:
-                    self._claim(self._candidate(of, 0))
-
-    def _claim(self, candidate: Candidate) -> None:
-        project = candidate.job.project
-        claimed = self._claimed.get(project)
-        if (
-            (claimed is None or candidate.line_key < claimed)
-            and self.books.entitled(candidate.job.path, candidate.asks)
-            and self.memo.could_run(self.cluster, candidate.of)
-        ):
-            self._claimed[project] = candidate.line_key
-
     def entitled(self, candidate: Candidate) -> bool:
-        """Whether a workload stays in quota, and nobody of its project has an older claim to it."""
-        claimed = self._claimed.get(candidate.job.project)
-        if claimed is not None and candidate.line_key > claimed:
-            return False
-        return self.books.entitled(candidate.job.path, candidate.asks)
+        """Whether a workload stays in quota, beside those of its project that have an older claim to it."""
+        path, asks = candidate.job.path, candidate.asks
+        if not self.policy.claims:
+            return self.books.entitled(path, asks)
+        owners = self.memo.owners(self.cluster, candidate.job.project)
+        if candidate.again:
+            return not owners and self.books.entitled(path, asks)
+        return candidate.at < owners.get(candidate.of, 0) and self.books.entitled(path[:-1], asks)
 
     def _try(self, candidate: Candidate, entitled: bool) -> list[Spot] | None:
         job, books = candidate.job, self.books
@@ -163,8 +148,6 @@ class Server:
             refusal = Refusal(Why.NO_ROOM)
             if not candidate.again:
                 self.memo.no_room.add(candidate.of)
-            if entitled and self.policy.claims:
-                self._claim(candidate)
         self.refusals[candidate.of] = refusal
         return None
 
@@ -197,11 +180,22 @@ class Server:
                     heappush(heap, (self.learned_key(follower), count, follower))
 
     def learned_key(self, candidate: Candidate) -> tuple[float, float, str]:
-        """0.3 · dominant share + ln mean remaining run time + ln devices, then age and name."""
+        """`key_of` a waiting workload, then age and name."""
         job = candidate.job
-        remaining = self.cluster.runtimes.remaining_s(job.likenesses, job.ran_s)
-        assert remaining is not None
-        dominant = min(self.books.dominant(job.project, candidate.asks)[0], 1e9)
+        return self.key_of(job, job.ran_s, candidate.asks), job.spec.submitted_s, job.spec.name
+
+    def key_of(self, job: Job, ran_s: float, asks: Amounts) -> float:
+        """0.3 · dominant share + ln mean remaining run time + ln devices."""
+        remaining_s = self.cluster.runtimes.remaining_s(job.likenesses, ran_s)
+        assert remaining_s is not None
+        dominant = min(self.books.dominant(job.project, asks)[0], 1e9)
         devices = max(job.devices_milli, 1) / WHOLE_MILLI
-        key = DOMINANT_WEIGHT * dominant + log(remaining) + log(devices)
-        return key, job.spec.submitted_s, job.spec.name
+        return DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)
+
+    def note_taken(self, candidate: Candidate) -> None:
+        """Room was taken for a workload: it waits for it and for nothing else."""
+        self._next[candidate.of] = candidate.at + 1
+
+    def served_of(self, of: PendingClass) -> int:
+        """How many of a class were served in this cycle."""
+        return self._next.get(of, 0)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
+from weir.cluster.columns import Ints
 from weir.cluster.jobs import PendingClass
-from weir.cluster.shapes import GPU_ROW
 from weir.decide.attempt import Attempt, Taken
 from weir.decide.bench import Bench
 from weir.decide.claims import Claims, Kind
@@ -22,11 +22,12 @@ class Taker:
         self._policy = server.policy
         self._books = server.books
         self._lay_out = lay_out
+        self._movable_whole: Ints | None = None
         self._free_milli = server.room.free_gpu_milli()
 
     def take(self) -> Iterator[tuple[Candidate, Taken]]:
         """Each workload for which room was made, and how."""
-        heads = [head for head in self._server.unserved() if self._may_hope(head)]
+        heads = [self._server.candidate(of, at) for of, at in self._server.unserved() if self._may_hope(of, at)]
         if not heads:
             return
         bench = self._lay_out()
@@ -34,6 +35,7 @@ class Taker:
         while (candidate := order.next()) is not None:
             answer = self._for(candidate, bench)
             if isinstance(answer, Taken):
+                self._server.note_taken(candidate)
                 yield candidate, answer
                 more = candidate.at + 1 < len(candidate.of.members)
                 order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
@@ -41,34 +43,70 @@ class Taker:
                 self._server.refusals[candidate.of] = answer
                 order.settle()
 
-    def _may_hope(self, candidate: Candidate) -> bool:
+    def _may_hope(self, of: PendingClass, at: int) -> bool:
         """Whether anything could be done for it at all: cheap to say, asked of every class in every cycle."""
-        of = candidate.of
-        if self._cluster.releasing_on or self._could_consolidate(candidate, self._free_milli):
-            return True
-        job = candidate.job
-        if job.path[-1] in self._lower(of) or Claims(
-            self._books, self._policy, candidate, self._server.now_s
-        ).any_reclaim:
-            return self._server.memo.could_run(self._cluster, of)
-        return False
+        return (
+            bool(self._cluster.releasing_on)
+            or self._has_claim(of, at)
+            or self._has_lower(of)
+            or (self._could_consolidate(of, at, self._free_milli) and self._moves_could_suffice(of))
+        ) and self._server.memo.could_run(self._cluster, of)
 
-    def _lower(self, of: PendingClass) -> tuple[int, ...]:
+    def _has_claim(self, of: PendingClass, at: int) -> bool:
+        """Whether its own queue may let it reclaim."""
+        submitted_s, _, job = of.members[at]
+        return (
+            not job.spec.preemptible
+            or self._is_owner(of, at)
+            or self._server.now_s - submitted_s >= self._policy.borrower_patience
+        )
+
+    def _is_owner(self, of: PendingClass, at: int) -> bool:
+        """Whether its project's quota holds it, beside those with an older claim."""
+        if self._policy.claims:
+            return at < self._server.memo.owners(self._cluster, of.project).get(of, 0)
+        return self._books.in_quota(of.project, of.step.asks)
+
+    def _has_lower(self, of: PendingClass) -> bool:
+        """Whether preemptible work of lower priority runs in its project."""
         priorities = self._cluster.priorities.get(of.project)
-        return (of.project,) if priorities and min(priorities) < of.first.spec.priority else ()
+        return bool(priorities) and min(priorities) < of.first.spec.priority
 
-    def _could_consolidate(self, candidate: Candidate, free_milli: int) -> bool:
-        if not self._policy.consolidation.enabled:
+    def _could_consolidate(self, of: PendingClass, at: int, free_milli: int) -> bool:
+        """Whether moves alone could make room for it."""
+        left = free_milli - of.step.gpu_milli
+        if left < 0 or not self._policy.consolidation.enabled:
             return False
-        want = next((amount for row, amount in candidate.asks if row == GPU_ROW), 0)
-        if want > free_milli:
-            return False
-        entitled = self._server.entitled(candidate)
-        if not entitled and (
-            not candidate.job.spec.preemptible or free_milli - want < self._server.headroom_milli
-        ):
-            return False
-        return self._server.memo.could_run(self._cluster, candidate.of)
+        if self._is_owner(of, at):
+            return True
+        return of.first.spec.preemptible and left >= self._server.headroom_milli
+
+    def _moves_could_suffice(self, of: PendingClass) -> bool:
+        """Whether nodes enough would have room if all that is cheap to move were gone.
+
+        A bound for clusters in which nobody shares devices; where they are shared there is none.
+        """
+        job, room = of.first, self._server.room
+        if any(self._cluster.ledger.sharing[queue] for queue in self._cluster.ledger.top):
+            return True
+        for shape, lack in zip(job.shapes, of.step.lacks, strict=True):
+            if lack and shape.whole:
+                together = room.whole + self._movable()
+                if int((together // shape.devices).sum()) < lack:
+                    return False
+        return True
+
+    def _movable(self) -> Ints:
+        if self._movable_whole is None:
+            room, price = self._server.room, self._policy.price
+            self._movable_whole = self._cluster.running_pods.movable_whole(
+                self._server.now_s,
+                self._policy.consolidation.budget,
+                price.restart,
+                int(room.whole.max(initial=0)),
+                len(room.whole),
+            )
+        return self._movable_whole
 
     def _for(self, candidate: Candidate, bench: Bench) -> Taken | Refusal:
         """Make room for a workload, or say why not."""
@@ -85,19 +123,23 @@ class Taker:
             if spots is not None:
                 bench.count(spots, 1)
                 return Taken(None, spots)
-        claims = Claims(books, self._policy, candidate, bench.now_s)
-        for kind in self._kinds(candidate, claims, over is None, free_milli):
+        owner = self._is_owner(candidate.of, candidate.at)
+        claims = Claims(books, self._policy, candidate, owner, bench.now_s)
+        for kind in self._kinds(candidate, claims, bench, over is None, free_milli):
             taken = Attempt(bench, candidate, claims, kind, affinity, None).run()
             if taken is not None:
                 return taken
         return over or Refusal(Why.NO_ROOM)
 
     def _kinds(
-        self, candidate: Candidate, claims: Claims, under_limits: bool, free_milli: int
+        self, candidate: Candidate, claims: Claims, bench: Bench, under_limits: bool, free_milli: int
     ) -> Iterator[Kind]:
-        if under_limits and self._could_consolidate(candidate, free_milli):
+        of = candidate.of
+        if under_limits and self._could_consolidate(of, candidate.at, free_milli) and (
+            self._cluster.releasing_on or bench.gone or self._moves_could_suffice(of)
+        ):
             yield Kind.CONSOLIDATE
         if claims.any_reclaim:
             yield Kind.RECLAIM
-        if self._lower(candidate.of):
+        if self._has_lower(candidate.of):
             yield Kind.PREEMPT

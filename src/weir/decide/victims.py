@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from weir.cluster.jobs import Job, Pod
-from weir.cluster.shapes import Shape
+from weir.cluster.shapes import GPU_ROW, Shape
 from weir.decide.room import Room
 from weir.model.workloads import WHOLE_MILLI
 
@@ -39,49 +39,62 @@ class Unit:
 
 
 class NodeRoom:
-    """The room on one node as plain numbers, with units taken away."""
+    """The room on one node as plain numbers, and whether a pod of a shape fits with units taken away.
 
-    __slots__ = ("_device_memory", "_free", "_memory", "_shape", "_share", "_whole_left")
+    Where shape and units hold whole devices only, what is short and what each unit gives are numbers
+    that add up; with shares the devices have to be looked at one by one.
+    """
 
-    def __init__(self, room: Room, node: int, shape: Shape) -> None:
+    __slots__ = ("_device_memory", "_gains", "_memory", "_shape", "_share", "_short")
+
+    def __init__(self, room: Room, node: int, shape: Shape, units: Sequence[Unit]) -> None:
         self._shape = shape
         self._device_memory = int(room.device_memory[node])
-        self._free = [(row, amount, int(room.columns.free[row, node])) for row, amount in shape.needs]
-        self._share: list[int] = room.columns.share[node].tolist()
-        self._memory: list[int] = room.columns.memory[node].tolist()
+        self._share: list[int] = []
+        self._memory: list[int] = []
+        short = [(row, amount - int(room.columns.free[row, node])) for row, amount in shape.needs]
+        rows = [(row, lack) for row, lack in short if lack > 0]
+        self._short = [lack for _, lack in rows]
+        whole = not shape.devices or (
+            shape.whole and all(pod.shape.whole or not pod.shape.devices for unit in units for pod in unit.here)
+        )
+        if not whole:
+            self._share, self._memory = room.columns.share[node].tolist(), room.columns.memory[node].tolist()
+        elif shape.devices > room.whole[node]:
+            rows.append((GPU_ROW, 0))
+            self._short.append(shape.devices - int(room.whole[node]))
+        self._gains = {unit: [_gain(unit, row) for row, _ in rows] for unit in units}
 
     def fits_without(self, units: Sequence[Unit]) -> bool:
         """Whether a pod of the shape fits once these units are gone."""
-        freed: dict[int, int] = {}
-        share, memory = self._share.copy(), self._memory.copy()
-        seen: set[Pod] = set()
+        gains = self._gains
+        for at, short in enumerate(self._short):
+            if sum([gains[unit][at] for unit in units]) < short:
+                return False
+        return not self._share or self._has_devices(units)
+
+    def _has_devices(self, units: Sequence[Unit]) -> bool:
+        share, memory, shape = self._share.copy(), self._memory.copy(), self._shape
         for unit in units:
             for pod in unit.here:
-                if pod in seen:
-                    continue
-                seen.add(pod)
-                shape = pod.shape
-                for row, amount in shape.needs:
-                    freed[row] = freed.get(row, 0) + amount
                 if pod.devices:
-                    milli, each = shape.share_on(self._device_memory), shape.memory_on(self._device_memory)
+                    milli = pod.shape.share_on(self._device_memory)
+                    each = pod.shape.memory_on(self._device_memory)
                     for device in pod.devices:
                         share[device] += milli
                         memory[device] += each
-        for row, amount, free in self._free:
-            if free + freed.get(row, 0) < amount:
-                return False
-        return self._has_devices(share, memory)
-
-    def _has_devices(self, share: list[int], memory: list[int]) -> bool:
-        shape = self._shape
-        if not shape.devices:
-            return True
         if shape.whole:
             return share.count(WHOLE_MILLI) >= shape.devices
         milli, each = shape.share_on(self._device_memory), shape.gpu_memory
         found = sum(left >= milli and memory[device] >= each for device, left in enumerate(share))
         return found >= shape.devices
+
+
+def _gain(unit: Unit, row: int) -> int:
+    """What a unit gives of a resource on the node; of devices, how many whole ones."""
+    if row == GPU_ROW:
+        return sum(len(pod.devices) for pod in unit.here)
+    return sum(amount for pod in unit.here for at, amount in pod.shape.needs if at == row)
 
 
 def sets(room: Room, node: int, shape: Shape, units: Sequence[Unit]) -> Iterator[tuple[Tier, list[Unit]]]:
@@ -91,7 +104,7 @@ def sets(room: Room, node: int, shape: Shape, units: Sequence[Unit]) -> Iterator
     taken, by price, fewer workloads, younger, name, with all lower tiers gone; then of the tier below
     what is still needed, and so on. Each set comes with its key, by which nodes compare.
     """
-    space = NodeRoom(room, node, shape)
+    space = NodeRoom(room, node, shape, units)
     tiers: list[list[Unit]] = []
     for _, group in groupby(sorted(units, key=lambda unit: unit.tier), key=lambda unit: unit.tier):
         tiers.append(list(group))

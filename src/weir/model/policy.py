@@ -17,7 +17,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class Settings(BaseModel):
     """Base of every part of the configuration: fixed once read, unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ByType(Settings):
@@ -50,7 +50,7 @@ class Consolidation(Settings):
 
     enabled: bool = True
     max_moves: Annotated[int, Field(ge=0)] = 32
-    budget: Annotated[float, Field(ge=0)] = 3000.0  # device seconds a move may cost
+    budget: Annotated[float, Field(ge=0)] = 10_000.0  # device seconds the move of one workload may cost
 
 
 class TopologyRules(Settings):
@@ -115,7 +115,7 @@ class Policy(Settings):
     def _over_preset(cls, written: Any) -> Any:
         if not isinstance(written, dict):
             return written
-        page = PRESETS.get(written.get("preset", "fair"), {})
+        page = PRESETS.get(str(written.get("preset", "fair")), {})
         return _merged(page, written)
 
 
@@ -127,6 +127,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "borrower_patience": "1d",
         "headroom": 0.003,
         "exchange": True,
+        "consolidation": {"budget": 3000},
         "claims": True,
         "topology": {"patience": "1h"},
     },

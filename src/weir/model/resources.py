@@ -5,6 +5,7 @@ everything else in units. `gpu.MODEL` counts devices of one model, like `gpu`.
 """
 
 import re
+import reprlib
 from fractions import Fraction
 
 GPU = "gpu"
@@ -16,22 +17,43 @@ GPU_MODEL_PREFIX = "gpu."
 UNLIMITED = 1 << 62
 """Stands for no bound where amounts are integers."""
 
+_SECONDS_MAX = 1000 * 366 * 86400.0
+
 _SUFFIXES = {
     "": 1,
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
     "m": Fraction(1, 1000),
     "k": 10**3,
     "M": 10**6,
     "G": 10**9,
     "T": 10**12,
     "P": 10**15,
+    "E": 10**18,
     "Ki": 2**10,
     "Mi": 2**20,
     "Gi": 2**30,
     "Ti": 2**40,
     "Pi": 2**50,
+    "Ei": 2**60,
 }
-_QUANTITY = re.compile(r"^([+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi|)$")
-_DURATION = re.compile(r"^-?(?=[0-9])(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)s?)?$")
+_WRITTEN_LENGTH_MAX = 64
+"""No amount or time needs more characters; more would only be slow to read."""
+
+_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?)([numkMGTPE]|[KMGTPE]i|)", re.ASCII)
+_DURATION = re.compile(
+    r"-?(?=[0-9])(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)s?)?", re.ASCII
+)
+
+
+def _short(written: object) -> str:
+    """What is written, if it is short text; else nothing, which no pattern matches."""
+    text = written.strip() if isinstance(written, str) else ""
+    return text if len(text) <= _WRITTEN_LENGTH_MAX else ""
+
+
+def _shown(written: object) -> str:
+    return reprlib.repr(written)
 
 
 def quantity(written: str | int | float) -> Fraction:
@@ -43,10 +65,10 @@ def quantity(written: str | int | float) -> Fraction:
     if isinstance(written, int | float) and not isinstance(written, bool):
         if written != written or written in (float("inf"), float("-inf")):
             raise ValueError("is not a finite number: write a number or a quantity such as 4, 500m or 40Gi")
-        return Fraction(str(written))
-    match = _QUANTITY.match(written.strip()) if isinstance(written, str) else None
+        return Fraction(str(written)) if isinstance(written, float) else Fraction(written)
+    match = _QUANTITY.fullmatch(_short(written))
     if match is None:
-        raise ValueError(f"{written!r} is not a quantity: write a number or one such as 500m, 1.5 or 40Gi")
+        raise ValueError(f"{_shown(written)} is not a quantity: write a number or one such as 500m, 1.5 or 40Gi")
     return Fraction(match[1]) * _SUFFIXES[match[2]]
 
 
@@ -65,9 +87,9 @@ def amount(resource: str, written: str | int | float) -> int:
         return UNLIMITED
     exact = quantity(written) * (1000 if in_thousandths(resource) else 1)
     if exact < 0:
-        raise ValueError(f"{written!r} is negative: write 0 or more")
+        raise ValueError(f"{_shown(written)} is negative: write 0 or more")
     if exact > UNLIMITED // 1024:
-        raise ValueError(f'{written!r} is more than can be counted: write "unlimited"')
+        raise ValueError(f'{_shown(written)} is more than can be counted: write "unlimited"')
     return -int(-exact // 1)
 
 
@@ -80,13 +102,17 @@ def seconds(written: str | int | float) -> float:
     if isinstance(written, int | float) and not isinstance(written, bool):
         if written != written or abs(written) == float("inf"):
             raise ValueError("is not a finite time: write a duration such as 90s, 10m or 2h30m")
+        if abs(written) > _SECONDS_MAX:
+            raise ValueError("is longer than a thousand years: write a duration such as 90s, 10m or 2h30m")
         return float(written)
-    text = written.strip() if isinstance(written, str) else ""
-    match = _DURATION.match(text)
+    text = _short(written)
+    match = _DURATION.fullmatch(text)
     if match is None:
-        raise ValueError(f"{written!r} is not a duration: write one such as 90s, 10m or 2h30m")
+        raise ValueError(f"{_shown(written)} is not a duration: write one such as 90s, 10m or 2h30m")
     days, hours, minutes, rest = match.groups()
     total = int(days or 0) * 86400.0 + int(hours or 0) * 3600.0 + int(minutes or 0) * 60.0 + float(rest or 0)
+    if total > _SECONDS_MAX:
+        raise ValueError(f"{_shown(written)} is longer than a thousand years: write one such as 90s, 10m or 2h30m")
     return -total if text.startswith("-") else total
 
 

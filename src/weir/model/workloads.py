@@ -60,6 +60,16 @@ class Request:
         """Whether it sits on devices others may sit on."""
         return self.devices > 0 and self.share_milli != WHOLE_MILLI
 
+    def share_on(self, device_memory: int) -> int:
+        """Thousandths of each device it takes where devices have this much memory."""
+        if not self.gpu_memory:
+            return self.share_milli
+        return max(1, self.gpu_memory * WHOLE_MILLI // device_memory) if device_memory > 0 else WHOLE_MILLI
+
+    def memory_on(self, device_memory: int) -> int:
+        """Bytes of each device it takes where devices have this much memory."""
+        return self.gpu_memory or self.share_milli * device_memory // WHOLE_MILLI
+
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from weir.backends.simulated.fate import Fate
 from weir.backends.simulated.world import World
 from weir.cluster.events import Checkpointed, NodeLost, NodeSet, PodKey, WorkloadHeld, WorkloadSubmitted
-from weir.control.port import Effect, Exit, Fact, PodExited, PodRuns, StartPod, StatusFound, StopPod, Withdrawn
+from weir.control.port import (
+    Effect,
+    Exit,
+    Fact,
+    PodExited,
+    PodRuns,
+    StartPod,
+    StatusFound,
+    StopPod,
+    Withdrawn,
+)
 from weir.model.nodes import Node
 from weir.model.scenario import Scenario
 
@@ -80,7 +90,11 @@ class FaultyWorld(World):
         """Let control know: sometimes late, sometimes twice."""
         about = _about(fact)
         for _ in range(2 if self._happens(self._faults.fact_twice) else 1):
-            late_s = self._draw.uniform(0, self._faults.fact_late_s) if self._happens(self._faults.fact_late) else 0.0
+            late_s = (
+                self._draw.uniform(0, self._faults.fact_late_s)
+                if self._happens(self._faults.fact_late)
+                else 0.0
+            )
             due_s = max(self.now_s + late_s, self._due_s.get(about, 0.0))
             if due_s <= self.now_s:
                 super().tell(fact)

@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from weir.backends.simulated.recorder import HOSTNAME, Line, Recorder
-from weir.cluster.events import End
 from weir.backends.simulated.timeline import INTERVALS
+from weir.cluster.events import End
 from weir.model.reasons import Rule
 
 Json = dict[str, object]
 
 
-def measures(recorder: Recorder, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float) -> Json:
+def measures(
+    recorder: Recorder, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float
+) -> Json:
     """All numbers of a replay that ended at `end_s`."""
     lines = list(recorder.lines.values())
     stops = recorder.rules
@@ -134,8 +136,9 @@ class _Topology:
         assert topology is not None
         level = (asked.preferred or asked.required) if asked is not None else None
         if level is None:
-            level = [name for name in topology.levels if name != HOSTNAME][-1:] or [HOSTNAME]
-            level = level[0]
+            level = next(
+                (name for name in reversed(topology.levels) if name != HOSTNAME), topology.levels[-1]
+            )
         levels = topology.levels[: topology.levels.index(level) + 1]
         domains = set()
         for name in line.nodes:

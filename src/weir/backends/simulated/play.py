@@ -5,31 +5,31 @@ pending again at the end of the cycle, a promised one waits. Then the clock move
 There is no control loop in between, so what a scenario shows is the engine alone.
 """
 
-from dataclasses import dataclass
-
 from weir.backends.simulated.populate import populate
-from weir.cluster.events import Place, PodAssigned, PodKey, PodStopped, PodStopping, Promised, PromiseDropped
-from weir.cluster.jobs import Job
+from weir.cluster.events import PodAssigned, PodKey, PodStopped, PodStopping, Promised, PromiseDropped
+from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.reduce import reduce
-from weir.cluster.state import Cluster
+from weir.control.life import kept_run_s
 from weir.decide.cycle import decide
 from weir.decide.memo import Memo
-from weir.decide.plan import Eviction, Plan, Promise
+from weir.decide.plan import Plan
+from weir.model.played import CyclePlayed, Played, PodPlayed
+from weir.model.reasons import Reason
 from weir.model.scenario import Scenario
 
+try:
+    from weir.decide.explain import reason
+except ImportError:  # being written
+    reason = None
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """What one cycle did."""
 
-    bound: tuple[Place, ...]
-    evicted: tuple[Eviction, ...]
-    promised: tuple[Promise, ...]
-
-    @property
-    def acts(self) -> bool:
-        """Whether a pod was bound or evicted."""
-        return bool(self.bound or self.evicted)
+def play(scenario: Scenario, cycles: int, stable: int = 0) -> Played:
+    """Play `cycles` cycles, and `stable` further ones: pods are shown as they are before the further ones."""
+    played = Play(scenario)
+    done = [played.cycle() for _ in range(cycles)]
+    pods = played.pods()
+    done += [played.cycle() for _ in range(stable)]
+    return Played(scenario.name, tuple(done), pods)
 
 
 class Play:
@@ -37,45 +37,90 @@ class Play:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.cluster: Cluster = populate(scenario)
+        self.cluster = populate(scenario)
         self.memo = Memo()
         self.now_s = 0.0
-        self.cycles: list[Cycle] = []
         self.plan = Plan()
+        self._reasons: dict[str, Reason] = {}
+        self._evicted_by: dict[PodKey, str] = {}
 
-    def cycle(self) -> Cycle:
-        """Play one cycle and remember it."""
+    def cycle(self) -> CyclePlayed:
+        """Play one cycle."""
         plan = self.plan = decide(self.cluster, self.scenario.policy, self.now_s, self.memo)
+        self._give_reasons(plan)
         self._carry_out(plan)
-        done = Cycle(tuple(plan.binds), tuple(plan.evictions), tuple(plan.promises))
-        self.cycles.append(done)
-        return done
+        waiting = [pod for job in self.cluster.promised.values() for pod in promised_pods(job)]
+        return CyclePlayed(
+            bound=tuple(self.name_of(place.pod) for place in plan.binds),
+            evicted=tuple(self.name_of(eviction.pod) for eviction in plan.evictions),
+            waiting=tuple(sorted(self.name_of(pod) for pod in waiting)),
+        )
+
+    def pods(self) -> dict[str, PodPlayed]:
+        """Where every pod stands, in the order of the scenario."""
+        found = {}
+        for workload in self.scenario.workloads:
+            job = self.cluster.jobs[workload.name]
+            for group in job.pods:
+                for pod in group:
+                    found[self.name_of(key_of(pod))] = self._played(pod)
+        return found
+
+    def name_of(self, pod: PodKey) -> str:
+        """A pod as people name it."""
+        group = self.cluster.jobs[pod.workload].spec.groups[pod.group]
+        return f"{pod.workload}/{group.name}/{pod.index}"
+
+    def _played(self, pod: Pod) -> PodPlayed:
+        by = self._evicted_by.get(key_of(pod))
+        if pod.phase is Phase.RUNNING:
+            return PodPlayed("running", self.cluster.node_names[pod.node], pod.devices, evicted_by=by)
+        given = self._reasons.get(pod.job.spec.name)
+        return PodPlayed(
+            "waiting" if pod.phase is Phase.PROMISED else "pending",
+            reason=given.sentence if given else None,
+            why=given.why.value if given else None,
+            evicted_by=by,
+        )
+
+    def _give_reasons(self, plan: Plan) -> None:
+        """The current reason of every job the engine looked at and left waiting."""
+        for of, refusal in plan.refusals.items() if reason is not None else ():
+            for _, _, job in of.members:
+                self._reasons[job.spec.name] = reason(
+                    self.cluster, self.scenario.policy, job, refusal, self.now_s
+                )
 
     def _carry_out(self, plan: Plan) -> None:
         cluster, now_s = self.cluster, self.now_s
         for workload in plan.drops:
             reduce(cluster, PromiseDropped(workload))
-        for place in plan.binds:
-            reduce(cluster, PodAssigned(place, now_s))
         for eviction in plan.evictions:
             reduce(cluster, PodStopping(eviction.pod, now_s, eviction.cause))
+            if eviction.cause.by is not None:
+                self._evicted_by[eviction.pod] = eviction.cause.by
         for promise in plan.promises:
             reduce(cluster, Promised(promise.workload, promise.places, now_s, promise.freed_by))
+        for place in plan.binds:
+            reduce(cluster, PodAssigned(place, now_s))
         self.now_s = now_s + self.scenario.tick_s
-        kept = {}
-        for name in {eviction.pod.workload for eviction in plan.evictions}:
-            kept[name] = kept_run_s(cluster.jobs[name])
+        kept_s = {
+            eviction.pod.workload: _kept_s(cluster.jobs[eviction.pod.workload]) for eviction in plan.evictions
+        }
         for eviction in plan.evictions:
-            reduce(cluster, PodStopped(eviction.pod, self.now_s, kept[eviction.pod.workload]))
+            reduce(cluster, PodStopped(eviction.pod, self.now_s, kept_s[eviction.pod.workload]))
 
 
-def kept_run_s(job: Job) -> float | None:
+def _kept_s(job: Job) -> float | None:
     """The run a workload keeps that is being stopped as a whole; None while some of it runs on."""
-    if job.started_s is None or job.running_pods():
-        return None
-    return job.ran_s if job.saved_s is None else job.ran_s + (job.saved_s - job.started_s)
+    return None if job.running_pods() else kept_run_s(job)
 
 
-def pod_name(job: Job, pod: PodKey) -> str:
-    """A pod as people name it: `workload/group/index`."""
-    return f"{pod.workload}/{job.spec.groups[pod.group].name}/{pod.index}"
+def promised_pods(job: Job) -> list[PodKey]:
+    """Its pods that wait for promised room."""
+    return [key_of(pod) for group in job.pods for pod in group if pod.promise is not None]
+
+
+def key_of(pod: Pod) -> PodKey:
+    """The name of a pod to the engine."""
+    return PodKey(pod.job.spec.name, pod.group, pod.index)

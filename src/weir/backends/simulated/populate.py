@@ -6,7 +6,9 @@ from weir.cluster.events import (
     Checkpointed,
     Event,
     NodeSet,
+    Place,
     PodAssigned,
+    PodKey,
     QueuesSet,
     TopologiesSet,
     WorkloadSubmitted,
@@ -32,9 +34,9 @@ def facts(scenario: Scenario) -> Iterator[Event]:
         submitted_s[workload.name] = workload.submitted_s
         yield WorkloadSubmitted(workload, workload.submitted_s)
     started_s = scenario.started_s
-    for place in scenario.placed:
-        name = place.pod.workload
-        yield PodAssigned(place, started_s.get(name, submitted_s[name]))
+    for placed in scenario.placed:
+        place = Place(PodKey(placed.workload, placed.group, placed.index), placed.node, placed.devices)
+        yield PodAssigned(place, started_s.get(placed.workload, submitted_s[placed.workload]))
     for name, at_s in scenario.checkpointed_s.items():
         yield Checkpointed(name, at_s)
 

@@ -52,15 +52,16 @@ def replay(
     control = Control(world, policy, world.clock, readers=(recorder,), decide=decide)
     recorder.watch(control.cluster)
     started = perf_counter()
-    collects = gc.isenabled()
-    gc.disable()  # nothing here makes cycles that matter, and walking a million objects costs seconds
+    thresholds = gc.get_threshold()
+    gc.freeze()  # the trace: a million objects that needn't be walked again and again
+    gc.set_threshold(50_000, 50, 100)
     try:
         for steps, _ in enumerate(turns(world, control)):
             if progress is not None and steps % REPORT_EVERY == 0:
                 progress(recorder.ended / max(1, len(fates)))
     finally:
-        if collects:
-            gc.enable()
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
     recorder.close(world.now_s)
     numbers = measures(
         recorder,

@@ -137,7 +137,9 @@ class World:
         """All that run or ran, before the first exit: a verdict needs the whole picture."""
         started = [alive for alive, _, _ in run.exits.values()] + list(run.alive.values())
         started.sort(key=lambda alive: alive.start)
-        facts: list[Fact] = [PodRuns(alive.place, alive.start, alive.at_s, alive.stopping) for alive in started]
+        facts: list[Fact] = [
+            PodRuns(alive.place, alive.start, alive.at_s, alive.stopping) for alive in started
+        ]
         facts += [PodExited(pod, alive.start, how, at_s) for pod, (alive, how, at_s) in run.exits.items()]
         return facts
 

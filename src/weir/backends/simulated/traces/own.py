@@ -1,6 +1,7 @@
 """Weir's own trace: one line a workload, everything that can be stated of it, nothing guessed."""
 
 from collections.abc import Iterable
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def read(path: Path, scenario: Scenario) -> list[Fate]:
     line_of: dict[str, int] = {}
     for line, values in table:
         before = mistakes.total
-        cells = Cells(dict(zip(table.columns, values, strict=True)), lambda said, at=line: mistakes.add(at, said))
+        cells = Cells(dict(zip(table.columns, values, strict=True)), partial(mistakes.add, line))
         fate = lines.fate(cells)
         name = fate.workload.name
         if name in line_of:
@@ -94,7 +95,9 @@ class _Lines:
         duration_s, restart_s = cells.time_s("duration"), cells.time_s("restart")
         save_every_s = cells.time_s("checkpoint_interval")
         if save_every_s == 0:
-            cells.note("checkpoint_interval is 0: write the seconds of run between two saved states, or nothing")
+            cells.note(
+                "checkpoint_interval is 0: write the seconds of run between two saved states, or nothing"
+            )
         workload = self._workload(cells, name, project, submitted_s or 0.0, restart_s)
         return Fate(workload, inf if duration_s is None else duration_s, save_every_s, restart_s or 0.0)
 
@@ -133,7 +136,9 @@ class _Lines:
         named = self._levels.get(level, [])
         if len(named) != 1:
             found = "no topology" if not named else f"{len(named)} topologies"
-            cells.note(f"topology level {level!r} is in {found} of the cluster file: use {_listed(self._levels)}")
+            cells.note(
+                f"topology level {level!r} is in {found} of the cluster file: use {_listed(self._levels)}"
+            )
             return None
         required, preferred = (level, None) if kind == "required" else (None, level)
         return TopologyRequest(named[0], required, preferred)
@@ -168,7 +173,9 @@ class _Lines:
             cells.note(f"gpus {cells.text('gpus')!r} is neither whole devices nor a share below 1")
         shared = by_memory or 0 < milli < WHOLE_MILLI
         if cells.text("devices") and not shared:
-            cells.note("devices is stated for whole devices: it says how many carry a share; write gpus instead")
+            cells.note(
+                "devices is stated for whole devices: it says how many carry a share; write gpus instead"
+            )
         carrying = cells.whole("devices", 1, least=1)
         return Request(
             devices=carrying if shared else milli // WHOLE_MILLI,

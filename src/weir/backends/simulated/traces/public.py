@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,11 @@ def read_openb(path: Path, scenario: Scenario) -> list[Fate]:
             min_pods=1,
             submitted_s=created_s or 0.0,
         )
-        run_s = inf if deleted_s is None else max(0.0, deleted_s - (cells.time_s("scheduled_time") or created_s or 0.0))
+        run_s = (
+            inf
+            if deleted_s is None
+            else max(0.0, deleted_s - (cells.time_s("scheduled_time") or created_s or 0.0))
+        )
         fates.append(Fate(workload, run_s))
     return _checked(fates, mistakes)
 
@@ -180,13 +185,15 @@ class _Projects:
     def only(self) -> str:
         """The one project there is."""
         if len(self._names) != 1:
-            said = f"names no teams, and the cluster file has {len(self._names)} projects: give it exactly one"
+            said = (
+                f"names no teams, and the cluster file has {len(self._names)} projects: give it exactly one"
+            )
             self._mistakes.add(0, said)
         return min(self._names, default="")
 
 
 def _cells(table: Table, line: int, values: list[str], mistakes: Mistakes) -> Cells:
-    return Cells(dict(zip(table.columns, values, strict=True)), lambda said: mistakes.add(line, said))
+    return Cells(dict(zip(table.columns, values, strict=True)), partial(mistakes.add, line))
 
 
 def _checked(fates: Iterable[Fate], mistakes: Mistakes) -> list[Fate]:

@@ -1,0 +1,147 @@
+"""Three real weeks of ten teams, replayed twice: with a fixed part of the machines for each team, and with
+guaranteed quotas in one pool. `make demo`; nothing is sent or fetched, and no GPU is needed.
+
+Each replay has a process of its own, so that two cores do it in the time of one replay.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+from weir.backends.simulated.replay import replay
+from weir.backends.simulated.traces.public import read_itp
+from weir.backends.simulated.traces.tenants import projects, tenants
+from weir.backends.simulated.view import report, view
+from weir.cli.simulate import LINES, bars, print_runs
+from weir.model.policy import Policy
+from weir.model.resources import span
+from weir.reports.replays import Run
+
+DATA = "itp-three-weeks.csv.gz"
+TEAMS = tuple(f"team {number}" for number in range(1, 11))
+STATIC, GUARANTEED = "static partitions", "guaranteed quotas"
+QUOTA_FACTOR = 1.25
+TITLE = "Three weeks of ten teams, in two ways"
+ABOUT_JOBS = (
+    "Jobs: three weeks of Microsoft's ITP record (microsoft/elasticflow-traces, MIT licence; Gu et al., "
+    "ElasticFlow, ASPLOS 2023): real submission times, run times and sizes."
+)
+ABOUT_QUOTAS = (
+    "The quotas are ours: what each team used on average, times 1.25, in whole nodes of 8 GPUs, and at least its "
+    "largest job. A job saves its state every hour; one that is stopped goes back to that. The scheduler is never "
+    "told how long a job will run."
+)
+SHOWN = (
+    "jobs completed",
+    "first start after, mean",
+    "completed after, mean",
+    "delay, 99 %",
+    "GPUs allocated",
+    "wait for own quota, mean",
+    "preemptions",
+)
+REFRESH_S = 0.1
+
+
+def main() -> int:
+    """Replay both, then say what came of it."""
+    started = time.perf_counter()
+    print("Three real weeks of ten teams' jobs, replayed twice on the same machines.\n")
+    runs = _replayed((STATIC, GUARANTEED))
+    scenario, about = _subject()
+    path = Path(gettempdir()) / "weir-demo.html"
+    path.write_text(
+        report(scenario, runs, title=TITLE, about=about, notes=(ABOUT_JOBS, ABOUT_QUOTAS)), "utf-8"
+    )
+    print_runs({run.name: run.numbers for run in runs}, [line for line in LINES if line[0] in SHOWN])
+    print(f"\n{_says(runs[0].numbers, runs[1].numbers)}")
+    print(f"\nReport, with charts: {path}   ({time.perf_counter() - started:.0f}s)")
+    return 0
+
+
+def _says(static: Mapping[str, Any], guaranteed: Mapping[str, Any]) -> str:
+    before, after = static["first_start_wait_mean_s"], guaranteed["first_start_wait_mean_s"]
+    entitled = guaranteed["entitled"]
+    on_time = 100 * (1 - entitled["over_60s"] / max(1, entitled["jobs"]))
+    return (
+        f"The same jobs on the same GPUs: a job waits {span(after)} instead of {span(before)} for its first start, "
+        f"because teams\nborrow what others leave unused; and {on_time:.2f} % of the jobs within their team's quota "
+        "started within a minute,\nbecause a borrower gives way."
+    )
+
+
+def _subject() -> tuple[Any, str]:
+    fates = _fates()
+    scenario = tenants(fates, QUOTA_FACTOR)
+    gpus = sum(node.gpus for node in scenario.nodes)
+    about = f"{len(fates):,} jobs on {len(scenario.nodes)} nodes with {gpus:,} GPUs: {STATIC} against {GUARANTEED}."
+    return scenario, about
+
+
+def _fates() -> list[Any]:
+    with as_file(files("weir.data").joinpath(DATA)) as path:
+        return read_itp(path, projects(TEAMS))
+
+
+def _replayed(names: Sequence[str]) -> list[Run]:
+    """One process a replay, each telling how far it is and, last, what came of it."""
+    context = get_context("spawn")
+    lines = {}
+    for name in names:
+        here, there = context.Pipe(duplex=False)
+        context.Process(target=_replay_in_process, args=(name, there), daemon=True).start()
+        there.close()
+        lines[here] = name
+    done: dict[str, Run] = {}
+    with _bars(names) as update:
+        while len(done) < len(names):
+            for line in wait([line for line, name in lines.items() if name not in done]):
+                assert isinstance(line, Connection)
+                said = line.recv()
+                if isinstance(said, Run):
+                    done[said.name] = said
+                    update(said.name, 1.0)
+                else:
+                    update(lines[line], said)
+    return [done[name] for name in names]
+
+
+def _replay_in_process(name: str, line: Connection) -> None:
+    fates = _fates()
+    scenario = tenants(fates, QUOTA_FACTOR, static=name == STATIC)
+    told_s = 0.0
+
+    def progress(part: float) -> None:
+        nonlocal told_s
+        now_s = time.monotonic()
+        if now_s - told_s > REFRESH_S:
+            told_s = now_s
+            line.send(part)
+
+    policy = Policy.model_validate(
+        {"consolidation": {"enabled": False}} if name == STATIC else {"preset": "throughput"}
+    )
+    line.send(view(name, replay(scenario, fates, policy, progress=progress)))
+    line.close()
+
+
+@contextmanager
+def _bars(names: Sequence[str]) -> Iterator[Callable[[str, float], None]]:
+    """A bar for each replay on a terminal; nothing where the output isn't one."""
+    if not sys.stderr.isatty():
+        yield lambda name, part: None
+        return
+    with bars() as shown:
+        tasks = {name: shown.add_task(name, total=1.0) for name in names}
+        yield lambda name, part: shown.update(tasks[name], completed=part)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""`weir simulate`: a trace replayed on a cluster, under one policy or several compared.
+
+What it needs (the simulated world, numpy) is imported when it runs, so that `weir --help` stays quick.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from weir.cli.tables import table, terminal_width
+from weir.model.resources import span
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from weir.model.policy import Policy
+
+DONE, FAILED, WRONG_REQUEST = 0, 1, 2
+
+
+def simulate(
+    *,
+    cluster: Path,
+    trace: Path,
+    format_: Annotated[Literal["weir", "openb", "itp", "philly"], Parameter(name="--format")] = "weir",
+    policy: str | None = None,
+    compare: Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())] = (),
+    report: Path | None = None,
+    output: Literal["text", "json"] = "text",
+) -> int:
+    """Replay a trace of jobs on a cluster, and say what would have become of them.
+
+    Parameters
+    ----------
+    cluster
+        A scenario file without workloads: nodes, quotas and, optionally, a policy.
+    trace
+        The jobs, as CSV, plain or gzipped.
+    format_
+        How the trace is written: weir, or one of the public records openb, itp and philly.
+    policy
+        A policy file, or the name of a preset (fair, throughput), instead of the cluster file's.
+    compare
+        Further policies to replay the same jobs under.
+    report
+        Write a page with charts to this HTML file.
+    output
+        text for people, json for programs; json of several runs is an object by policy.
+    """
+    from weir.backends.simulated.replay import replay
+    from weir.backends.simulated.traces.formats import read_trace
+    from weir.backends.simulated.view import report as page
+    from weir.backends.simulated.view import view
+    from weir.model.files import read_scenario
+    from weir.model.scenario import Mistake, Refused
+
+    try:
+        scenario = read_scenario(cluster)
+        if scenario.workloads:
+            raise Refused(
+                [Mistake(str(cluster), 0, "has workloads: a replay starts from a cluster without any")]
+            )
+        fates = read_trace(trace, scenario, format_)
+        if not fates:
+            raise Refused([Mistake(str(trace), 0, "has no jobs")])
+        policies = _policies(scenario.policy, policy, compare)
+        if report is not None and not report.parent.is_dir():
+            raise Refused([Mistake(str(report), 0, "can't be written: its folder isn't there")])
+    except Refused as refused:
+        for mistake in refused.mistakes:
+            print(mistake, file=sys.stderr)
+        return WRONG_REQUEST
+
+    runs = []
+    for name, settings in policies.items():
+        with progress_bar(name) as progress:
+            runs.append((name, replay(scenario, fates, settings, progress=progress)))
+    if report is not None:
+        about = (
+            f"{len(fates):,} jobs of {trace.name} on {len(scenario.nodes):,} nodes with "
+            f"{sum(node.gpus for node in scenario.nodes):,} GPUs."
+        )
+        drawn = page(scenario, [view(name, run) for name, run in runs], title=scenario.name, about=about)
+        try:
+            report.write_text(drawn, "utf-8")
+        except OSError as error:
+            print(f"weir: {report} can't be written: {error.strerror}.", file=sys.stderr)
+            return FAILED
+    if output == "json":
+        by_policy = {name: run.numbers for name, run in runs}
+        print(json.dumps(by_policy if compare else runs[0][1].numbers, indent=2))
+    else:
+        print_runs({name: run.numbers for name, run in runs})
+        if report is not None:
+            print(f"\nReport: {report}")
+    return DONE
+
+
+def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict[str, "Policy"]:
+    """The policies to replay under, by name.
+
+    Raises:
+        Refused: one can't be read.
+    """
+    from weir.model.files import read_policy
+    from weir.model.policy import PRESETS, Policy
+
+    def read(name: str) -> "Policy":
+        if name in PRESETS and not Path(name).exists():
+            return Policy.model_validate({"preset": name})
+        return read_policy(Path(name))
+
+    policies = {}
+    for at, name in enumerate([named, *compared]):
+        short = own.preset if name is None else Path(name).stem
+        policies[short if short not in policies else f"{short} ({at + 1})"] = (
+            own if name is None else read(name)
+        )
+    return policies
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Callable[[float], None] | None]:
+    """A bar on a terminal; nothing where the output isn't one."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with bars() as shown:
+        task = shown.add_task(name, total=1.0)
+        yield lambda part: shown.update(task, completed=part)
+        shown.update(task, completed=1.0)
+
+
+def bars() -> "Progress":
+    """Bars on the terminal behind the error output."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description:<20}"),
+        BarColumn(40),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+
+
+Line = tuple[str, Callable[[Mapping[str, Any]], str]]
+
+LINES: tuple[Line, ...] = (
+    ("jobs completed", lambda of: f"{of['completed']:,} of {of['jobs']:,}"),
+    ("jobs failed", lambda of: f"{of['failed']:,}"),
+    ("first start after, mean", lambda of: span(of["first_start_wait_mean_s"])),
+    ("completed after, mean", lambda of: span(of["jct_mean_s"])),
+    ("delay, mean", lambda of: span(of["delay_mean_s"])),
+    ("delay, 99 %", lambda of: span(of["delay_p99_s"])),
+    ("GPUs allocated", lambda of: f"{100 * of['allocation']:.1f} %"),
+    ("wait for own quota, mean", lambda of: f"{of['entitled']['wait_mean_s']:.1f}s"),
+    ("  longer than a minute", lambda of: f"{of['entitled']['over_60s']:,} of {of['entitled']['jobs']:,}"),
+    ("preemptions", lambda of: f"{of['preemptions']:,}"),
+    ("moves", lambda of: f"{of['moves']:,}"),
+    ("GPU hours lost", lambda of: f"{of['lost_gpu_hours']:,.0f}"),
+    ("decisions", lambda of: f"{of['cycles']:,}"),
+    ("  each, 50 % and 99 %", lambda of: f"{of['cycle_ms_p50']:.2f} and {of['cycle_ms_p99']:.1f} ms"),
+    ("took", lambda of: f"{of['wall_s']:.1f}s"),
+)
+
+
+def print_runs(runs: Mapping[str, Mapping[str, Any]], lines: Sequence[Line] = LINES) -> None:
+    """The runs side by side, numbers to the right."""
+    names = list(runs)
+    columns = [[name, *(written(runs[name]) for _, written in lines)] for name in names]
+    widths = [max(map(len, column)) for column in columns]
+    heads, *rows = [
+        [cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in zip(*columns, strict=True)
+    ]
+    labelled = [[label, *row] for (label, _), row in zip(lines, rows, strict=True)]
+    print(table(["", *heads], labelled, terminal_width()))

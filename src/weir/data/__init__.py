@@ -1,0 +1,1 @@
+"""Data the program ships; each file's origin and licence are beside it."""

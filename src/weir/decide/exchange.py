@@ -1,0 +1,89 @@
+"""Exchange: the moment a borrower has saved its state, stopping it costs nothing.
+
+If a waiting workload of the same size comes clearly before it in the learned order, the two change
+places on the same devices.
+"""
+
+from collections.abc import Iterator
+
+from weir.cluster.jobs import Job, PendingClass, Phase, Pod
+from weir.decide.claims import past_minimum
+from weir.decide.order import Candidate
+from weir.decide.place import Spot
+from weir.decide.reach import count_pods
+from weir.decide.serve import Server
+
+
+class Exchange:
+    """Finds the workloads that change places in this cycle."""
+
+    def __init__(self, server: Server, gone: set[Pod]) -> None:
+        self._server = server
+        self._cluster = server.cluster
+        self._policy = server.policy
+        self._books = server.books
+        self._gone = gone
+        self._served: set[PendingClass] = set()
+
+    def run(self) -> Iterator[tuple[Candidate, Job, list[Spot]]]:
+        """Who comes, who goes, and the places."""
+        cluster, now_s = self._cluster, self._server.now_s
+        if not self._policy.exchange or not cluster.runtimes.version:
+            return
+        for job in cluster.saved:
+            if job.saved_s == now_s and self._may_go(job):
+                found = self._better(job)
+                if found is not None:
+                    self._served.add(found.of)
+                    pods = iter(pod for some in found.pods().values() for pod in some)
+                    running = [pod for group in job.pods for pod in group if pod.phase is Phase.RUNNING]
+                    spots = [Spot(next(pods), pod.node, pod.devices) for pod in running]
+                    count_pods(self._books, running, -1)
+                    self._gone.update(running)
+                    yield found, job, spots
+
+    def _may_go(self, job: Job) -> bool:
+        """Whether a workload that has just saved its state runs as a borrower and may be stopped."""
+        books = self._books
+        return (
+            job.spec.preemptible
+            and not job.stopping
+            and job.spec.name not in self._cluster.promised
+            and past_minimum(job, self._policy, self._server.now_s)
+            and not any(pod in self._gone for group in job.pods for pod in group)
+            and any(books.over_quota(queue) for queue in job.path)
+        )
+
+    def _better(self, job: Job) -> Candidate | None:
+        """The first of the waiting of the same size, if it comes before the job by the gain set."""
+        best: tuple[tuple[float, float, str], Candidate] | None = None
+        for of in self._cluster.waiting_by_shape.get(job.shapes[0].id, ()):
+            first = of.first
+            if of in self._served or first.shapes != job.shapes or of.step.lacks != job.placed:
+                continue
+            at = self._server.served_of(of)
+            if at >= len(of.members):
+                continue
+            candidate = Candidate(of, at)
+            key = self._server.learned_key(candidate)
+            if (best is None or key < best[0]) and self._may_come(candidate, job):
+                best = (key, candidate)
+        if best is None:
+            return None
+        return best[1] if self._own_key(job) - best[0][0] >= self._policy.exchange_gain else None
+
+    def _own_key(self, job: Job) -> float:
+        """The learned key of a running workload, as if it waited with the run it has."""
+        started_s = self._server.now_s if job.started_s is None else job.started_s
+        return self._server.key_of(job, job.ran_s + self._server.now_s - started_s, ())
+
+    def _may_come(self, candidate: Candidate, goes: Job) -> bool:
+        """Whether it passes its gates once the other is gone, and isn't the other's own last victim."""
+        books, running = self._books, goes.running_pods()
+        count_pods(books, running, -1)
+        path = candidate.job.path
+        ok = books.over_limit(path, candidate.asks) is None and (
+            candidate.job.spec.preemptible or books.fixed_over_quota(path, candidate.asks) is None
+        )
+        count_pods(books, running, 1)
+        return ok and goes.spec.name not in candidate.job.stopped_for

@@ -1,0 +1,92 @@
+"""Holding what came of a scenario against what it expects.
+
+Every difference is one sentence that says what is and what should be, so that a failing test needs
+no second run.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from weir.model.played import Played, PodPlayed
+from weir.model.scenario import Expect, PodExpected, WorkloadExpected
+
+Pods = Mapping[str, PodPlayed]
+
+
+def differences(expect: Expect, played: Played) -> list[str]:
+    """Where a played scenario isn't what it should be; empty if it is.
+
+    `played.pods` are as they stand after `expect.cycles`, `played.cycles` are those and the
+    `expect.stable` further ones.
+    """
+    found = list(_of_cycles(expect, played))
+    by_workload: dict[str, dict[str, PodPlayed]] = {}
+    for name, pod in played.pods.items():
+        by_workload.setdefault(name.rsplit("/", 2)[0], {})[name] = pod
+    for name, workload in expect.workloads.items():
+        found += _of_workload(name, workload, by_workload.get(name, {}))
+    for name, expected in expect.pods.items():
+        if name in played.pods:
+            found += _of_pod(name, expected, played.pods[name])
+        else:
+            found.append(f"{name}: there is no such pod")
+    return found
+
+
+def stands(pod: PodPlayed) -> str:
+    """Where a pod stands, in words."""
+    if pod.status != "running":
+        return f"{pod.status} ({pod.reason})" if pod.reason else pod.status
+    on = f"running on {pod.node}"
+    return f"{on} [{', '.join(map(str, pod.gpus))}]" if pod.gpus else on
+
+
+def _of_cycles(expect: Expect, played: Played) -> Iterator[str]:
+    evicted = [name for cycle in played.cycles for name in cycle.evicted]
+    if expect.max_evictions is not None and len(evicted) > expect.max_evictions:
+        yield f"{len(evicted)} evictions ({', '.join(evicted)}), at most {expect.max_evictions} expected"
+    for number, cycle in enumerate(played.cycles[expect.cycles :], expect.cycles + 1):
+        if cycle.bound or cycle.evicted:
+            did = [f"{pod} was bound" for pod in cycle.bound] + [f"{pod} was evicted" for pod in cycle.evicted]
+            yield f"not stable: in cycle {number} {', '.join(did)}"
+
+
+def _of_workload(name: str, expected: WorkloadExpected, pods: Pods) -> Iterator[str]:
+    for pod_name, pod in pods.items():
+        yield from _of_status(pod_name, expected.status, expected.node, pod)
+    running = [pod for pod in pods.values() if pod.status == "running"]
+    pending = [pod for pod in pods.values() if pod.status != "running"]
+    if expected.running is not None and len(running) != expected.running:
+        yield f"{name}: {len(running)} pods are running, {expected.running} expected"
+    if expected.pending is not None and len(pending) != expected.pending:
+        yield f"{name}: {len(pending)} pods are pending, {expected.pending} expected"
+    if expected.nodes is not None:
+        used = sorted(str(pod.node) for pod in running)
+        repeated = len(set(expected.nodes)) < len(expected.nodes)
+        if sorted(expected.nodes) != (used if repeated else sorted(set(used))):
+            yield f"{name}: runs on {', '.join(used) or 'no node'}, {', '.join(expected.nodes) or 'no node'} expected"
+    if expected.reason is not None:
+        whys = sorted({pod.why or "no reason" for pod in pending})
+        if whys != [expected.reason.value]:
+            yield f"{name}: waits for {', '.join(whys) or 'nothing'}, {expected.reason.value} expected"
+    if expected.evicted_by is not None:
+        takers = sorted({pod.evicted_by for pod in pods.values() if pod.evicted_by is not None})
+        if expected.evicted_by not in takers:
+            yield f"{name}: was evicted by {', '.join(takers) or 'nobody'}, {expected.evicted_by} expected"
+
+
+def _of_pod(name: str, expected: PodExpected, pod: PodPlayed) -> Iterator[str]:
+    yield from _of_status(name, expected.status, expected.node, pod)
+    if expected.gpus is not None and pod.status == "running" and sorted(pod.gpus) != sorted(expected.gpus):
+        yield f"{name}: has devices {list(pod.gpus)}, {list(expected.gpus)} expected"
+    if expected.reason is not None and pod.why != expected.reason.value:
+        yield f"{name}: waits for {pod.why or 'no reason'}, {expected.reason.value} expected"
+    if expected.evicted_by is not None and pod.evicted_by != expected.evicted_by:
+        yield f"{name}: was evicted by {pod.evicted_by or 'nobody'}, {expected.evicted_by} expected"
+
+
+def _of_status(name: str, status: str | None, node: str | None, pod: PodPlayed) -> Iterator[str]:
+    matches = pod.status == status or (status == "pending" and pod.status == "waiting")
+    if status is not None and not matches:
+        yield f"{name}: is {stands(pod)}, {status} expected" + (f" on {node}" if node else "")
+    elif node is not None and pod.status == "running" and pod.node != node:
+        yield f"{name}: is {stands(pod)}, {node} expected"

@@ -1,0 +1,111 @@
+"""Whether what is written holds together: a pod group, a workload, a queue, a node by itself."""
+
+from collections.abc import Mapping
+
+from weir.model.files.complaints import shown
+from weir.model.files.lines import Mistakes, Path
+from weir.model.files.parts import Parts
+from weir.model.files.words import Written
+from weir.model.files.written import WrittenGroup, WrittenNode, WrittenQueue, WrittenToleration, WrittenWorkload
+from weir.model.resources import UNLIMITED, amount, span
+from weir.model.workloads import WHOLE_MILLI
+
+
+def check_parts(parts: Parts, mistakes: Mistakes) -> None:
+    """Tell every part that contradicts itself."""
+    for at, node in parts.nodes.items():
+        _check_links(node, ("cluster", "nodes", at, "links"), mistakes)
+    for at, department in parts.departments.items():
+        _check_queue(department, ("departments", at), mistakes)
+    for at, project in parts.projects.items():
+        _check_queue(project, ("projects", at), mistakes)
+    for (at, position), group in parts.groups.items():
+        _check_group(group, ("workloads", at, "pods", position), mistakes)
+    total = len(parts.workloads)
+    for at, workload in parts.workloads.items():
+        _check_workload(workload, submitted_s(workload, at, total), ("workloads", at), mistakes)
+
+
+def submitted_s(workload: WrittenWorkload, at: int, total: int) -> float:
+    """When a workload was submitted: as written, or a minute after the one before it in the file."""
+    return workload.submitted if workload.submitted is not None else -60.0 * (total - at)
+
+
+def minimum(group: WrittenGroup) -> int:
+    """How many pods of a group are needed."""
+    return group.count if group.min is None else group.min
+
+
+def _check_links(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
+    for at, link in enumerate(node.links):
+        for position, device in enumerate(link):
+            here = (*path, at, position)
+            if device >= node.gpus:
+                mistakes.at(here, f"links: there is no device {device}; {_devices_of(node)}")
+            elif device in link[:position]:
+                mistakes.at(here, f"links: device {device} is named twice in one link; name it once")
+
+
+def _devices_of(node: WrittenNode) -> str:
+    return f"write 0 to {node.gpus - 1}" if node.gpus else f"node {node.name} has no gpus; leave links out"
+
+
+def _check_queue(queue: WrittenQueue, path: Path, mistakes: Mistakes) -> None:
+    quota = _finite(queue.quota)
+    for resource, most in _finite(queue.limit).items():
+        if most < quota.get(resource, 0):
+            limit, wanted = shown(queue.limit[resource]), shown(queue.quota[resource])
+            text = f"limit.{resource}: {limit} is below the quota of {wanted}; write {wanted} or more, or lower the quota"
+            mistakes.at((*path, "limit", resource), text)
+
+
+def _finite(bounds: Mapping[str, Written]) -> dict[str, int]:
+    amounts = {resource: amount(resource, written) for resource, written in bounds.items()}
+    return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
+
+
+def _check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
+    written = group.model_fields_set
+    if group.min is not None and group.min > group.count:
+        text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"
+        mistakes.at((*path, "min"), text)
+    if group.gpu_memory is not None and "gpus" in written:
+        text = "gpus and gpu_memory are both written, and each says what share of a device is asked for; keep one"
+        mistakes.at((*path, "gpu_memory"), text)
+    elif group.devices is not None and group.gpu_memory is None and not 0 < group.gpus < WHOLE_MILLI:
+        text = "devices goes with a share below 1 or with gpu_memory; leave it out, gpus says how many devices"
+        mistakes.at((*path, "devices"), text)
+    if len(group.placed) > group.count:
+        text = f"placed: lists {len(group.placed)} pods of {group.count}; write at most {group.count}, or raise count"
+        mistakes.at((*path, "placed"), text)
+    for at, toleration in enumerate(group.tolerations):
+        _check_toleration(toleration, (*path, "tolerations", at), mistakes)
+
+
+def _check_toleration(toleration: WrittenToleration, path: Path, mistakes: Mistakes) -> None:
+    if not toleration.key and toleration.operator == "Equal":
+        mistakes.at(path, "a toleration names no key; add key, or operator: Exists to tolerate everything")
+    if toleration.value and toleration.operator == "Exists":
+        mistakes.at((*path, "value"), "value: Exists asks for no value; leave it out, or write operator: Equal")
+
+
+def _check_workload(workload: WrittenWorkload, submitted: float, path: Path, mistakes: Mistakes) -> None:
+    total = sum(group.count for group in workload.pods)
+    least = sum(map(minimum, workload.pods))
+    wanted = workload.min_pods
+    if wanted is not None and wanted > total:
+        mistakes.at((*path, "min_pods"), f"min_pods: {wanted} is more than its {total} pods; write at most {total}")
+    if wanted is not None and wanted < least:
+        text = f"min_pods: {wanted} is below the {least} its groups need; write {least} or more, or lower min"
+        mistakes.at((*path, "min_pods"), text)
+    asked = workload.topology
+    if asked is not None and asked.required is None and asked.preferred is None:
+        text = "topology names no level; add required or preferred, or leave it out"
+        mistakes.at((*path, "topology"), text)
+    if workload.started is None:
+        return
+    if not any(place is not None for group in workload.pods for place in group.placed):
+        mistakes.at((*path, "started"), "started: none of its pods is placed; leave it out, or add placed")
+    elif workload.started < submitted:
+        text = f"started: is before it was submitted at {span(submitted)}; write {span(submitted)} or later"
+        mistakes.at((*path, "started"), text)

@@ -1,0 +1,166 @@
+"""The single values a file is made of: names, amounts, times. Words become numbers here.
+
+Each type refuses with what to write instead. Amounts of a quota keep what was written, since their
+unit depends on the key they stand at.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+
+from weir.model.resources import (
+    CPU,
+    GPU,
+    GPU_MODEL_PREFIX,
+    MEMORY,
+    PODS,
+    amount,
+    quantity,
+    seconds,
+)
+from weir.model.workloads import WHOLE_MILLI
+
+NAME_LENGTH_MAX = 253
+LABEL_LENGTH_MAX = 4096
+DEVICES_MAX = 1024
+"""Devices of one node."""
+PODS_MAX = 1_000_000
+"""Pods of one group."""
+PRIORITY_MAX = 2**31 - 1
+_WEIGHT_MAX = 1e9
+_OWN_KEYS = {GPU: "gpus", CPU: "cpu", MEMORY: "memory", PODS: "pods"}
+
+Written = int | float | str
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError("is empty: write a name")
+    if len(text) > NAME_LENGTH_MAX:
+        raise ValueError(f"is longer than {NAME_LENGTH_MAX} characters: write a shorter name")
+    if not text.isprintable() or text != text.strip():
+        raise ValueError(f"{text!r} has spaces around it or characters that don't show: write a plain name")
+    return text
+
+
+def _group_name(text: str) -> str:
+    if "/" in text:
+        raise ValueError(f"{text!r} has a slash, which parts workload/group/index: write a name without it")
+    return _name(text)
+
+
+def _label(text: str) -> str:
+    if len(text) > LABEL_LENGTH_MAX:
+        raise ValueError(f"is longer than {LABEL_LENGTH_MAX} characters: write a shorter one")
+    return text
+
+
+def _resource(text: str) -> str:
+    if text.startswith(GPU_MODEL_PREFIX) and not text.removeprefix(GPU_MODEL_PREFIX):
+        raise ValueError("names no model: write gpu.MODEL such as gpu.H100")
+    return _name(text)
+
+
+def _further(text: str) -> str:
+    if text in _OWN_KEYS or text.startswith(GPU_MODEL_PREFIX):
+        right = _OWN_KEYS.get(text, "gpu_model or gpu_models")
+        raise ValueError(f"{text} has a key of its own: write {right} outside of resources")
+    return _name(text)
+
+
+def _no_word(written: Any) -> Any:
+    if written == "unlimited":
+        raise ValueError("is unlimited, which only quota and limit can be: write an amount")
+    return written
+
+
+def _of(resource: str) -> Callable[[Any], int]:
+    return lambda written: amount(resource, _no_word(written))
+
+
+def _some(resource: str) -> Callable[[Any], int]:
+    def read(written: Any) -> int:
+        value = amount(resource, _no_word(written))
+        if value == 0:
+            raise ValueError("is 0: write more than 0, or leave it out")
+        return value
+
+    return read
+
+
+def _whole_units(written: Any) -> int:
+    exact = quantity(_no_word(written))
+    if exact.denominator != 1:
+        raise ValueError(f"{written!r} is not a whole number: write one such as 8")
+    return amount("", written)
+
+
+def _gpus(written: Any) -> int:
+    milli = quantity(_no_word(written)) * WHOLE_MILLI
+    if milli < 0:
+        raise ValueError(f"{written!r} is negative: write 0 or more")
+    if milli > WHOLE_MILLI and milli % WHOLE_MILLI:
+        whole = math.floor(milli / WHOLE_MILLI)
+        more = f"write {whole} or {whole + 1}, or a share below 1 of each of several devices"
+        raise ValueError(f"{written!r} is neither whole devices nor a share of one: {more}")
+    if milli.denominator != 1:
+        near = max(1, round(milli)) / WHOLE_MILLI
+        raise ValueError(f"{written!r} is finer than a thousandth of a device: write {near}")
+    if milli > DEVICES_MAX * WHOLE_MILLI:
+        raise ValueError(f"{written!r} is more than a node can have: write at most {DEVICES_MAX}")
+    return int(milli)
+
+
+def _bound(written: Any) -> Written:
+    amount(GPU, written)  # the finest unit, so that it can be counted whatever it is of
+    checked: Written = written
+    return checked
+
+
+def _weight(written: Any) -> float:
+    value = float(quantity(_no_word(written)))
+    if value < 0:
+        raise ValueError(f"{written!r} is negative: write 0 or more")
+    if value > _WEIGHT_MAX:
+        raise ValueError(f"{written!r} is more than {_WEIGHT_MAX:g}: write the weights in proportion, smaller")
+    return value
+
+
+def _past(written: Any) -> float:
+    at_s = seconds(written)
+    if at_s > 0:
+        raise ValueError(f"{written!r} lies ahead of the scenario's instant: write 0s or an offset such as -10m")
+    return at_s
+
+
+def _positive(written: Any) -> float:
+    span_s = seconds(written)
+    if span_s <= 0:
+        raise ValueError(f"{written!r} is not above 0: write a duration such as 90s, 10m or 2h30m")
+    return span_s
+
+
+_QUANTITY = {"type": ["number", "string"], "description": "a number or a quantity such as 500m, 1.5 or 40Gi"}
+_BOUND = {"type": ["number", "string"], "description": 'a number, a quantity such as 40Gi, or "unlimited"'}
+_TIME = {"type": ["number", "string"], "description": "seconds, or a time such as 90s, -10m or 2h30m"}
+
+Name = Annotated[str, AfterValidator(_name)]
+GroupName = Annotated[str, AfterValidator(_group_name)]
+Label = Annotated[str, AfterValidator(_label)]
+Resource = Annotated[str, AfterValidator(_resource)]
+Further = Annotated[str, AfterValidator(_further)]
+CpuMilli = Annotated[int, PlainValidator(_of(CPU)), WithJsonSchema(_QUANTITY)]
+Bytes = Annotated[int, PlainValidator(_of(MEMORY)), WithJsonSchema(_QUANTITY)]
+SomeBytes = Annotated[int, PlainValidator(_some(MEMORY)), WithJsonSchema(_QUANTITY)]
+Units = Annotated[int, PlainValidator(_whole_units), WithJsonSchema(_QUANTITY)]
+GpusMilli = Annotated[int, PlainValidator(_gpus), WithJsonSchema(_QUANTITY)]
+Bound = Annotated[Written, PlainValidator(_bound), WithJsonSchema(_BOUND)]
+Weight = Annotated[float, PlainValidator(_weight), WithJsonSchema(_QUANTITY)]
+Offset = Annotated[float, PlainValidator(seconds), WithJsonSchema(_TIME)]
+Past = Annotated[float, PlainValidator(_past), WithJsonSchema(_TIME)]
+Span = Annotated[float, PlainValidator(_positive), WithJsonSchema(_TIME)]
+Devices = Annotated[int, Field(ge=0, le=DEVICES_MAX)]
+Device = Annotated[int, Field(ge=0, lt=DEVICES_MAX)]
+Priority = Annotated[int, Field(ge=-PRIORITY_MAX - 1, le=PRIORITY_MAX)]

@@ -1,0 +1,211 @@
+"""The shape of a scenario file: every key, its kind and its default. What it means is read elsewhere.
+
+Nothing is converted that wasn't meant: `"4"` is no count and `1` is no name.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from weir.model.files.words import (
+    PODS_MAX,
+    Bound,
+    Bytes,
+    CpuMilli,
+    Device,
+    Devices,
+    Further,
+    GpusMilli,
+    GroupName,
+    Label,
+    Name,
+    Offset,
+    Past,
+    Priority,
+    Resource,
+    SomeBytes,
+    Span,
+    Units,
+    Weight,
+)
+from weir.model.nodes import Effect
+from weir.model.policy import Policy
+from weir.model.reasons import Why
+
+Labels = dict[Name, Label]
+Count = Annotated[int, Field(ge=0, le=PODS_MAX)]
+Expected = Literal["running", "pending", "waiting"]
+Reason = Annotated[Why, Field(strict=False)]
+
+
+class Shape(BaseModel):
+    """Base of every part of a file."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class WrittenTaint(Shape):
+    """A taint of a node."""
+
+    key: Name
+    value: Label = ""
+    effect: Effect = "NoSchedule"
+
+
+class WrittenNode(Shape):
+    """A node, or by a range in its name several alike."""
+
+    name: Name
+    gpus: Devices = 0
+    gpu_model: Name | None = None
+    gpu_memory: SomeBytes = 16 << 30
+    cpu: CpuMilli = 64_000
+    memory: Bytes = 512 << 30
+    pods: Count = 110
+    labels: Labels = {}
+    taints: list[WrittenTaint] = []
+    resources: dict[Further, Units] = {}
+    links: list[list[Device]] = []
+
+
+class WrittenTopology(Shape):
+    """Node labels, coarse to fine."""
+
+    name: Name
+    levels: Annotated[list[Name], Field(min_length=1)]
+
+
+class WrittenCluster(Shape):
+    """What there is to run on."""
+
+    nodes: list[WrittenNode] = []
+    topologies: list[WrittenTopology] = []
+
+
+class WrittenQueue(Shape):
+    """What departments and projects have in common."""
+
+    name: Name
+    quota: dict[Resource, Bound] = {}
+    limit: dict[Resource, Bound] = {}
+    weight: dict[Resource, Weight] = {}
+    priority: Priority = 100
+    created: Offset | None = None
+
+
+class WrittenDepartment(WrittenQueue):
+    """A department; it may sit in another."""
+
+    parent: Name | None = None
+
+
+class WrittenProject(WrittenQueue):
+    """A project; without a department it is at the root."""
+
+    department: Name | None = None
+
+
+class WrittenToleration(Shape):
+    """What a pod puts up with."""
+
+    key: Label = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: Label = ""
+    effect: Effect | None = None
+
+
+class WrittenPlace(Shape):
+    """Where a pod runs."""
+
+    node: Name
+    gpus: list[Device] | None = None
+
+
+class WrittenGroup(Shape):
+    """Identical pods of a workload."""
+
+    name: GroupName | None = None
+    count: Annotated[int, Field(ge=1, le=PODS_MAX)] = 1
+    min: Count | None = None
+    gpus: GpusMilli = 0
+    devices: Annotated[int, Field(ge=1, le=1024)] | None = None
+    gpu_memory: SomeBytes | None = None
+    gpu_models: list[Name] = []
+    cpu: CpuMilli = 1000
+    memory: Bytes = 1 << 30
+    resources: dict[Further, Units] = {}
+    node_selector: Labels = {}
+    nodes: Annotated[list[Name], Field(min_length=1)] | None = None
+    tolerations: list[WrittenToleration] = []
+    order: Priority = 0
+    placed: list[WrittenPlace | None] = []
+
+
+class WrittenTopologyRequest(Shape):
+    """Which level of a topology all pods share, or would like to."""
+
+    name: Name
+    required: Name | None = None
+    preferred: Name | None = None
+
+
+class WrittenWorkload(Shape):
+    """A workload and its pods."""
+
+    name: Name
+    project: Name
+    type: Literal["train", "build", "inference"] = "train"
+    priority: Priority | None = None
+    preemptible: bool | None = None
+    submitted: Past | None = None
+    started: Past | None = None
+    min_pods: Count | None = None
+    max_runtime: Span | None = None
+    checkpointed: Past | None = None
+    topology: WrittenTopologyRequest | None = None
+    pods: Annotated[list[WrittenGroup], Field(min_length=1)]
+
+
+class WrittenPodExpected(Shape):
+    """What should hold for a pod."""
+
+    status: Expected | None = None
+    node: Name | None = None
+    gpus: list[Device] | None = None
+    reason: Reason | None = None
+    evicted_by: Name | None = None
+
+
+class WrittenWorkloadExpected(Shape):
+    """What should hold for a workload."""
+
+    status: Expected | None = None
+    node: Name | None = None
+    running: Count | None = None
+    pending: Count | None = None
+    nodes: list[Name] | None = None
+    reason: Reason | None = None
+    evicted_by: Name | None = None
+
+
+class WrittenExpect(Shape):
+    """What should come of the scenario."""
+
+    cycles: Annotated[int, Field(ge=1, le=10_000)] = 2
+    stable: Annotated[int, Field(ge=0, le=10_000)] = 5
+    max_evictions: Count | None = None
+    workloads: dict[str, WrittenWorkloadExpected] = {}
+    pods: dict[str, WrittenPodExpected] = {}
+
+
+class WrittenScenario(Shape):
+    """A whole file."""
+
+    name: Name | None = None
+    tick: Span = 1.0
+    cluster: WrittenCluster
+    departments: list[WrittenDepartment] = []
+    projects: list[WrittenProject] = []
+    workloads: list[WrittenWorkload] = []
+    policy: Policy = Policy()
+    expect: WrittenExpect = WrittenExpect()

@@ -1,0 +1,110 @@
+"""A cluster at one instant, and what should come of it: the nouns a scenario file is read into.
+
+The same thing everywhere: tests, bug reports, snapshots and the start of a simulation. Times are
+seconds relative to the scenario's instant; the past is negative. `weir.model.files` reads and
+writes them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from weir.model.nodes import Node, Topology
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.reasons import Why
+from weir.model.workloads import Workload
+
+Status = Literal["running", "pending", "waiting"]
+"""Where a pod stands; `waiting` is pending with room being freed for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """A pod that already runs: its workload, the position of its group, its index, and where."""
+
+    workload: str
+    group: int
+    index: int
+    node: str
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadExpected:
+    """What should hold for a workload; None is not asked.
+
+    `status` and `node` hold for each pod (a node for the running ones only); `running`, `pending`
+    and `nodes` count where pods are interchangeable. `nodes` without a repetition are the nodes its
+    running pods are on, all of them and no other; with one, they name a node for each running pod.
+    """
+
+    status: Status | None = None
+    node: str | None = None
+    running: int | None = None
+    pending: int | None = None
+    nodes: tuple[str, ...] | None = None
+    reason: Why | None = None
+    evicted_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodExpected:
+    """What should hold for one pod; None is not asked."""
+
+    status: Status | None = None
+    node: str | None = None
+    gpus: tuple[int, ...] | None = None
+    reason: Why | None = None
+    evicted_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """What should come of a scenario after `cycles`, and stay so for `stable` further ones.
+
+    `pods` are named `workload/group/index`. `max_evictions` counts those of all cycles, moves too.
+    """
+
+    cycles: int = 2
+    stable: int = 5
+    max_evictions: int | None = None
+    workloads: Mapping[str, WorkloadExpected] = field(default_factory=dict)
+    pods: Mapping[str, PodExpected] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario. `queues` are departments, then projects, parents before children."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    topologies: tuple[Topology, ...]
+    queues: tuple[Queue, ...]
+    workloads: tuple[Workload, ...]
+    placed: tuple[PlacedPod, ...]
+    started_s: Mapping[str, float]
+    checkpointed_s: Mapping[str, float]
+    policy: Policy
+    tick_s: float = 1.0
+    expect: Expect = field(default_factory=Expect)
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """Something wrong with a file: what it is, and what would be right. Line 0 is the file itself."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
+
+
+class Refused(Exception):
+    """A file can't be used as it is. `mistakes` are all that was found, in the order of the file."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        super().__init__("\n".join(map(str, mistakes)))
+        self.mistakes = list(mistakes)

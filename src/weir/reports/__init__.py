@@ -1,0 +1,1 @@
+"""Pages for people: one file each, with everything in it and nothing fetched."""

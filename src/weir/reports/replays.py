@@ -1,0 +1,249 @@
+"""The page on a replay: what became of the jobs, run against run and team by team."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+from weir.model.resources import span
+from weir.reports.charts import Curve, Span, key, lines, share_points, stacked, steps_up
+from weir.reports.page import page
+from weir.reports.scale import number
+
+WIDE = (1060, 230)
+SMALL = (340, 136)
+TEAM_COLOURS = 12
+RUN_COLOURS = 6
+TEAMS_APART = 24
+"""Teams that get a chart of their own."""
+
+_DELAY_MARKS_S = (0, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One replay: its numbers, and what was held and waited for, interval by interval."""
+
+    name: str
+    numbers: Mapping[str, Any]
+    span: Span
+    held: Mapping[str, Sequence[float]]  # by team, in devices
+    waiting: Mapping[str, Sequence[float]]
+    delays_s: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What was replayed, in the words of whoever did it."""
+
+    title: str
+    about: str
+    quotas: Mapping[str, float]  # by team, in devices; none where unlimited
+    capacity: float
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number of the comparison; `less` says whether less of it is better, None that neither is."""
+
+    name: str
+    of: Callable[[Mapping[str, Any]], float]
+    written: Callable[[float], str]
+    less: bool | None = True
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _time(value: float) -> str:
+    return span(value) if value >= 1 else f"{value:.1f}s" if value > 0 else "0s"
+
+
+COLUMNS = (
+    Column("first start after", lambda of: of["first_start_wait_mean_s"], _time),
+    Column("completed after", lambda of: of["jct_mean_s"], _time),
+    Column("delay", lambda of: of["delay_mean_s"], _time),
+    Column("delay, 99\u00a0%", lambda of: of["delay_p99_s"], _time),
+    Column("GPUs allocated", lambda of: of["allocation"], _percent, False),
+    Column("wait for own quota", lambda of: of["entitled"]["wait_mean_s"], _time),
+    Column("longer than a minute", lambda of: of["entitled"]["over_60s"], number),
+    Column("preemptions", lambda of: of["preemptions"], number, None),
+    Column("GPU hours lost", lambda of: of["lost_gpu_hours"], number, None),
+)
+COMPARED = (
+    "Means over jobs; the best of each in green. Delay is what a job took beyond its own run time. Wait for own quota: "
+    "jobs whose team, with them and all it had queued, was within what it is guaranteed; and how many of these waited "
+    "longer than a minute."
+)
+
+
+def replays_page(subject: Subject, runs: Sequence[Run]) -> str:
+    """The whole page."""
+    teams = _teams(subject, runs)
+    colours = {team: f"var(--team-{at % TEAM_COLOURS})" for at, team in enumerate(teams)}
+    sections = [
+        _section("The runs compared", _compared(runs), COMPARED),
+        _section(
+            "GPUs in use, by team",
+            key([(team, colour) for team, colour in colours.items()]) + _in_use(subject, runs, colours),
+            "What each team's running jobs hold. The dashed line is all there is.",
+        ),
+        _section(
+            "Each team against its quota",
+            _run_key(runs) + _by_team(subject, runs, teams),
+            "GPUs held over time; the dashed line is what the team is guaranteed. Above it, it borrows what others "
+            "leave unused.",
+        ),
+        _section(
+            "Work waiting",
+            _run_key(runs) + _waiting(runs),
+            "GPUs asked for by jobs that wait, all teams together.",
+        ),
+        _section(
+            "How long jobs are delayed",
+            _run_key(runs) + _delays(runs),
+            "The share of jobs completed no later than this after they would have been, had each started at once and "
+            "run alone. Higher is better.",
+        ),
+        _section("Team by team", _teams_table(runs, teams), "Mean delay of each team's jobs."),
+    ]
+    return page(subject.title, subject.about, sections, subject.notes)
+
+
+def _section(title: str, body: str, says: str) -> str:
+    return f'<section><h2>{escape(title)}</h2><p class="says">{escape(says)}</p>{body}</section>'
+
+
+def _run_colour(at: int, runs: int) -> str:
+    """The last run is in colour, the one it is compared with is grey."""
+    return "var(--run-1)" if runs == 1 else f"var(--run-{at % RUN_COLOURS})"
+
+
+def _run_key(runs: Sequence[Run]) -> str:
+    return key([(run.name, _run_colour(at, len(runs))) for at, run in enumerate(runs)])
+
+
+def _teams(subject: Subject, runs: Sequence[Run]) -> list[str]:
+    """Largest quota first."""
+    names = {team for run in runs for team in run.held}
+    return sorted(names, key=lambda team: (-subject.quotas.get(team, 0.0), team))
+
+
+def _table(heads: Sequence[str], rows: Sequence[str]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def _compared(runs: Sequence[Run]) -> str:
+    best = {column.name: _best(column, runs) for column in COLUMNS}
+    rows = []
+    for at, run in enumerate(runs):
+        cells = "".join(
+            _cell(column.written(column.of(run.numbers)), run in best[column.name]) for column in COLUMNS
+        )
+        dot = f'<i style="background:{_run_colour(at, len(runs))}"></i>'
+        rows.append(f"<tr><th>{dot}{escape(run.name)}</th>{cells}</tr>")
+    return _table(["", *(column.name for column in COLUMNS)], rows)
+
+
+def _best(column: Column, runs: Sequence[Run]) -> list[Run]:
+    """The runs with the best value, unless all are alike."""
+    if column.less is None or len({column.written(column.of(run.numbers)) for run in runs}) == 1:
+        return []
+    values = [column.of(run.numbers) for run in runs]
+    best = min(values) if column.less else max(values)
+    return [run for run, value in zip(runs, values, strict=True) if value == best]
+
+
+def _cell(written: str, best: bool) -> str:
+    return f'<td class="best"><span>{escape(written)}</span></td>' if best else f"<td>{escape(written)}</td>"
+
+
+def _in_use(subject: Subject, runs: Sequence[Run], colours: Mapping[str, str]) -> str:
+    figures = []
+    for run in runs:
+        curves = [Curve(team, colour, run.held[team]) for team, colour in colours.items() if team in run.held]
+        drawn = stacked(
+            curves,
+            run.span,
+            capacity=subject.capacity,
+            size=WIDE,
+            label=f"GPUs in use, {run.name}",
+            unit="GPUs",
+        )
+        figures.append(f'<figure class="wide"><figcaption>{escape(run.name)}</figcaption>{drawn}</figure>')
+    return "".join(figures)
+
+
+def _by_team(subject: Subject, runs: Sequence[Run], teams: Sequence[str]) -> str:
+    figures = []
+    for team in teams[:TEAMS_APART]:
+        quota = subject.quotas.get(team)
+        curves = [
+            Curve(run.name, _run_colour(at, len(runs)), run.held[team])
+            for at, run in enumerate(runs)
+            if team in run.held
+        ]
+        drawn = lines(
+            curves,
+            runs[0].span,
+            size=SMALL,
+            label=f"GPUs held by {team}",
+            unit="GPUs",
+            rule=(quota, "quota") if quota is not None else None,
+            wash=True,
+        )
+        guaranteed = f"guaranteed {number(quota)}" if quota is not None else "no quota"
+        figures.append(f"<figure><h3>{escape(team)}<small>{guaranteed}</small></h3>{drawn}</figure>")
+    return f'<div class="small">{"".join(figures)}</div>'
+
+
+def _waiting(runs: Sequence[Run]) -> str:
+    curves = [
+        Curve(run.name, _run_colour(at, len(runs)), _summed(run.waiting, run.span.intervals))
+        for at, run in enumerate(runs)
+    ]
+    return _wide(lines(curves, runs[0].span, size=WIDE, label="GPUs waited for", unit="GPUs", wash=True))
+
+
+def _summed(parts: Mapping[str, Sequence[float]], intervals: int) -> list[float]:
+    return [sum(values[at] for values in parts.values()) for at in range(intervals)]
+
+
+def _delays(runs: Sequence[Run]) -> str:
+    """Delays from seconds to days lie on an axis whose marks are evenly apart."""
+    bounds: list[tuple[float, float]] = []
+    for at, (low, high) in enumerate(pairwise(_DELAY_MARKS_S)):
+        bounds += [(at + part / 12, low + (high - low) * part / 12) for part in range(12)]
+    bounds.append((len(_DELAY_MARKS_S) - 1.0, float(_DELAY_MARKS_S[-1])))
+    curves = []
+    for at, run in enumerate(runs):
+        shares = share_points(run.delays_s, [seconds + 0.5 for _, seconds in bounds])
+        points = [(position, share) for (position, _), share in zip(bounds, shares, strict=True)]
+        curves.append((run.name, _run_colour(at, len(runs)), points))
+    names = ["none", *(span(seconds) for seconds in _DELAY_MARKS_S[1:])]
+    marked = [(float(at), name) for at, name in enumerate(names)]
+    return _wide(steps_up(curves, marked, size=WIDE, label="Share of jobs by delay"))
+
+
+def _wide(drawn: str) -> str:
+    return f'<figure class="wide">{drawn}</figure>'
+
+
+def _teams_table(runs: Sequence[Run], teams: Sequence[str]) -> str:
+    rows = []
+    for team in teams:
+        of_runs = [run.numbers["by_project"].get(team) for run in runs]
+        jobs = next((of["jobs"] for of in of_runs if of), 0)
+        delays = [of["delay_mean_s"] if of else None for of in of_runs]
+        known = [delay for delay in delays if delay is not None]
+        apart = len({_time(delay) for delay in known}) > 1
+        cells = "".join(
+            "<td></td>" if delay is None else _cell(_time(delay), apart and delay == min(known))
+            for delay in delays
+        )
+        rows.append(f"<tr><th>{escape(team)}</th><td>{number(jobs)}</td>{cells}</tr>")
+    return _table(["", "jobs", *(run.name for run in runs)], rows)

@@ -1,0 +1,87 @@
+"""Axes: round numbers to mark, and where a value comes to lie on the page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from weir.model.resources import span
+
+DAY_S = 86400.0
+_STEPS_S = (
+    60.0,
+    300.0,
+    900.0,
+    3600.0,
+    6 * 3600.0,
+    DAY_S,
+    2 * DAY_S,
+    4 * DAY_S,
+    7 * DAY_S,
+    14 * DAY_S,
+    28 * DAY_S,
+    91 * DAY_S,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The part of a chart its curves are drawn in, and the values at its edges."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    x_low: float
+    x_high: float
+    y_high: float
+
+    def x(self, value: float) -> float:
+        """Where a value lies from left to right."""
+        span_ = self.x_high - self.x_low
+        return self.left + self.width * ((value - self.x_low) / span_ if span_ else 0.0)
+
+    def y(self, value: float) -> float:
+        """Where a value lies from top to bottom; none lies outside."""
+        part = min(1.0, max(0.0, value / self.y_high)) if self.y_high else 0.0
+        return self.top + self.height * (1 - part)
+
+
+def marks(high: float, about: int) -> list[float]:
+    """Round values from 0 to `high`, about so many."""
+    raw = high / about
+    size = 10.0 ** floor(log10(raw)) if raw > 0 else 1.0
+    step = next(size * step for step in (1, 2, 2.5, 5, 10) if size * step >= raw * (1 - 1e-9))
+    return [step * at for at in range(int(high / step + 1e-9) + 1)]
+
+
+def time_marks(low_s: float, high_s: float, about: int) -> list[tuple[float, str]]:
+    """Round moments between two, about so many, each with its name."""
+    wanted_s = max(1.0, (high_s - low_s) / about)
+    step_s = next((step for step in _STEPS_S if step >= wanted_s), _STEPS_S[-1])
+    first = ceil((low_s - 1e-6) / step_s)
+    return [(at * step_s, _moment(at * step_s, step_s)) for at in range(first, int(high_s // step_s) + 1)]
+
+
+def _moment(at_s: float, step_s: float) -> str:
+    if step_s >= DAY_S:
+        return f"day {round(at_s / DAY_S)}"
+    return span(at_s) if at_s else "0"
+
+
+def number(value: float) -> str:
+    """A number as people read it: three digits that matter, thousands apart."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}".removesuffix(".0")
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def thinned(values: Sequence[float], most: int) -> tuple[list[float], int]:
+    """At most so many values, each the mean of as many neighbours, and of how many."""
+    each = max(1, ceil(len(values) / most))
+    return [
+        sum(part) / len(part) for part in (values[at : at + each] for at in range(0, len(values), each))
+    ], each

@@ -1,0 +1,157 @@
+"""One simulation from its seed to its end, under faults, held against what is always true.
+
+python -m tests.simulation.ordeal SEED          replay one, with its story
+python -m tests.simulation.ordeal --from N      one seed after another until one fails
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+
+from weir.backends.simulated.faults import Crashed, FaultyWorld
+from weir.backends.simulated.replay import Restless
+from weir.cluster.events import Event, WorkloadEnded
+from weir.cluster.state import Cluster
+from weir.control.loop import Control, Decide
+from weir.decide.cycle import decide as engine
+from weir.decide.memo import Memo
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+
+from . import truths
+from .chance import Case, case
+
+STEPS_MOST = 50_000
+STEPS_AN_INSTANT_MOST = 500
+END_S_MOST = 40 * 86400.0
+
+
+class Story:
+    """A reader that remembers everything, for whoever looks into a failure."""
+
+    def __init__(self, tell: Callable[[str], None] | None) -> None:
+        self.ended: Counter[str] = Counter()
+        self.log: list[str] = []
+        self._tell = tell
+
+    def note(self, text: str) -> None:
+        """One more line."""
+        self.log.append(text)
+        if self._tell is not None:
+            self._tell(text)
+
+    def happened(self, event: Event) -> None:
+        """An event was reduced."""
+        if isinstance(event, WorkloadEnded):
+            self.ended[event.workload] += 1
+        self.note(f"    {event}")
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """The engine answered."""
+        if plan.acts:
+            self.note(f"  {now_s:.3f}: plan of {len(plan.binds)} binds, {len(plan.evictions)} evictions")
+
+
+class Ordeal:
+    """One simulation."""
+
+    def __init__(self, of: Case, decide: Decide, tell: Callable[[str], None] | None = None) -> None:
+        self.case = of
+        self.world = FaultyWorld(of.scenario, of.fates, of.faults)
+        self.story = Story(tell)
+        self._engine = decide
+        self._acted = False
+        self._steps = 0
+        self.control = self._connected()
+
+    def _connected(self) -> Control:
+        return Control(
+            self.world, self.case.policy, self.world.clock, readers=(self.story,), decide=self._decide
+        )
+
+    def _decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+        """The engine's plan, held against the one it makes without its memory."""
+        plan = self._engine(cluster, policy, now_s, memo)
+        truths.of_plan(plan, self._engine(cluster, policy, now_s, Memo()))
+        self._acted = plan.acts
+        return plan
+
+    def run(self) -> None:
+        """Run it to its end.
+
+        Raises:
+            Untrue: something that is always true wasn't.
+        """
+        world = self.world
+        while True:
+            self._instant()
+            world_s, wakes_s = world.next_s(), self.control.wakes_s
+            if (world_s is None and wakes_s is None) or (world_s is None and not world.runs):
+                break
+            next_s = min(at_s for at_s in (world_s, wakes_s) if at_s is not None)
+            truths.hold(next_s >= world.now_s, f"woken at {world.now_s} for {next_s}")
+            truths.hold(next_s < END_S_MOST, f"these never end: {sorted(world.runs)}")
+            world.advance_to(next_s)
+        truths.hold(not world.runs, f"these never ended: {sorted(world.runs)}")
+        names = {fate.workload.name for fate in self.case.fates}
+        truths.hold(set(self.story.ended) == names, f"never ended: {sorted(names - set(self.story.ended))}")
+
+    def _instant(self) -> None:
+        """Step until this instant comes to rest."""
+        for step in count():
+            truths.hold(step < STEPS_AN_INSTANT_MOST, f"{self.world.now_s} s never comes to rest")
+            self._step()
+            self._check()
+            if not self.world.has_news:
+                return
+
+    def _step(self) -> None:
+        self._steps += 1
+        self._acted = False
+        truths.hold(self._steps < STEPS_MOST, "takes too many steps")
+        while True:
+            try:
+                self.control.step()
+                return
+            except Crashed:
+                self.story.note(f"  {self.world.now_s:.3f}: the scheduler died; a new one connects")
+                self.world.connect()
+                self.control = self._connected()
+
+    def _check(self) -> None:
+        truths.of_world(self.world)
+        truths.of_cluster(self.control.cluster, self.case.policy, self.world.now_s)
+        truths.of_rebuilt(self.control.cluster)
+        if not self._acted:
+            truths.of_waiting(self.control.cluster, self.case.policy, self.world.now_s)
+
+
+def endure(seed: int, decide: Decide = engine, tell: Callable[[str], None] | None = None) -> Story:
+    """The simulation of a seed.
+
+    Raises:
+        AssertionError: something was wrong; the message says how to replay it.
+    """
+    ordeal = Ordeal(case(seed), decide, tell)
+    try:
+        ordeal.run()
+    except (AssertionError, Restless, LookupError, ValueError, TypeError) as error:
+        said = f"{type(error).__name__}: {error}\nreplay it: python -m tests.simulation.ordeal {seed}"
+        raise AssertionError(said) from error
+    return ordeal.story
+
+
+def main(words: list[str]) -> None:
+    """Replay one seed, or go through one after another."""
+    if words[:1] == ["--from"]:
+        for seed in count(int(words[1])):
+            endure(seed)
+            if seed % 100 == 0:
+                print(f"seed {seed}", flush=True)
+    else:
+        endure(int(words[0]), tell=print)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
