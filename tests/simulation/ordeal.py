@@ -149,8 +149,11 @@ def main(words: list[str]) -> None:
             endure(seed)
             if seed % 100 == 0:
                 print(f"seed {seed}", flush=True)
-    else:
+        return
+    try:
         endure(int(words[0]), tell=print)
+    except AssertionError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

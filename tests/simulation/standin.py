@@ -6,7 +6,7 @@ For tests of the world and the control loop: what they show doesn't depend on th
 from weir.cluster.columns import Columns
 from weir.cluster.events import Place, PodKey
 from weir.cluster.jobs import Job
-from weir.cluster.ledger import Amounts
+from weir.cluster.ledger import Amounts, Ledger
 from weir.cluster.reduce import holding
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
@@ -54,7 +54,7 @@ class Held:
     def add(self, job: Job, amounts: Amounts) -> bool:
         """Hold more, if limits and the quota of what can't be stopped allow it."""
         for queue in job.path:
-            bounds = [(self.allocated[queue], self.ledger.limited[queue])]
+            bounds = [(self.allocated[queue], [*self.ledger.limited[queue], *static(self.ledger, queue)])]
             if not job.spec.preemptible:
                 bounds.append((self.fixed[queue], self.ledger.bounded[queue]))
             of = dict(amounts)
@@ -69,6 +69,11 @@ class Held:
     def copy(self) -> tuple[list[list[int]], list[list[int]]]:
         """What is held, to come back to."""
         return [list(line) for line in self.allocated], [list(line) for line in self.fixed]
+
+
+def static(ledger: Ledger, queue: int) -> list[tuple[int, int]]:
+    """The rows in which a queue is never over its quota: those in which it has no weight."""
+    return [(row, most) for row, most in ledger.bounded[queue] if ledger.weight[queue][row] == 0]
 
 
 def _places(cluster: Cluster, room: Columns, job: Job, held: Held) -> list[Place] | None:

@@ -12,6 +12,10 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
-    Command("scenario", "weir.cli.scenario:app", "Play scenario files, or hold them against what they expect."),
-    Command("simulate", "weir.cli.simulate:simulate", "Replay a trace of jobs on a cluster, and compare policies."),
+    Command(
+        "scenario", "weir.cli.scenario:app", "Play scenario files, or hold them against what they expect."
+    ),
+    Command(
+        "simulate", "weir.cli.simulate:simulate", "Replay a trace of jobs on a cluster, and compare policies."
+    ),
 )

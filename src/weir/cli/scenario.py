@@ -73,7 +73,11 @@ def check(*files: Path, output: Output = "text") -> int:
         found = differences(expect, play(scenario, expect.cycles, expect.stable))
         passed.append(not found)
         if output == "json":
-            print(json.dumps({"file": str(file), "name": scenario.name, "passed": not found, "differences": found}))
+            print(
+                json.dumps(
+                    {"file": str(file), "name": scenario.name, "passed": not found, "differences": found}
+                )
+            )
         else:
             print(f"{'differs' if found else 'passed '}  {file}: {scenario.name}")
             print("".join(f"         {difference}\n" for difference in found), end="")
@@ -138,7 +142,10 @@ def _run_object(file: Path, played: "Played") -> dict[str, Any]:
 def _run_text(file: Path, played: "Played") -> str:
     lines = [f"{file}: {played.name}", ""]
     lines += [f"cycle {number}: {_did(cycle)}" for number, cycle in enumerate(played.cycles, 1)]
-    rows = [(name, pod.status, pod.node or "", ", ".join(map(str, pod.gpus)), _why(pod)) for name, pod in played.pods.items()]
+    rows = [
+        (name, pod.status, pod.node or "", ", ".join(map(str, pod.gpus)), _why(pod))
+        for name, pod in played.pods.items()
+    ]
     lines += ["", table(("POD", "STATUS", "NODE", "GPUS", "REASON"), rows, terminal_width()), ""]
     return "\n".join(lines)
 

@@ -18,7 +18,10 @@ from weir.model.resources import span
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from weir.backends.simulated.fate import Fate
+    from weir.backends.simulated.replay import Replayed
     from weir.model.policy import Policy
+    from weir.model.scenario import Scenario
 
 DONE, FAILED, WRONG_REQUEST = 0, 1, 2
 
@@ -53,51 +56,74 @@ def simulate(
         text for people, json for programs; json of several runs is an object by policy.
     """
     from weir.backends.simulated.replay import replay
-    from weir.backends.simulated.traces.formats import read_trace
-    from weir.backends.simulated.view import report as page
-    from weir.backends.simulated.view import view
-    from weir.model.files import read_scenario
-    from weir.model.scenario import Mistake, Refused
+    from weir.model.scenario import Refused
 
     try:
-        scenario = read_scenario(cluster)
-        if scenario.workloads:
-            raise Refused(
-                [Mistake(str(cluster), 0, "has workloads: a replay starts from a cluster without any")]
-            )
-        fates = read_trace(trace, scenario, format_)
-        if not fates:
-            raise Refused([Mistake(str(trace), 0, "has no jobs")])
+        scenario, fates = _read(cluster, trace, format_)
         policies = _policies(scenario.policy, policy, compare)
-        if report is not None and not report.parent.is_dir():
-            raise Refused([Mistake(str(report), 0, "can't be written: its folder isn't there")])
+        _check_report(report)
     except Refused as refused:
         for mistake in refused.mistakes:
             print(mistake, file=sys.stderr)
         return WRONG_REQUEST
 
-    runs = []
+    runs = {}
     for name, settings in policies.items():
         with progress_bar(name) as progress:
-            runs.append((name, replay(scenario, fates, settings, progress=progress)))
-    if report is not None:
-        about = (
-            f"{len(fates):,} jobs of {trace.name} on {len(scenario.nodes):,} nodes with "
-            f"{sum(node.gpus for node in scenario.nodes):,} GPUs."
-        )
-        drawn = page(scenario, [view(name, run) for name, run in runs], title=scenario.name, about=about)
-        try:
-            report.write_text(drawn, "utf-8")
-        except OSError as error:
-            print(f"weir: {report} can't be written: {error.strerror}.", file=sys.stderr)
-            return FAILED
+            runs[name] = replay(scenario, fates, settings, progress=progress)
+    numbers = {name: run.numbers for name, run in runs.items()}
     if output == "json":
-        by_policy = {name: run.numbers for name, run in runs}
-        print(json.dumps(by_policy if compare else runs[0][1].numbers, indent=2))
+        print(json.dumps(numbers if compare else next(iter(numbers.values())), indent=2))
     else:
-        print_runs({name: run.numbers for name, run in runs})
-        if report is not None:
-            print(f"\nReport: {report}")
+        print_runs(numbers)
+    return DONE if report is None else _write_report(report, scenario, trace, runs)
+
+
+def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[Fate]]":
+    """The cluster and the jobs.
+
+    Raises:
+        Refused: one can't be read, or isn't what a replay needs.
+    """
+    from weir.backends.simulated.traces.formats import read_trace
+    from weir.model.files import read_scenario
+    from weir.model.scenario import Mistake, Refused
+
+    scenario = read_scenario(cluster)
+    if scenario.workloads:
+        raise Refused([Mistake(str(cluster), 0, "has workloads: a replay starts from a cluster without any")])
+    fates = read_trace(trace, scenario, format_)
+    if not fates:
+        raise Refused([Mistake(str(trace), 0, "has no jobs")])
+    return scenario, fates
+
+
+def _check_report(report: Path | None) -> None:
+    """Before minutes of work, not after.
+
+    Raises:
+        Refused: it can't be written there.
+    """
+    from weir.model.scenario import Mistake, Refused
+
+    if report is not None and not report.parent.is_dir():
+        raise Refused([Mistake(str(report), 0, "can't be written: its folder isn't there")])
+
+
+def _write_report(report: Path, scenario: "Scenario", trace: Path, runs: "Mapping[str, Replayed]") -> int:
+    from weir.backends.simulated.view import report as page
+    from weir.backends.simulated.view import view
+
+    jobs = len(next(iter(runs.values())).recorder.lines)
+    gpus = sum(node.gpus for node in scenario.nodes)
+    about = f"{jobs:,} jobs of {trace.name} on {len(scenario.nodes):,} nodes with {gpus:,} GPUs."
+    drawn = page(scenario, [view(name, run) for name, run in runs.items()], title=scenario.name, about=about)
+    try:
+        report.write_text(drawn, "utf-8")
+    except OSError as error:
+        print(f"weir: {report} can't be written: {error.strerror}.", file=sys.stderr)
+        return FAILED
+    print(f"Report: {report}", file=sys.stderr)
     return DONE
 
 
@@ -177,7 +203,8 @@ def print_runs(runs: Mapping[str, Mapping[str, Any]], lines: Sequence[Line] = LI
     columns = [[name, *(written(runs[name]) for _, written in lines)] for name in names]
     widths = [max(map(len, column)) for column in columns]
     heads, *rows = [
-        [cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in zip(*columns, strict=True)
+        [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        for row in zip(*columns, strict=True)
     ]
     labelled = [[label, *row] for (label, _), row in zip(lines, rows, strict=True)]
     print(table(["", *heads], labelled, terminal_width()))

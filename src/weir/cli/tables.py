@@ -34,6 +34,8 @@ def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     height = max(map(len, cells))
     lines = []
     for at in range(height):
-        parts = [(cell[at] if at < len(cell) else "").ljust(size) for cell, size in zip(cells, widths, strict=True)]
+        parts = [
+            (cell[at] if at < len(cell) else "").ljust(size) for cell, size in zip(cells, widths, strict=True)
+        ]
         lines.append(_GAP.join(parts).rstrip())
     return lines

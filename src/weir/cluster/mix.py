@@ -5,32 +5,44 @@ from collections import deque
 from weir.cluster.shapes import Shape
 
 REMEMBERED = 4000
-"""Requests that make the recent past."""
+"""Pods asked for that make the recent past."""
 ENOUGH = 50
-"""Requests before the mix says anything."""
+"""Pods asked for before the mix says anything."""
+GROWTH = 0.25
+"""How much must have been asked for anew, in parts of what is remembered, before the mix is drawn up again."""
 GROUP_MOST = 64
 """Pods of one group that count: one huge gang isn't the usual work."""
 
 
 class Mix:
-    """How often each shape was asked for among the last requests."""
+    """How often each shape was asked for of late.
+
+    `drawn` is what the engine goes by. It is drawn up anew only when enough has been asked for since,
+    because everything that is scored by it is then scored again; `version` counts that.
+    """
 
     def __init__(self) -> None:
         self._recent: deque[tuple[Shape, int]] = deque()
-        self.count: dict[Shape, int] = {}
-        self.total = 0
+        self._count: dict[Shape, int] = {}
+        self._total = 0
+        self._since_drawn = 0
+        self.drawn: tuple[tuple[Shape, int], ...] = ()
+        self.version = 0
 
     def asked(self, shape: Shape, pods: int) -> None:
         """`pods` pods of this shape were asked for."""
         pods = min(pods, GROUP_MOST)
         self._recent.append((shape, pods))
-        self.count[shape] = self.count.get(shape, 0) + pods
-        self.total += pods
-        while self.total > REMEMBERED and len(self._recent) > 1:
+        self._count[shape] = self._count.get(shape, 0) + pods
+        self._total += pods
+        self._since_drawn += pods
+        while self._total > REMEMBERED and len(self._recent) > 1:
             oldest, gone = self._recent.popleft()
-            self.total -= gone
-            left = self.count[oldest] - gone
-            if left:
-                self.count[oldest] = left
-            else:
-                del self.count[oldest]
+            self._total -= gone
+            self._count[oldest] -= gone
+            if not self._count[oldest]:
+                del self._count[oldest]
+        if self._total >= ENOUGH and (not self.drawn or self._since_drawn >= GROWTH * self._total):
+            self.drawn = tuple(sorted(self._count.items(), key=lambda entry: (-entry[1], entry[0].id)))
+            self.version += 1
+            self._since_drawn = 0

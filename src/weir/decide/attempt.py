@@ -141,7 +141,7 @@ class Attempt:
                 return None
             node, going = found
             self._remove(going)
-        spot = self._placer.put(pod, node)
+        spot = self._placer.put(pod, node, self._affinity)
         for nodes in self._nodes.values():
             nodes.changed({node})
         return spot
@@ -211,7 +211,7 @@ class Attempt:
         for unit in chosen:
             for other in unit.here:
                 self._room.give(other.node, other.shape, other.devices)
-        self._placer.put(pod, node)
+        self._placer.put(pod, node, self._affinity)
         ok = all(self._move(unit) is not None for unit in moving)
         self._room.drop()
         return ok
@@ -225,7 +225,7 @@ class Attempt:
             if node < 0:
                 self._placer.give_back(spots)
                 return None
-            spots.append(self._placer.put(pod, node))
+            spots.append(self._placer.put(pod, node, affinity))
         return spots
 
     def _settled(self) -> Taken | None:

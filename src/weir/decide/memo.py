@@ -11,6 +11,7 @@ from weir.cluster.state import Cluster
 from weir.decide.fit import Bools, allowed, copies, empty_columns
 from weir.decide.ranking import Ranking
 from weir.decide.room import Room
+from weir.decide.score import Potential
 from weir.model.policy import Affinity, Policy
 
 _LOG_MOST = 1 << 16
@@ -30,6 +31,8 @@ class Memo:
         self._policy: Policy | None = None
         self._allowed: dict[tuple[int, tuple[Affinity, ...]], tuple[Bools, Ints]] = {}
         self._rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
+        self._mix = (-1, -1)
+        self._potential: Potential | None = None
         self._affinity: dict[tuple[int, str], tuple[Affinity, ...]] = {}
         self._spread: Bools = np.zeros(0, np.bool_)
 
@@ -52,6 +55,10 @@ class Memo:
                 room.refresh(cluster, sorted(touched))
         self._followed = (cluster.log_epoch, len(cluster.log))
         self._room_at = len(room.log)
+        if self._mix != (cluster.mix.version, cluster.static_version):
+            self._mix = (cluster.mix.version, cluster.static_version)
+            self._potential = self._drawn(cluster) if cluster.mix.drawn else None
+            self._rankings.clear()
         if self._no_room_version != cluster.freed_version:
             self._no_room_version = cluster.freed_version
             self.no_room.clear()
@@ -69,6 +76,14 @@ class Memo:
             self._policy = policy
             self._spread = _spread(cluster, policy)
         return self.room
+
+    def _drawn(self, cluster: Cluster) -> Potential:
+        devices = np.array([node.gpus if node is not None else 0 for node in cluster.nodes], np.int64)
+        whole = np.zeros(cluster.capacity.shape[1], np.int64)
+        whole[: len(devices)] = devices
+        return Potential(
+            cluster.mix.drawn, lambda shape: self.allowed(cluster, shape, ())[0], cluster.capacity, whole
+        )
 
     def affinity(self, cluster: Cluster, job: Job) -> tuple[Affinity, ...]:
         """The rules of affinity that hold for a workload."""
@@ -155,7 +170,7 @@ class Memo:
     ) -> Ranking:
         """A ranking of a shape over any room."""
         mask, wish = self.allowed(cluster, shape, affinity)
-        return Ranking(room, shape, mask, wish, self._spread)
+        return Ranking(room, shape, mask, wish, self._spread, self._potential)
 
 
 def _spread(cluster: Cluster, policy: Policy) -> Bools:

@@ -50,11 +50,20 @@ class Placer:
         best = int(rank.argmin())
         return best if rank[best] != NOWHERE else -1
 
-    def put(self, pod: Pod, node: int) -> Spot:
+    def put(self, pod: Pod, node: int, affinity: tuple[Affinity, ...] = ()) -> Spot:
         """Place a pod on a node that has room for it."""
         known = self.cluster.nodes[node]
         shape = pod.shape
-        devices = devices_for(self.room, shape, node, known.links if known is not None else ())
+        device = -1
+        if shape.devices == 1 and not shape.whole:
+            ranking = self.ranking_of(shape, affinity)
+            ranking.follow(self.room)
+            device = int(ranking.device[node])
+        devices = (
+            (device,)
+            if device >= 0
+            else devices_for(self.room, shape, node, known.links if known is not None else ())
+        )
         self.room.take(node, shape, devices)
         return Spot(pod, node, devices)
 
@@ -75,7 +84,7 @@ class Placer:
             ((group, some),) = pods.items()
             if len(some) == 1:
                 node = self.best_node(job.shapes[group], affinity, within)
-                return None if node < 0 else [self.put(some[0], node)]
+                return None if node < 0 else [self.put(some[0], node, affinity)]
         groups = sorted(pods, key=lambda group: (-job.spec.groups[group].order, group))
         room_for = self._room_for(job, groups, affinity, within)
         if any(room_for[group] < len(pods[group]) for group in groups):
@@ -119,7 +128,7 @@ class Placer:
                 node = self.best_node(shape, affinity, within)
                 if node < 0:
                     return None
-                spots.append(self.put(pod, node))
+                spots.append(self.put(pod, node, affinity))
         return spots
 
 
@@ -181,7 +190,7 @@ class Search:
             tried.add(state)
             self._steps_left -= 1
             self._placer.room.try_out()
-            spots.append(self._placer.put(pod, node))
+            spots.append(self._placer.put(pod, node, self._affinity))
             if self._from(at + 1, spots):
                 self._placer.room.keep()
                 return True

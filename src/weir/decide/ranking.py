@@ -8,7 +8,7 @@ from weir.cluster.columns import Ints
 from weir.cluster.shapes import Shape
 from weir.decide.fit import Bools, fits
 from weir.decide.room import Room
-from weir.decide.score import COST_BITS, TIE_BITS, ranks
+from weir.decide.score import COST_BITS, NO_DEVICE, TIE_BITS, Potential, plain_costs, ties
 
 NOWHERE = np.iinfo(np.int64).max
 """Rank of a node without room."""
@@ -17,12 +17,20 @@ _WISH_MIDDLE = 1 << (_WISH_BITS - 1)
 
 
 class Ranking:
-    """`rank[node]`: lower is better, NOWHERE where the shape has no room or may not be."""
+    """`rank[node]`: lower is better, NOWHERE where the shape has no room or may not be.
 
-    __slots__ = ("_base", "_spread", "at", "mask", "rank", "shape")
+    `device[node]` is the device a pod that shares a single one should take there, if the score says.
+    """
 
-    def __init__(self, room: Room, shape: Shape, mask: Bools, wish: Ints, spread: Bools) -> None:
+    __slots__ = ("_any_spread", "_base", "_potential", "_spread", "at", "device", "mask", "rank", "shape")
+
+    def __init__(
+        self, room: Room, shape: Shape, mask: Bools, wish: Ints, spread: Bools, potential: Potential | None
+    ) -> None:
         self.shape = shape
+        self._potential = potential
+        self._any_spread = bool(spread.any())
+        self.device: Ints = np.full(len(mask), NO_DEVICE, np.int64)
         self.mask = mask
         self._spread = spread
         granted = np.clip(_WISH_MIDDLE - 1 - wish, 0, (1 << _WISH_BITS) - 1)
@@ -45,11 +53,21 @@ class Ranking:
         open_ = nodes[self.mask[nodes] & fits(room, self.shape, nodes)]
         if not len(open_):
             return
-        spread = self._spread[open_]
-        for policy in (False, True):
-            at = open_[spread == policy]
-            if len(at):
-                self.rank[at] = self._base[at] + ranks(room, self.shape, at, policy)
+        self.rank[open_] = self._base[open_]
+        spread = self._spread[open_] if self._any_spread else None
+        packed = open_ if spread is None else open_[~spread]
+        if len(packed):
+            self.rank[packed] += ties(room, self.shape, packed, False) + (self._costs(room, packed) << TIE_BITS)
+        if spread is not None:
+            apart = open_[spread]
+            self.rank[apart] += ties(room, self.shape, apart, True)
+            self.device[apart] = NO_DEVICE
+
+    def _costs(self, room: Room, nodes: Ints) -> Ints:
+        if self._potential is None:
+            return plain_costs(room, self.shape, nodes)
+        cost, self.device[nodes] = self._potential.costs(room, self.shape, nodes)
+        return cost
 
 
 def _one(nodes: Sequence[int]) -> Ints:

@@ -46,7 +46,9 @@ def _of_cycles(expect: Expect, played: Played) -> Iterator[str]:
         yield f"{len(evicted)} evictions ({', '.join(evicted)}), at most {expect.max_evictions} expected"
     for number, cycle in enumerate(played.cycles[expect.cycles :], expect.cycles + 1):
         if cycle.bound or cycle.evicted:
-            did = [f"{pod} was bound" for pod in cycle.bound] + [f"{pod} was evicted" for pod in cycle.evicted]
+            did = [f"{pod} was bound" for pod in cycle.bound] + [
+                f"{pod} was evicted" for pod in cycle.evicted
+            ]
             yield f"not stable: in cycle {number} {', '.join(did)}"
 
 
@@ -63,7 +65,8 @@ def _of_workload(name: str, expected: WorkloadExpected, pods: Pods) -> Iterator[
         used = sorted(str(pod.node) for pod in running)
         repeated = len(set(expected.nodes)) < len(expected.nodes)
         if sorted(expected.nodes) != (used if repeated else sorted(set(used))):
-            yield f"{name}: runs on {', '.join(used) or 'no node'}, {', '.join(expected.nodes) or 'no node'} expected"
+            on, wanted = ", ".join(used) or "no node", ", ".join(expected.nodes) or "no node"
+            yield f"{name}: runs on {on}, {wanted} expected"
     if expected.reason is not None:
         whys = sorted({pod.why or "no reason" for pod in pending})
         if whys != [expected.reason.value]:

@@ -20,7 +20,7 @@ class CyclePlayed:
 
 @dataclass(frozen=True, slots=True)
 class PodPlayed:
-    """Where a pod stands. `reason` is the sentence, `why` its class; `evicted_by` the last to take its room."""
+    """Where a pod stands. `reason` is a sentence, `why` its class; `evicted_by` the last to take its room."""
 
     status: Status
     node: str | None = None

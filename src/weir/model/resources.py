@@ -4,6 +4,7 @@
 everything else in units. `gpu.MODEL` counts devices of one model, like `gpu`.
 """
 
+import math
 import re
 import reprlib
 from fractions import Fraction
@@ -19,7 +20,7 @@ UNLIMITED = 1 << 62
 
 _SECONDS_MAX = 1000 * 366 * 86400.0
 
-_SUFFIXES = {
+_SUFFIXES: dict[str, int | Fraction] = {
     "": 1,
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -40,7 +41,9 @@ _SUFFIXES = {
 _WRITTEN_LENGTH_MAX = 64
 """No amount or time needs more characters; more would only be slow to read."""
 
-_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?)([numkMGTPE]|[KMGTPE]i|)", re.ASCII)
+_QUANTITY = re.compile(
+    r"([+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?)([numkMGTPE]|[KMGTPE]i|)", re.ASCII
+)
 _DURATION = re.compile(
     r"-?(?=[0-9])(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)s?)?", re.ASCII
 )
@@ -63,12 +66,14 @@ def quantity(written: str | int | float) -> Fraction:
         ValueError: it is neither; the message says what to write.
     """
     if isinstance(written, int | float) and not isinstance(written, bool):
-        if written != written or written in (float("inf"), float("-inf")):
+        if isinstance(written, float) and not math.isfinite(written):
             raise ValueError("is not a finite number: write a number or a quantity such as 4, 500m or 40Gi")
         return Fraction(str(written)) if isinstance(written, float) else Fraction(written)
     match = _QUANTITY.fullmatch(_short(written))
     if match is None:
-        raise ValueError(f"{_shown(written)} is not a quantity: write a number or one such as 500m, 1.5 or 40Gi")
+        raise ValueError(
+            f"{_shown(written)} is not a quantity: write a number or one such as 500m, 1.5 or 40Gi"
+        )
     return Fraction(match[1]) * _SUFFIXES[match[2]]
 
 
@@ -100,7 +105,7 @@ def seconds(written: str | int | float) -> float:
         ValueError: it is neither; the message says what to write.
     """
     if isinstance(written, int | float) and not isinstance(written, bool):
-        if written != written or abs(written) == float("inf"):
+        if isinstance(written, float) and not math.isfinite(written):
             raise ValueError("is not a finite time: write a duration such as 90s, 10m or 2h30m")
         if abs(written) > _SECONDS_MAX:
             raise ValueError("is longer than a thousand years: write a duration such as 90s, 10m or 2h30m")
@@ -112,7 +117,9 @@ def seconds(written: str | int | float) -> float:
     days, hours, minutes, rest = match.groups()
     total = int(days or 0) * 86400.0 + int(hours or 0) * 3600.0 + int(minutes or 0) * 60.0 + float(rest or 0)
     if total > _SECONDS_MAX:
-        raise ValueError(f"{_shown(written)} is longer than a thousand years: write one such as 90s, 10m or 2h30m")
+        raise ValueError(
+            f"{_shown(written)} is longer than a thousand years: write one such as 90s, 10m or 2h30m"
+        )
     return -total if text.startswith("-") else total
 
 
@@ -125,7 +132,7 @@ def written(resource: str, value: int) -> str:
     if resource == MEMORY:
         for suffix in ("Ti", "Gi", "Mi", "Ki"):
             if value >= _SUFFIXES[suffix]:
-                return f"{value / int(_SUFFIXES[suffix]):.1f}".rstrip("0").rstrip(".") + suffix
+                return f"{value / float(_SUFFIXES[suffix]):.1f}".rstrip("0").rstrip(".") + suffix
     return str(value)
 
 

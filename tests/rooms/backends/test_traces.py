@@ -45,10 +45,19 @@ def test_own_format_with_everything(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(f"{head}\n{share}\n{memory}\n".encode()))
     one, two = read_trace(path, cluster())
     request = one.workload.groups[0].request
-    assert (request.devices, request.share_milli, request.cpu_milli, request.memory) == (2, 500, 2000, 4 << 30)
+    assert (request.devices, request.share_milli, request.cpu_milli, request.memory) == (
+        2,
+        500,
+        2000,
+        4 << 30,
+    )
     assert request.gpu_models == ("A100",)
     assert (one.workload.pods, one.workload.min_pods) == (4, 2)
-    assert (one.workload.priority, one.workload.preemptible, one.workload.max_runtime_s) == (70, False, 7200.0)
+    assert (one.workload.priority, one.workload.preemptible, one.workload.max_runtime_s) == (
+        70,
+        False,
+        7200.0,
+    )
     assert (one.save_every_s, one.restart_s, one.workload.user) == (600.0, 30.0, "ann")
     assert one.workload.topology == TopologyRequest("network", preferred="rack")
     assert two.workload.groups[0].request.gpu_memory == 8 << 30
@@ -154,7 +163,11 @@ def test_philly(tmp_path: Path) -> None:
             "submitted_time": "2017-10-07 00:00:10",
             "attempts": [
                 {"start_time": "2017-10-07 01:00:00", "end_time": "2017-10-07 01:01:00", "detail": [machine]},
-                {"start_time": "2017-10-07 02:00:00", "end_time": "2017-10-07 02:00:30", "detail": [machine] * 2},
+                {
+                    "start_time": "2017-10-07 02:00:00",
+                    "end_time": "2017-10-07 02:00:30",
+                    "detail": [machine] * 2,
+                },
                 {"start_time": "2017-10-07 03:00:00", "end_time": None, "detail": []},
             ],
         },

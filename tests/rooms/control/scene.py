@@ -69,7 +69,9 @@ class Scene:
         return job.held_why if job.held else ""
 
 
-def gang(name: str = "job", pods: int = 2, *, least: int | None = None, max_runtime_s: float | None = None) -> Fact:
+def gang(
+    name: str = "job", pods: int = 2, *, least: int | None = None, max_runtime_s: float | None = None
+) -> Fact:
     """A workload of pods with one device each."""
     needed = pods if least is None else least
     group = PodGroup("worker", Request(devices=1), pods, needed)

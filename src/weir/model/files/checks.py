@@ -6,7 +6,13 @@ from weir.model.files.complaints import shown
 from weir.model.files.lines import Mistakes, Path
 from weir.model.files.parts import Parts
 from weir.model.files.words import Written
-from weir.model.files.written import WrittenGroup, WrittenNode, WrittenQueue, WrittenToleration, WrittenWorkload
+from weir.model.files.written import (
+    WrittenGroup,
+    WrittenNode,
+    WrittenQueue,
+    WrittenToleration,
+    WrittenWorkload,
+)
 from weir.model.resources import UNLIMITED, amount, span
 from weir.model.workloads import WHOLE_MILLI
 
@@ -55,7 +61,8 @@ def _check_queue(queue: WrittenQueue, path: Path, mistakes: Mistakes) -> None:
     for resource, most in _finite(queue.limit).items():
         if most < quota.get(resource, 0):
             limit, wanted = shown(queue.limit[resource]), shown(queue.quota[resource])
-            text = f"limit.{resource}: {limit} is below the quota of {wanted}; write {wanted} or more, or lower the quota"
+            right = f"write {wanted} or more, or lower the quota"
+            text = f"limit.{resource}: {limit} is below the quota of {wanted}; {right}"
             mistakes.at((*path, "limit", resource), text)
 
 
@@ -70,13 +77,18 @@ def _check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
         text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"
         mistakes.at((*path, "min"), text)
     if group.gpu_memory is not None and "gpus" in written:
-        text = "gpus and gpu_memory are both written, and each says what share of a device is asked for; keep one"
+        text = (
+            "gpus and gpu_memory are both written, and each says what part of a device is asked for; keep one"
+        )
         mistakes.at((*path, "gpu_memory"), text)
     elif group.devices is not None and group.gpu_memory is None and not 0 < group.gpus < WHOLE_MILLI:
-        text = "devices goes with a share below 1 or with gpu_memory; leave it out, gpus says how many devices"
+        text = (
+            "devices goes with a share below 1 or with gpu_memory; leave it out, gpus says how many devices"
+        )
         mistakes.at((*path, "devices"), text)
     if len(group.placed) > group.count:
-        text = f"placed: lists {len(group.placed)} pods of {group.count}; write at most {group.count}, or raise count"
+        most = f"write at most {group.count}, or raise count"
+        text = f"placed: lists {len(group.placed)} pods of {group.count}; {most}"
         mistakes.at((*path, "placed"), text)
     for at, toleration in enumerate(group.tolerations):
         _check_toleration(toleration, (*path, "tolerations", at), mistakes)
@@ -86,7 +98,9 @@ def _check_toleration(toleration: WrittenToleration, path: Path, mistakes: Mista
     if not toleration.key and toleration.operator == "Equal":
         mistakes.at(path, "a toleration names no key; add key, or operator: Exists to tolerate everything")
     if toleration.value and toleration.operator == "Exists":
-        mistakes.at((*path, "value"), "value: Exists asks for no value; leave it out, or write operator: Equal")
+        mistakes.at(
+            (*path, "value"), "value: Exists asks for no value; leave it out, or write operator: Equal"
+        )
 
 
 def _check_workload(workload: WrittenWorkload, submitted: float, path: Path, mistakes: Mistakes) -> None:
@@ -94,7 +108,9 @@ def _check_workload(workload: WrittenWorkload, submitted: float, path: Path, mis
     least = sum(map(minimum, workload.pods))
     wanted = workload.min_pods
     if wanted is not None and wanted > total:
-        mistakes.at((*path, "min_pods"), f"min_pods: {wanted} is more than its {total} pods; write at most {total}")
+        mistakes.at(
+            (*path, "min_pods"), f"min_pods: {wanted} is more than its {total} pods; write at most {total}"
+        )
     if wanted is not None and wanted < least:
         text = f"min_pods: {wanted} is below the {least} its groups need; write {least} or more, or lower min"
         mistakes.at((*path, "min_pods"), text)

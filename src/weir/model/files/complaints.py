@@ -136,7 +136,9 @@ def _not_mapping(written: Any, _: Any) -> str:
 def _least(written: Any, ctx: Any) -> str:
     least = ctx["ge"] if "ge" in ctx else f"more than {ctx['gt']}"
     or_more = " or more" if "ge" in ctx else ""
-    low = "negative" if isinstance(written, int | float) and written < 0 and ctx.get("ge") == 0 else "too small"
+    low = (
+        "negative" if isinstance(written, int | float) and written < 0 and ctx.get("ge") == 0 else "too small"
+    )
     return f"{shown(written)} is {low}; write {least}{or_more}"
 
 

@@ -32,7 +32,8 @@ for _word, _meaning in (("null", None), ("true", True), ("false", False)):
         _WORDS[_form] = _meaning
 INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
 FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    re.ASCII,
 )
 
 
@@ -100,12 +101,16 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         said = error.problem or error.context or "can't be read"
-        return (mark.line + 1 if mark else 1), f"is not YAML: {said}; mend the indentation, quotes or colon there"
+        return (
+            mark.line + 1 if mark else 1
+        ), f"is not YAML: {said}; mend the indentation, quotes or colon there"
     if isinstance(error, yaml.reader.ReaderError):
         # The position counts bytes or characters, by who read it; the character itself tells.
         odd = error.character if isinstance(error.character, str) else chr(error.character)
         at = text.find(odd)
-        return LineCounter(text).of(max(at, 0)), f"has the character {odd!r}; leave it out, or write it as an escape"
+        return LineCounter(text).of(
+            max(at, 0)
+        ), f"has the character {odd!r}; leave it out, or write it as an escape"
     if isinstance(error, UnicodeEncodeError):
         return LineCounter(text).of(error.start), "has half a character; save the file as UTF-8 text"
     return 1, "is not YAML; write a scenario as docs/scenarios.md shows"
@@ -144,7 +149,8 @@ class _YamlReader:
             Refused: the document can't be put together.
         """
         for event in events:
-            line = event.start_mark.line + 1
+            mark = event.start_mark
+            line = mark.line + 1 if mark is not None else 0
             if isinstance(event, yaml.ScalarEvent):
                 self._scalar(event, line)
             elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
@@ -153,7 +159,7 @@ class _YamlReader:
                 frame = self.stack.pop()
                 self._put(frame.value, frame.branch, frame.size, frame.anchor)
             elif isinstance(event, yaml.AliasEvent):
-                self._alias(event.anchor, line)
+                self._alias(event.anchor or "", line)
             elif isinstance(event, yaml.DocumentStartEvent):
                 self.documents += 1
                 if self.documents > 1:
@@ -174,7 +180,9 @@ class _YamlReader:
     def _alias(self, anchor: str, line: int) -> None:
         known = self.anchors.get(anchor)
         if known is None:
-            self.mistakes.on(line, f"*{anchor} stands for nothing complete; write &{anchor} before a value above it")
+            self.mistakes.on(
+                line, f"*{anchor} stands for nothing complete; write &{anchor} before a value above it"
+            )
             known = (None, line, 1)
         value, spot, size = known
         self.repeated += size
@@ -254,5 +262,7 @@ def plain(written: str) -> Any:
     return written
 
 
-def _short_tag(tag: str) -> str:
+def _short_tag(tag: str | None) -> str:
+    if tag is None:
+        return "!"
     return "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag[:60]

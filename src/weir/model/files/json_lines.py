@@ -10,7 +10,7 @@ from typing import Any
 
 from weir.model.files.lines import Branch, LineCounter, Mistakes, Spot
 
-_TOKEN = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
+_MARK = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
 _HALF = re.compile(r"\\u[dD][89abAB]", re.ASCII)
 
 
@@ -60,21 +60,21 @@ def spots(text: str, mistakes: Mistakes | None) -> Spot:
                 first = stack[-1].keys[key[0]]
                 mistakes.on(key[1], f"{key[0]} is written twice, first on line {first}; keep one of them")
 
-    for found in _TOKEN.finditer(text):
-        token = found[0]
-        if token in ",:":
+    for found in _MARK.finditer(text):
+        mark = found[0]
+        if mark in ",:":
             continue
         line = lines.of(found.start())
-        if token in "{[":
-            branch = Branch(line, {} if token == "{" else [])
+        if mark in "{[":
+            branch = Branch(line, {} if mark == "{" else [])
             stack.append(branch)
             keys.append(None)
-        elif token in "}]":
+        elif mark in "}]":
             done = stack.pop()
             keys.pop()
             put(done)
         elif stack and isinstance(stack[-1].below, dict) and keys[-1] is None:
-            keys[-1] = (json.loads(token), line)
+            keys[-1] = (json.loads(mark), line)
         else:
             put(line)
     return root
@@ -87,4 +87,7 @@ def _tell_halves(text: str, mistakes: Mistakes) -> None:
             try:
                 json.loads(found[0]).encode()
             except UnicodeEncodeError:
-                mistakes.on(lines.of(found.start()), "has half a character (\\ud8..); write both halves, or the character")
+                mistakes.on(
+                    lines.of(found.start()),
+                    "has half a character (\\ud8..); write both halves, or the character",
+                )

@@ -51,7 +51,9 @@ def nodes_of(written: WrittenNode) -> list[Node]:
     ]
 
 
-def queues_of(departments: Sequence[WrittenDepartment], projects: Sequence[WrittenProject]) -> tuple[Queue, ...]:
+def queues_of(
+    departments: Sequence[WrittenDepartment], projects: Sequence[WrittenProject]
+) -> tuple[Queue, ...]:
     """The quota tree: departments from the root down, then projects, each in the order of the file."""
     parents = {department.name: department.parent for department in departments}
     depths = _depths(parents)
@@ -78,7 +80,9 @@ def _depths(parents: Mapping[str, str | None]) -> dict[str, int]:
     return depths
 
 
-def _gpu_quotas(departments: Sequence[WrittenDepartment], projects: Sequence[WrittenProject]) -> dict[str, int]:
+def _gpu_quotas(
+    departments: Sequence[WrittenDepartment], projects: Sequence[WrittenProject]
+) -> dict[str, int]:
     """The gpu quota of every queue: 0 for a project and the sum below for a department that states none."""
     below: dict[str, int] = {}
     quotas: dict[str, int] = {}

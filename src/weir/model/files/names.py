@@ -61,7 +61,11 @@ def word(entry: Any, key: str) -> str | None:
 def words(entry: Any, key: str) -> list[tuple[int, str]]:
     """The texts of a list in a mapping, with their positions."""
     value = entry.get(key) if isinstance(entry, dict) else None
-    return [(at, text) for at, text in enumerate(value) if isinstance(text, str)] if isinstance(value, list) else []
+    return (
+        [(at, text) for at, text in enumerate(value) if isinstance(text, str)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def check_names(raw: Any, mistakes: Mistakes) -> None:
@@ -192,7 +196,9 @@ def _check_circles(raw: Any, mistakes: Mistakes) -> None:
         clear.update(seen)
 
 
-def _project_of(workload: dict[str, Any], path: Path, queues: tuple[Names, Names], mistakes: Mistakes) -> None:
+def _project_of(
+    workload: dict[str, Any], path: Path, queues: tuple[Names, Names], mistakes: Mistakes
+) -> None:
     departments, projects = queues
     name = word(workload, "project")
     if name is not None and name in departments.at and name not in projects.at:
@@ -260,7 +266,9 @@ def _check_expected(raw: Any, nodes: Names, workloads: Names, mistakes: Mistakes
             if kind == "workloads":
                 workloads.look_up(name, path, mistakes)
             elif pods is not None and not _is_pod(name, pods):
-                mistakes.at(path, f"there is no pod {name}; write workload/group/index of one, its index from 0")
+                mistakes.at(
+                    path, f"there is no pod {name}; write workload/group/index of one, its index from 0"
+                )
             expected = expect[kind][name]
             nodes.look_up(word(expected, "node"), (*path, "node"), mistakes)
             for at, node in words(expected, "nodes"):
@@ -284,7 +292,11 @@ def _pods(raw: Any) -> dict[tuple[str, str], int] | None:
 
 def _is_pod(name: str, pods: dict[tuple[str, str], int]) -> bool:
     parts = name.rsplit("/", 2)
-    if len(parts) != 3 or not parts[2].isascii() or not parts[2].isdigit() or parts[2] != str(int(parts[2][:9])):
+    if (
+        len(parts) != 3
+        or not parts[2].isascii()
+        or not parts[2].isdigit()
+        or parts[2] != str(int(parts[2][:9]))
+    ):
         return False
     return int(parts[2]) < pods.get((parts[0], parts[1]), 0)
-

@@ -46,7 +46,11 @@ def read_parts(raw: Any, mistakes: Mistakes) -> Parts:
         departments=dict(enumerate(whole.departments)),
         projects=dict(enumerate(whole.projects)),
         workloads=dict(enumerate(whole.workloads)),
-        groups={(at, position): group for at, load in enumerate(whole.workloads) for position, group in enumerate(load.pods)},
+        groups={
+            (at, position): group
+            for at, load in enumerate(whole.workloads)
+            for position, group in enumerate(load.pods)
+        },
     )
 
 

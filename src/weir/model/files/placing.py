@@ -99,10 +99,14 @@ def _are_devices(pod: Stated, devices: tuple[int, ...], mistakes: Mistakes) -> b
             mistakes.at((*here, position), f"gpus: {node.name} has no device {device}; {right}")
             return False
         if device in devices[:position]:
-            mistakes.at((*here, position), f"gpus: device {device} is named twice; name {asked} different ones")
+            mistakes.at(
+                (*here, position), f"gpus: device {device} is named twice; name {asked} different ones"
+            )
             return False
     if len(devices) != asked:
-        text = f"gpus: names {_count(len(devices), 'device', 'devices')}, its pod asks for {asked}; name {asked}"
+        text = (
+            f"gpus: names {_count(len(devices), 'device', 'devices')}, its pod asks for {asked}; name {asked}"
+        )
         mistakes.at(here, text if asked else f"gpus: {pod.name} asks for no device; leave gpus out")
         return False
     return True
@@ -113,7 +117,8 @@ def _is_model(pod: Stated, mistakes: Mistakes) -> bool:
     if not pod.request.devices or not models or model in models:
         return True
     has = f"has {model}" if model else "states no gpu_model"
-    text = f"{pod.name} asks for {' or '.join(models)}, {pod.node.name} {has}; place it on a node of such a model"
+    asks = f"{pod.name} asks for {' or '.join(models)}"
+    text = f"{asks}, {pod.node.name} {has}; place it on a node of such a model"
     mistakes.at((*pod.path, "node"), text)
     return False
 
@@ -131,9 +136,12 @@ def _take_devices(pod: Stated, devices: tuple[int, ...], floor: _Floor, mistakes
             has = written("gpu", max(there.share, 0))
             trouble = f"it needs {written('gpu', share)} of it, {has} is left"
         elif memory > there.memory:
-            trouble = f"it needs {written(MEMORY, memory)} of its memory, {written(MEMORY, max(there.memory, 0))} is left"
+            has = written(MEMORY, max(there.memory, 0))
+            trouble = f"it needs {written(MEMORY, memory)} of its memory, {has} is left"
         if trouble:
-            text = f"gpus: {pod.name} can't be on device {device} of {node.name}: {trouble}; name another device"
+            text = (
+                f"gpus: {pod.name} can't be on device {device} of {node.name}: {trouble}; name another device"
+            )
             mistakes.at((*pod.path, "gpus"), text)
         there.share -= share
         there.memory -= memory
@@ -145,7 +153,8 @@ def _lowest(pod: Stated, floor: _Floor, mistakes: Mistakes) -> tuple[int, ...]:
     """The lowest devices nobody is on; shares have to say on which device they are."""
     asked = pod.request.devices
     if pod.request.is_shared:
-        text = f"gpus is missing for {pod.name}, which shares devices; add gpus with {_count(asked, 'device index', 'device indices')}"
+        indices = _count(asked, "device index", "device indices")
+        text = f"gpus is missing for {pod.name}, which shares devices; add gpus with {indices}"
         mistakes.at(pod.path, text)
         return ()
     if not _is_model(pod, mistakes):
@@ -153,8 +162,8 @@ def _lowest(pod: Stated, floor: _Floor, mistakes: Mistakes) -> tuple[int, ...]:
     free = [at for at, device in enumerate(floor.devices) if not device.first]
     if len(free) < asked:
         text = (
-            f"{pod.name} can't run on {pod.node.name}: it needs {_count(asked, 'device', 'devices')} nobody is on"
-            f" and {len(free)} can be had; place it elsewhere, or give the node more"
+            f"{pod.name} can't run on {pod.node.name}: it needs {_count(asked, 'device', 'devices')}"
+            f" nobody is on, {len(free)} can be had; place it elsewhere, or give the node more"
         )
         mistakes.at((*pod.path, "node"), text)
     devices = tuple(free[:asked])

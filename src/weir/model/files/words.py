@@ -124,14 +124,18 @@ def _weight(written: Any) -> float:
     if value < 0:
         raise ValueError(f"{written!r} is negative: write 0 or more")
     if value > _WEIGHT_MAX:
-        raise ValueError(f"{written!r} is more than {_WEIGHT_MAX:g}: write the weights in proportion, smaller")
+        raise ValueError(
+            f"{written!r} is more than {_WEIGHT_MAX:g}: write the weights in proportion, smaller"
+        )
     return value
 
 
 def _past(written: Any) -> float:
     at_s = seconds(written)
     if at_s > 0:
-        raise ValueError(f"{written!r} lies ahead of the scenario's instant: write 0s or an offset such as -10m")
+        raise ValueError(
+            f"{written!r} lies ahead of the scenario's instant: write 0s or an offset such as -10m"
+        )
     return at_s
 
 

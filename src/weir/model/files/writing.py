@@ -36,7 +36,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two classes, by what is installed
     """Repeats rather than refers, and quotes what either version of YAML would take for a number."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - what the dumper asks for each value
         """No references: a person reads this."""
         return True
 

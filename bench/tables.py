@@ -1,0 +1,30 @@
+"""Results as a table with the machine's name, or as JSON."""
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def show(title: str, rows: Sequence[Mapping[str, object]], output: str, hide: Sequence[str] = ()) -> None:
+    """Print the rows: `output` is text or json; `hide` are columns only JSON has."""
+    if output == "json":
+        json.dump(list(rows), sys.stdout, indent=1)
+        print()
+        return
+    columns = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in hide]
+    cells = [columns, *([_cell(row.get(name, "")) for name in columns] for row in rows)]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
+    print(f"{title}  ({machine()})")
+    for line in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def _cell(value: object) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)
