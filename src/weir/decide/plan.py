@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from weir.cluster.events import Place, PodKey
-from weir.cluster.jobs import PendingClass
-from weir.model.reasons import Cause, Why
+from weir.model.reasons import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +24,9 @@ class Promise:
     freed_by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a class of workloads wasn't placed, by numbers; `weir.decide.explain` makes the sentence."""
-
-    why: Why
-    queue: int = -1
-    row: int = -1
-    have: int = 0
-    want: int = 0
-    most: int = 0
-    group: int = -1
-    names: tuple[str, ...] = ()
-    note: str = ""
-
-
 @dataclass(slots=True)
 class Plan:
-    """Binds, evictions, promises, and why the rest waits.
+    """Binds, evictions and promises; why the rest waits, `weir.decide.explain` says when asked.
 
     `drops` are workloads whose promised room is given up. `wake_s` is the next time at which the
     plan could change though nothing happens; None if never.
@@ -52,7 +36,6 @@ class Plan:
     evictions: list[Eviction] = field(default_factory=list)
     promises: list[Promise] = field(default_factory=list)
     drops: list[str] = field(default_factory=list)
-    refusals: dict[PendingClass, Refusal] = field(default_factory=dict)
     wake_s: float | None = None
 
     @property

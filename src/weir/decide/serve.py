@@ -13,11 +13,9 @@ from weir.decide.books import Books
 from weir.decide.memo import Memo
 from weir.decide.order import Candidate, Order
 from weir.decide.place import Placer, Spot
-from weir.decide.plan import Refusal
 from weir.decide.ranking import NOWHERE
 from weir.decide.room import Room
 from weir.model.policy import Policy
-from weir.model.reasons import Why
 from weir.model.workloads import WHOLE_MILLI
 
 DOMINANT_WEIGHT = 0.3
@@ -25,7 +23,7 @@ DOMINANT_WEIGHT = 0.3
 
 
 class Server:
-    """Serves the classes that could find room; remembers how far each got, and why it went no further."""
+    """Serves the classes that could find room; remembers how far each got."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, books: Books, memo: Memo, room: Room, now_s: float
@@ -36,7 +34,6 @@ class Server:
         self.memo = memo
         self.room = room
         self.now_s = now_s
-        self.refusals: dict[PendingClass, Refusal] = {}
         self._next: dict[PendingClass, int] = {}  # members of the class served so far
         self._placer = Placer(
             cluster, room, lambda shape, affinity: memo.ranking(cluster, shape, affinity), policy.search_steps
@@ -130,26 +127,21 @@ class Server:
 
     def _try(self, candidate: Candidate, entitled: bool) -> list[Spot] | None:
         job, books = candidate.job, self.books
-        refusal = books.over_limit(job.path, candidate.asks)
-        if refusal is None and not job.spec.preemptible:
-            refusal = books.fixed_over_quota(job.path, candidate.asks)
-        if refusal is None and not entitled and self.headroom_milli:
-            free = self.room.free_gpu_milli()
-            if not self.keeps_headroom(candidate, free):
-                refusal = Refusal(Why.HELD_BACK, have=free, most=self.headroom_milli)
-        if refusal is None:
-            affinity = self.memo.affinity(self.cluster, job)
-            spots = self._placer.place(job, candidate.pods(), affinity)
-            if spots is not None:
-                for pod, node, _ in spots:
-                    amounts = holding(self.cluster, pod.shape, node)
-                    books.add(job.path, amounts, not job.spec.preemptible)
-                return spots
-            refusal = Refusal(Why.NO_ROOM)
+        if books.over_limit(job.path, candidate.asks) is not None:
+            return None
+        if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
+            return None
+        if not entitled and self.headroom_milli:
+            if not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
+                return None
+        spots = self._placer.place(job, candidate.pods(), self.memo.affinity(self.cluster, job))
+        if spots is None:
             if not candidate.again:
                 self.memo.no_room.add(candidate.of)
-        self.refusals[candidate.of] = refusal
-        return None
+            return None
+        for pod, node, _ in spots:
+            books.add(job.path, holding(self.cluster, pod.shape, node), not job.spec.preemptible)
+        return spots
 
     def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
         """Whether it is in quota, or leaves free what is kept so that owners seldom have to take."""

@@ -8,9 +8,7 @@ from weir.decide.attempt import Attempt, Taken
 from weir.decide.bench import Bench
 from weir.decide.claims import Claims, Kind
 from weir.decide.order import Candidate, Order
-from weir.decide.plan import Refusal
 from weir.decide.serve import Server
-from weir.model.reasons import Why
 
 
 class Taker:
@@ -33,15 +31,14 @@ class Taker:
         bench = self._lay_out()
         order = Order(self._books, heads)
         while (candidate := order.next()) is not None:
-            answer = self._for(candidate, bench)
-            if isinstance(answer, Taken):
+            taken = self._for(candidate, bench)
+            if taken is None:
+                order.settle()
+            else:
                 self._server.note_taken(candidate)
-                yield candidate, answer
+                yield candidate, taken
                 more = candidate.at + 1 < len(candidate.of.members)
                 order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
-            else:
-                self._server.refusals[candidate.of] = answer
-                order.settle()
 
     def _may_hope(self, of: PendingClass, at: int) -> bool:
         """Whether anything could be done for it at all: cheap to say, asked of every class in every cycle."""
@@ -108,13 +105,12 @@ class Taker:
             )
         return self._movable_whole
 
-    def _for(self, candidate: Candidate, bench: Bench) -> Taken | Refusal:
-        """Make room for a workload, or say why not."""
+    def _for(self, candidate: Candidate, bench: Bench) -> Taken | None:
+        """Make room for a workload, if there is a way."""
         job, books = candidate.job, self._books
         if not job.spec.preemptible:
-            refusal = books.fixed_over_quota(job.path, candidate.asks)
-            if refusal is not None:
-                return refusal
+            if books.fixed_over_quota(job.path, candidate.asks) is not None:
+                return None
         affinity = bench.affinity_of(job)
         over = books.over_limit(job.path, candidate.asks)
         free_milli = bench.placer.room.free_gpu_milli()
@@ -129,7 +125,7 @@ class Taker:
             taken = Attempt(bench, candidate, claims, kind, affinity, None).run()
             if taken is not None:
                 return taken
-        return over or Refusal(Why.NO_ROOM)
+        return None
 
     def _kinds(
         self, candidate: Candidate, claims: Claims, bench: Bench, under_limits: bool, free_milli: int

@@ -50,7 +50,7 @@ class Consolidation(Settings):
 
     enabled: bool = True
     max_moves: Annotated[int, Field(ge=0)] = 32
-    budget: Annotated[float, Field(ge=0)] = 10_000.0  # device seconds the move of one workload may cost
+    budget: Annotated[float, Field(ge=0)] = 30_000.0  # device seconds all moves for one workload may cost
 
 
 class TopologyRules(Settings):
@@ -124,7 +124,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "throughput": {
         "borrowers": "learned",
         "victims": "cheap",
-        "borrower_patience": "1d",
+        "borrower_patience": "7d",
         "headroom": 0.003,
         "exchange": True,
         "consolidation": {"budget": 3000},

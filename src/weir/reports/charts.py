@@ -1,5 +1,7 @@
-"""Charts as SVG, drawn by us: every curve names its colour by a CSS variable, so that one drawing is right
-on light and on dark. What a chart shows is also in it as data, for the pointer to read.
+"""Charts as SVG, drawn by us.
+
+Every curve names its colour by a CSS variable, so that one drawing is right on light and on dark. What a
+chart shows is also in it as data, for the pointer to read.
 """
 
 import json
@@ -96,11 +98,8 @@ def steps_up(
     """Shares from 0 to 1 over an axis with marks of its own: how many are no worse than x."""
     low, high = x_marks[0][0], x_marks[-1][0]
     frame = Frame(LEFT, TOP, size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM, low, high, 1.0)
-    parts = []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(_level(frame, share, f"{share:.0%}"))
-    for at, name in x_marks:
-        parts.append(_moment(frame, at, name))
+    parts = [_level(frame, share, f"{share:.0%}") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    parts += [_moment(frame, at, name) for at, name in x_marks]
     for name, colour, points in curves:
         path = "M" + "L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in points)
         parts.append(
@@ -113,12 +112,10 @@ def steps_up(
 
 
 def _thin(curves: Sequence[Curve], width: int) -> tuple[list[Curve], int]:
-    each = 1
-    thin = []
-    for curve in curves:
-        values, each = thinned(curve.values, max(60, width // 2))
-        thin.append(Curve(curve.name, curve.colour, values))
-    return thin, each
+    """The curves with as many points as can be seen, and how many intervals each of these stands for."""
+    thin = [(curve, *thinned(curve.values, max(60, width // 2))) for curve in curves]
+    curves = [Curve(curve.name, curve.colour, values) for curve, values, _ in thin]
+    return curves, thin[0][2] if thin else 1
 
 
 def _frame(size: tuple[int, int], span: Span, y_high: float) -> Frame:
@@ -147,16 +144,16 @@ def _grid(frame: Frame, span: Span) -> str:
     levels = "".join(
         _level(frame, at, number(at)) for at in marks(frame.y_high, 4 if frame.height > 120 else 2)
     )
-    about = max(2, int(frame.width // 110))
+    about = max(3, int(frame.width // 110))
     moments = "".join(_moment(frame, at, name) for at, name in time_marks(span.start_s, span.end_s, about))
     return levels + moments
 
 
 def _level(frame: Frame, value: float, name: str) -> str:
-    y = frame.y(value)
+    y, left = frame.y(value), frame.left
     return (
-        f'<line class="grid" x1="{frame.left:.0f}" x2="{frame.left + frame.width:.0f}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text class="tick" text-anchor="end" x="{frame.left - 6:.0f}" y="{y + 3.5:.1f}">{escape(name)}</text>'
+        f'<line class="grid" x1="{left:.0f}" x2="{left + frame.width:.0f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<text class="tick" text-anchor="end" x="{left - 6:.0f}" y="{y + 3.5:.1f}">{escape(name)}</text>'
     )
 
 

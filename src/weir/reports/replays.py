@@ -74,9 +74,9 @@ COLUMNS = (
     Column("GPU hours lost", lambda of: of["lost_gpu_hours"], number, None),
 )
 COMPARED = (
-    "Means over jobs; the best of each in green. Delay is what a job took beyond its own run time. Wait for own quota: "
-    "jobs whose team, with them and all it had queued, was within what it is guaranteed; and how many of these waited "
-    "longer than a minute."
+    "Means over jobs; the best of each in green. Delay is what a job took beyond its own run time. Wait for "
+    "own quota: jobs whose team, with them and all it had queued, was within what it is guaranteed; and how "
+    "many of these waited longer than a minute."
 )
 
 
@@ -88,14 +88,14 @@ def replays_page(subject: Subject, runs: Sequence[Run]) -> str:
         _section("The runs compared", _compared(runs), COMPARED),
         _section(
             "GPUs in use, by team",
-            key([(team, colour) for team, colour in colours.items()]) + _in_use(subject, runs, colours),
+            key(list(colours.items())) + _in_use(subject, runs, colours),
             "What each team's running jobs hold. The dashed line is all there is.",
         ),
         _section(
             "Each team against its quota",
             _run_key(runs) + _by_team(subject, runs, teams),
-            "GPUs held over time; the dashed line is what the team is guaranteed. Above it, it borrows what others "
-            "leave unused.",
+            "GPUs held over time; the dashed line is what the team is guaranteed. Above it, it borrows what "
+            "others leave unused.",
         ),
         _section(
             "Work waiting",
@@ -105,8 +105,8 @@ def replays_page(subject: Subject, runs: Sequence[Run]) -> str:
         _section(
             "How long jobs are delayed",
             _run_key(runs) + _delays(runs),
-            "The share of jobs completed no later than this after they would have been, had each started at once and "
-            "run alone. Higher is better.",
+            "The share of jobs completed no later than this after they would have been, had each started at "
+            "once and run alone. Higher is better.",
         ),
         _section("Team by team", _teams_table(runs, teams), "Mean delay of each team's jobs."),
     ]
@@ -134,7 +134,8 @@ def _teams(subject: Subject, runs: Sequence[Run]) -> list[str]:
 
 def _table(heads: Sequence[str], rows: Sequence[str]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    body = "".join(rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _compared(runs: Sequence[Run]) -> str:

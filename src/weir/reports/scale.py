@@ -7,19 +7,11 @@ from math import ceil, floor, log10
 from weir.model.resources import span
 
 DAY_S = 86400.0
+_HOUR_S = 3600.0
 _STEPS_S = (
-    60.0,
-    300.0,
-    900.0,
-    3600.0,
-    6 * 3600.0,
-    DAY_S,
-    2 * DAY_S,
-    4 * DAY_S,
-    7 * DAY_S,
-    14 * DAY_S,
-    28 * DAY_S,
-    91 * DAY_S,
+    *(60.0, 300.0, 900.0),
+    *(hours * _HOUR_S for hours in (1, 2, 3, 6, 12)),
+    *(days * DAY_S for days in (1, 2, 4, 7, 14, 28, 91)),
 )
 
 

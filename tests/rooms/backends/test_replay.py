@@ -75,8 +75,10 @@ def test_report_stands_alone() -> None:
     scenario = cluster()
     replayed = replay(scenario, fates, Policy())
     page = report(scenario, [view("<script>", replayed), view("b", replayed)], title="t & t", about="<i>")
-    assert page.count("<script>") == 1 and "&lt;script&gt;" in page
-    assert "t &amp; t" in page and "&lt;i&gt;" in page
+    assert page.count("<script>") == 1
+    assert "&lt;script&gt;" in page
+    assert "t &amp; t" in page
+    assert "&lt;i&gt;" in page
     for word in ("href=", "src=", "url(", "@import", "http://www.w3.org/2000/svg"):
         assert page.count(word) == (1 if word.startswith("http") else 0), word
     assert "default-src 'none'" in page

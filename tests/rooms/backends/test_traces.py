@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from importlib.resources import as_file, files
 from math import inf
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from weir.backends.simulated.traces.formats import read_trace
 from weir.backends.simulated.traces.mistakes import MOST
+from weir.backends.simulated.traces.public import read_itp
+from weir.backends.simulated.traces.tenants import projects, tenants
 from weir.model.scenario import Refused
 from weir.model.workloads import Request, TopologyRequest, WorkloadType
 
@@ -30,7 +33,8 @@ def test_own_format_with_its_defaults(tmp_path: Path) -> None:
     assert (workload.name, workload.project, workload.submitted_s, one.duration_s) == ("one", "a", 0.0, 60.0)
     assert (workload.type, workload.priority, workload.preemptible) == (WorkloadType.TRAIN, 50, True)
     assert workload.groups[0].request == Request(devices=1)
-    assert two.duration_s == inf and two.save_every_s is None
+    assert two.duration_s == inf
+    assert two.save_every_s is None
 
 
 def test_own_format_with_everything(tmp_path: Path) -> None:
@@ -61,7 +65,8 @@ def test_own_format_with_everything(tmp_path: Path) -> None:
     assert (one.save_every_s, one.restart_s, one.workload.user) == (600.0, 30.0, "ann")
     assert one.workload.topology == TopologyRequest("network", preferred="rack")
     assert two.workload.groups[0].request.gpu_memory == 8 << 30
-    assert two.workload.priority == 125 and not two.workload.preemptible
+    assert two.workload.priority == 125
+    assert not two.workload.preemptible
 
 
 def test_every_mistake_of_a_trace_is_told_at_once(tmp_path: Path) -> None:
@@ -99,7 +104,8 @@ def test_flood_of_mistakes_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text("name,project,submitted,duration\n" + "".join(f"j{at},x,0,1\n" for at in range(100)))
     said = _refused(path)
-    assert len(said) == MOST + 1 and "and 80 more" in said[-1]
+    assert len(said) == MOST + 1
+    assert "and 80 more" in said[-1]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +152,8 @@ def test_openb(tmp_path: Path) -> None:
     share, whole, none = read_trace(path, cluster(teams=("a",)), "openb")
     assert share.workload.groups[0].request == Request(1, 460, 0, 6000, 1 << 30)
     assert (share.workload.submitted_s, share.duration_s) == (10.0, 90.0)
-    assert whole.workload.groups[0].request.gpu_models == ("A100", "T4") and whole.duration_s == inf
+    assert whole.workload.groups[0].request.gpu_models == ("A100", "T4")
+    assert whole.duration_s == inf
     assert none.workload.groups[0].request.devices == 0
     assert "names no teams" in _refused(path, "openb")[0]
 
@@ -177,8 +184,23 @@ def test_philly(tmp_path: Path) -> None:
     path.write_text(json.dumps(jobs))
     (one,) = read_trace(path, cluster(), "philly")
     assert (one.duration_s, one.workload.pods, one.workload.submitted_s) == (90.0, 2, 0.0)
-    assert one.workload.groups[0].request.devices == 2 and one.workload.user == "ann"
+    assert one.workload.groups[0].request.devices == 2
+    assert one.workload.user == "ann"
     path.write_text('[{"vc": "a"}]')
     assert "job 1 can't be read" in _refused(path, "philly")[0]
     path.write_text("{")
     assert "is not JSON" in _refused(path, "philly")[0]
+
+
+def test_shipped_weeks() -> None:
+    """What the demo replays: ten teams, in time order, from its first second."""
+    with as_file(files("weir.data").joinpath("itp-three-weeks.csv.gz")) as path:
+        fates = read_itp(path, projects([f"team {number}" for number in range(1, 11)]))
+    submitted_s = [fate.workload.submitted_s for fate in fates]
+    assert len(fates) == 23_342
+    assert submitted_s == sorted(submitted_s)
+    assert submitted_s[0] < 600
+    assert len({fate.workload.project for fate in fates}) == 10
+    scenario = tenants(fates, 1.25, static=True)
+    assert len(scenario.nodes) == 194
+    assert all(queue.limit == queue.quota and queue.weight == {"gpu": 0.0} for queue in scenario.queues)

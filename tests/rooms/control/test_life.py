@@ -40,8 +40,10 @@ def test_failed_pod_stops_the_others_and_the_gang_starts_again_after_a_pause() -
     scene = Scene(gang(), rules=LifeRules(pause_first_s=10.0))
     first, second = starts = scene.starts("job", 2)
     (stop,) = scene.step(PodExited(first, starts[first], Exit.FAILED, 5.0), at_s=5.0)
-    assert isinstance(stop, StopPod) and stop.pod == second
-    assert isinstance(stop.cause, LifeCause) and stop.cause.rule is LifeRule.GANG_FAILED
+    assert isinstance(stop, StopPod)
+    assert stop.pod == second
+    assert isinstance(stop.cause, LifeCause)
+    assert stop.cause.rule is LifeRule.GANG_FAILED
     (status,) = scene.step(PodExited(second, starts[second], Exit.STOPPED, 6.0), at_s=6.0)
     assert status == SetStatus("job", Status(starts=2, settled=2, failures=1, ran_s=0.0, retry_at_s=16.0))
     assert "failed" in scene.job_holds("job")
@@ -57,12 +59,14 @@ def test_pauses_double_until_it_has_failed_too_often() -> None:
     for _ in range(2):
         starts = scene.starts("job")
         (status,) = scene.step(*scene.exits(starts, Exit.FAILED))
-        assert isinstance(status, SetStatus) and status.status.retry_at_s is not None
+        assert isinstance(status, SetStatus)
+        assert status.status.retry_at_s is not None
         pauses.append(status.status.retry_at_s - scene.now_s)
         scene.step(at_s=status.status.retry_at_s)
     assert pauses == [10.0, 20.0]
     (end,) = scene.step(*scene.exits(scene.starts("job"), Exit.FAILED))
-    assert isinstance(end, EndWorkload) and end.how is End.FAILED
+    assert isinstance(end, EndWorkload)
+    assert end.how is End.FAILED
 
 
 def test_saved_state_forgives_earlier_failures() -> None:
@@ -73,7 +77,8 @@ def test_saved_state_forgives_earlier_failures() -> None:
         starts = scene.starts("job")
         scene.step(Checkpointed("job", at_s + 50), at_s=at_s + 50)
         (status,) = scene.step(*scene.exits(starts, Exit.FAILED), at_s=at_s + 60)
-        assert isinstance(status, SetStatus) and status.status.failures == 1
+        assert isinstance(status, SetStatus)
+        assert status.status.failures == 1
 
 
 def test_evicted_workload_waits_again_with_the_run_it_saved() -> None:
@@ -82,12 +87,13 @@ def test_evicted_workload_waits_again_with_the_run_it_saved() -> None:
     starts = scene.starts("job")
     (pod,) = starts
     scene.step(Checkpointed("job", 40.0), at_s=40.0)
-    (stop,) = scene.step(at_s=50.0, plan=Plan(evictions=[Eviction(pod, TAKEN)]), *[gang("waiting", 1)])
+    (stop,) = scene.step(gang("waiting", 1), at_s=50.0, plan=Plan(evictions=[Eviction(pod, TAKEN)]))
     assert stop == StopPod(pod, starts[pod], 30.0, TAKEN)
     (status,) = scene.step(*scene.exits(starts, Exit.STOPPED), at_s=55.0)
     assert status == SetStatus("job", Status(starts=1, settled=1, failures=0, ran_s=40.0))
     job = scene.control.cluster.jobs["job"]
-    assert job.ran_s == 40.0 and not job.held
+    assert job.ran_s == 40.0
+    assert not job.held
 
 
 def test_done_before_the_notice_arrived_is_done() -> None:
@@ -97,7 +103,8 @@ def test_done_before_the_notice_arrived_is_done() -> None:
     (pod,) = starts
     scene.step(plan=Plan(evictions=[Eviction(pod, TAKEN)]))
     (end,) = scene.step(*scene.exits(starts, Exit.DONE))
-    assert isinstance(end, EndWorkload) and end.how is End.SUCCEEDED
+    assert isinstance(end, EndWorkload)
+    assert end.how is End.SUCCEEDED
 
 
 def test_exit_of_an_earlier_start_means_nothing() -> None:
@@ -119,14 +126,17 @@ def test_maximum_run_time_ends_a_workload() -> None:
     stops = scene.step(at_s=100.0)
     assert [type(stop) for stop in stops] == [StopPod, StopPod]
     (end,) = scene.step(*scene.exits(starts, Exit.STOPPED))
-    assert isinstance(end, EndWorkload) and end.how is End.STOPPED and "1m 40s" in end.sentence
+    assert isinstance(end, EndWorkload)
+    assert end.how is End.STOPPED
+    assert "1m 40s" in end.sentence
 
 
 def test_withdrawn_while_waiting_ends_at_once() -> None:
     """Nothing has to be stopped."""
     scene = Scene(gang())
     (end,) = scene.step(Withdrawn("job", 3.0))
-    assert isinstance(end, EndWorkload) and end.how is End.STOPPED
+    assert isinstance(end, EndWorkload)
+    assert end.how is End.STOPPED
 
 
 def test_suspended_workload_stops_and_isnt_started_until_it_is_resumed() -> None:
@@ -149,7 +159,8 @@ def test_elastic_pod_isnt_started_once_others_are_done() -> None:
     scene.step(first)
     assert "done" in scene.job_holds("job")
     (end,) = scene.step(second)
-    assert isinstance(end, EndWorkload) and end.how is End.SUCCEEDED
+    assert isinstance(end, EndWorkload)
+    assert end.how is End.SUCCEEDED
 
 
 def test_restarted_control_finds_everything_again() -> None:
@@ -174,7 +185,8 @@ def test_restarted_control_finds_everything_again() -> None:
     cluster = scene.control.cluster
     assert [*cluster.promised] == ["waiting"]
     assert cluster.jobs["job"].started_s == 10.0
-    assert scene.job_holds("failed") and scene.control.wakes_s == 60.0
+    assert scene.job_holds("failed")
+    assert scene.control.wakes_s == 60.0
     (pod,) = cluster.jobs["job"].running_pods()
     assert pod.devices == (0,)
     scene.step(PodExited(runs.place.pod, 3, Exit.LOST, 40.0), at_s=40.0)

@@ -53,7 +53,7 @@ class FaultyWorld(World):
 
     def __init__(self, scenario: Scenario, fates: Iterable[Fate], faults: Faults) -> None:
         self._faults = faults
-        self._draw = random.Random(faults.seed)
+        self._draw = random.Random(faults.seed)  # noqa: S311 - chance that can be replayed
         self._connection = 0
         self._due_s: dict[str, float] = {}  # when the last fact about an object is delivered
         self.crashes = 0
@@ -155,16 +155,17 @@ def _about(fact: Fact) -> str:
     """The object a fact is about: only across objects may facts change places."""
     match fact:
         case NodeSet():
-            return f"node {fact.node.name}"
+            about = f"node {fact.node.name}"
         case NodeLost():
-            return f"node {fact.name}"
+            about = f"node {fact.name}"
         case WorkloadSubmitted():
-            return f"workload {fact.workload.name}"
+            about = f"workload {fact.workload.name}"
         case PodRuns():
-            return f"workload {fact.place.pod.workload}"
+            about = f"workload {fact.place.pod.workload}"
         case PodExited():
-            return f"workload {fact.pod.workload}"
+            about = f"workload {fact.pod.workload}"
         case StatusFound() | Checkpointed() | WorkloadHeld() | Withdrawn():
-            return f"workload {fact.workload}"
+            about = f"workload {fact.workload}"
         case _:
-            return "queues"
+            about = "queues"
+    return about

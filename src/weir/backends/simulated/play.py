@@ -11,16 +11,11 @@ from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.reduce import reduce
 from weir.control.life import kept_run_s
 from weir.decide.cycle import decide
+from weir.decide.explain import reason
 from weir.decide.memo import Memo
 from weir.decide.plan import Plan
 from weir.model.played import CyclePlayed, Played, PodPlayed
-from weir.model.reasons import Reason
 from weir.model.scenario import Scenario
-
-try:
-    from weir.decide.explain import reason
-except ImportError:  # being written
-    reason = None
 
 
 def play(scenario: Scenario, cycles: int, stable: int = 0) -> Played:
@@ -41,13 +36,11 @@ class Play:
         self.memo = Memo()
         self.now_s = 0.0
         self.plan = Plan()
-        self._reasons: dict[str, Reason] = {}
         self._evicted_by: dict[PodKey, str] = {}
 
     def cycle(self) -> CyclePlayed:
         """Play one cycle."""
         plan = self.plan = decide(self.cluster, self.scenario.policy, self.now_s, self.memo)
-        self._give_reasons(plan)
         self._carry_out(plan)
         waiting = [pod for job in self.cluster.promised.values() for pod in promised_pods(job)]
         return CyclePlayed(
@@ -75,21 +68,13 @@ class Play:
         by = self._evicted_by.get(key_of(pod))
         if pod.phase is Phase.RUNNING:
             return PodPlayed("running", self.cluster.node_names[pod.node], pod.devices, evicted_by=by)
-        given = self._reasons.get(pod.job.spec.name)
+        given = reason(self.cluster, self.scenario.policy, pod.job, self.now_s)
         return PodPlayed(
             "waiting" if pod.phase is Phase.PROMISED else "pending",
             reason=given.sentence if given else None,
             why=given.why.value if given else None,
             evicted_by=by,
         )
-
-    def _give_reasons(self, plan: Plan) -> None:
-        """The current reason of every job the engine looked at and left waiting."""
-        for of, refusal in plan.refusals.items() if reason is not None else ():
-            for _, _, job in of.members:
-                self._reasons[job.spec.name] = reason(
-                    self.cluster, self.scenario.policy, job, refusal, self.now_s
-                )
 
     def _carry_out(self, plan: Plan) -> None:
         cluster, now_s = self.cluster, self.now_s

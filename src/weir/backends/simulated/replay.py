@@ -101,7 +101,7 @@ def turns(world: World, control: Control) -> Iterator[None]:
 
 def jittered(fates: Sequence[Fate], seed: int) -> list[Fate]:
     """The same jobs, each up to 0.9 s later: another order of those submitted in one second."""
-    draw = random.Random(seed)
+    draw = random.Random(seed)  # noqa: S311 - chance that can be replayed
     return [
         replace(
             fate,

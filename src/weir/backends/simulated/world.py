@@ -189,7 +189,7 @@ class World:
         alive.stopping = True
         self.at(self.now_s + takes_s, self._stopped, effect)
 
-    def stop_takes_s(self, effect: StopPod) -> float:
+    def stop_takes_s(self, effect: StopPod) -> float:  # noqa: ARG002 - faults read it
         """How long a pod takes to stop: no time at all, unless faults say otherwise."""
         return 0.0
 

@@ -10,6 +10,7 @@ Path = tuple[Step, ...]
 
 MISTAKES_MAX = 1000
 """Told of one file; with more, the first ones are what to mend."""
+_TEXT_LENGTH_MAX = 600
 
 
 class Branch:
@@ -70,7 +71,11 @@ class Mistakes:
         self._found: dict[Mistake, None] = {}
 
     def on(self, line: int, text: str) -> None:
-        """Something is wrong on a line."""
+        """Something is wrong on a line. What was written may be long or odd; a mistake is one line."""
+        if not text.isprintable():
+            text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+        if len(text) > _TEXT_LENGTH_MAX:
+            text = f"{text[: _TEXT_LENGTH_MAX // 2]} ... {text[-_TEXT_LENGTH_MAX // 2 :]}"
         self._found.setdefault(Mistake(self.file, line, text))
 
     def at(self, path: Sequence[Step], text: str) -> None:

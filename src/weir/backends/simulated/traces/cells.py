@@ -1,4 +1,4 @@
-"""The cells of one line of a trace, read as what their column says; a wrong one is noted, and reading goes on."""
+"""The cells of one line of a trace, read as their column says; a wrong one is noted, and reading goes on."""
 
 from collections.abc import Callable, Mapping
 

@@ -8,7 +8,7 @@ record is replayed with a saved state every hour, as its literature does.
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -164,7 +164,9 @@ def _philly_job(job: Mapping[str, Any]) -> tuple[datetime, float, tuple[PodGroup
 
 
 def _philly_time(written: str | None) -> datetime | None:
-    return None if written in (None, "", "None") else datetime.strptime(str(written), _PHILLY_TIME)
+    if written in (None, "", "None"):
+        return None
+    return datetime.strptime(str(written), _PHILLY_TIME).replace(tzinfo=UTC)  # only differences matter
 
 
 class _Projects:

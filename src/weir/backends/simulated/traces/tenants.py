@@ -20,7 +20,7 @@ NODE_GPUS = 8
 
 
 def tenants(fates: Sequence[Fate], k: float, *, static: bool = False) -> Scenario:
-    """Nodes of eight devices and a project for each tenant; static ones can use nothing beyond their quota."""
+    """Nodes of eight devices and a project for each tenant; static ones use nothing beyond their quota."""
     quotas = quota_nodes(fates, k)
     queues = []
     for number, (name, nodes) in enumerate(quotas.items()):

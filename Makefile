@@ -1,0 +1,55 @@
+# Everything sets itself up: a Python of 3.11 or later and make are all that has to be there.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+JOBS ?= auto
+SEED ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help test check format docs demo bench soak constraints clean
+
+help:
+	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
+	@echo "make demo    see what it does                make bench   measure it"
+	@echo "make soak    simulate seed after seed, from SEED=1, until one fails"
+	@echo "make format  format and mend what can be     make docs    build the manual"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Weir needs Python 3.11 or later; name one: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet -e '.[dev]'
+	@touch $@
+
+test: $(READY)
+	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+check: $(READY) docs
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy --strict src
+	$(VENV)/bin/lint-imports
+
+format: $(READY)
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+docs: $(READY)
+	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+demo: $(READY)
+	@$(PY) -m weir.cli.demo
+
+bench: $(READY)
+	$(PY) -m bench $(ARGS)
+
+soak: $(READY)
+	$(PY) -m tests.simulation.ordeal --from $(SEED)
+
+constraints: $(READY)
+	$(PY) tools/constraints.py > constraints.new && mv constraints.new constraints.txt
+
+clean:
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache docs/_build dist

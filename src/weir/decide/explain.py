@@ -1,0 +1,252 @@
+"""Why a workload waits, as data and as one sentence, by the same gates and the same room the cycle went by.
+
+It is worked out when somebody asks: a cycle over many waiting workloads would else spend its time on
+sentences nobody reads.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from weir.cluster.jobs import Job, Phase
+from weir.cluster.shapes import GPU_ROW, Shape
+from weir.cluster.state import Cluster
+from weir.decide.books import Books, Refusal, usage_of
+from weir.decide.claims import Claims, parting, past_minimum
+from weir.decide.fit import copies, refused_by
+from weir.decide.memo import Memo
+from weir.decide.order import Candidate
+from weir.decide.room import Room
+from weir.model.policy import Affinity, Policy
+from weir.model.reasons import Reason, Why
+from weir.model.resources import span, written
+from weir.model.workloads import WHOLE_MILLI
+
+_NAMED_MOST = 4
+
+
+def reason(cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Reason | None:
+    """Why some pods of a workload don't run; None if all of them do."""
+    if all(pod.phase is Phase.RUNNING for group in job.pods for pod in group):
+        return None
+    return _Diagnosis(cluster, policy, job, now_s).reason()
+
+
+class _Diagnosis:
+    def __init__(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._job = job
+        self._now_s = now_s
+        self._books = Books(cluster, policy, usage_of(cluster))
+        self._memo = Memo()
+        self._room: Room = self._memo.sync(cluster, policy)
+        self._affinity: tuple[Affinity, ...] = self._memo.affinity(cluster, job)
+
+    def reason(self) -> Reason:
+        job = self._job
+        if job.held:
+            return Reason(Why.HELD, f"it is held: {job.held_why or 'suspended'}", {"held": job.held_why})
+        if job.spec.name in self._cluster.promised:
+            return self._promised()
+        if job.waiting is None:
+            return Reason(
+                Why.WAITING_FOR_ROOM,
+                f"{job.stopping} of its own pods are still being stopped",
+                {"stopping": job.stopping},
+            )
+        at = next(at for at, member in enumerate(job.waiting.members) if member[2] is job)
+        candidate = Candidate(job.waiting, at)
+        if not job.spec.preemptible:
+            refusal = self._books.fixed_over_quota(job.path, candidate.asks)
+            if refusal is not None:
+                return self._gate(refusal, "quota for non-preemptible work")
+        unmatched = self._unmatched(candidate)
+        if unmatched is not None:
+            return unmatched
+        refusal = self._books.over_limit(job.path, candidate.asks)
+        if refusal is not None:
+            return self._gate(refusal, "limit")
+        return self._short(candidate)
+
+    # Room that comes
+
+    def _promised(self) -> Reason:
+        job = self._job
+        waiting_for = sorted(
+            {
+                pod.job.spec.name
+                for group in job.pods
+                for own in group
+                if own.promise is not None
+                for pod in self._cluster.pods_on[own.promise[0]]
+                if pod.phase is Phase.STOPPING
+            }
+        )
+        named = _named(waiting_for or list(job.promised_by))
+        sentence = f"room is being freed for it by {named}" if named else "its room is free and it is about to start"
+        return Reason(Why.WAITING_FOR_ROOM, sentence, {"freed_by": tuple(waiting_for)})
+
+    # Gates
+
+    def _gate(self, refusal: Refusal, what: str) -> Reason:
+        queue, resource = self._cluster.ledger.queues[refusal.queue], self._cluster.rows.names[refusal.row]
+        have, want, most = (written(resource, amount) for amount in (refusal.have, refusal.want, refusal.most))
+        kind = "project" if queue.is_project else "department"
+        return Reason(
+            refusal.why,
+            f"{kind} {queue.name} would pass its {what}: it holds {have} of {most} {resource} and this asks for "
+            f"{want} more",
+            {
+                "queue": queue.name,
+                "resource": resource,
+                "have": refusal.have,
+                "want": refusal.want,
+                "most": refusal.most,
+            },
+        )
+
+    def _unmatched(self, candidate: Candidate) -> Reason | None:
+        """No node could ever take it: nodes counted by the constraint that refuses them."""
+        for group, shape, lack in self._lacking(candidate):
+            refused: Counter[str] = Counter()
+            for node in self._cluster.nodes:
+                if node is not None:
+                    why = refused_by(node, shape.request, self._affinity)
+                    if why is None and not _holds(node.capacity, shape):
+                        why = "size"
+                    refused[why or ""] += 1
+            able = refused.pop("", 0)
+            if not able:
+                counts = _counted(refused)
+                sentence = f"no node can take a pod of group {group}: of {sum(refused.values())} nodes {counts}"
+                if not refused:
+                    sentence = "there are no nodes"
+                return Reason(Why.NO_NODE_MATCHES, sentence, {"group": group, "refused_by": dict(refused)})
+            if not self._memo.could_run(self._cluster, candidate.of):
+                return Reason(
+                    Why.NO_NODE_MATCHES,
+                    f"the {able} nodes that match have no room for {lack} pods of group {group} even when empty",
+                    {"group": group, "needed": lack, "nodes": able},
+                )
+        return None
+
+    # Room that is short
+
+    def _short(self, candidate: Candidate) -> Reason:
+        numbers: dict[str, object] = {}
+        fitting: dict[str, tuple[int, int]] = {}
+        short: Counter[str] = Counter()
+        for group, shape, lack in self._lacking(candidate):
+            mask, _ = self._memo.allowed(self._cluster, shape, self._affinity)
+            count = copies(self._room.columns, self._room.whole, self._room.device_memory, shape)
+            fitting[group] = (min(lack, int(count[mask].sum())), lack)
+            for node in np.flatnonzero(mask & (count == 0)).tolist():
+                short[self._first_short(shape, node)] += 1
+        numbers["short"] = dict(short)
+        numbers["fitting"] = {group: have for group, (have, _) in fitting.items()}
+        numbers["needed"] = {group: lack for group, (_, lack) in fitting.items()}
+        pods = sum(candidate.lacks)
+        placed = sum(have for have, _ in fitting.values())
+        where = f"of {sum(short.values())} full nodes {_counted(short)}" if short else "no node has room for it"
+        if placed == pods:
+            return self._held_back(candidate, numbers)
+        holders = self._holders(candidate)
+        if holders:
+            numbers["held_by"] = holders
+            sentence = f"there is room only if others stop, and they may not be asked: {_sentence_of(holders)}"
+            return Reason(Why.NOT_TAKEABLE, sentence, numbers)
+        if pods > 1 and placed:
+            parts = ", ".join(f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items())
+            return Reason(Why.GANG_INCOMPLETE, f"only {parts} have room now: {where}", numbers)
+        return Reason(Why.NO_ROOM, f"no room now: {where}", numbers)
+
+    def _held_back(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
+        free = self._room.free_gpu_milli()
+        total = self._cluster.total(GPU_ROW)
+        keep = int(self._policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
+        numbers.update(free=free, kept=keep, want=candidate.of.step.gpu_milli)
+        sentence = "there is room, but not for all of it together" if not keep else (
+            f"it would go over quota, and of {written('gpu', free)} free devices {written('gpu', keep)} are kept "
+            "for owners"
+        )
+        return Reason(Why.HELD_BACK if keep else Why.GANG_INCOMPLETE, sentence, numbers)
+
+    def _first_short(self, shape: Shape, node: int) -> str:
+        free = self._room.columns.free[:, node]
+        if shape.devices:
+            if shape.whole and self._room.whole[node] < shape.devices:
+                return "gpu"
+            if not shape.whole:
+                milli = shape.share_on(int(self._room.device_memory[node]))
+                if int((self._room.columns.share[node] >= milli).sum()) < shape.devices:
+                    return "gpu"
+        for row, amount in shape.needs:
+            if free[row] < amount:
+                return self._cluster.rows.names[row]
+        return "gpu"
+
+    def _holders(self, candidate: Candidate) -> dict[str, int]:
+        """Of a workload with a claim: who holds devices it may not take, by why not, in thousandths."""
+        books, job = self._books, self._job
+        entitled = books.entitled(job.path, candidate.asks)
+        claims = Claims(books, self._policy, candidate, entitled, self._now_s)
+        if not claims.any_reclaim or not candidate.of.step.gpu_milli:
+            return {}
+        held: Counter[str] = Counter()
+        for project, running in self._cluster.running.items():
+            path = self._cluster.ledger.path[project]
+            level = parting(claims.path, path)
+            name = self._cluster.ledger.queues[project].name
+            for other in running.values():
+                milli = sum(
+                    amount for pod in other.running_pods() for row, amount in pod.amounts if row == GPU_ROW
+                )
+                held[self._why_not(claims, other, project, level, path, name)] += milli
+        return {why: milli for why, milli in held.items() if milli and why}
+
+    def _why_not(
+        self, claims: Claims, other: Job, project: int, level: int, path: Sequence[int], name: str
+    ) -> str:
+        if not other.spec.preemptible:
+            return f"non-preemptible work of {name}"
+        if project == self._job.project:
+            return "" if other.spec.priority < self._job.spec.priority else "its own project at no lower priority"
+        if claims.rule_from(level, path[level]) is None:
+            return f"{name}, which is not over what it may hold"
+        if not past_minimum(other, self._policy, self._now_s):
+            return f"work of {name} within its minimum run time"
+        return ""
+
+    def _lacking(self, candidate: Candidate) -> list[tuple[str, Shape, int]]:
+        return [
+            (self._job.spec.groups[at].name, self._job.shapes[at], lack)
+            for at, lack in enumerate(candidate.lacks)
+            if lack
+        ]
+
+
+def _holds(capacity: Mapping[str, int], shape: Shape) -> bool:
+    request = shape.request
+    wanted = {"cpu": request.cpu_milli, "memory": request.memory, **dict(request.further)}
+    return all(capacity.get(name, 0) >= amount for name, amount in wanted.items())
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} by {why}" for why, count in sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
+
+
+def _sentence_of(holders: Mapping[str, int]) -> str:
+    ordered = sorted(holders.items(), key=lambda kv: (-kv[1], kv[0]))
+    return "; ".join(f"{written('gpu', milli)} devices are held by {why}" for why, milli in ordered[:_NAMED_MOST])
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED_MOST
+    return ", ".join(names[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def cause_sentence(rule: str, by: str, project: str, held: str, quota: str, waited_s: float) -> str:
+    """Why a pod was stopped, in words."""
+    return f"stopped by {rule} for {by} of {project} (holds {held}, quota {quota}), which waited {span(waited_s)}"

@@ -1,0 +1,25 @@
+"""Every scenario under this folder is played and held against what it expects: the specification."""
+
+from pathlib import Path
+
+import pytest
+
+from weir.backends.simulated.play import play
+from weir.model.expectations import differences
+from weir.model.files import parse_scenario, read_scenario, write_scenario
+
+HERE = Path(__file__).parent
+FILES = sorted(path for path in HERE.rglob("*") if path.suffix in (".yaml", ".json"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HERE)))
+def test_comes_out_as_expected(file: Path) -> None:
+    scenario = read_scenario(file)
+    played = play(scenario, scenario.expect.cycles, scenario.expect.stable)
+    assert differences(scenario.expect, played) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HERE)))
+def test_reads_back_as_it_was_written(file: Path) -> None:
+    scenario = read_scenario(file)
+    assert parse_scenario(write_scenario(scenario), "written.yaml") == scenario
