@@ -65,4 +65,5 @@ class Columns:
 
 def whole_free(share: Ints) -> Ints:
     """How many devices of each node (last axis: devices) nobody is on."""
-    return np.count_nonzero(share == WHOLE_MILLI, axis=-1).astype(np.int64)
+    count: Ints = np.count_nonzero(share == WHOLE_MILLI, axis=-1).astype(np.int64)
+    return count

@@ -218,6 +218,6 @@ class PendingClass:
 
     def remove(self, job: Job) -> None:
         """Take a workload out; it is there."""
-        at = bisect_left(self.members, (job.spec.submitted_s, job.spec.name))  # type: ignore[type-var]
+        at = bisect_left(self.members, (job.spec.submitted_s, job.spec.name))
         assert self.members[at][2] is job
         del self.members[at]

@@ -53,7 +53,9 @@ class Attempt:
         self._kind = kind
         self._affinity = affinity
         self._within = within
-        self._reach = Reach(bench, claims, kind)
+        policy = bench.policy  # a domain may be cleared at another price than a hole be made
+        self._budget = policy.consolidation.budget if within is None else policy.topology.budget
+        self._reach = Reach(bench, claims, kind, self._budget)
         self._nodes: dict[int, CheapestNode] = {}
         self._spots: list[Spot] = []
         self._victims: list[tuple[Unit, Rule]] = []  # in the order in which they were taken
@@ -92,7 +94,9 @@ class Attempt:
             if self._within is not None:
                 mask = mask & self._within
             self._reach.nodes_needed = sum(self._candidate.lacks)
-            found = CheapestNode(self._bench.cluster, self._room, self._reach, shape, mask)
+            moves_only = self._kind is Kind.CONSOLIDATE
+            most = self._budget if moves_only else float("inf")
+            found = CheapestNode(self._bench.cluster, self._room, self._reach, shape, mask, most)
             self._nodes[shape.id] = found
         return found
 
@@ -206,7 +210,7 @@ class Attempt:
         units = [*moving, *(unit for unit, _ in self._victims)]
         moves = sum(len(unit.pods) for unit in units)
         rules = self._bench.policy.consolidation
-        if moves > rules.max_moves or sum(unit.price for unit in units if unit.moves) > rules.budget:
+        if moves > rules.max_moves or sum(unit.price for unit in units if unit.moves) > self._budget:
             return False
         self._room.try_out()
         for unit in chosen:

@@ -28,12 +28,15 @@ _UNKNOWN = -1
 class CheapestNode:
     """Nodes on which room could be made for pods of one shape."""
 
-    def __init__(self, cluster: Cluster, room: Room, reach: Reach, shape: Shape, open_: Bools) -> None:
+    def __init__(
+        self, cluster: Cluster, room: Room, reach: Reach, shape: Shape, open_: Bools, price_most: float
+    ) -> None:
         self._cluster = cluster
         self._room = room
         self._reach = reach
         self._shape = shape
         self._open = open_
+        self._price_most = price_most
         self._version = 0
         self._found: dict[int, Going] = {}
         self._heap: list[tuple[Any, int, int]] = []
@@ -52,7 +55,7 @@ class CheapestNode:
         ).astype(np.int64)
         self.capacity = int((together // shape.devices)[self._open].sum())
         for rank, price, node in cheapest_whole(room.whole, shape.devices, takeable):
-            if self._open[node]:
+            if self._open[node] and price <= self._price_most:
                 self._heap.append(((takeable.tiers[rank], (price,)), node, _UNKNOWN))
 
     def _bound_any(self) -> None:
@@ -85,6 +88,8 @@ class CheapestNode:
             heappop(self._heap)
             steps += 1
             for key, chosen in sets(self._room, node, self._shape, self._reach.units_on(node)):
+                if sum(unit.price for unit in chosen) > self._price_most:
+                    break
                 going = self._reach.legal_order(chosen)
                 if going is not None and accept(node, chosen):
                     self._found[node] = going

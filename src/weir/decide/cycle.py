@@ -6,6 +6,9 @@
 4. Borrowers that have just saved their state change places with whoever comes clearly before them.
 """
 
+from collections import Counter
+
+from weir.cluster.columns import Ints
 from weir.cluster.events import Place, PodKey
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.shapes import Shape
@@ -41,17 +44,21 @@ class Cycle:
         self.room = memo.sync(cluster, policy)
         self.books = Books(cluster, policy, usage_of(cluster))
         self.plan = Plan()
+        self.domain_of: Ints | None = None
         self.gone: set[Pod] = set()  # pods stopped or moved in this plan
 
     def run(self) -> Plan:
         """The plan."""
         self._bind_promised()
         server = Server(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
+        self.domain_of = server.domain_of
         for spots in server.serve():
             self.plan.binds += [self._place(spot) for spot in spots]
         for candidate, taken in Taker(server, self._bench).take():
             self._promise(candidate.job, taken)
         self._exchange(server)
+        self._stop_broken()
+        self.plan.wake_s = self._wakes_s(server)
         return self.plan
 
     def _place(self, spot: Spot) -> Place:
@@ -84,6 +91,31 @@ class Cycle:
             places = tuple(self._place(spot) for spot in spots)
             self.plan.promises.append(Promise(by, places, (goes.spec.name,)))
 
+    def _stop_broken(self) -> None:
+        """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""
+        places = [*self.plan.binds, *(place for promise in self.plan.promises for place in promise.places)]
+        coming = Counter((place.pod.workload, place.pod.group) for place in places)
+        for name in sorted(self.cluster.incomplete):
+            job = self.cluster.incomplete[name]
+            lacks = any(lack > coming[name, group] for group, lack in enumerate(job.lacks()))
+            if lacks and self._grace_ends_s(job) <= self.now_s:
+                needed = sum(job.needed)
+                sentence = f"it ran with {len(job.running_pods())} of the {needed} pods it needs for too long"
+                cause = Cause(Rule.GANG_BROKEN, None, sentence, {"needed": needed})
+                self.plan.evictions += [
+                    Eviction(key_of(pod), cause) for pod in job.running_pods() if pod not in self.gone
+                ]
+
+    def _grace_ends_s(self, job: Job) -> float:
+        since_s = self.now_s if job.below_since_s is None else job.below_since_s
+        return since_s + self.policy.gang_grace
+
+    def _wakes_s(self, server: Server) -> float | None:
+        """When the plan could change by time alone."""
+        times = [self._grace_ends_s(job) for job in self.cluster.incomplete.values()]
+        times += server.times_s()
+        return min((time_s for time_s in times if time_s > self.now_s), default=None)
+
     def _bench(self) -> Bench:
         placer = self._later_placer()
         return Bench(self.cluster, self.policy, self.books, placer, self._affinity_of, self.now_s, self.gone)
@@ -99,7 +131,7 @@ class Cycle:
                 rankings[(shape.id, affinity)] = found
             return found
 
-        return Placer(self.cluster, room, ranking_of, self.policy.search_steps)
+        return Placer(self.cluster, room, ranking_of, self.policy.search_steps, self.domain_of)
 
     def _affinity_of(self, job: Job) -> tuple[Affinity, ...]:
         return self.memo.affinity(self.cluster, job)

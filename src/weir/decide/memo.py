@@ -4,7 +4,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from weir.cluster.columns import Ints, whole_free
+from weir.cluster.columns import Columns, Ints, whole_free
 from weir.cluster.jobs import Job, PendingClass
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
@@ -12,6 +12,7 @@ from weir.decide.fit import Bools, allowed, copies, empty_columns
 from weir.decide.ranking import Ranking
 from weir.decide.room import Room
 from weir.decide.score import Potential
+from weir.decide.topology import Level, levels_of
 from weir.model.policy import Affinity, Policy
 
 _LOG_MOST = 1 << 16
@@ -24,13 +25,16 @@ class Memo:
         self.room: Room | None = None
         self.no_room: set[PendingClass] = set()  # classes that found none since room was last freed
         self._no_room_version = -1
-        self._could_run: dict[int, bool] = {}
+        self._could_run: dict[tuple[object, ...], bool] = {}
+        self._empty: tuple[Columns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[PendingClass, int]]] = {}  # by project, while it is untouched
         self._followed = (0, 0)
+        self._room_at = 0
         self._static = -1
         self._policy: Policy | None = None
         self._allowed: dict[tuple[int, tuple[Affinity, ...]], tuple[Bools, Ints]] = {}
         self._rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
+        self._levels: dict[str, list[Level]] = {}
         self._mix = (-1, -1)
         self._potential: Potential | None = None
         self._affinity: dict[tuple[int, str], tuple[Affinity, ...]] = {}
@@ -71,7 +75,9 @@ class Memo:
             self._allowed.clear()
             self._affinity.clear()
             self._could_run.clear()
+            self._empty = None
             self._owners.clear()
+            self._levels.clear()
             self._static = cluster.static_version
             self._policy = policy
             self._spread = _spread(cluster, policy)
@@ -113,15 +119,16 @@ class Memo:
 
     def could_run(self, cluster: Cluster, of: PendingClass) -> bool:
         """Whether a workload of this class would have room if the cluster were empty, each group by itself."""
-        found = self._could_run.get(of.number)
+        job = of.first
+        affinity = self.affinity(cluster, job)
+        key = (tuple(shape.id for shape in job.shapes), job.needed, affinity)
+        found = self._could_run.get(key)
         if found is None:
-            empty = empty_columns(cluster)
-            whole = whole_free(empty.share)
-            memory = np.array(cluster.device_memory, np.int64)
-            job = of.first
-            affinity = self.affinity(cluster, job)
-            found = self._could_run[of.number] = all(
-                int(copies(empty, whole, memory, shape)[self.allowed(cluster, shape, affinity)[0]].sum()) >= need
+            if self._empty is None:
+                empty = empty_columns(cluster)
+                self._empty = empty, whole_free(empty.share), np.array(cluster.device_memory, np.int64)
+            found = self._could_run[key] = all(
+                int(copies(*self._empty, shape)[self.allowed(cluster, shape, affinity)[0]].sum()) >= need
                 for shape, need in zip(job.shapes, job.needed, strict=True)
             )
         return found
@@ -155,6 +162,21 @@ class Memo:
                 heappush(line, (of.line_key(at + 1), of.number, at + 1, of))
         self._owners[project] = (touched, found)
         return found
+
+    def levels(self, cluster: Cluster, name: str) -> list[Level]:
+        """The domains of a topology."""
+        found = self._levels.get(name)
+        if found is None:
+            found = self._levels[name] = levels_of(cluster, cluster.topologies[name])
+        return found
+
+    def finest_domains(self, cluster: Cluster) -> Level | None:
+        """The finest domains that hold more than one node: those that small work should keep whole."""
+        for name in cluster.topologies:
+            for level in reversed(self.levels(cluster, name)):
+                if level.count < (level.of >= 0).sum():
+                    return level
+        return None
 
     def ranking(self, cluster: Cluster, shape: Shape, affinity: tuple[Affinity, ...] = ()) -> Ranking:
         """The ranking of a shape over the room as it is now."""

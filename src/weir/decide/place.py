@@ -8,7 +8,7 @@ import numpy as np
 
 from weir.cluster.columns import Ints
 from weir.cluster.jobs import Job, Pod
-from weir.cluster.shapes import Shape
+from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.fit import Bools, copies, devices_for
 from weir.decide.ranking import NOWHERE, Ranking
@@ -30,11 +30,19 @@ RankingOf = Callable[[Shape, tuple[Affinity, ...]], Ranking]
 class Placer:
     """Places pods in one room. `ranking_of` gives the ranking of a shape over that room."""
 
-    def __init__(self, cluster: Cluster, room: Room, ranking_of: RankingOf, steps_most: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        room: Room,
+        ranking_of: RankingOf,
+        steps_most: int,
+        domain_of: Ints | None = None,
+    ) -> None:
         self.cluster = cluster
         self.room = room
         self.ranking_of = ranking_of
         self._steps_most = steps_most
+        self._domain_of = domain_of  # by node, where small work should keep domains whole
 
     def ranks(self, shape: Shape, affinity: tuple[Affinity, ...]) -> Ints:
         """The rank of every node for a shape, as the room is now."""
@@ -48,7 +56,19 @@ class Placer:
         if not len(rank):
             return -1
         best = int(rank.argmin())
-        return best if rank[best] != NOWHERE else -1
+        if rank[best] == NOWHERE:
+            return -1
+        return best if self._domain_of is None else self._in_most_broken(rank, best, self._domain_of)
+
+    def _in_most_broken(self, rank: Ints, best: int, domain_of: Ints) -> int:
+        """Of nodes as good as the best, the first in the domain with the least free."""
+        equal = np.flatnonzero(rank == rank[best])
+        if len(equal) == 1:
+            return best
+        known = domain_of >= 0
+        free = np.bincount(domain_of[known], np.maximum(self.room.columns.free[GPU_ROW, known], 0))
+        left = np.where(domain_of[equal] >= 0, free[domain_of[equal]], -1.0)
+        return int(equal[left.argmin()])
 
     def put(self, pod: Pod, node: int, affinity: tuple[Affinity, ...] = ()) -> Spot:
         """Place a pod on a node that has room for it."""

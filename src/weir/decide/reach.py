@@ -18,7 +18,7 @@ class Reach:
     """The workloads one attempt may take from. `taken` are pods it has taken so far."""
 
     def __init__(
-        self, bench: Bench, claims: Claims, kind: Kind
+        self, bench: Bench, claims: Claims, kind: Kind, move_budget: float
     ) -> None:
         self._cluster = bench.cluster
         self._policy = bench.policy
@@ -29,6 +29,7 @@ class Reach:
         self._now_s = bench.now_s
         self._claims = claims
         self._kind = kind
+        self._move_budget = move_budget
         self.taken: set[Pod] = set()
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         self.jobs: dict[Job, None] = dict.fromkeys(self._found())
@@ -40,8 +41,7 @@ class Reach:
         claims, running = self._claims, self._cluster.running
         if self._kind is Kind.CONSOLIDATE:
             jobs = [job for project in running for job in self._of_project(project)]
-            most = self._policy.consolidation.budget
-            cheap = cheap_to_move(jobs, most, self._policy.price, self._now_s)
+            cheap = cheap_to_move(jobs, self._move_budget, self._policy.price, self._now_s)
             return [job for job in cheap if self._has_holes(job)]
         if self._kind is Kind.PREEMPT:
             least = claims.job.spec.priority

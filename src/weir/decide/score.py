@@ -44,7 +44,7 @@ NO_DEVICE = -1
 def ties(room: Room, shape: Shape, nodes: Ints, spread: bool) -> Ints:
     """What decides between nodes of equal cost: fuller first, with `spread` emptier first."""
     free = room.columns.free[GPU_ROW if shape.devices else CPU_ROW, nodes]
-    tie = np.clip(free, 0, _TIE_MOST)
+    tie: Ints = np.clip(free, 0, _TIE_MOST)
     return _TIE_MOST - tie if spread else tie
 
 
@@ -231,7 +231,8 @@ class Potential:
         held = np.minimum(copies, cpu[:, None] / np.maximum(self._cpu, 1e-9))
         held = np.minimum(held, memory[:, None] / np.maximum(self._memory, 1e-9))
         worth = held * (self._size * self._room_weight) + free * self._free_weight
-        return rest + np.where(ok, worth, 0.0).sum(axis=1)
+        total: Floats = rest + np.where(ok, worth, 0.0).sum(axis=1)
+        return total
 
 
 def likely_use(count: Floats, milli: Ints) -> Floats:

@@ -15,6 +15,7 @@ from weir.decide.order import Candidate, Order
 from weir.decide.place import Placer, Spot
 from weir.decide.ranking import NOWHERE
 from weir.decide.room import Room
+from weir.decide.topology import Site
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
 
@@ -35,8 +36,14 @@ class Server:
         self.room = room
         self.now_s = now_s
         self._next: dict[PendingClass, int] = {}  # members of the class served so far
+        finest = memo.finest_domains(cluster) if cluster.topologies else None
+        self.domain_of = None if finest is None else finest.of
         self._placer = Placer(
-            cluster, room, lambda shape, affinity: memo.ranking(cluster, shape, affinity), policy.search_steps
+            cluster,
+            room,
+            lambda shape, affinity: memo.ranking(cluster, shape, affinity),
+            policy.search_steps,
+            self.domain_of,
         )
         total = cluster.total(GPU_ROW) if policy.headroom else 0
         self.headroom_milli = int(policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
@@ -69,6 +76,20 @@ class Server:
             at = self._next.get(of, 0)
             if at < len(of.members):
                 yield of, at
+
+    def times_s(self) -> Iterator[float]:
+        """Times at which one that waits may do more than now, or more may be done for it."""
+        policy = self.policy
+        waits_s = [wait_s for wait_s in (policy.borrower_patience, policy.topology.patience) if wait_s]
+        for of in self.cluster.waiting.values() if waits_s else ():
+            submitted_s = of.members[0][0]
+            for wait_s in waits_s:
+                yield submitted_s + wait_s
+        if policy.min_runtime.any and self.cluster.waiting:
+            for running in self.cluster.running.values():
+                for job in running.values():
+                    if job.started_s is not None:
+                        yield job.started_s + policy.min_runtime.of(job.spec.type)
 
     # Candidates
 
@@ -134,14 +155,28 @@ class Server:
         if not entitled and self.headroom_milli:
             if not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
                 return None
-        spots = self._placer.place(job, candidate.pods(), self.memo.affinity(self.cluster, job))
+        spots = self.placed(candidate, self._placer)
         if spots is None:
-            if not candidate.again:
+            if not candidate.again and job.spec.topology is None:
                 self.memo.no_room.add(candidate.of)
             return None
         for pod, node, _ in spots:
             books.add(job.path, holding(self.cluster, pod.shape, node), not job.spec.preemptible)
         return spots
+
+    def placed(self, candidate: Candidate, placer: Placer) -> list[Spot] | None:
+        """Places in a room as its topology asks; one that prefers a level waits for it before it scatters."""
+        job = candidate.job
+        affinity = self.memo.affinity(self.cluster, job)
+        if job.spec.topology is None:
+            return placer.place(job, candidate.pods(), affinity)
+        site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.spec.topology.name))
+        return site.place(candidate.pods(), self.may_scatter(candidate))
+
+    def may_scatter(self, candidate: Candidate) -> bool:
+        """Whether a gang has waited long enough for one domain of the level it prefers."""
+        waited_s = self.now_s - candidate.job.spec.submitted_s
+        return sum(candidate.lacks) == 1 or waited_s >= self.policy.topology.patience
 
     def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
         """Whether it is in quota, or leaves free what is kept so that owners seldom have to take."""

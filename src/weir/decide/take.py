@@ -7,8 +7,14 @@ from weir.cluster.jobs import PendingClass
 from weir.decide.attempt import Attempt, Taken
 from weir.decide.bench import Bench
 from weir.decide.claims import Claims, Kind
+from weir.decide.fit import Bools
 from weir.decide.order import Candidate, Order
 from weir.decide.serve import Server
+from weir.decide.topology import Site
+from weir.model.policy import Affinity
+
+_DOMAINS_MOST = 8
+"""Domains in which it is tried to make room, those that lack least first."""
 
 
 class Taker:
@@ -67,7 +73,7 @@ class Taker:
     def _has_lower(self, of: PendingClass) -> bool:
         """Whether preemptible work of lower priority runs in its project."""
         priorities = self._cluster.priorities.get(of.project)
-        return bool(priorities) and min(priorities) < of.first.spec.priority
+        return priorities is not None and min(priorities, default=1 << 30) < of.first.spec.priority
 
     def _could_consolidate(self, of: PendingClass, at: int, free_milli: int) -> bool:
         """Whether moves alone could make room for it."""
@@ -115,17 +121,34 @@ class Taker:
         over = books.over_limit(job.path, candidate.asks)
         free_milli = bench.placer.room.free_gpu_milli()
         if over is None and self._server.keeps_headroom(candidate, free_milli):
-            spots = bench.placer.place(job, candidate.pods(), affinity)
+            spots = self._server.placed(candidate, bench.placer)
             if spots is not None:
                 bench.count(spots, 1)
                 return Taken(None, spots)
         owner = self._is_owner(candidate.of, candidate.at)
         claims = Claims(books, self._policy, candidate, owner, bench.now_s)
         for kind in self._kinds(candidate, claims, bench, over is None, free_milli):
-            taken = Attempt(bench, candidate, claims, kind, affinity, None).run()
-            if taken is not None:
-                return taken
+            for within in self._where(candidate, bench, affinity, kind):
+                taken = Attempt(bench, candidate, claims, kind, affinity, within).run()
+                if taken is not None:
+                    return taken
         return None
+
+    def _where(
+        self, candidate: Candidate, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
+    ) -> Iterator[Bools | None]:
+        """Where to make room: by its topology in one domain, else anywhere."""
+        job = candidate.job
+        if job.spec.topology is None or sum(candidate.lacks) == 1 and job.spec.topology.required is None:
+            yield None
+            return
+        levels = self._server.memo.levels(self._cluster, job.spec.topology.name)
+        site = Site(bench.placer, job, affinity, levels)
+        yield from site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST]
+        if job.spec.topology.required is None and (
+            kind is not Kind.CONSOLIDATE or self._server.may_scatter(candidate)
+        ):
+            yield None
 
     def _kinds(
         self, candidate: Candidate, claims: Claims, bench: Bench, under_limits: bool, free_milli: int

@@ -84,7 +84,7 @@ def _node(draw: st.DrawFn, name: str) -> dict[str, Any]:
 
 def _queue(draw: st.DrawFn, name: str) -> dict[str, Any]:
     quota = draw(st.dictionaries(RESOURCES, BOUNDS, max_size=3))
-    limit = {key: 10**9 for key in draw(st.sets(RESOURCES, max_size=2))}
+    limit = dict.fromkeys(draw(st.sets(RESOURCES, max_size=2)), 10**9)
     queue = {"name": name, "quota": quota, "limit": limit}
     return queue | optional(
         draw,

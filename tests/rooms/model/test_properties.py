@@ -114,7 +114,7 @@ def _change(document: Any, data: st.DataObject) -> None:
 def test_what_is_mistyped_is_read_or_refused(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))
     typed = data.draw(
-        st.text(max_size=3) | st.sampled_from(list("{}[]:,\"'&*#-\n\t \\") + ["<<: ", "!!", "\ud800"])
+        st.text(max_size=3) | st.sampled_from([*"{}[]:,\"'&*#-\n\t \\", "<<: ", "!!", "\ud800"])
     )
     gone = data.draw(st.integers(0, 30))
     outcome(text[:at] + typed + text[at + gone :])

@@ -134,18 +134,14 @@ def _not_mapping(written: Any, _: Any) -> str:
 
 
 def _least(written: Any, ctx: Any) -> str:
-    least = ctx["ge"] if "ge" in ctx else f"more than {ctx['gt']}"
-    or_more = " or more" if "ge" in ctx else ""
-    low = (
-        "negative" if isinstance(written, int | float) and written < 0 and ctx.get("ge") == 0 else "too small"
-    )
-    return f"{shown(written)} is {low}; write {least}{or_more}"
+    low = "negative" if isinstance(written, int | float) and written < 0 else "too small"
+    right = f"{ctx['ge']:g} or more" if "ge" in ctx else f"more than {ctx['gt']:g}"
+    return f"{shown(written)} is {low}; write {right}"
 
 
 def _most(written: Any, ctx: Any) -> str:
-    return f"{shown(written)} is too large; write " + (
-        f"at most {ctx['le']}" if "le" in ctx else f"less than {ctx['lt']}"
-    )
+    right = f"at most {ctx['le']:.15g}" if "le" in ctx else f"less than {ctx['lt']:.15g}"
+    return f"{shown(written)} is too large; write {right}"
 
 
 _SAID: dict[str, Callable[[Any, Any], str]] = {

@@ -101,9 +101,8 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         said = error.problem or error.context or "can't be read"
-        return (
-            mark.line + 1 if mark else 1
-        ), f"is not YAML: {said}; mend the indentation, quotes or colon there"
+        line = min(mark.line, text.rstrip().count("\n")) if mark else 0  # its end is after its last line
+        return line + 1, f"is not YAML: {said}; mend the indentation, quotes or colon there"
     if isinstance(error, yaml.reader.ReaderError):
         # The position counts bytes or characters, by who read it; the character itself tells.
         odd = error.character if isinstance(error.character, str) else chr(error.character)

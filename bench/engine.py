@@ -1,0 +1,268 @@
+"""What the engine costs, on clusters of up to 10,000 nodes of 8 devices, through reduce and decide alone.
+
+    python -m bench.engine [--nodes 1250 2500 5000 10000] [--case fill ...] [--preset throughput fair] [--output json]
+
+Cases, with the goals of the design for the size in brackets:
+
+    fill     8 one-device workloads a node, a project for every 10 nodes, onto empty nodes (10,000: 4 s)
+    cycle    a cycle after 100 mixed events on that full cluster (10,000: 20 ms)
+    backlog  the same with a workload of every project waiting, a quarter of the devices borrowed
+    node     a cycle after one node changed on that full cluster
+    cannot   "can't run, because" for a gang of 8-device pods on full nodes, nobody to take from (500: 50 ms)
+    reclaim  a quarter of all devices for one gang of whole nodes (1,000: 0.5 s)
+    memory   with 10 running pods a node (10,000: 1,500 MB)
+
+Every measurement has a process of its own. Each case runs once at the size its goal is for, and at every
+size of --nodes, which shows how it grows.
+"""
+
+import argparse
+import cProfile
+import multiprocessing
+import os
+import pstats
+import random
+import resource
+import sys
+from collections.abc import Callable
+from time import perf_counter
+
+_ONE_CORE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+for _name in _ONE_CORE:  # before numpy is imported, here and in the processes started
+    os.environ[_name] = "1"
+
+import numpy as np
+
+from bench.made import NODE_GPUS, Made, node, project, work
+from bench.tables import show
+from weir.cluster.events import Checkpointed, NodeSet
+from weir.cluster.reduce import reduce
+from weir.decide.explain import reason
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+
+Row = dict[str, object]
+SIZES = (1250, 2500, 5000, 10_000)
+PROJECT_NODES = 10
+EVENTS = 100
+CYCLES = 50
+SHOTS = 20
+
+
+def fill(nodes: int, policy: Policy) -> Row:
+    """Everything placed in one cycle."""
+    gpus = nodes * NODE_GPUS
+    projects = max(1, nodes // PROJECT_NODES)
+    made = Made(nodes, {project(at): gpus // projects for at in range(projects)}, policy)
+    specs = [work(f"job-{at:06d}", project(at % projects), at / gpus) for at in range(gpus)]
+    began = perf_counter()
+    made.submit(*specs)
+    submitted = perf_counter() - began
+    plan, seconds = made.decide()
+    assert len(plan.binds) == gpus, f"{len(plan.binds)} of {gpus} placed"
+    began = perf_counter()
+    made.carry_out(plan)
+    return {
+        "workloads": gpus,
+        "seconds": round(seconds, 4),
+        "reduce_seconds": round(submitted + perf_counter() - began, 4),
+    }
+
+
+class Busy:
+    """A full cluster in which small work comes and goes."""
+
+    def __init__(self, nodes: int, policy: Policy, *, borrowed: float, waiting: int) -> None:
+        self.gpus = nodes * NODE_GPUS
+        self.projects = max(1, nodes // PROJECT_NODES)
+        self.chance = random.Random(1)
+        quota = int(self.gpus / self.projects * (1 - borrowed))
+        self.made = Made(nodes, {project(at): quota for at in range(self.projects)}, policy)
+        for at in range(self.gpus):
+            self.made.run(work(f"job-{at:06d}", project(at % self.projects), at / self.gpus), (at,))
+        self.count = self.gpus
+        self.made.now_s = 3600.0
+        for at in range(waiting * self.projects):
+            self._submit(at % self.projects)
+        for _ in range(3):  # the memory of the engine is warm
+            plan, _ = self.made.decide()
+            self.made.carry_out(plan)
+        self.made.settle()
+
+    def _submit(self, project_: int) -> None:
+        self.made.submit(work(f"job-{self.count:06d}", project(project_), self.made.now_s))
+        self.count += 1
+
+    def events(self) -> None:
+        """40 workloads end, 40 others come, 20 save their state."""
+        made = self.made
+        made.now_s += 60.0
+        running = [name for of in made.cluster.running.values() for name in of]
+        going = self.chance.sample(running, EVENTS * 6 // 10)
+        for name in going[: EVENTS * 4 // 10]:
+            made.end(name, ran_s=self.chance.lognormvariate(7, 2))
+        for _ in range(EVENTS * 4 // 10):
+            self._submit(self.chance.randrange(self.projects))
+        for name in going[EVENTS * 4 // 10 :]:
+            reduce(made.cluster, Checkpointed(name, made.now_s))
+
+    def node_changes(self) -> None:
+        """A node is reported anew."""
+        self.made.now_s += 60.0
+        reduce(self.made.cluster, NodeSet(node(self.chance.randrange(len(self.made.nodes)))))
+
+    def measured(self, happen: Callable[[], None], cycles: int) -> Row:
+        """The cycle that follows, over and over."""
+        took, reduced = [], []
+        for _ in range(cycles):
+            began = perf_counter()
+            happen()
+            reduced.append(perf_counter() - began)
+            plan, seconds = self.made.decide()
+            took.append(seconds)
+            self.made.carry_out(plan)
+            self.made.settle()
+        return {"workloads": self.gpus, **quantiles(took)}
+
+
+def cycle(nodes: int, policy: Policy) -> Row:
+    """After 100 events."""
+    busy = Busy(nodes, policy, borrowed=0.0, waiting=0)
+    return busy.measured(busy.events, CYCLES)
+
+
+def backlog(nodes: int, policy: Policy) -> Row:
+    """After 100 events, while work over quota waits."""
+    busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
+    return busy.measured(busy.events, CYCLES)
+
+
+def node_changed(nodes: int, policy: Policy) -> Row:
+    """After one node changed."""
+    busy = Busy(nodes, policy, borrowed=0.0, waiting=0)
+
+    def happen() -> None:
+        busy.node_changes()
+        busy.made.submit(work(f"late-{busy.made.now_s}", project(0), busy.made.now_s))
+
+    return busy.measured(happen, SHOTS)
+
+
+def cannot(nodes: int, policy: Policy) -> Row:
+    """Everyone is within quota: nobody may be taken from, and the engine has to say so."""
+    gpus = nodes * NODE_GPUS
+    pods = max(1, nodes // 50)
+    made = Made(nodes, {"owner": gpus, "late": pods * NODE_GPUS}, policy)
+    for at in range(gpus):
+        made.run(work(f"job-{at:06d}", "owner", at / gpus), (at,))
+    return {"workloads": gpus, **shots(made, pods, lambda plan: not plan.acts)}
+
+
+def reclaim(nodes: int, policy: Policy) -> Row:
+    """A project within its quota takes its quarter back from one that borrowed it."""
+    gpus = nodes * NODE_GPUS
+    pods = nodes // 4
+    made = Made(nodes, {"borrower": gpus - pods * NODE_GPUS, "late": pods * NODE_GPUS}, policy)
+    for at in range(gpus):
+        made.run(work(f"job-{at:06d}", "borrower", at / gpus), (at,))
+    row = shots(made, pods, lambda plan: len(plan.evictions) == pods * NODE_GPUS, count=5)
+    return {"workloads": gpus, "seconds": round(float(row["ms_p50"]) / 1000, 4), **row}
+
+
+def shots(made: Made, pods: int, right: Callable[[Plan], bool], count: int = SHOTS) -> Row:
+    """The first cycle that sees a gang, over and over; the gang is withdrawn each time."""
+    made.now_s = 3600.0
+    made.decide()
+    took = []
+    for at in range(count):
+        made.now_s += 60.0
+        gang = work(f"gang-{at}", "late", made.now_s, pods=pods, gpus=NODE_GPUS)
+        made.submit(gang)
+        plan, seconds = made.decide()
+        assert right(plan), f"{len(plan.evictions)} evictions, {len(plan.promises)} promises"
+        began = perf_counter()
+        if not plan.acts:
+            assert reason(made.cluster, made.policy, made.cluster.jobs[gang.name], made.now_s) is not None
+        took.append(seconds + perf_counter() - began)
+        made.end(gang.name)
+    return quantiles(took)
+
+
+def memory(nodes: int, policy: Policy) -> Row:
+    """Eight pods with a device and two without on every node, and a cycle over them."""
+    gpus = nodes * NODE_GPUS
+    projects = max(1, nodes // PROJECT_NODES)
+    before = peak_mb()
+    made = Made(nodes, {project(at): gpus // projects for at in range(projects)}, policy)
+    pods = 10 * nodes
+    made.submit(
+        *(work(f"job-{at:06d}", project(at % projects), at / pods, gpus=int(at < gpus)) for at in range(pods))
+    )
+    plan, _ = made.decide()
+    made.carry_out(plan)
+    made.settle()
+    return {"workloads": pods, "peak_memory_mb": round(peak_mb(), 1), "bare_memory_mb": round(before, 1)}
+
+
+def quantiles(took: list[float]) -> Row:
+    """In milliseconds."""
+    return {
+        "ms_p50": round(float(np.percentile(took, 50)) * 1e3, 3),
+        "ms_p99": round(float(np.percentile(took, 99)) * 1e3, 3),
+    }
+
+
+def peak_mb() -> float:
+    """The most memory this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+CASES: dict[str, tuple[Callable[[int, Policy], Row], int | None, str, float]] = {
+    "fill": (fill, 10_000, "seconds", 4.0),
+    "cycle": (cycle, 10_000, "ms_p50", 20.0),
+    "backlog": (backlog, 10_000, "ms_p50", 20.0),
+    "node": (node_changed, None, "ms_p50", 0.0),
+    "cannot": (cannot, 500, "ms_p50", 50.0),
+    "reclaim": (reclaim, 1000, "seconds", 0.5),
+    "memory": (memory, 10_000, "peak_memory_mb", 1500.0),
+}
+"""The case, the size its goal is for, what the goal is of, and the goal."""
+
+
+def measure(case: str, nodes: int, preset: str, profile: bool) -> Row:
+    """One case at one size."""
+    run, goal_nodes, of, goal = CASES[case]
+    if profile:
+        Made.profiler = cProfile.Profile()
+    found = run(nodes, Policy.model_validate({"preset": preset}))
+    if Made.profiler is not None:
+        pstats.Stats(Made.profiler, stream=sys.stderr).sort_stats("tottime").print_stats(30)
+    row: Row = {"case": case, "preset": preset, "nodes": nodes, **found}
+    if nodes == goal_nodes:
+        row |= {"goal": goal, "goal_of": of, "part_of_goal": round(float(found[of]) / goal, 3)}
+    return row
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.engine", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--nodes", type=int, nargs="*", default=list(SIZES))
+    parser.add_argument("--case", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=("throughput", "fair"))
+    parser.add_argument("--profile", action="store_true", help="say on stderr where the time goes")
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    args = parser.parse_args()
+    rows = []
+    for case in args.case:
+        sizes = sorted({*args.nodes, *([CASES[case][1]] if CASES[case][1] else [])})
+        for preset in args.preset:
+            for nodes in sizes:
+                print(f"{case}, {preset}, {nodes:,} nodes ...", file=sys.stderr, flush=True)
+                with multiprocessing.get_context("spawn").Pool(1) as alone:
+                    rows.append(alone.apply(measure, (case, nodes, preset, args.profile)))
+                print(f"   {rows[-1]}", file=sys.stderr, flush=True)
+    show("What the engine costs", rows, args.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The command line by itself: quick, and clear about what it doesn't understand."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from weir import __version__
+from weir.cli.commands import COMMANDS
+from weir.cli.main import main
+from weir.cli.tables import table
+
+HELP_S_MAX = 0.15
+SLOW_MACHINE_FACTOR = 4
+LIGHT = """
+import sys
+import weir.cli.main, weir.cli.commands, weir.cli.scenario
+import weir.cli.main as entry
+entry.main(["scenario", "--help"])
+heavy = {"numpy", "pydantic", "yaml", "fastapi", "sqlalchemy"} & set(sys.modules)
+sys.exit(f"imports {heavy}" if heavy else 0)
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_the_overview_names_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert all(command.name in said and command.does in said for command in COMMANDS)
+    assert all(len(line) <= 100 for line in said.splitlines())
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_every_command_is_there_and_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert f"weir {command}" in capsys.readouterr().out
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    "words", [["scenari"], ["scenario", "play"], ["scenario", "run", "--cycles", "x", "f"]]
+)
+def test_what_is_not_understood_is_one_sentence_and_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("weir: ")
+    assert said.err.count("\n") == 1
+
+
+def test_help_is_quick() -> None:
+    """The best of a few, with room for a busy machine: what would be noticed is a heavy import."""
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "weir", "--help"], check=True, capture_output=True)
+        times.append(time.perf_counter() - started)
+    assert min(times) < HELP_S_MAX * SLOW_MACHINE_FACTOR
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tables_fit_and_lose_nothing() -> None:
+    words = "a pod that waits for a rather long reason indeed"
+    shown = table(("POD", "REASON"), [("train/worker/0", words), ("b", "")], 40)
+    assert max(map(len, shown.splitlines())) <= 40
+    assert shown.splitlines()[0] == "POD             REASON"
+    assert " ".join(line[16:] for line in shown.splitlines()[1:-1]) == words

@@ -1,0 +1,81 @@
+"""Held against what it expects, a played scenario is said to differ where it does and nowhere else."""
+
+import pytest
+
+from weir.model.expectations import differences
+from weir.model.played import CyclePlayed, Played, PodPlayed
+from weir.model.reasons import Why
+from weir.model.scenario import Expect, PodExpected, WorkloadExpected
+
+PODS = {
+    "a/x/0": PodPlayed("running", "n0", (0, 1)),
+    "a/x/1": PodPlayed("running", "n1", (2,)),
+    "a/x/2": PodPlayed("waiting", reason="Waits for b.", why="waiting_for_room", evicted_by="b"),
+    "b/x/0": PodPlayed("pending", reason="Full.", why="no_room"),
+}
+CYCLES = (CyclePlayed(bound=("a/x/0",)), CyclePlayed(evicted=("a/x/2",)), CyclePlayed())
+
+
+def found(expect: Expect) -> list[str]:
+    return differences(expect, Played("lab", CYCLES, PODS))
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        WorkloadExpected(),
+        WorkloadExpected(running=2, pending=1, nodes=("n1", "n0")),
+        WorkloadExpected(reason=Why.WAITING_FOR_ROOM, evicted_by="b"),
+    ],
+)
+def test_a_workload_as_expected(expected: WorkloadExpected) -> None:
+    assert found(Expect(workloads={"a": expected})) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        (WorkloadExpected(status="running"), "a/x/2: is waiting (Waits for b.), running expected"),
+        (WorkloadExpected(node="n0"), "a/x/1: is running on n1 [2], n0 expected"),
+        (WorkloadExpected(running=3), "a: 2 pods are running, 3 expected"),
+        (WorkloadExpected(pending=0), "a: 1 pods are pending, 0 expected"),
+        (WorkloadExpected(nodes=("n0",)), "a: runs on n0, n1, n0 expected"),
+        (WorkloadExpected(nodes=("n0", "n0")), "a: runs on n0, n1, n0, n0 expected"),
+        (WorkloadExpected(reason=Why.NO_ROOM), "a: waits for waiting_for_room, no_room expected"),
+        (WorkloadExpected(evicted_by="c"), "a: was evicted by b, c expected"),
+    ],
+)
+def test_a_workload_that_differs(expected: WorkloadExpected, said: str) -> None:
+    assert found(Expect(workloads={"a": expected})) == [said]
+
+
+def test_a_node_is_held_against_running_pods_only() -> None:
+    assert found(Expect(workloads={"b": WorkloadExpected(status="pending", node="n0")})) == []
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected", "said"),
+    [
+        ("a/x/0", PodExpected("running", "n0", (1, 0)), []),
+        ("a/x/2", PodExpected("pending"), []),
+        ("b/x/0", PodExpected("waiting"), ["b/x/0: is pending (Full.), waiting expected"]),
+        ("a/x/0", PodExpected("pending"), ["a/x/0: is running on n0 [0, 1], pending expected"]),
+        ("b/x/0", PodExpected("running", "n0"), ["b/x/0: is pending (Full.), running expected on n0"]),
+        ("a/x/0", PodExpected(gpus=(0,)), ["a/x/0: has devices [0, 1], [0] expected"]),
+        ("a/x/0", PodExpected(reason=Why.NO_ROOM), ["a/x/0: waits for no reason, no_room expected"]),
+        ("a/x/0", PodExpected(evicted_by="b"), ["a/x/0: was evicted by nobody, b expected"]),
+        ("c/x/0", PodExpected(), ["c/x/0: there is no such pod"]),
+    ],
+)
+def test_a_pod(pod: str, expected: PodExpected, said: list[str]) -> None:
+    assert found(Expect(pods={pod: expected})) == said
+
+
+def test_evictions_of_all_cycles_count() -> None:
+    assert found(Expect(max_evictions=1)) == []
+    assert found(Expect(max_evictions=0)) == ["1 evictions (a/x/2), at most 0 expected"]
+
+
+def test_what_moves_after_the_cycles_is_not_stable() -> None:
+    assert found(Expect(cycles=1)) == ["not stable: in cycle 2 a/x/2 was evicted"]
+    assert found(Expect(cycles=2)) == []

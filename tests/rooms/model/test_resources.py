@@ -1,0 +1,118 @@
+"""Words become numbers: quantities, amounts, durations."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weir.model.resources import UNLIMITED, amount, quantity, seconds, span, written
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("4", 4),
+        (4, 4),
+        (0.1, Fraction(1, 10)),
+        ("500m", Fraction(1, 2)),
+        ("1.5", Fraction(3, 2)),
+        ("1e3", 1000),
+        ("12E", 12 * 10**18),
+        ("40Gi", 40 << 30),
+        ("1.5Ki", 1536),
+        (" 2k ", 2000),
+        ("-3", -3),
+        ("100u", Fraction(1, 10**4)),
+    ],
+)
+def test_quantities_are_exact(text: str | float, exact: Fraction) -> None:
+    assert quantity(text) == exact
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "4 Gi",
+        "Gi",
+        "1e",
+        "0x10",
+        "1_000",
+        "٣",
+        "4GiB",
+        True,
+        None,
+        [],
+        float("nan"),
+        float("inf"),
+        "9" * 99,
+    ],
+)
+def test_what_is_no_quantity_says_what_to_write(text: object) -> None:
+    with pytest.raises(ValueError, match=": write "):
+        quantity(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "counted"),
+    [
+        ("gpu", 0.5, 500),
+        ("gpu.H100", "2", 2000),
+        ("cpu", "1m", 1),
+        ("cpu", "0.0001", 1),
+        ("memory", "1Gi", 1 << 30),
+        ("memory", "1500m", 2),
+        ("pods", 110, 110),
+        ("gpu", "unlimited", UNLIMITED),
+    ],
+)
+def test_amounts_are_counted_in_their_unit_rounded_up(resource: str, text: str | float, counted: int) -> None:
+    assert amount(resource, text) == counted
+
+
+@pytest.mark.parametrize("text", [-1, "-500m", "1e300", 10**40, "no limit"])
+def test_what_cannot_be_counted_says_what_to_write(text: str | float) -> None:
+    with pytest.raises(ValueError, match=": write "):
+        amount("gpu", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("90s", 90),
+        ("10m", 600),
+        ("2h30m", 9000),
+        ("1d", 86400),
+        ("-5m", -300),
+        ("0m", 0),
+        ("1.5s", 1.5),
+        ("45", 45),
+        (45, 45),
+        (-0.5, -0.5),
+    ],
+)
+def test_durations(text: str | float, exact: float) -> None:
+    assert seconds(text) == exact
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "m", "5x", "1.5h", "5m3h", True, None, float("inf"), "9" * 30 + "d", 1e300, 10**400]
+)
+def test_what_is_no_duration_says_what_to_write(text: object) -> None:
+    with pytest.raises(ValueError, match=": write "):
+        seconds(text)  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 10**12))
+def test_amounts_are_shown_so_that_they_read_back(milli: int) -> None:
+    assert amount("gpu", written("gpu", milli)) == milli
+
+
+@pytest.mark.parametrize(
+    ("at_s", "shown"),
+    [(0, "0s"), (59.6, "1m"), (-300, "-5m"), (7500, "2h 5m"), (90000, "1d 1h"), (-0.2, "0s")],
+)
+def test_times_are_shown_as_people_read_them(at_s: float, shown: str) -> None:
+    assert span(at_s) == shown

@@ -1,0 +1,53 @@
+"""Rules of the house that no tool checks: what the core may import, what is pinned, what CI runs."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "weir"
+PURE = ("decide", "cluster")
+KNOWS_THE_WORLD = set(
+    """asyncio concurrent datetime io logging multiprocessing os pathlib random secrets signal socket
+    subprocess tempfile threading time uuid""".split()
+)
+ALLOWED = (set(sys.stdlib_module_names) - KNOWS_THE_WORLD) | {"numpy"}
+
+
+def imports(file: Path) -> Iterator[str]:
+    """What a module imports, wherever it does."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_the_core_needs_its_nouns_and_numpy(room: str) -> None:
+    below = {
+        "decide": ("weir.model", "weir.cluster", "weir.decide"),
+        "cluster": ("weir.model", "weir.cluster"),
+    }
+    for file in (SOURCE / room).rglob("*.py"):
+        for module in imports(file):
+            own = module.startswith(below[room])
+            assert own or module.split(".")[0] in ALLOWED, f"{file.name} imports {module}"
+
+
+def test_pins_name_versions_and_nothing_else() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert len(pins) > 10
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", pin) for pin in pins)
+
+
+def test_the_entry_of_ci_can_be_run() -> None:
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+    subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=True)
