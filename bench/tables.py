@@ -27,4 +27,6 @@ def show(title: str, rows: Sequence[Mapping[str, object]], output: str, hide: Se
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
     return f"{value:,.2f}" if isinstance(value, float) else str(value)

@@ -12,10 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "weir"
 PURE = ("decide", "cluster")
-KNOWS_THE_WORLD = set(
-    """asyncio concurrent datetime io logging multiprocessing os pathlib random secrets signal socket
-    subprocess tempfile threading time uuid""".split()
-)
+KNOWS_THE_WORLD = {
+    *("asyncio", "concurrent", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random"),
+    *("secrets", "signal", "socket", "subprocess", "tempfile", "threading", "time", "uuid"),
+}
 ALLOWED = (set(sys.stdlib_module_names) - KNOWS_THE_WORLD) | {"numpy"}
 
 

@@ -98,8 +98,6 @@ def of_plan(plan: Plan, again: Plan) -> None:
     for name in ("binds", "evictions", "promises", "drops", "wake_s"):
         mine, theirs = getattr(plan, name), getattr(again, name)
         hold(mine == theirs, f"{name} of the plan are {mine}, without a memory {theirs}")
-    missed = {of.first.spec.name: no for of, no in plan.refusals.items() if again.refusals.get(of) != no}
-    hold(not missed, f"refusals of the plan {missed} are others without a memory")
 
 
 def of_waiting(cluster: Cluster, policy: Policy, now_s: float) -> None:

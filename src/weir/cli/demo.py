@@ -31,14 +31,14 @@ WEEKS = 2
 """Of the three that are shipped: as many as two cores replay twice in well under a minute."""
 TEAMS = tuple(f"team {number}" for number in range(1, 11))
 STATIC, GUARANTEED = "static partitions", "guaranteed quotas"
-QUOTA_FACTOR = 1.25
+QUOTA_FACTOR = 1.0
 TITLE = f"{WEEKS} weeks of ten teams, in two ways"
 ABOUT_JOBS = (
     f"Jobs: {WEEKS} weeks of Microsoft's ITP record (microsoft/elasticflow-traces, MIT licence; Gu et al., "
     "ElasticFlow, ASPLOS 2023): real submission times, run times and sizes."
 )
 ABOUT_QUOTAS = (
-    "The quotas are ours: what each team used on average, times 1.25, in whole nodes of 8 GPUs, and at least "
+    "The quotas are ours: what each team used on average, in whole nodes of 8 GPUs, and at least "
     "its largest job. A job saves its state every hour; one that is stopped goes back to that. The scheduler "
     "is never told how long a job will run."
 )

@@ -49,6 +49,7 @@ class Job:
         "devices_milli",
         "held",
         "held_why",
+        "is_elastic",
         "likenesses",
         "needed",
         "path",
@@ -84,6 +85,7 @@ class Job:
         self.likenesses = likenesses
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
         self.needed = spec.needed()
+        self.is_elastic = sum(self.needed) < spec.pods
         self.pods = [
             [Pod(self, group, index) for index in range(spec.groups[group].count)]
             for group in range(len(spec.groups))

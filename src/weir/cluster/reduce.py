@@ -187,6 +187,7 @@ def _ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     _leave_class(cluster, job)
     cluster.incomplete.pop(event.workload, None)
     del cluster.jobs[event.workload]
+    cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
     if event.how is events.End.SUCCEEDED and event.ran_s > 0:
         cluster.runtimes.ended(job.likenesses, event.ran_s)
 
@@ -416,6 +417,7 @@ def _settle(cluster: Cluster, job: Job, at_s: float) -> None:
     """Bring a job's place among the waiting and the incomplete up to date."""
     name = job.spec.name
     job.price_terms = None
+    cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], at_s)
     if job.started_s is not None and job.is_below():
         if job.below_since_s is None:
             job.below_since_s = at_s

@@ -13,6 +13,7 @@ from weir.cluster.mix import Mix
 from weir.cluster.running import RunningColumns
 from weir.cluster.runtimes import RunTimes
 from weir.cluster.shapes import Rows, Shapes
+from weir.cluster.usage import UsageHistory
 from weir.model.nodes import Node, Topology
 
 LOG_MOST = 1 << 16
@@ -47,6 +48,7 @@ class Cluster:
         self.classes_made = 0
         self.waiting_by_shape: dict[int, dict[PendingClass, None]] = {}
         self.saved: list[Job] = []  # those that saved their state last, all at one instant
+        self.usage = UsageHistory()
         self.mix = Mix()
         self.runtimes = RunTimes()
         self.static_version = 0  # nodes, queues or topologies changed

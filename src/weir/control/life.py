@@ -314,7 +314,9 @@ class Lives:
         self._remember(job, life, retry_at_s)
 
     def _pause(self, job: Job, life: Life, retry_at_s: float) -> None:
-        self._hold(job, life, Hold.PAUSE, f"it failed {life.failures} times and is tried again after a pause")
+        self._hold(
+            job, life, Hold.PAUSE, f"it failed ({life.failures} in a row) and is tried again after a pause"
+        )
         self.timers.set(retry_at_s, Due.RETRY, job.spec.name, retry_at_s)
 
     def _over(self, job: Job, how: End, at_s: float, sentence: str = "") -> None:

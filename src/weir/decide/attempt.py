@@ -54,7 +54,8 @@ class Attempt:
         self._affinity = affinity
         self._within = within
         policy = bench.policy  # a domain may be cleared at another price than a hole be made
-        self._budget = policy.consolidation.budget if within is None else policy.topology.budget
+        one_domain = within is not None and candidate.job.spec.topology is not None
+        self._budget = policy.topology.budget if one_domain else policy.consolidation.budget
         self._reach = Reach(bench, claims, kind, self._budget)
         self._nodes: dict[int, CheapestNode] = {}
         self._spots: list[Spot] = []

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weir.cluster.ledger import Amounts
+from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 from weir.decide.share import Shares, demands, shares
 from weir.model.policy import Policy
 from weir.model.reasons import Why
-from weir.model.resources import UNLIMITED
+from weir.model.resources import GPU_MODEL_PREFIX, UNLIMITED
 
 INFINITE = float("inf")
 
@@ -92,6 +93,19 @@ class Books:
                         return Refusal(Why.OVER_LIMIT, queue=queue, row=row, have=have, want=want, most=most)
         return None
 
+    def models_at_limit(self, path: Sequence[int], asks: Amounts, gpu_milli: int) -> set[str]:
+        """GPU models of which a queue on the path may not hold so much more, for work that could do without."""
+        asked = {row for row, _ in asks}
+        return {
+            self._cluster.rows.names[row].removeprefix(GPU_MODEL_PREFIX)
+            for queue in path
+            for row, most in self.ledger.limited[queue]
+            if gpu_milli
+            and row not in asked
+            and self._cluster.rows.names[row].startswith(GPU_MODEL_PREFIX)
+            and self.held[queue][row] + gpu_milli > most
+        }
+
     def fixed_over_quota(self, path: Sequence[int], asks: Amounts) -> Refusal | None:
         """The first quota on the path that `asks` more of non-preemptible work would pass."""
         for queue in path:
@@ -151,15 +165,28 @@ class Books:
 
     def key(self, queue: int, asks: Amounts = ()) -> tuple[object, ...]:
         """The order among siblings, smaller first; without `asks`, of what the queue holds alone."""
-        with_it = self.dominant(queue, asks)
+        without = self.dominant(queue)
         return (
             self.over_share(queue),
             not self.in_quota(queue, asks) if asks else not self._within_quota(queue),
             -self.ledger.priority[queue],
-            with_it,
-            self.dominant(queue) if asks else with_it,
+            self._dominant_with(queue, asks, without),
+            without,
             self.ledger.age[queue],
         )
+
+    def _dominant_with(self, queue: int, asks: Amounts, without: tuple[float, int]) -> tuple[float, int]:
+        """`dominant` with `asks` more, from what it is without: only what is asked for can have grown."""
+        if without[0] == INFINITE:
+            return self.dominant(queue, asks)
+        share, held = self.share[queue], self.held[queue]
+        largest = without[0]
+        for row, amount in asks:
+            if amount:
+                if share[row] <= 0:
+                    return self.dominant(queue, asks)
+                largest = max(largest, (held[row] + amount) / share[row])
+        return largest, 0
 
     def giving_key(self, queue: int) -> tuple[object, ...]:
         """The reverse order of what the queue holds alone: who gives first comes first."""
@@ -184,6 +211,16 @@ class Books:
         return all(held[row] <= most for row, most in self.ledger.bounded[queue])
 
 
-def usage_of(cluster: Cluster) -> list[float]:
-    """Each queue's decayed share of the capacity it used."""
-    return [0.0] * len(cluster.ledger.queues)
+def usage_of(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
+    """Each queue's decayed share of the devices it used, of a department what its projects used; 0 to 1."""
+    ledger, rules = cluster.ledger, policy.usage
+    used = [0.0] * len(ledger.queues)
+    total = cluster.total(GPU_ROW) if rules.k else 0
+    if total:
+        projects = [at for at, queue in enumerate(ledger.queues) if queue.is_project]
+        names = [ledger.queues[at].name for at in projects]
+        held = cluster.usage.decayed(names, now_s, rules.half_life, rules.window)
+        for at, milli in zip(projects, held, strict=True):
+            for queue in ledger.path[at]:
+                used[queue] += milli / total
+    return used

@@ -1,10 +1,11 @@
 """The node on which room for a pod is made at the least cost, and whom it takes.
 
-Nodes wait in a heap by a bound of what they would cost; one is looked into only when it comes up, and
-again only if something was taken since. Queues that give become harder to take from, never easier, so
-what a node would cost only rises, but on the nodes where a victim's room was freed.
+Nodes wait by a bound of what they would cost; one is looked into only when it comes up, and again only
+if something was taken since. Queues that give become harder to take from, never easier, so what a node
+would cost only rises, but on the nodes where a victim's room was freed.
 """
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -17,16 +18,22 @@ from weir.decide.bounds import Takeable, cheapest_whole
 from weir.decide.fit import Bools, copies
 from weir.decide.reach import Reach
 from weir.decide.room import Room
-from weir.decide.victims import Unit, sets
+from weir.decide.victims import Tier, Unit, sets
 from weir.model.reasons import Rule
 from weir.model.workloads import WHOLE_MILLI
 
 Going = list[tuple[Unit, Rule]]
+Accept = Callable[[int, list[Unit]], bool]
+Family = tuple[Any, Any]
 _UNKNOWN = -1
 
 
 class CheapestNode:
-    """Nodes on which room could be made for pods of one shape."""
+    """Nodes on which room could be made for pods of one shape.
+
+    They wait in one heap for each queue that would give its most protected victim: how soon a queue has
+    to give changes with everything it gives, the order of the nodes within it doesn't.
+    """
 
     def __init__(
         self, cluster: Cluster, room: Room, reach: Reach, shape: Shape, open_: Bools, price_most: float
@@ -39,14 +46,16 @@ class CheapestNode:
         self._price_most = price_most
         self._version = 0
         self._found: dict[int, Going] = {}
-        self._heap: list[tuple[Any, int, int]] = []
+        self._heaps: dict[Family, list[tuple[Any, int, int]]] = {}
+        self._unknown: list[int] = []  # nodes of which nothing is known yet
         self.capacity = 0  # pods there would be room for if all in reach were gone
         takeable = reach.takeable() if shape.whole else None
         if takeable is None or takeable.shares:
             self._bound_any()
         else:
             self._bound_whole(takeable)
-        heapify(self._heap)
+        for heap in self._heaps.values():
+            heapify(heap)
 
     def _bound_whole(self, takeable: Takeable) -> None:
         room, shape = self._room, self._shape
@@ -56,7 +65,8 @@ class CheapestNode:
         self.capacity = int((together // shape.devices)[self._open].sum())
         for rank, price, node in cheapest_whole(room.whole, shape.devices, takeable):
             if self._open[node] and price <= self._price_most:
-                self._heap.append(((takeable.tiers[rank], (price,)), node, _UNKNOWN))
+                family, rest = split(takeable.tiers[rank])
+                self._heaps.setdefault(family, []).append(((rest, (price,)), node, _UNKNOWN))
 
     def _bound_any(self) -> None:
         columns = self._room.columns.copy()
@@ -69,33 +79,50 @@ class CheapestNode:
         whole = np.count_nonzero(columns.share == WHOLE_MILLI, axis=1).astype(np.int64)
         count = np.where(self._open, copies(columns, whole, memory, self._shape), 0)
         self.capacity = int(count.sum())
-        self._heap += [((), node, _UNKNOWN) for node in sorted(held) if count[node]]
+        self._unknown += [node for node in sorted(held) if count[node]]
 
     def changed(self, nodes: set[int]) -> None:
         """Something was taken, on these nodes."""
         self._version += 1
-        for node in nodes:
-            if self._open[node]:
-                heappush(self._heap, ((), node, _UNKNOWN))
+        self._unknown += [node for node in sorted(nodes) if self._open[node]]
 
-    def best(self, accept: Any, steps_most: int) -> tuple[int, Going] | None:
-        """The cheapest node and who goes there; `accept(node, units)` has the last word on each set."""
-        steps = 0
-        while self._heap and steps < steps_most:
-            _, node, version = self._heap[0]
+    def best(self, accept: Accept, steps_most: int) -> tuple[int, Going] | None:
+        """The cheapest node and who goes there; `accept(node, units)` has the last word on each set.
+
+        At most so many nodes are looked into in vain.
+        """
+        vain = 0
+        for node in dict.fromkeys(self._unknown):
+            self._look_into(node, accept)
+        self._unknown.clear()
+        while vain < steps_most:
+            families = [family for family, heap in self._heaps.items() if heap]
+            if not families:
+                return None
+            family = min(families, key=lambda family: (family[0], self._reach.giving(family[1])))
+            _, node, version = self._heaps[family][0]
             if version == self._version:
                 return node, self._found[node]
-            heappop(self._heap)
-            steps += 1
-            for key, chosen in sets(self._room, node, self._shape, self._reach.units_on(node)):
-                if sum(unit.price for unit in chosen) > self._price_most:
-                    break
-                going = self._reach.legal_order(chosen)
-                if going is not None and accept(node, chosen):
-                    self._found[node] = going
-                    heappush(self._heap, (key, node, self._version))
-                    break
+            heappop(self._heaps[family])
+            vain += not self._look_into(node, accept)
         return None
+
+    def _look_into(self, node: int, accept: Accept) -> bool:
+        for key, chosen in sets(self._room, node, self._shape, self._reach.units_on(node)):
+            if sum(unit.price for unit in chosen) > self._price_most:
+                break
+            going = self._reach.legal_order(chosen)
+            if going is not None and accept(node, chosen):
+                self._found[node] = going
+                family, rest = split(key[0])
+                heappush(self._heaps.setdefault(family, []), ((rest, *key[1:]), node, self._version))
+                return True
+        return False
+
+
+def split(tier: Tier) -> tuple[Family, Tier]:
+    """A tier as who gives, and the rest by which the nodes of one that gives compare."""
+    return (tier[0], tier[2]), tier[3:]
 
 
 def nodes_of(pods: tuple[Pod, ...]) -> set[int]:

@@ -8,6 +8,8 @@ from weir.decide.order import Candidate
 from weir.model.policy import Policy
 from weir.model.reasons import Rule
 
+HOUR_S = 3600.0
+
 
 class Kind(IntEnum):
     """How a take goes about it, in the order in which it is tried."""
@@ -32,6 +34,8 @@ class Claims:
         self, books: Books, policy: Policy, candidate: Candidate, entitled: bool, now_s: float
     ) -> None:
         self._books = books
+        self._policy = policy
+        self._now_s = now_s
         self.job = candidate.job
         self.path = candidate.job.path
         self.asks = candidate.asks
@@ -64,7 +68,8 @@ class Claims:
         """The rule under which pods of a running preemptible workload may be stopped now, if any."""
         level = parting(self.path, victim.path)
         if level == len(self.path):
-            return Rule.PREEMPT if victim.spec.priority < self.job.spec.priority else None
+            own = effective_priority(self.job, self._policy, self._now_s)
+            return Rule.PREEMPT if effective_priority(victim, self._policy, self._now_s) < own else None
         return self.rule_from(level, victim.path[level])
 
     def rule_from(self, level: int, sibling: int) -> Rule | None:
@@ -99,6 +104,14 @@ class Claims:
         """
         own = self._books.dominant(self.path[level], self.asks)[0]
         return own > 1 + 1e-9 and own >= self._books.dominant(sibling)[0]
+
+
+def effective_priority(job: Job, policy: Policy, now_s: float) -> float:
+    """A workload's priority with what its waiting has earned; one that runs keeps what it started with."""
+    if not policy.aging:
+        return job.spec.priority
+    until_s = now_s if job.started_s is None else job.started_s
+    return job.spec.priority + policy.aging * max(0.0, until_s - job.spec.submitted_s) / HOUR_S
 
 
 def past_minimum(job: Job, policy: Policy, now_s: float) -> bool:

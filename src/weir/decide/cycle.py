@@ -42,7 +42,7 @@ class Cycle:
         self.now_s = now_s
         self.memo = memo
         self.room = memo.sync(cluster, policy)
-        self.books = Books(cluster, policy, usage_of(cluster))
+        self.books = Books(cluster, policy, usage_of(cluster, policy, now_s))
         self.plan = Plan()
         self.domain_of: Ints | None = None
         self.gone: set[Pod] = set()  # pods stopped or moved in this plan

@@ -39,7 +39,7 @@ class _Diagnosis:
         self._policy = policy
         self._job = job
         self._now_s = now_s
-        self._books = Books(cluster, policy, usage_of(cluster))
+        self._books = Books(cluster, policy, usage_of(cluster, policy, now_s))
         self._memo = Memo()
         self._room: Room = self._memo.sync(cluster, policy)
         self._affinity: tuple[Affinity, ...] = self._memo.affinity(cluster, job)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from weir.cluster.columns import Columns, Ints
-from weir.cluster.shapes import Shape
+from weir.cluster.columns import NO_DEVICE, Columns, Ints
+from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.room import Room
 from weir.model.nodes import Node
@@ -127,14 +127,13 @@ def copies(columns: Columns, whole: Ints, device_memory: Ints, shape: Shape) -> 
 
 def empty_columns(cluster: Cluster) -> Columns:
     """The room there would be if nothing ran."""
-    columns = Columns(
-        cluster.capacity.copy(), np.full_like(cluster.room.share, -1), np.zeros_like(cluster.room.memory)
+    gpus = (cluster.capacity[GPU_ROW] // WHOLE_MILLI)[: cluster.room.share.shape[0], None]
+    there = np.arange(cluster.room.share.shape[1])[None, :] < gpus
+    memory = np.zeros(there.shape[0], np.int64)
+    memory[: len(cluster.device_memory)] = cluster.device_memory
+    return Columns(
+        cluster.capacity.copy(), np.where(there, WHOLE_MILLI, NO_DEVICE), np.where(there, memory[:, None], 0)
     )
-    for at, node in enumerate(cluster.nodes):
-        if node is not None:
-            columns.share[at, : node.gpus] = WHOLE_MILLI
-            columns.memory[at, : node.gpus] = node.gpu_memory
-    return columns
 
 
 def devices_for(room: Room, shape: Shape, node: int, links: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -46,6 +46,8 @@ class Candidate:
 
     def grown(self) -> "Candidate | None":
         """The same workload once more, if it was served and has elastic pods left."""
+        if not self.job.is_elastic:
+            return None
         placed = [have + more for have, more in zip(self.placed, self.lacks, strict=True)]
         if all(have >= group.count for have, group in zip(placed, self.job.spec.groups, strict=True)):
             return None

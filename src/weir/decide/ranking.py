@@ -1,14 +1,12 @@
 """One row per request shape: the rank of every node for it, kept up to date as nodes change."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from weir.cluster.columns import Ints
 from weir.cluster.shapes import Shape
-from weir.decide.fit import Bools, fits
+from weir.decide.fit import Bools, fits, fits_on
 from weir.decide.room import Room
-from weir.decide.score import COST_BITS, NO_DEVICE, TIE_BITS, Potential, plain_costs, ties
+from weir.decide.score import COST_BITS, NO_DEVICE, TIE_BITS, Potential, plain_costs, tie_of, ties
 
 NOWHERE = np.iinfo(np.int64).max
 """Rank of a node without room."""
@@ -45,8 +43,22 @@ class Ranking:
         if self.at < len(log):
             changed = log[self.at :]
             self.at = len(log)
-            self._compute(room, np.unique(np.array(changed, np.intp)) if len(changed) > 1 else _one(changed))
+            if len(changed) == 1 or all(node == changed[0] for node in changed):
+                self._compute_one(room, changed[0])
+            else:
+                self._compute(room, np.unique(np.array(changed, np.intp)))
         return self.rank
+
+    def _compute_one(self, room: Room, node: int) -> None:
+        """The usual case, without arrays: one node has changed."""
+        if not self.mask[node] or not fits_on(room, self.shape, node):
+            self.rank[node] = NOWHERE
+        elif self._potential is None or (self._any_spread and self._spread[node]):
+            self._compute(room, np.array([node], np.intp))
+        else:
+            cost, device = self._potential.cost_on(room, self.shape, node)
+            self.device[node] = device
+            self.rank[node] = int(self._base[node]) + tie_of(room, self.shape, node) + (cost << TIE_BITS)
 
     def _compute(self, room: Room, nodes: Ints) -> None:
         self.rank[nodes] = NOWHERE
@@ -69,6 +81,3 @@ class Ranking:
         cost, self.device[nodes] = self._potential.costs(room, self.shape, nodes)
         return cost
 
-
-def _one(nodes: Sequence[int]) -> Ints:
-    return np.array(nodes, np.intp)

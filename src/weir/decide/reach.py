@@ -13,6 +13,10 @@ from weir.decide.ranking import NOWHERE
 from weir.decide.victims import Tier, Unit
 from weir.model.reasons import Rule
 
+_ANYONE = -1
+_LAST: Tier = (1, (), _ANYONE)
+"""The tier of what may only be moved: after everything that may be stopped."""
+
 
 class Reach:
     """The workloads one attempt may take from. `taken` are pods it has taken so far."""
@@ -32,7 +36,10 @@ class Reach:
         self._move_budget = move_budget
         self.taken: set[Pod] = set()
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
-        self.jobs: dict[Job, None] = dict.fromkeys(self._found())
+        self.jobs: dict[Job, bool] = dict.fromkeys(self._found(), False)  # and whether they may only be moved
+        if kind is not Kind.CONSOLIDATE and self.jobs and bench.policy.consolidation.enabled:
+            for job in self._movable():
+                self.jobs.setdefault(job, True)
 
     # Who
 
@@ -40,12 +47,9 @@ class Reach:
         """Running preemptible workloads that may be taken from, at the latest when others are gone."""
         claims, running = self._claims, self._cluster.running
         if self._kind is Kind.CONSOLIDATE:
-            jobs = [job for project in running for job in self._of_project(project)]
-            cheap = cheap_to_move(jobs, self._move_budget, self._policy.price, self._now_s)
-            return [job for job in cheap if self._has_holes(job)]
+            return self._movable()
         if self._kind is Kind.PREEMPT:
-            least = claims.job.spec.priority
-            return [job for job in self._of_project(claims.job.project) if job.spec.priority < least]
+            return [job for job in self._of_project(claims.job.project) if claims.rule_for(job) is not None]
         found: list[Job] = []
         lifted: list[Pod] = []
         asked = [project for project in running if project != claims.job.project and running[project]]
@@ -63,6 +67,12 @@ class Reach:
                 break
         count_pods(self._books, lifted, 1)
         return found
+
+    def _movable(self) -> list[Job]:
+        """Running preemptible workloads that are cheap to move and have a place to go to, whoever's they are."""
+        jobs = [job for project in self._cluster.running for job in self._of_project(project)]
+        cheap = cheap_to_move(jobs, self._move_budget, self._policy.price, self._now_s)
+        return [job for job in cheap if self._has_holes(job)]
 
     def _has_holes(self, job: Job) -> bool:
         """Whether each shape of a workload has room somewhere: else it can't be moved."""
@@ -111,7 +121,7 @@ class Reach:
         for job in self.jobs:
             found.shares = found.shares or job.sharing > 0
             pods = self.running(job)
-            if self._kind is not Kind.CONSOLIDATE and len(pods) == 1 and job.needed[pods[0].group]:
+            if self._kind is not Kind.CONSOLIDATE and not self.jobs[job] and len(pods) == 1 and job.needed[pods[0].group]:
                 if pods[0].shape.whole:
                     found.node.append(pods[0].node)
                     found.devices.append(len(pods[0].devices))
@@ -139,9 +149,9 @@ class Reach:
 
     def units_of(self, job: Job, here: Sequence[Pod]) -> list[Unit]:
         """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
-        if self._kind is Kind.CONSOLIDATE:
+        if self._kind is Kind.CONSOLIDATE or self.jobs[job]:
             cost = price_of_move(job, here, self._policy.price, self._now_s)
-            return [Unit((), cost, job, tuple(here), tuple(here), False, moves=True)]
+            return [Unit(_LAST, cost, job, tuple(here), tuple(here), False, moves=True)]
         units = []
         running = self.running(job)
         spare = [-need for need in job.needed]
@@ -174,10 +184,15 @@ class Reach:
     def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
         """What is compared before the price."""
         if self._policy.victims == "cheap":
-            return (job.spec.priority, minimum)
+            return (0, (), _ANYONE, job.spec.priority, minimum)
         books, own = self._books, job.project
-        giving = tuple(books.giving_key(queue) for queue in job.path)
-        return (giving, job.spec.priority, minimum, self._pushes_below(own, pods))
+        return (0, self.giving(own), own, job.spec.priority, minimum, self._pushes_below(own, pods))
+
+    def giving(self, project: int) -> tuple[object, ...]:
+        """How soon a project has to give, as things stand: level by level, who gives first comes first."""
+        if project == _ANYONE:
+            return ()
+        return tuple(self._books.giving_key(queue) for queue in self._books.ledger.path[project])
 
     def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
         """Whether a queue would hold less than its share without these pods, in what is asked for."""
@@ -194,7 +209,7 @@ class Reach:
 
     def rule(self, unit: Unit) -> Rule | None:
         """The rule under which a unit may go now."""
-        return Rule.CONSOLIDATE if self._kind is Kind.CONSOLIDATE else self._claims.rule_for(unit.job)
+        return Rule.CONSOLIDATE if unit.moves else self._claims.rule_for(unit.job)
 
     def legal_order(self, units: Sequence[Unit]) -> list[tuple[Unit, Rule]] | None:
         """An order in which they may go, each asked when those before it are gone; None if there is none.

@@ -37,7 +37,6 @@ _TIE_MOST = (1 << TIE_BITS) - 1
 _COST_MIDDLE = 1 << (COST_BITS - 1)
 _COST_STEPS = 256.0  # a cost counts in steps of this part of a thousandth of a device
 _CHUNK = 512
-_FEW = 6
 NO_DEVICE = -1
 
 
@@ -46,6 +45,12 @@ def ties(room: Room, shape: Shape, nodes: Ints, spread: bool) -> Ints:
     free = room.columns.free[GPU_ROW if shape.devices else CPU_ROW, nodes]
     tie: Ints = np.clip(free, 0, _TIE_MOST)
     return _TIE_MOST - tie if spread else tie
+
+
+def tie_of(room: Room, shape: Shape, node: int) -> int:
+    """`ties` of one node that is packed."""
+    free = int(room.columns.free[GPU_ROW if shape.devices else CPU_ROW, node])
+    return min(max(free, 0), _TIE_MOST)
 
 
 def plain_costs(room: Room, shape: Shape, nodes: Ints) -> Ints:
@@ -122,28 +127,22 @@ class Potential:
         """
         if not self._kinds:
             return plain_costs(room, shape, nodes), np.full(len(nodes), NO_DEVICE, np.int64)
-        if len(nodes) > _FEW:
-            return self._computed(room, shape, nodes)
-        cost, left = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
-        unknown = []
-        for at, node in enumerate(nodes.tolist()):
-            key = self._state(room, shape, node)
-            known = self._known.get(key)
-            if known is None:
-                unknown.append((at, node, key))
-            else:
-                cost[at], left[at] = known
-        if unknown:
-            at_unknown = np.array([at for at, _, _ in unknown])
-            costs, devices = self._computed(room, shape, nodes[at_unknown])
-            for (at, node, key), one_cost, device in zip(unknown, costs.tolist(), devices.tolist(), strict=True):
-                of_device = NO_DEVICE if device < 0 else int(room.columns.share[node, device])
-                self._known[key] = (one_cost, of_device)
-                cost[at], left[at] = one_cost, of_device
-        device = np.full(len(nodes), NO_DEVICE, np.int64)
-        for at in np.flatnonzero(left >= 0).tolist():
-            device[at] = np.flatnonzero(room.columns.share[nodes[at]] == left[at])[0]
-        return cost, device
+        return self._computed(room, shape, nodes)
+
+    def cost_on(self, room: Room, shape: Shape, node: int) -> tuple[int, int]:
+        """`costs` on one node. Nodes in equal states cost the same, so it is worked out once for each state."""
+        if not self._kinds:
+            return int(plain_costs(room, shape, np.array([node]))[0]), NO_DEVICE
+        key = self._state(room, shape, node)
+        known = self._known.get(key)
+        if known is None:
+            costs, devices = self._computed(room, shape, np.array([node]))
+            device = int(devices[0])
+            left = NO_DEVICE if device < 0 else int(room.columns.share[node, device])
+            self._known[key] = int(costs[0]), left
+            return int(costs[0]), device
+        cost, left = known
+        return cost, NO_DEVICE if left < 0 else room.columns.share[node].tolist().index(left)
 
     def _state(self, room: Room, shape: Shape, node: int) -> tuple[object, ...]:
         """All that the cost on a node depends on."""

@@ -10,10 +10,12 @@ from weir.cluster.reduce import holding
 from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 from weir.decide.books import Books
+from weir.decide.fit import Bools
 from weir.decide.memo import Memo
 from weir.decide.order import Candidate, Order
 from weir.decide.place import Placer, Spot
 from weir.decide.ranking import NOWHERE
+from weir.decide.reserve import Reservation, expected_s, models_mask, reservations
 from weir.decide.room import Room
 from weir.decide.topology import Site
 from weir.model.policy import Policy
@@ -35,6 +37,7 @@ class Server:
         self.memo = memo
         self.room = room
         self.now_s = now_s
+        self._reservations: list[Reservation] | None = None
         self._next: dict[PendingClass, int] = {}  # members of the class served so far
         finest = memo.finest_domains(cluster) if cluster.topologies else None
         self.domain_of = None if finest is None else finest.of
@@ -168,10 +171,36 @@ class Server:
         """Places in a room as its topology asks; one that prefers a level waits for it before it scatters."""
         job = candidate.job
         affinity = self.memo.affinity(self.cluster, job)
+        within = self.open_to(candidate)
         if job.spec.topology is None:
-            return placer.place(job, candidate.pods(), affinity)
-        site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.spec.topology.name))
+            return placer.place(job, candidate.pods(), affinity, within)
+        site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.spec.topology.name), within)
         return site.place(candidate.pods(), self.may_scatter(candidate))
+
+    def open_to(self, candidate: Candidate) -> Bools | None:
+        """Nodes a workload may use as things stand, None for all: not those reserved for others, nor those of
+        a GPU model of which its queues are at their limit.
+        """
+        job, within = candidate.job, None
+        for kept in self._reserved():
+            lends = job.spec.preemptible and not self.entitled(candidate)
+            if kept.job is not job and not lends and self.now_s + expected_s(self.cluster, job) > kept.at_s:
+                within = ~kept.nodes if within is None else within & ~kept.nodes
+        barred = self.books.models_at_limit(job.path, candidate.asks, candidate.of.step.gpu_milli)
+        if barred:
+            mask = models_mask(self.cluster, barred, len(self.room.whole))
+            within = mask if within is None else within & mask
+        return within
+
+    def _reserved(self) -> list[Reservation]:
+        if self._reservations is None:
+            late_s = self.now_s - self.policy.reserve_after
+            waiting = self.cluster.waiting.values()
+            late = [of for of in waiting if of.members[0][0] <= late_s and self.entitled(self.candidate(of, 0))]
+            self._reservations = (
+                reservations(self.cluster, self.memo, self.room, late, self.now_s) if late else []
+            )
+        return self._reservations
 
     def may_scatter(self, candidate: Candidate) -> bool:
         """Whether a gang has waited long enough for one domain of the level it prefers."""

@@ -73,6 +73,8 @@ class Taker:
     def _has_lower(self, of: PendingClass) -> bool:
         """Whether preemptible work of lower priority runs in its project."""
         priorities = self._cluster.priorities.get(of.project)
+        if self._policy.aging:
+            return bool(priorities)
         return priorities is not None and min(priorities, default=1 << 30) < of.first.spec.priority
 
     def _could_consolidate(self, of: PendingClass, at: int, free_milli: int) -> bool:
@@ -138,17 +140,17 @@ class Taker:
         self, candidate: Candidate, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
     ) -> Iterator[Bools | None]:
         """Where to make room: by its topology in one domain, else anywhere."""
-        job = candidate.job
-        if job.spec.topology is None or sum(candidate.lacks) == 1 and job.spec.topology.required is None:
-            yield None
+        job, open_ = candidate.job, self._server.open_to(candidate)
+        if job.spec.topology is None or (sum(candidate.lacks) == 1 and job.spec.topology.required is None):
+            yield open_
             return
         levels = self._server.memo.levels(self._cluster, job.spec.topology.name)
-        site = Site(bench.placer, job, affinity, levels)
+        site = Site(bench.placer, job, affinity, levels, open_)
         yield from site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST]
         if job.spec.topology.required is None and (
             kind is not Kind.CONSOLIDATE or self._server.may_scatter(candidate)
         ):
-            yield None
+            yield open_
 
     def _kinds(
         self, candidate: Candidate, claims: Claims, bench: Bench, under_limits: bool, free_milli: int

@@ -60,7 +60,15 @@ def _path(node: Node | None, labels: Sequence[str]) -> tuple[str, ...] | None:
 class Site:
     """Where one gang may go, by the topology it names."""
 
-    def __init__(self, placer: Placer, job: Job, affinity: tuple[Affinity, ...], levels: list[Level]) -> None:
+    def __init__(
+        self,
+        placer: Placer,
+        job: Job,
+        affinity: tuple[Affinity, ...],
+        levels: list[Level],
+        within: Bools | None = None,
+    ) -> None:
+        self._within = within
         self._placer = placer
         self._job = job
         self._affinity = affinity
@@ -86,7 +94,7 @@ class Site:
 
     def _alternatives(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> Iterator[Bools | None]:
         room_for = self._room_for(pods)
-        base = self._pinned(self._required)
+        base = _both(self._pinned(self._required), self._within)
         finest = max(self._required, self._preferred)
         near = self._pinned(self._preferred) if self._preferred > self._required else None
         yield from self._single(finest, pods, room_for, _both(base, near))
@@ -124,7 +132,7 @@ class Site:
                 group: level.sums(room_for[group] if whole is None else np.where(whole, room_for[group], 0))
                 for group in pods
             }
-            total = sum(counts.values())
+            total = np.sum(list(counts.values()), axis=0)
             for domain in sorted(range(level.count), key=lambda domain: (-int(total[domain]), domain)):
                 union |= level.mask(domain)
                 if all(
@@ -138,7 +146,7 @@ class Site:
     def domains_to_clear(self, pods: Mapping[int, Sequence[Pod]]) -> list[Bools]:
         """Domains of the level asked for, those first that lack fewest pods' room."""
         room_for = self._room_for(pods)
-        base = self._pinned(self._required)
+        base = _both(self._pinned(self._required), self._within)
         level = self._levels[max(self._required, self._preferred)]
         missing = np.zeros(level.count, np.int64)
         for group, some in pods.items():

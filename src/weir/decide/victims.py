@@ -73,6 +73,10 @@ class NodeRoom:
                 return False
         return not self._share or self._has_devices(units)
 
+    def alike(self, one: Unit, other: Unit) -> bool:
+        """Whether two units give the same at the same price."""
+        return not self._share and one.price == other.price and self._gains[one] == self._gains[other]
+
     def _has_devices(self, units: Sequence[Unit]) -> bool:
         share, memory, shape = self._share.copy(), self._memory.copy(), self._shape
         for unit in units:
@@ -146,9 +150,7 @@ def _minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> li
 
 def _every_minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[list[Unit]]:
     """Every set that makes room and of which none can be spared; depth first, larger units first."""
-    ordered = sorted(
-        units, key=lambda unit: -sum(len(pod.devices) * pod.shape.share_on(1) for pod in unit.here)
-    )
+    ordered = sorted(units, key=lambda unit: (-_size(unit), unit.price, unit.younger))
     found: list[list[Unit]] = []
 
     def grow(at: int, chosen: list[Unit]) -> None:
@@ -160,10 +162,17 @@ def _every_minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit])
             return
         if at < len(ordered) and space.fits_without([*gone, *chosen, *ordered[at:]]):
             grow(at + 1, [*chosen, ordered[at]])
-            grow(at + 1, chosen)
+            rest = at + 1
+            while rest < len(ordered) and space.alike(ordered[at], ordered[rest]):
+                rest += 1  # without this one there is no reason to take one just like it
+            grow(rest, chosen)
 
     grow(0, [])
     return found
+
+
+def _size(unit: Unit) -> int:
+    return sum(len(pod.devices) * (pod.shape.share_milli or 1) for pod in unit.here)
 
 
 def _greedy(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[Unit]:

@@ -70,6 +70,11 @@ class Affinity(Settings):
     required: bool = False
     weight: Annotated[int, Field(ge=1, le=100)] = 1
 
+    def __hash__(self) -> int:
+        """Rules are part of what nodes are ranked by."""
+        labels = tuple(sorted(self.node_labels.items()))
+        return hash((self.projects, self.departments, self.types, labels, self.required, self.weight))
+
 
 class NodePool(Settings):
     """Nodes with these labels follow a placement policy of their own."""

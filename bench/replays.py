@@ -1,0 +1,96 @@
+"""Replays side by side, one to a process, and their means.
+
+Replays of one record are chaotic: a figure is the mean over replays that differ only in the order of jobs
+submitted in the same second.
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, stdev
+from time import perf_counter
+from typing import TypeVar
+
+from bench.itp import TRACES
+
+Row = dict[str, object]
+Task = TypeVar("Task")
+
+
+@dataclass(slots=True)
+class Said:
+    """How far a replay has got, on stderr, every tenth of it."""
+
+    what: str
+    began: float = field(default_factory=perf_counter)
+    tenth: int = 0
+
+    def __call__(self, part: float) -> None:
+        """So much of it is done."""
+        if int(part * 10) > self.tenth:
+            self.tenth = int(part * 10)
+            took = perf_counter() - self.began
+            print(f"{self.what}: {self.tenth * 10} %, {took:.0f} s", file=sys.stderr, flush=True)
+
+
+def each(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> list[Row]:
+    """What comes of each task, in order. Tasks and `run` are sent to other processes."""
+    if processes == 1 and len(tasks) == 1:
+        return [run(tasks[0])]
+    with multiprocessing.get_context("spawn").Pool(min(processes, len(tasks)), maxtasksperchild=1) as pool:
+        return pool.map(run, tasks, chunksize=1)
+
+
+def figures(numbers: Mapping[str, object]) -> Row:
+    """What every event reports, of the numbers of one replay."""
+    entitled = numbers["entitled"]
+    assert isinstance(entitled, dict)
+    return {
+        "jct_mean_s": numbers["jct_mean_s"],
+        "delay_mean_s": numbers["delay_mean_s"],
+        "delay_p99_s": numbers["delay_p99_s"],
+        "entitled_wait_mean_s": entitled["wait_mean_s"],
+        "preemptions": numbers["preemptions"],
+        "lost_gpu_hours": numbers["lost_gpu_hours"],
+        "allocation": numbers["allocation"],
+        "moves": numbers["moves"],
+        "unfinished": numbers["jobs"] - numbers["completed"],  # type: ignore[operator]
+        "cycle_ms_p50": numbers["cycle_ms_p50"],
+        "cycle_ms_p99": numbers["cycle_ms_p99"],
+        "wall_s": numbers["wall_s"],
+    }
+
+
+def mean(rows: Sequence[Row]) -> Row:
+    """The mean of every figure, of dictionaries by key; with the deviation of the mean JCT."""
+    means = _mean(rows)
+    assert isinstance(means, dict)
+    jcts = [float(row["jct_mean_s"]) for row in rows]  # type: ignore[arg-type]
+    return {**means, "jct_sd_s": round(stdev(jcts), 1) if len(rows) > 1 else 0.0, "replays": len(rows)}
+
+
+def _mean(values: Sequence[object]) -> object:
+    first = values[0]
+    if isinstance(first, Mapping):
+        keys = dict.fromkeys(key for value in values for key in value)  # type: ignore[attr-defined]
+        return {key: _mean([value.get(key, 0) for value in values]) for key in keys}  # type: ignore[attr-defined]
+    if isinstance(first, int | float):
+        return round(fmean(values), 4)  # type: ignore[type-var]
+    return first
+
+
+def arguments(prog: str, doc: str | None) -> argparse.ArgumentParser:
+    """What every replay can be told."""
+    parser = argparse.ArgumentParser(prog=prog, description=(doc or "").split("\n", 1)[0])
+    parser.add_argument("--preset", nargs="+", default=["throughput", "fair"], choices=("throughput", "fair"))
+    parser.add_argument("--replays", type=int, default=3, help="that differ in the order within a second")
+    parser.add_argument("--traces", type=Path, default=TRACES, help="where the records lie")
+    parser.add_argument("--jobs", type=int, help="only the first so many jobs")
+    parser.add_argument("--set", default="{}", help="settings over the preset, as JSON")
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    return parser

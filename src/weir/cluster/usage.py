@@ -1,0 +1,52 @@
+"""What each project used in the past, in device seconds by the hour, for fairness with a memory."""
+
+from collections.abc import Sequence
+
+HOUR_S = 3600.0
+
+
+class UsageHistory:
+    """Device use by project and hour. Use is counted from one change of what a project holds to the next."""
+
+    def __init__(self) -> None:
+        self._milli: dict[str, int] = {}
+        self._since_s: dict[str, float] = {}
+        self._by_hour: dict[int, dict[str, float]] = {}
+        self.first_s: float | None = None
+
+    def holds(self, project: str, milli: int, at_s: float) -> None:
+        """From now on a project holds so many thousandths of devices."""
+        self.first_s = at_s if self.first_s is None else min(self.first_s, at_s)
+        for hour, seconds in self._hours(self._since_s.get(project, at_s), at_s):
+            used = self._by_hour.setdefault(hour, {})
+            used[project] = used.get(project, 0.0) + seconds * self._milli.get(project, 0)
+        self._milli[project] = milli
+        self._since_s[project] = max(at_s, self._since_s.get(project, at_s))
+
+    @staticmethod
+    def _hours(from_s: float, to_s: float) -> list[tuple[int, float]]:
+        found = []
+        while from_s < to_s:
+            hour = int(from_s // HOUR_S)
+            end_s = min(to_s, (hour + 1) * HOUR_S)
+            found.append((hour, end_s - from_s))
+            from_s = end_s
+        return found
+
+    def decayed(self, projects: Sequence[str], now_s: float, half_life_s: float, window_s: float) -> list[float]:
+        """Of each project: the mean thousandths it held over the window, old hours counting less."""
+        first_s = now_s if self.first_s is None else max(self.first_s, now_s - window_s)
+        used = dict.fromkeys(projects, 0.0)
+        weighed = 0.0
+        for hour, seconds in self._hours(first_s, now_s):
+            weight = 0.5 ** ((now_s - hour * HOUR_S) / half_life_s) if half_life_s else 1.0
+            weighed += weight * seconds
+            for project, milli_s in self._by_hour.get(hour, {}).items():
+                if project in used:
+                    used[project] += weight * milli_s
+            for project in projects:
+                since_s = max(self._since_s.get(project, now_s), hour * HOUR_S, first_s)
+                held_s = min(now_s, (hour + 1) * HOUR_S) - since_s
+                if held_s > 0:
+                    used[project] += weight * held_s * self._milli.get(project, 0)
+        return [used[project] / weighed if weighed else 0.0 for project in projects]
