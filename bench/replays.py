@@ -13,28 +13,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench.itp import TRACES
+from weir.backends.simulated.replay import Replayed
 
 Row = dict[str, object]
 Task = TypeVar("Task")
 
 
+SAID_EVERY_S = 10.0
+
+
 @dataclass(slots=True)
 class Said:
-    """How far a replay has got, on stderr, every tenth of it."""
+    """How far a replay has got, on stderr, every few seconds."""
 
     what: str
-    began: float = field(default_factory=perf_counter)
-    tenth: int = 0
+    began_s: float = field(default_factory=perf_counter)
+    last_s: float = field(default_factory=perf_counter)
 
     def __call__(self, part: float) -> None:
         """So much of it is done."""
-        if int(part * 10) > self.tenth:
-            self.tenth = int(part * 10)
-            took = perf_counter() - self.began
-            print(f"{self.what}: {self.tenth * 10} %, {took:.0f} s", file=sys.stderr, flush=True)
+        now_s = perf_counter()
+        if now_s - self.last_s >= SAID_EVERY_S:
+            self.last_s = now_s
+            took = now_s - self.began_s
+            print(f"{self.what}: {part:.0%} of the jobs, {took:.0f} s", file=sys.stderr, flush=True)
 
 
 def each(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> list[Row]:
@@ -45,8 +50,9 @@ def each(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> l
         return pool.map(run, tasks, chunksize=1)
 
 
-def figures(numbers: Mapping[str, object]) -> Row:
-    """What every event reports, of the numbers of one replay."""
+def figures(replayed: Replayed) -> Row:
+    """What every event reports of one replay; `decide_s` is the engine's part of the whole `wall_s`."""
+    numbers = replayed.numbers
     entitled = numbers["entitled"]
     assert isinstance(entitled, dict)
     return {
@@ -61,26 +67,25 @@ def figures(numbers: Mapping[str, object]) -> Row:
         "unfinished": numbers["jobs"] - numbers["completed"],  # type: ignore[operator]
         "cycle_ms_p50": numbers["cycle_ms_p50"],
         "cycle_ms_p99": numbers["cycle_ms_p99"],
+        "decide_s": round(sum(replayed.recorder.cycle_s), 1),
         "wall_s": numbers["wall_s"],
+        "evictions_by_rule": numbers["evictions_by_rule"],
     }
 
 
 def mean(rows: Sequence[Row]) -> Row:
     """The mean of every figure, of dictionaries by key; with the deviation of the mean JCT."""
-    means = _mean(rows)
-    assert isinstance(means, dict)
+    means: Row = _mean(rows)
     jcts = [float(row["jct_mean_s"]) for row in rows]  # type: ignore[arg-type]
     return {**means, "jct_sd_s": round(stdev(jcts), 1) if len(rows) > 1 else 0.0, "replays": len(rows)}
 
 
-def _mean(values: Sequence[object]) -> object:
+def _mean(values: Sequence[Any]) -> Any:
     first = values[0]
     if isinstance(first, Mapping):
-        keys = dict.fromkeys(key for value in values for key in value)  # type: ignore[attr-defined]
-        return {key: _mean([value.get(key, 0) for value in values]) for key in keys}  # type: ignore[attr-defined]
-    if isinstance(first, int | float):
-        return round(fmean(values), 4)  # type: ignore[type-var]
-    return first
+        keys = dict.fromkeys(key for value in values for key in value)
+        return {key: _mean([value.get(key, 0) for value in values]) for key in keys}
+    return round(fmean(values), 4) if isinstance(first, int | float) else first
 
 
 def arguments(prog: str, doc: str | None) -> argparse.ArgumentParser:

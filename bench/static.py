@@ -37,15 +37,15 @@ def delays_s(fates: Sequence[Fate], nodes: int) -> list[float]:
         fitting = set(waiting)
         while fitting:
             size = min(fitting, key=lambda size: waiting[size][0])
-            on = _places(free, size)
-            if on is None:
+            places = _places(free, size)
+            if places is None:
                 fitting.discard(size)
                 continue
             submitted_s, at = waiting[size].pop(0)
-            for node in on:
+            for node in places:
                 free[node] -= min(size, NODE_GPUS)
             delays[at] = now_s - submitted_s
-            heappush(ends, (now_s + fates[at].duration_s, at, on))
+            heappush(ends, (now_s + fates[at].duration_s, at, places))
             if not waiting[size]:
                 del waiting[size]
                 fitting.discard(size)

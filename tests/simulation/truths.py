@@ -29,7 +29,7 @@ from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
 
-from .standin import first_fit, static
+from .standin import first_fit
 
 
 class Untrue(AssertionError):
@@ -78,9 +78,6 @@ def of_cluster(cluster: Cluster, policy: Policy, now_s: float) -> None:
         for row, most in ledger.limited[at]:
             held = ledger.allocated[at][row]
             hold(held <= most, f"{queue.name} holds {held} of a limit of {most} {cluster.rows.names[row]}")
-        for row, quota in static(ledger, at):
-            held = ledger.allocated[at][row]
-            hold(held <= quota, f"{queue.name} has no weight, and holds {held} with a quota of {quota}")
         for row, quota in ledger.bounded[at]:
             fixed = ledger.fixed[at][row]
             hold(fixed <= quota, f"{queue.name} holds {fixed} non-preemptible with a quota of {quota}")

@@ -67,6 +67,7 @@ class Job:
         "stopped_for",
         "stopping",
         "waiting",
+        "waits_since_s",
     )
 
     def __init__(
@@ -93,6 +94,7 @@ class Job:
         self.placed = [0] * len(spec.groups)  # pods of each group that run or have room promised
         self.pending = [group.count for group in spec.groups]  # pods of each group that could be placed
         self.stopping = 0
+        self.waits_since_s = spec.submitted_s  # or since it was last stopped
         self.ran_s = 0.0  # run kept from before it last started
         self.started_s: float | None = None
         self.saved_s: float | None = None

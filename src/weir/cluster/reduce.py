@@ -23,6 +23,7 @@ from weir.model.workloads import WHOLE_MILLI, Workload
 
 def reduce(cluster: Cluster, event: events.Event) -> None:
     """Apply one event to the cluster."""
+    cluster.now_s = max(cluster.now_s, getattr(event, "at_s", cluster.now_s))
     _REDUCERS[type(event)](cluster, event)
 
 
@@ -56,6 +57,7 @@ def _node_lost(cluster: Cluster, event: events.NodeLost) -> None:
     for job in list(cluster.promised.values()):
         if any(pod.promise is not None and pod.promise[0] == at for group in job.pods for pod in group):
             _drop_promise(cluster, job)
+            _settle(cluster, job, cluster.now_s)
 
 
 def _grow(cluster: Cluster, nodes: int, devices: int) -> None:
@@ -99,9 +101,26 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
             for pod in group:
                 if pod.promise is not None and pod.promise[0] == at:
                     _hold(cluster, pod, at, pod.promise[1])
+    for job in cluster.by_memory.values():
+        _ask_anew(cluster, job)
     cluster.static_version += 1
     cluster.freed_version += 1
     cluster.changed(at)
+
+
+def _ask_anew(cluster: Cluster, job: Job) -> None:
+    """Devices came or went: a memory request may count with another smallest device."""
+    asks = tuple(_asked(cluster, shape) for shape in job.shapes)
+    if asks == job.asks:
+        return
+    pods = [pod for group in job.pods for pod in group]
+    for pod in pods:
+        _count(cluster, pod, -1)
+    job.asks = asks
+    for pod in pods:
+        _count(cluster, pod, 1)
+    _leave_class(cluster, job)
+    _rank(cluster, job)
 
 
 # Queues and topologies
@@ -148,6 +167,8 @@ def _submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
     job.ran_s = event.ran_s
     cluster.ledger.add_sharing(path, job.sharing)
     cluster.jobs[spec.name] = job
+    if any(shape.gpu_memory for shape in shapes):
+        cluster.by_memory[spec.name] = job
     for group, shape in enumerate(shapes):
         cluster.ledger.add_asked(path, asks[group], spec.groups[group].count)
         cluster.mix.asked(shape, spec.groups[group].count)
@@ -187,6 +208,7 @@ def _ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     _leave_class(cluster, job)
     cluster.incomplete.pop(event.workload, None)
     del cluster.jobs[event.workload]
+    cluster.by_memory.pop(event.workload, None)
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
     if event.how is events.End.SUCCEEDED and event.ran_s > 0:
         cluster.runtimes.ended(job.likenesses, event.ran_s)
@@ -299,6 +321,7 @@ def _free(cluster: Cluster, pod: Pod, at_s: float) -> None:
     _count(cluster, pod, 1)
     if not any(pod.phase in (Phase.RUNNING, Phase.STOPPING) for group in job.pods for pod in group):
         job.started_s = job.saved_s = None
+        job.waits_since_s = at_s
         _runs(cluster, job, False)
 
 
@@ -344,7 +367,7 @@ def _promise_dropped(cluster: Cluster, event: events.PromiseDropped) -> None:
     job = cluster.jobs.get(event.workload)
     if job is not None:
         _drop_promise(cluster, job)
-        _rank(cluster, job)
+        _settle(cluster, job, cluster.now_s)
 
 
 def _drop_promise(cluster: Cluster, job: Job) -> None:

@@ -59,16 +59,17 @@ class RunningColumns:
             setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
         self._spare += range(2 * size - 1, size - 1, -1)
 
-    def movable_whole(self, now_s: float, most: float, restart: float, largest: int, nodes: int) -> Ints:
-        """Whole devices on each node of pods whose job costs no more than `most` to move.
+    def movable_whole(
+        self, now_s: float, most: float, restart: float, largest: int
+    ) -> tuple[Ints, Ints, Floats]:
+        """Node, whole devices and price of each pod whose job costs no more than `most` to move.
 
-        `largest` is the largest hole there is, in whole devices; a pod larger than it can't be moved.
+        `restart` is what a restart costs where a job doesn't say; `largest` is the largest hole there is,
+        in whole devices: a pod larger than it can't be moved.
         """
-        restarts = np.where(self.restart < 0, restart, self.restart)
-        fit = (
-            (self.node >= 0)
-            & self.preemptible
-            & (self.whole <= largest)
-            & (self.devices * (now_s - self.since_s) + restarts <= most)
-        )
-        return np.bincount(self.node[fit], self.whole[fit], nodes).astype(np.int64)
+        used = np.flatnonzero((self.node >= 0) & self.preemptible & (self.whole <= largest))
+        restarts = np.where(self.restart[used] < 0, restart, self.restart[used])
+        price = self.devices[used] * (now_s - self.since_s[used]) + restarts
+        cheap = price <= most
+        rows = used[cheap]
+        return self.node[rows], self.whole[rows], price[cheap]

@@ -24,6 +24,7 @@ class Cluster:
     """Everything the engine decides from. Nodes are rows in the order they were first seen."""
 
     def __init__(self) -> None:
+        self.now_s = 0.0  # the latest time any event named
         self.rows = Rows()
         self.shapes = Shapes(self.rows)
         self.nodes: list[Node | None] = []  # None: lost
@@ -37,6 +38,7 @@ class Cluster:
         self.topologies: dict[str, Topology] = {}
         self.ledger = Ledger((), self.rows)
         self.jobs: dict[str, Job] = {}
+        self.by_memory: dict[str, Job] = {}  # those that ask for device memory: what they count with hangs on nodes
         self.pods_on: list[dict[Pod, None]] = []
         self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
         self.running_pods = RunningColumns()

@@ -114,6 +114,7 @@ class Attempt:
                         key = (*unit.tier, unit.price, unit.younger)
                         if (
                             rule is not None
+                            and not unit.moves  # what is moved goes on counting
                             and (best is None or key < best[0])
                             and any(row == over.row for pod in unit.pods for row, _ in pod.amounts)
                         ):

@@ -93,18 +93,23 @@ class Books:
                         return Refusal(Why.OVER_LIMIT, queue=queue, row=row, have=have, want=want, most=most)
         return None
 
-    def models_at_limit(self, path: Sequence[int], asks: Amounts, gpu_milli: int) -> set[str]:
-        """GPU models of which a queue on the path may not hold so much more, for work that could do without."""
+    def models_shut(self, path: Sequence[int], asks: Amounts, pod_milli: int, fixed: bool) -> set[str]:
+        """GPU models of which a queue on the path may not hold one more pod, for work that names none.
+
+        By its limit, and for non-preemptible work by its quota.
+        """
         asked = {row for row, _ in asks}
-        return {
-            self._cluster.rows.names[row].removeprefix(GPU_MODEL_PREFIX)
-            for queue in path
-            for row, most in self.ledger.limited[queue]
-            if gpu_milli
-            and row not in asked
-            and self._cluster.rows.names[row].startswith(GPU_MODEL_PREFIX)
-            and self.held[queue][row] + gpu_milli > most
-        }
+        names = self._cluster.rows.names
+        shut = set()
+        for queue in path if pod_milli else ():
+            gates = [(self.held[queue], self.ledger.limited[queue])]
+            if fixed:
+                gates.append((self.fixed[queue], self.ledger.bounded[queue]))
+            for held, gate in gates:
+                for row, most in gate:
+                    if names[row].startswith(GPU_MODEL_PREFIX) and row not in asked and held[row] + pod_milli > most:
+                        shut.add(names[row].removeprefix(GPU_MODEL_PREFIX))
+        return shut
 
     def fixed_over_quota(self, path: Sequence[int], asks: Amounts) -> Refusal | None:
         """The first quota on the path that `asks` more of non-preemptible work would pass."""

@@ -70,6 +70,18 @@ def cheapest_whole(room_whole: Ints, wanted: int, takeable: Takeable) -> list[tu
     return list(zip(rank[found].tolist(), bound[found].tolist(), here[found].tolist(), strict=True))
 
 
+def least_prices(room_whole: Ints, wanted: int, node: Ints, devices: Ints, price: Floats) -> Floats:
+    """Per node: the least price of entries that leave it with room for one pod, infinite if none do.
+
+    Args:
+        room_whole: free devices by node.
+        wanted: devices one pod needs.
+        node, devices, price: the entries, all of one tier; only whole devices.
+    """
+    need = wanted - room_whole
+    return _knapsack(node, devices, price, need, len(room_whole))
+
+
 def _knapsack(index: Ints, devices: Ints, price: Floats, need: Ints, nodes: int) -> Floats:
     """Least price of a minimal set of entries with at least `need` devices, for each node."""
     order = np.lexsort((price, -devices, index))

@@ -42,7 +42,7 @@ class Claims:
         self._rows = [row for row, amount in candidate.asks if amount > 0]
         self._fixed = not self.job.spec.preemptible
         self._entitled = entitled
-        self._patient = now_s - self.job.spec.submitted_s >= policy.borrower_patience
+        self._patient = now_s - self.job.waits_since_s >= policy.borrower_patience
 
     @property
     def any_reclaim(self) -> bool:

@@ -99,6 +99,8 @@ class Cycle:
             job = self.cluster.incomplete[name]
             lacks = any(lack > coming[name, group] for group, lack in enumerate(job.lacks()))
             if lacks and self._grace_ends_s(job) <= self.now_s:
+                if name in self.cluster.promised:
+                    self.plan.drops.append(name)
                 needed = sum(job.needed)
                 sentence = f"it ran with {len(job.running_pods())} of the {needed} pods it needs for too long"
                 cause = Cause(Rule.GANG_BROKEN, None, sentence, {"needed": needed})

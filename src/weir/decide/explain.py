@@ -18,10 +18,10 @@ from weir.decide.fit import copies, refused_by
 from weir.decide.memo import Memo
 from weir.decide.order import Candidate
 from weir.decide.room import Room
+from weir.decide.serve import Server
 from weir.model.policy import Affinity, Policy
 from weir.model.reasons import Reason, Why
 from weir.model.resources import span, written
-from weir.model.workloads import WHOLE_MILLI
 
 _NAMED_MOST = 4
 
@@ -151,27 +151,48 @@ class _Diagnosis:
         placed = sum(have for have, _ in fitting.values())
         where = f"of {sum(short.values())} full nodes {_counted(short)}" if short else "no node has room for it"
         if placed == pods:
-            return self._held_back(candidate, numbers)
+            return self._kept_from(candidate, numbers)
         holders = self._holders(candidate)
         if holders:
             numbers["held_by"] = holders
             sentence = f"there is room only if others stop, and they may not be asked: {_sentence_of(holders)}"
+            return Reason(Why.NOT_TAKEABLE, sentence, numbers)
+        if self._has_claim(candidate):
+            sentence = f"those it may take from don't hold enough for it: {where}"
             return Reason(Why.NOT_TAKEABLE, sentence, numbers)
         if pods > 1 and placed:
             parts = ", ".join(f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items())
             return Reason(Why.GANG_INCOMPLETE, f"only {parts} have room now: {where}", numbers)
         return Reason(Why.NO_ROOM, f"no room now: {where}", numbers)
 
-    def _held_back(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
+    def _kept_from(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
+        """There is room, but it may not have it, or not together."""
+        server = Server(self._cluster, self._policy, self._books, self._memo, self._room, self._now_s)
+        shut = server.models_shut(candidate)
+        if shut:
+            models = ", ".join(sorted(shut))
+            fixed = not self._job.spec.preemptible
+            why = Why.NON_PREEMPTIBLE_OVER_QUOTA if fixed else Why.OVER_LIMIT
+            what = "quota for non-preemptible work" if fixed else "limit"
+            numbers["models"] = sorted(shut)
+            return Reason(why, f"the room left is on {models}, of which its queues are at their {what}", numbers)
+        if server.open_to(candidate) is not None:
+            return Reason(Why.HELD_BACK, "the room there is is reserved for work that has waited longer", numbers)
         free = self._room.free_gpu_milli()
-        total = self._cluster.total(GPU_ROW)
-        keep = int(self._policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
-        numbers.update(free=free, kept=keep, want=candidate.of.step.gpu_milli)
-        sentence = "there is room, but not for all of it together" if not keep else (
-            f"it would go over quota, and of {written('gpu', free)} free devices {written('gpu', keep)} are kept "
-            "for owners"
-        )
-        return Reason(Why.HELD_BACK if keep else Why.GANG_INCOMPLETE, sentence, numbers)
+        if not server.keeps_headroom(candidate, free):
+            keep = server.headroom_milli
+            numbers.update(free=free, kept=keep, want=candidate.of.step.gpu_milli)
+            sentence = (
+                f"it would go over quota, and of {written('gpu', free)} free devices {written('gpu', keep)} are "
+                "kept for owners"
+            )
+            return Reason(Why.HELD_BACK, sentence, numbers)
+        asked = self._job.spec.topology
+        if asked is not None and asked.preferred is not None and not server.may_scatter(candidate):
+            until_s = self._policy.topology.patience - (self._now_s - self._job.waits_since_s)
+            sentence = f"it would fit only scattered and waits up to {span(until_s)} more for one {asked.preferred}"
+            return Reason(Why.HELD_BACK, sentence, numbers)
+        return Reason(Why.GANG_INCOMPLETE, "there is room, but not for all of it together", numbers)
 
     def _first_short(self, shape: Shape, node: int) -> str:
         free = self._room.columns.free[:, node]
@@ -186,6 +207,19 @@ class _Diagnosis:
             if free[row] < amount:
                 return self._cluster.rows.names[row]
         return "gpu"
+
+    def _has_claim(self, candidate: Candidate) -> bool:
+        """Whether it may reclaim and there is someone it may reclaim from."""
+        entitled = self._books.entitled(self._job.path, candidate.asks)
+        claims = Claims(self._books, self._policy, candidate, entitled, self._now_s)
+        if not claims.any_reclaim:
+            return False
+        for project, running in self._cluster.running.items():
+            path = self._cluster.ledger.path[project]
+            level = parting(claims.path, path)
+            if running and level < len(claims.path) and claims.rule_from(level, path[level]) is not None:
+                return True
+        return False
 
     def _holders(self, candidate: Candidate) -> dict[str, int]:
         """Of a workload with a claim: who holds devices it may not take, by why not, in thousandths."""
@@ -246,7 +280,3 @@ def _named(names: Sequence[str]) -> str:
     more = len(names) - _NAMED_MOST
     return ", ".join(names[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
 
-
-def cause_sentence(rule: str, by: str, project: str, held: str, quota: str, waited_s: float) -> str:
-    """Why a pod was stopped, in words."""
-    return f"stopped by {rule} for {by} of {project} (holds {held}, quota {quota}), which waited {span(waited_s)}"

@@ -14,16 +14,24 @@ def devices_of(pods: Sequence[Pod]) -> float:
     return sum(amount for pod in pods for row, amount in pod.amounts if row == GPU_ROW) / WHOLE_MILLI
 
 
-def price(job: Job, pods: Sequence[Pod], policy: Price, now_s: float) -> float:
-    """Price of stopping these pods of a job: lost work and a restart, less a credit for size."""
-    devices, restart, credit = _terms(job, pods, policy)
-    return devices * max(0.0, now_s - job.since_s) + restart - credit
+def price(job: Job, pods: Sequence[Pod], policy: Price, now_s: float, needed: float) -> float:
+    """Price of stopping these pods of a job: lost work and a restart, less a credit for size.
+
+    The credit prefers one larger victim to many small ones. It counts the devices on the node where the
+    victim has most, but no more than are `needed`: what serves nobody is no reason to stop a larger one.
+    """
+    devices, restart, most = _terms(job, pods, policy)
+    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, min(most, needed), policy)
 
 
-def price_of_all(job: Job, policy: Price, now_s: float) -> float:
+def price_of_all(job: Job, policy: Price, now_s: float, needed: float) -> float:
     """Price of stopping a job whose pods all run."""
-    devices, restart, credit = job.price_terms or _kept(job, policy)
-    return devices * max(0.0, now_s - job.since_s) + restart - credit
+    devices, restart, most = job.price_terms or _kept(job, policy)
+    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, min(most, needed), policy)
+
+
+def _less_credit(cost: float, devices: float, policy: Price) -> float:
+    return cost - policy.size_credit * log(devices) if devices > 1.0 else cost
 
 
 def cheap_to_move(jobs: Iterable[Job], most: float, policy: Price, now_s: float) -> list[Job]:
@@ -51,17 +59,12 @@ def _kept(job: Job, policy: Price) -> tuple[float, float, float]:
 
 
 def _terms(job: Job, pods: Sequence[Pod], policy: Price) -> tuple[float, float, float]:
-    """Devices held, the cost of a restart, and the credit for size.
-
-    The credit prefers one larger victim to many small ones; it counts the devices on the node where
-    the victim has most, so that a whole gang isn't stopped for what something smaller serves.
-    """
+    """Devices held, the cost of a restart, and the devices on the node where there are most."""
     restart = policy.restart if job.spec.restart_s is None else job.spec.restart_s
     devices = devices_of(pods)
-    most = devices
-    if len(pods) > 1:
-        on_node: dict[int, list[Pod]] = {}
-        for pod in pods:
-            on_node.setdefault(pod.node, []).append(pod)
-        most = max(devices_of(some) for some in on_node.values())
-    return devices, restart, policy.size_credit * log(max(1.0, most))
+    if len(pods) == 1:
+        return devices, restart, devices
+    on_node: dict[int, list[Pod]] = {}
+    for pod in pods:
+        on_node.setdefault(pod.node, []).append(pod)
+    return devices, restart, max((devices_of(some) for some in on_node.values()), default=0.0)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from weir.cluster.jobs import Job, Phase, Pod
+from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 from weir.decide.bounds import Takeable
 from weir.decide.bench import Bench
@@ -12,6 +13,7 @@ from weir.decide.price import cheap_to_move, devices_of, price, price_of_all, pr
 from weir.decide.ranking import NOWHERE
 from weir.decide.victims import Tier, Unit
 from weir.model.reasons import Rule
+from weir.model.workloads import WHOLE_MILLI
 
 _ANYONE = -1
 _LAST: Tier = (1, (), _ANYONE)
@@ -34,6 +36,7 @@ class Reach:
         self._claims = claims
         self._kind = kind
         self._move_budget = move_budget
+        self._needed = sum(amount for row, amount in claims.asks if row == GPU_ROW) / WHOLE_MILLI  # devices
         self.taken: set[Pod] = set()
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         self.jobs: dict[Job, bool] = dict.fromkeys(self._found(), False)  # and whether they may only be moved
@@ -72,7 +75,7 @@ class Reach:
         """Running preemptible workloads that are cheap to move and have a place to go to, whoever's they are."""
         jobs = [job for project in self._cluster.running for job in self._of_project(project)]
         cheap = cheap_to_move(jobs, self._move_budget, self._policy.price, self._now_s)
-        return [job for job in cheap if self._has_holes(job)]
+        return [job for job in cheap if self._has_holes(job) and not _is_bound_together(job)]
 
     def _has_holes(self, job: Job) -> bool:
         """Whether each shape of a workload has room somewhere: else it can't be moved."""
@@ -125,7 +128,7 @@ class Reach:
                 if pods[0].shape.whole:
                     found.node.append(pods[0].node)
                     found.devices.append(len(pods[0].devices))
-                    found.price.append(price_of_all(job, self._policy.price, self._now_s))
+                    found.price.append(price_of_all(job, self._policy.price, self._now_s, self._needed))
                     tiers.append(self._tier(job, pods, 1))
                 continue
             for node in dict.fromkeys(pod.node for pod in pods):
@@ -164,7 +167,7 @@ class Reach:
                 if spare[pod.group] > 0:
                     spare[pod.group] -= 1
                     elastic.add(pod)
-                    cost = price(job, [pod], self._policy.price, self._now_s)
+                    cost = price(job, [pod], self._policy.price, self._now_s, self._needed)
                     units.append(Unit(self._tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
         if len(elastic) < len(here):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
@@ -174,11 +177,9 @@ class Reach:
 
     def _price_of_rest(self, job: Job, pods: list[Pod]) -> float:
         """Price of a workload as a whole; a gang's is shared by the nodes it frees that are needed."""
-        if len(pods) == 1:
-            return price_of_all(job, self._policy.price, self._now_s) if sum(job.placed) == 1 else price(
-                job, pods, self._policy.price, self._now_s
-            )
-        cost = price(job, pods, self._policy.price, self._now_s)
+        if len(pods) == sum(job.placed) == 1:
+            return price_of_all(job, self._policy.price, self._now_s, self._needed)
+        cost = price(job, pods, self._policy.price, self._now_s, self._needed)
         return cost / max(1, min(self.nodes_needed, len({pod.node for pod in pods})))
 
     def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
@@ -240,3 +241,9 @@ def count_pods(books: Books, pods: Sequence[Pod], sign: int) -> None:
     """Count running pods in the books (sign -1: no more)."""
     for pod in pods:
         books.add(pod.job.path, pod.amounts, not pod.job.spec.preemptible, sign)
+
+
+def _is_bound_together(job: Job) -> bool:
+    """Whether its pods must share a domain, so that one of them can't be moved by itself."""
+    asked = job.spec.topology
+    return asked is not None and asked.required is not None and sum(job.placed) > 1

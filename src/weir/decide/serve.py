@@ -85,9 +85,9 @@ class Server:
         policy = self.policy
         waits_s = [wait_s for wait_s in (policy.borrower_patience, policy.topology.patience) if wait_s]
         for of in self.cluster.waiting.values() if waits_s else ():
-            submitted_s = of.members[0][0]
+            since_s = of.first.waits_since_s
             for wait_s in waits_s:
-                yield submitted_s + wait_s
+                yield since_s + wait_s
         if policy.min_runtime.any and self.cluster.waiting:
             for running in self.cluster.running.values():
                 for job in running.values():
@@ -160,7 +160,7 @@ class Server:
                 return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
-            if not candidate.again and job.spec.topology is None:
+            if not candidate.again and job.spec.topology is None and self.open_to(candidate) is None:
                 self.memo.no_room.add(candidate.of)
             return None
         for pod, node, _ in spots:
@@ -186,17 +186,26 @@ class Server:
             lends = job.spec.preemptible and not self.entitled(candidate)
             if kept.job is not job and not lends and self.now_s + expected_s(self.cluster, job) > kept.at_s:
                 within = ~kept.nodes if within is None else within & ~kept.nodes
-        barred = self.books.models_at_limit(job.path, candidate.asks, candidate.of.step.gpu_milli)
-        if barred:
-            mask = models_mask(self.cluster, barred, len(self.room.whole))
+        shut = self.models_shut(candidate)
+        if shut:
+            mask = models_mask(self.cluster, shut, len(self.room.whole))
             within = mask if within is None else within & mask
         return within
+
+    def models_shut(self, candidate: Candidate) -> set[str]:
+        """GPU models its queues can't hold more of; of a gang the whole, since it comes or stays as one."""
+        job = candidate.job
+        pods = sum(candidate.lacks)
+        milli = candidate.of.step.gpu_milli if not candidate.again else max(
+            (amount for row, amount in candidate.asks if row == GPU_ROW), default=0
+        )
+        return self.books.models_shut(job.path, candidate.asks, milli if pods else 0, not job.spec.preemptible)
 
     def _reserved(self) -> list[Reservation]:
         if self._reservations is None:
             late_s = self.now_s - self.policy.reserve_after
             waiting = self.cluster.waiting.values()
-            late = [of for of in waiting if of.members[0][0] <= late_s and self.entitled(self.candidate(of, 0))]
+            late = [of for of in waiting if of.first.waits_since_s <= late_s and self.entitled(self.candidate(of, 0))]
             self._reservations = (
                 reservations(self.cluster, self.memo, self.room, late, self.now_s) if late else []
             )
@@ -204,7 +213,7 @@ class Server:
 
     def may_scatter(self, candidate: Candidate) -> bool:
         """Whether a gang has waited long enough for one domain of the level it prefers."""
-        waited_s = self.now_s - candidate.job.spec.submitted_s
+        waited_s = self.now_s - candidate.job.waits_since_s
         return sum(candidate.lacks) == 1 or waited_s >= self.policy.topology.patience
 
     def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:

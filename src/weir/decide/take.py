@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterator
 
-from weir.cluster.columns import Ints
-from weir.cluster.jobs import PendingClass
+import numpy as np
+
+from weir.cluster.jobs import Job, PendingClass
+from weir.cluster.running import Floats
 from weir.decide.attempt import Attempt, Taken
 from weir.decide.bench import Bench
+from weir.decide.bounds import least_prices
 from weir.decide.claims import Claims, Kind
 from weir.decide.fit import Bools
 from weir.decide.order import Candidate, Order
@@ -26,7 +29,7 @@ class Taker:
         self._policy = server.policy
         self._books = server.books
         self._lay_out = lay_out
-        self._movable_whole: Ints | None = None
+        self._prices: dict[tuple[int, float], Floats] = {}
         self._free_milli = server.room.free_gpu_milli()
 
     def take(self) -> Iterator[tuple[Candidate, Taken]]:
@@ -57,11 +60,11 @@ class Taker:
 
     def _has_claim(self, of: PendingClass, at: int) -> bool:
         """Whether its own queue may let it reclaim."""
-        submitted_s, _, job = of.members[at]
+        job = of.members[at][2]
         return (
             not job.spec.preemptible
             or self._is_owner(of, at)
-            or self._server.now_s - submitted_s >= self._policy.borrower_patience
+            or self._server.now_s - job.waits_since_s >= self._policy.borrower_patience
         )
 
     def _is_owner(self, of: PendingClass, at: int) -> bool:
@@ -87,31 +90,40 @@ class Taker:
         return of.first.spec.preemptible and left >= self._server.headroom_milli
 
     def _moves_could_suffice(self, of: PendingClass) -> bool:
-        """Whether nodes enough would have room if all that is cheap to move were gone.
+        """Whether room for it could be made within the budget, were there a place for all that moves.
 
         A bound for clusters in which nobody shares devices; where they are shared there is none.
         """
         job, room = of.first, self._server.room
         if any(self._cluster.ledger.sharing[queue] for queue in self._cluster.ledger.top):
             return True
+        budget = self._move_budget(job)
         for shape, lack in zip(job.shapes, of.step.lacks, strict=True):
             if lack and shape.whole:
-                together = room.whole + self._movable()
-                if int((together // shape.devices).sum()) < lack:
+                prices = self._move_prices(shape.devices, budget)
+                if len(prices) < lack and room.whole.max(initial=0) < 2 * shape.devices:
+                    return False
+                if float(prices[:lack].sum()) > budget:
                     return False
         return True
 
-    def _movable(self) -> Ints:
-        if self._movable_whole is None:
-            room, price = self._server.room, self._policy.price
-            self._movable_whole = self._cluster.running_pods.movable_whole(
-                self._server.now_s,
-                self._policy.consolidation.budget,
-                price.restart,
-                int(room.whole.max(initial=0)),
-                len(room.whole),
+    def _move_budget(self, job: Job) -> float:
+        rules = self._policy
+        if job.spec.topology is None:
+            return rules.consolidation.budget
+        return max(rules.consolidation.budget, rules.topology.budget)
+
+    def _move_prices(self, devices: int, budget: float) -> Floats:
+        """What room for one pod of so many whole devices would cost on each node that can make it, least first."""
+        found = self._prices.get((devices, budget))
+        if found is None:
+            whole = self._server.room.whole
+            entries = self._cluster.running_pods.movable_whole(
+                self._server.now_s, budget, self._policy.price.restart, int(whole.max(initial=0))
             )
-        return self._movable_whole
+            prices = np.sort(least_prices(whole, devices, *entries))
+            found = self._prices[(devices, budget)] = prices[prices <= budget]
+        return found
 
     def _for(self, candidate: Candidate, bench: Bench) -> Taken | None:
         """Make room for a workload, if there is a way."""
@@ -146,7 +158,8 @@ class Taker:
             return
         levels = self._server.memo.levels(self._cluster, job.spec.topology.name)
         site = Site(bench.placer, job, affinity, levels, open_)
-        yield from site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST]
+        for within in site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST]:
+            yield within
         if job.spec.topology.required is None and (
             kind is not Kind.CONSOLIDATE or self._server.may_scatter(candidate)
         ):

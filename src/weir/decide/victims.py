@@ -101,7 +101,9 @@ def _gain(unit: Unit, row: int) -> int:
     return sum(amount for pod in unit.here for at, amount in pod.shape.needs if at == row)
 
 
-def sets(room: Room, node: int, shape: Shape, units: Sequence[Unit]) -> Iterator[tuple[Tier, list[Unit]]]:
+def sets(
+    room: Room, node: int, shape: Shape, units: Sequence[Unit]
+) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Unit]]]:
     """Minimal sets of units whose going makes room for one pod of the shape, best first.
 
     Lower tiers go before higher ones: of the highest tier that must be touched as little as can be is

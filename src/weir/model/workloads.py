@@ -106,7 +106,7 @@ class Workload:
     max_runtime_s: float | None = None
     topology: TopologyRequest | None = None
     user: str = ""
-    restart_s: float | None = None  # stated cost of a restart, device seconds per device; None = unknown
+    restart_s: float | None = None  # stated cost of a restart in device seconds; None = unknown
 
     @property
     def pods(self) -> int:

@@ -1,0 +1,64 @@
+"""All benchmarks, one after another.
+
+    python -m bench [engine packing quotas spot topology] [--traces DIRECTORY] [--output json] [--quick]
+
+With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.itp import TRACES
+
+LISTS = ("default", "cpu100", "gpushare40", "gpuspec10", "multigpu20")
+
+
+def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
+    """What each benchmark is run with."""
+    openb = traces / "openb"
+    replays = ["--traces", str(traces), *(["--replays", "1"] if quick else [])]
+    return {
+        "engine": ["--nodes"] if quick else [],
+        "packing": [
+            str(openb / "openb_node_list_gpu_node.csv"),
+            *(str(openb / f"openb_pod_list_{name}.csv.gz") for name in LISTS),
+            *(["--seeds", "42"] if quick else []),
+        ],
+        "quotas": replays,
+        "spot": replays,
+        "topology": replays,
+    }
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("which", nargs="*", help="all of them if none is named")
+    parser.add_argument("--traces", type=Path, default=TRACES, help="where the records lie")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    args = parser.parse_args()
+    known = commands(args.traces, args.quick)
+    for name in args.which or known:
+        if name not in known:
+            parser.error(f"{name} isn't a benchmark: there are {', '.join(known)}")
+    rows, code = [], 0
+    for name in args.which or known:
+        command = [sys.executable, "-m", f"bench.{name}", *known[name], "--output", args.output]
+        kept = subprocess.PIPE if args.output == "json" else None
+        done = subprocess.run(command, check=False, stdout=kept, text=True)
+        rows += json.loads(done.stdout or "[]")
+        if kept is None:
+            print(flush=True)
+        code = max(code, done.returncode)
+    if args.output == "json":
+        json.dump(rows, sys.stdout, indent=1)
+        print()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""A cluster as plain values, by name, so that two of them can be compared."""
+
+from typing import Any
+
+import numpy as np
+
+from weir.cluster.columns import Columns
+from weir.cluster.state import Cluster
+
+from .running import key_of, pods_of
+
+
+def picture(cluster: Cluster, *, history: bool = True) -> dict[str, Any]:
+    """Everything the engine goes by; without `history` only what follows from how things are now."""
+    found = {
+        "room": _columns(cluster, cluster.room),
+        "releasing": _columns(cluster, cluster.releasing),
+        "ledger": _ledger(cluster),
+        "jobs": {name: _job(cluster, name) for name in sorted(cluster.jobs)},
+        "waiting": _waiting(cluster),
+        "running": sorted(name for jobs in cluster.running.values() for name in jobs),
+        "promised": sorted(cluster.promised),
+        "incomplete": sorted(cluster.incomplete),
+        "priorities": {at: dict(sorted(of.items())) for at, of in sorted(cluster.priorities.items()) if of},
+        "pods on": {
+            cluster.node_names[at]: sorted(map(key_of, pods)) for at, pods in enumerate(cluster.pods_on) if pods
+        },
+        "movable": _movable(cluster),
+    }
+    if history:
+        found["mix"] = [(shape.id, count) for shape, count in cluster.mix.drawn]
+        found["learned"] = cluster.runtimes.version
+    return found
+
+
+def _columns(cluster: Cluster, columns: Columns) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for at, node in enumerate(cluster.nodes):
+        if node is not None:
+            free = {name: int(columns.free[row, at]) for row, name in enumerate(cluster.rows.names)}
+            found[node.name] = (
+                {name: amount for name, amount in sorted(free.items()) if amount},
+                columns.share[at, : node.gpus].tolist(),
+                columns.memory[at, : node.gpus].tolist(),
+            )
+    return found
+
+
+def _ledger(cluster: Cluster) -> dict[str, Any]:
+    ledger = cluster.ledger
+    found: dict[str, Any] = {}
+    for at, queue in enumerate(ledger.queues):
+        for table in ("allocated", "fixed", "asked"):
+            line = getattr(ledger, table)[at]
+            amounts = dict(zip(cluster.rows.names, line, strict=True))
+            found[f"{table} of {queue.name}"] = {name: value for name, value in sorted(amounts.items()) if value}
+        found[f"sharing of {queue.name}"] = ledger.sharing[at]
+    return found
+
+
+def _job(cluster: Cluster, name: str) -> dict[str, Any]:
+    job = cluster.jobs[name]
+    return {
+        "pods": [(pod.phase.name, pod.node, pod.devices, pod.promise) for pod in pods_of(job)],
+        "placed": job.placed,
+        "pending": job.pending,
+        "stopping": job.stopping,
+        "started": job.started_s is not None,
+        "below": job.below_since_s is not None,
+        "held": job.held,
+    }
+
+
+def _waiting(cluster: Cluster) -> list[Any]:
+    """The classes by who is in them and what they ask for next; each job in its own class, each class in its lists."""
+    found = []
+    for pending in cluster.waiting.values():
+        assert pending in cluster.waiting_of[pending.project]
+        assert all(pending in cluster.waiting_by_shape[shape] for shape in pending.shapes)
+        assert all(job.waiting is pending for _, _, job in pending.members)
+        members = [name for _, name, _ in pending.members]
+        asks = sorted((cluster.rows.names[row], amount) for row, amount in pending.step.asks)
+        found.append((members, list(pending.step.lacks), pending.step.standing, asks))
+    assert sum(len(of) for of in cluster.waiting_of.values()) == len(found)
+    return sorted(found)
+
+
+def _movable(cluster: Cluster) -> dict[str, int]:
+    """Whole devices of preemptible running pods by node, as the columns of what runs have it."""
+    size = len(cluster.nodes)
+    counts = cluster.running_pods.movable_whole(0.0, np.inf, 0.0, 1 << 20, max(size, 1))
+    return {cluster.node_names[at]: int(counts[at]) for at in range(size) if counts[at]}

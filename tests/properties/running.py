@@ -1,0 +1,177 @@
+"""A world while it runs: the engine decides, its plans are carried out, and the world does what it does."""
+
+from collections import deque
+from collections.abc import Iterator
+from copy import deepcopy
+from itertools import cycle
+
+from weir.cluster.events import (
+    Checkpointed,
+    End,
+    Event,
+    NodeLost,
+    NodeSet,
+    PodAssigned,
+    PodKey,
+    PodStopped,
+    PodStopping,
+    Promised,
+    PromiseDropped,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadEnded,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
+from weir.cluster.jobs import Job, Phase, Pod
+from weir.cluster.reduce import reduce
+from weir.cluster.state import Cluster
+from weir.decide.cycle import decide
+from weir.decide.memo import Memo
+from weir.decide.plan import Plan
+
+from .worlds import NETWORK, Does, Step, World
+
+
+class Running:
+    """One world. `journal` is every event that was told, in order."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.cluster = Cluster()
+        self.memo = Memo()
+        self.now_s = 0.0
+        self.journal: list[Event] = []
+        self.plans: list[Plan] = []
+        self.going: dict[PodKey, int] = {}  # pods being stopped, and the cycles that takes yet
+        self._stops_after = cycle(world.stops_after)
+        self._to_come = deque(world.workloads)
+        self.tell(TopologiesSet((NETWORK,)))
+        for node in world.nodes:
+            self.tell(NodeSet(node))
+        self.tell(QueuesSet(world.queues))
+
+    # What happens
+
+    def tell(self, event: Event) -> None:
+        """An event is reduced."""
+        self.journal.append(event)
+        reduce(self.cluster, event)
+
+    def run(self) -> Iterator[Step]:
+        """Do every step of the world; each is named when it has been done."""
+        for step in self.world.steps:
+            self.do(*step)
+            yield step
+
+    def do(self, does: Does, which: int) -> None:
+        """One step; `which` chooses among those it could happen to."""
+        if does is Does.CYCLE:
+            self.cycle()
+        elif does is Does.SUBMIT:
+            self.submit(1 + which % 3)
+        elif does is Does.WAIT:
+            self.now_s += 100.0 * which
+        elif does in (Does.LOSE, Does.RETURN):
+            self._node(does, which)
+        else:
+            self._job(does, which)
+
+    def submit(self, most: int = 1_000) -> None:
+        """The next workloads are submitted."""
+        for _ in range(min(most, len(self._to_come))):
+            workload = self._to_come.popleft()
+            self.tell(WorkloadSubmitted(workload, workload.submitted_s))
+
+    def _job(self, does: Does, which: int) -> None:
+        jobs = sorted(self.cluster.jobs.values(), key=lambda job: job.spec.name)
+        running = [job for job in jobs if job.started_s is not None]
+        if does is Does.HOLD or does is Does.RELEASE:
+            if jobs:
+                name = jobs[which % len(jobs)].spec.name
+                self.tell(WorkloadHeld(name, does is Does.HOLD, "a test says so"))
+            return
+        if not running:
+            return
+        job = running[which % len(running)]
+        if does is Does.END:
+            for pod in pods_of(job):
+                self.going.pop(key_of(pod), None)
+            self.tell(WorkloadEnded(job.spec.name, End.SUCCEEDED, self.now_s, 100.0 * (1 + which)))
+        elif does is Does.SAVE:
+            self.tell(Checkpointed(job.spec.name, self.now_s))
+        elif does is Does.CRASH:
+            there = [pod for pod in pods_of(job) if pod.phase in (Phase.RUNNING, Phase.STOPPING)]
+            self._gone(there[which % len(there)])
+
+    def _gone(self, pod: Pod) -> None:
+        self.going.pop(key_of(pod), None)
+        self.tell(PodStopped(key_of(pod), self.now_s))
+
+    def _node(self, does: Does, which: int) -> None:
+        nodes = self.cluster.nodes
+        there = [at for at, node in enumerate(nodes) if (node is not None) is (does is Does.LOSE)]
+        if not there:
+            return
+        at = there[which % len(there)]
+        if does is Does.RETURN:
+            self.tell(NodeSet(self.world.nodes[at]))
+            return
+        self.tell(NodeLost(self.world.nodes[at].name))
+        for pod in list(self.cluster.pods_on[at]):
+            self._gone(pod)
+
+    # Cycles
+
+    def cycle(self) -> Plan:
+        """One cycle: the plan, carried out."""
+        plan = decide(self.cluster, self.world.policy, self.now_s, self.memo)
+        self.plans.append(plan)
+        self.carry_out(plan)
+        return plan
+
+    def carry_out(self, plan: Plan) -> None:
+        """Do what a plan says; stops take the cycles they take."""
+        for workload in plan.drops:
+            self.tell(PromiseDropped(workload))
+        for eviction in plan.evictions:
+            self.tell(PodStopping(eviction.pod, self.now_s, eviction.cause))
+            self.going[eviction.pod] = next(self._stops_after)
+        for promise in plan.promises:
+            self.tell(Promised(promise.workload, promise.places, self.now_s, promise.freed_by))
+        for place in plan.binds:
+            self.tell(PodAssigned(place, self.now_s))
+        self.now_s += self.world.tick_s
+        for pod in list(self.going):
+            self.going[pod] -= 1
+            if not self.going[pod]:
+                del self.going[pod]
+                self.tell(PodStopped(pod, self.now_s))
+
+    def settle(self, cycles_most: int, quiet: int = 4) -> bool:
+        """Play cycles until nothing happens in `quiet` of them in a row; whether that came to pass."""
+        still = 0
+        for _ in range(cycles_most):
+            still = 0 if self.cycle().acts or self.going else still + 1
+            if still == quiet:
+                return True
+        return False
+
+
+def pods_of(job: Job) -> list[Pod]:
+    """All pods of a job."""
+    return [pod for group in job.pods for pod in group]
+
+
+def key_of(pod: Pod) -> PodKey:
+    """The name of a pod to the engine."""
+    return PodKey(pod.job.spec.name, pod.group, pod.index)
+
+
+def replayed(journal: list[Event], times: int = 1) -> Cluster:
+    """The cluster a journal makes, each event told so many times."""
+    cluster = Cluster()
+    for event in journal:
+        for _ in range(times):
+            reduce(cluster, deepcopy(event))
+    return cluster

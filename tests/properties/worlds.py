@@ -1,0 +1,251 @@
+"""Random small worlds: a cluster, a tree of quotas, workloads, and what happens to them, step by step.
+
+Small on purpose: what goes wrong at all goes wrong on a few nodes, and a small world can be held
+against an exhaustive answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from hypothesis import strategies as st
+
+from weir.model.nodes import Node, Topology
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload, WorkloadType
+
+GI = 1 << 30
+MODELS = (None, "A100", "H100")
+NETWORK = Topology("network", ("rack", "kubernetes.io/hostname"))
+
+
+class Does(Enum):
+    """What can happen between two cycles."""
+
+    CYCLE = "a cycle is played"
+    SUBMIT = "a workload is submitted"
+    END = "a running workload ends"
+    CRASH = "a pod is gone, nobody knows why"
+    SAVE = "a running workload has saved its state"
+    LOSE = "a node is lost"
+    RETURN = "a lost node is back"
+    HOLD = "a workload is held"
+    RELEASE = "a held workload is released"
+    WAIT = "time passes"
+
+
+Step = tuple[Does, int]
+
+
+@dataclass(frozen=True)
+class World:
+    """Where a property starts, and what happens then. `stops_after` are the cycles each stop takes, in turn."""
+
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    workloads: tuple[Workload, ...]
+    policy: Policy = Policy()
+    steps: tuple[Step, ...] = ()
+    stops_after: tuple[int, ...] = (1,)
+    tick_s: float = 1.0
+
+
+def node(name: str, gpus: int, **more: object) -> Node:
+    """A node with plenty of everything else, unless said otherwise."""
+    capacity = {
+        "cpu": int(more.pop("cpu", 64)) * 1000,  # type: ignore[call-overload]
+        "memory": int(more.pop("memory", 512)) * GI,  # type: ignore[call-overload]
+        "pods": int(more.pop("pods", 110)),  # type: ignore[call-overload]
+    }
+    labels = {"kubernetes.io/hostname": name, **more.pop("labels", {})}  # type: ignore[dict-item]
+    memory = int(more.pop("gpu_memory", 16)) * GI  # type: ignore[call-overload]
+    return Node(name, gpus, memory, capacity, labels=labels, **more)  # type: ignore[arg-type]
+
+
+def single(name: str, project: str, devices: int = 1, **more: object) -> Workload:
+    """A workload of one pod of whole devices."""
+    group = PodGroup("0", Request(devices=devices))
+    return Workload(name, project, (group,), 1, **{"submitted_s": 0.0, **more})  # type: ignore[arg-type]
+
+
+# What there is
+
+
+@st.composite
+def nodes(draw: st.DrawFn, most: int = 4, models: bool = True) -> tuple[Node, ...]:
+    """A few nodes, in racks, of some models."""
+    found = []
+    for at in range(draw(st.integers(1, most))):
+        found.append(
+            node(
+                f"n{at}",
+                draw(st.integers(0, 4)),
+                cpu=draw(st.sampled_from((4, 8, 64))),
+                gpu_memory=draw(st.sampled_from((16, 16, 80))),
+                gpu_model=draw(st.sampled_from(MODELS)) if models else None,
+                labels={"rack": f"r{draw(st.integers(0, 1))}"},
+            )
+        )
+    return tuple(found)
+
+
+@st.composite
+def trees(draw: st.DrawFn, projects_most: int = 4, deep: bool = True, limits: bool = True) -> tuple[Queue, ...]:
+    """A tree of departments up to two deep, and projects in it or beside it."""
+    departments: list[Queue] = []
+    for at in range(draw(st.integers(0, 3)) if deep else 0):
+        parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
+        departments.append(draw(_queue(f"d{at}", parent, False, at, limits)))
+    projects = []
+    for at in range(draw(st.integers(1, projects_most))):
+        parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
+        projects.append(draw(_queue(f"p{at}", parent, True, len(departments) + at, limits)))
+    return (*departments, *projects)
+
+
+@st.composite
+def _queue(draw: st.DrawFn, name: str, parent: str | None, is_project: bool, at: int, limits: bool) -> Queue:
+    quota = {"gpu": draw(st.integers(0, 6)) * WHOLE_MILLI}
+    if not draw(st.integers(0, 5)):
+        quota = {}
+    if not draw(st.integers(0, 4)):
+        quota["cpu"] = draw(st.integers(0, 12)) * 1000
+    limit: dict[str, int] = {}
+    if limits and not draw(st.integers(0, 3)):
+        limit["gpu"] = quota.get("gpu", 0) + draw(st.integers(0, 4)) * WHOLE_MILLI
+    return Queue(
+        name,
+        parent,
+        is_project,
+        quota,
+        limit,
+        {"gpu": float(draw(st.sampled_from((1, 1, 1, 2, 3, 0))))},
+        draw(st.sampled_from((100, 100, 100, 200, 50))),
+        60.0 * at,
+    )
+
+
+# What is asked for
+
+
+@st.composite
+def requests(draw: st.DrawFn, shares: bool = True, models: bool = True) -> Request:
+    """What one pod asks for: whole devices, parts of one or of several, device memory, or cores alone."""
+    cpu = draw(st.sampled_from((1, 1, 2, 4))) * 1000
+    kind = draw(st.sampled_from(("whole",) * 5 + (("part", "parts", "memory") if shares else ()) + ("cores",)))
+    model: tuple[str, ...] = ()
+    if models and not draw(st.integers(0, 5)):
+        model = draw(st.sampled_from((("A100",), ("H100",), ("A100", "H100"))))
+    if kind == "cores":
+        return Request(cpu_milli=cpu)
+    if kind == "memory":
+        memory = draw(st.sampled_from((2, 5, 8, 16, 40))) * GI
+        return Request(devices=1, share_milli=0, gpu_memory=memory, cpu_milli=cpu, gpu_models=model)
+    if kind == "whole":
+        return Request(devices=draw(st.sampled_from((1, 1, 1, 2, 2, 3, 4))), cpu_milli=cpu, gpu_models=model)
+    milli = draw(st.sampled_from((100, 250, 300, 500, 700)))
+    return Request(devices=1 if kind == "part" else 2, share_milli=milli, cpu_milli=cpu, gpu_models=model)
+
+
+@st.composite
+def workloads(
+    draw: st.DrawFn,
+    projects: Sequence[str],
+    least: int = 1,
+    most: int = 8,
+    *,
+    shares: bool = True,
+    models: bool = True,
+    topology: bool = False,
+    groups_most: int = 2,
+) -> tuple[Workload, ...]:
+    """Workloads of these projects: single pods, gangs, elastic ones, of several groups."""
+    found = []
+    for at in range(draw(st.integers(least, most))):
+        groups = []
+        for position in range(draw(st.sampled_from((1,) * 4 + tuple(range(1, groups_most + 1))))):
+            count = draw(st.sampled_from((1, 1, 1, 2, 3, 4)))
+            needed = draw(st.integers(0 if position else 1, count))
+            order = draw(st.sampled_from((0, 0, 1)))
+            request = draw(requests(shares, models))
+            groups.append(PodGroup(str(position), request, count, needed, order))
+        minima = sum(group.min for group in groups)
+        extra = draw(st.sampled_from((0, 0, 0, 1)))
+        priority = draw(st.sampled_from((50, 50, 50, 60, 90, 125)))
+        found.append(
+            Workload(
+                name=f"w{at}",
+                project=draw(st.sampled_from(list(projects))),
+                groups=tuple(groups),
+                min_pods=min(minima + extra, sum(group.count for group in groups)),
+                submitted_s=-60.0 * draw(st.integers(1, 200)),
+                type=draw(st.sampled_from((WorkloadType.TRAIN, WorkloadType.BUILD))),
+                priority=priority,
+                preemptible=draw(st.sampled_from((True, True, True, False))) if priority < 100 else False,
+                max_runtime_s=draw(st.sampled_from((None, None, 600.0, 7200.0))),
+                topology=draw(st.sampled_from((None, None, *TOPOLOGIES))) if topology else None,
+                user=draw(st.sampled_from(("", "ada"))),
+            )
+        )
+    return tuple(found)
+
+
+TOPOLOGIES = (
+    TopologyRequest("network", required="rack"),
+    TopologyRequest("network", preferred="rack"),
+    TopologyRequest("network", required="rack", preferred="kubernetes.io/hostname"),
+)
+
+
+# How it is decided, and what happens
+
+POLICIES = (
+    Policy(),
+    Policy(victims="cheap"),
+    Policy.model_validate({"preset": "throughput"}),
+    Policy(consolidation={"enabled": False}),  # type: ignore[arg-type]
+    Policy(min_runtime={"train": 5}, gang_grace=3),  # type: ignore[arg-type]
+    Policy(claims=True, headroom=0.2),
+    Policy(placement="spread", usage={"k": 1.0}),  # type: ignore[arg-type]
+)
+
+QUIET = (Does.CYCLE, Does.CYCLE, Does.SUBMIT, Does.SUBMIT, Does.END, Does.SAVE, Does.WAIT)
+"""What happens where nothing breaks."""
+ROUGH = (*QUIET, Does.CYCLE, Does.CRASH, Does.LOSE, Does.RETURN, Does.HOLD, Does.RELEASE)
+"""What happens where everything does."""
+
+
+@st.composite
+def worlds(
+    draw: st.DrawFn,
+    *,
+    happens: Sequence[Does] = QUIET,
+    steps_most: int = 24,
+    policies: Sequence[Policy] = POLICIES,
+    shares: bool = True,
+    models: bool = True,
+    topology: bool = False,
+    limits: bool = True,
+    deep: bool = True,
+) -> World:
+    """A world and what happens in it."""
+    queues = draw(trees(deep=deep, limits=limits))
+    projects = [queue.name for queue in queues if queue.is_project]
+    steps = draw(
+        st.lists(st.tuples(st.sampled_from(list(happens)), st.integers(0, 20)), min_size=4, max_size=steps_most)
+    )
+    return World(
+        nodes=draw(nodes(models=models)),
+        queues=queues,
+        workloads=draw(workloads(projects, shares=shares, models=models, topology=topology)),
+        policy=draw(st.sampled_from(list(policies))),
+        steps=tuple(steps),
+        stops_after=tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))),
+        tick_s=draw(st.sampled_from((1.0, 1.0, 40.0, 4000.0))),
+    )
+
+
+def bare(of: Workload) -> Workload:
+    """The same workload without a wish for a topology."""
+    return replace(of, topology=None)
