@@ -38,9 +38,8 @@ def read_nodes(path: Path) -> list[Node]:
 
 def read_pods(path: Path) -> list[tuple[str, Request]]:
     """The pods of a pod list as requests, sorted by name."""
-    opened = gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
-    with opened as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: row["name"])
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    rows = sorted(csv.DictReader(data.decode().splitlines()), key=lambda row: row["name"])
     return [(row["name"], _request(row)) for row in rows]
 
 

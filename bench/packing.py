@@ -57,7 +57,9 @@ class Pool:
         return 100.0 * self.cluster.ledger.allocated[0][GPU_ROW] / self.milli
 
 
-def replay(nodes: list[Node], arriving: list[Request], policy: Policy) -> tuple[float, float, Pool, list[Request]]:
+def replay(
+    nodes: list[Node], arriving: list[Request], policy: Policy
+) -> tuple[float, float, Pool, list[Request]]:
     """Allocation at 100 % and 130 % arrived, the pool at the end, and what was lost."""
     pool = Pool(nodes, policy)
     arrived, at_full, lost = 0, [], []

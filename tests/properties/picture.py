@@ -23,7 +23,9 @@ def picture(cluster: Cluster, *, history: bool = True) -> dict[str, Any]:
         "incomplete": sorted(cluster.incomplete),
         "priorities": {at: dict(sorted(of.items())) for at, of in sorted(cluster.priorities.items()) if of},
         "pods on": {
-            cluster.node_names[at]: sorted(map(key_of, pods)) for at, pods in enumerate(cluster.pods_on) if pods
+            cluster.node_names[at]: sorted(map(key_of, pods))
+            for at, pods in enumerate(cluster.pods_on)
+            if pods
         },
         "movable": _movable(cluster),
     }
@@ -31,6 +33,16 @@ def picture(cluster: Cluster, *, history: bool = True) -> dict[str, Any]:
         found["mix"] = [(shape.id, count) for shape, count in cluster.mix.drawn]
         found["learned"] = cluster.runtimes.version
     return found
+
+
+def differs(one: Any, other: Any, at: str = "") -> list[str]:
+    """Where two pictures differ, each as one line."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        found = []
+        for key in {**one, **other}:
+            found += differs(one.get(key), other.get(key), f"{at}{key}: ")
+        return found
+    return [] if one == other else [f"{at}{one} and {other}"]
 
 
 def _columns(cluster: Cluster, columns: Columns) -> dict[str, Any]:
@@ -53,7 +65,9 @@ def _ledger(cluster: Cluster) -> dict[str, Any]:
         for table in ("allocated", "fixed", "asked"):
             line = getattr(ledger, table)[at]
             amounts = dict(zip(cluster.rows.names, line, strict=True))
-            found[f"{table} of {queue.name}"] = {name: value for name, value in sorted(amounts.items()) if value}
+            found[f"{table} of {queue.name}"] = {
+                name: value for name, value in sorted(amounts.items()) if value
+            }
         found[f"sharing of {queue.name}"] = ledger.sharing[at]
     return found
 
@@ -85,8 +99,12 @@ def _waiting(cluster: Cluster) -> list[Any]:
     return sorted(found)
 
 
-def _movable(cluster: Cluster) -> dict[str, int]:
-    """Whole devices of preemptible running pods by node, as the columns of what runs have it."""
-    size = len(cluster.nodes)
-    counts = cluster.running_pods.movable_whole(0.0, np.inf, 0.0, 1 << 20, max(size, 1))
-    return {cluster.node_names[at]: int(counts[at]) for at in range(size) if counts[at]}
+def _movable(cluster: Cluster) -> dict[str, tuple[int, int]]:
+    """Preemptible running pods and their whole devices by node, as the columns of what runs have it."""
+    columns = cluster.running_pods
+    found: dict[str, tuple[int, int]] = {}
+    for row in np.flatnonzero((columns.node >= 0) & columns.preemptible).tolist():
+        name = cluster.node_names[int(columns.node[row])]
+        pods, whole = found.get(name, (0, 0))
+        found[name] = (pods + 1, whole + int(columns.whole[row]))
+    return found

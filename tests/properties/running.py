@@ -69,7 +69,7 @@ class Running:
         if does is Does.CYCLE:
             self.cycle()
         elif does is Does.SUBMIT:
-            self.submit(1 + which % 3)
+            self.submit(1 + which % 5)
         elif does is Does.WAIT:
             self.now_s += 100.0 * which
         elif does in (Does.LOSE, Does.RETURN):

@@ -41,7 +41,9 @@ def _fits(cluster: Cluster, when: str, places: Iterable[tuple[Pod, int, tuple[in
         node, request = cluster.nodes[at], pod.shape.request
         assert node is not None, f"{key_of(pod)} is on a lost node"
         assert len(set(devices)) == len(devices) == request.devices, f"{key_of(pod)} has devices {devices}"
-        assert all(device < node.gpus for device in devices), f"{key_of(pod)} has devices {devices} of {node.gpus}"
+        assert all(device < node.gpus for device in devices), (
+            f"{key_of(pod)} has devices {devices} of {node.gpus}"
+        )
         if request.gpu_models and request.devices:
             assert node.gpu_model in request.gpu_models, f"{key_of(pod)} is on a {node.gpu_model}"
         for device in devices:
@@ -67,14 +69,15 @@ def _fits(cluster: Cluster, when: str, places: Iterable[tuple[Pod, int, tuple[in
 # Quotas
 
 
-def held(cluster: Cluster, *, fixed: bool) -> Counter[tuple[str, str]]:
+def held(cluster: Cluster, *, fixed: bool, without: Iterable[Job] = ()) -> Counter[tuple[str, str]]:
     """What each queue holds of each resource, running or promised, or of that what can't be stopped."""
+    gone = {job.spec.name for job in without}
     parent = {queue.name: queue.parent for queue in cluster.ledger.queues}
     found: Counter[tuple[str, str]] = Counter()
     for pod in everyone(cluster):
         if pod.phase is not Phase.RUNNING and pod.promise is None:
             continue
-        if fixed and pod.job.spec.preemptible:
+        if pod.job.spec.name in gone or (fixed and pod.job.spec.preemptible):
             continue
         at = pod.promise[0] if pod.promise is not None else pod.node
         node, request = cluster.nodes[at], pod.shape.request
@@ -115,9 +118,7 @@ def fixed_work_is_in_quota(cluster: Cluster) -> None:
 
 def placed(job: Job) -> list[int]:
     """Pods of each group that run or have room promised."""
-    return [
-        sum(pod.phase is Phase.RUNNING or pod.promise is not None for pod in group) for group in job.pods
-    ]
+    return [sum(pod.phase is Phase.RUNNING or pod.promise is not None for pod in group) for group in job.pods]
 
 
 def is_complete(job: Job) -> bool:
@@ -129,7 +130,9 @@ def gangs_are_whole(cluster: Cluster, broken: Iterable[str] = ()) -> None:
     """A job has what its gang needs or nothing at all; `broken` are those something happened to."""
     for name, job in cluster.jobs.items():
         if name not in broken:
-            assert is_complete(job) or not any(placed(job)), f"{name} has {placed(job)} of {job.spec.needed()}"
+            assert is_complete(job) or not any(placed(job)), (
+                f"{name} has {placed(job)} of {job.spec.needed()}"
+            )
 
 
 # Plans
@@ -157,7 +160,9 @@ def plan_is_sound(cluster: Cluster, plan: Plan) -> None:
             continue
         if rule is Rule.PREEMPT:
             assert cluster.jobs[asker].spec.project == victim.spec.project, f"{eviction} across projects"
-            assert cluster.jobs[asker].spec.priority > victim.spec.priority, f"{eviction} of no lower priority"
+            assert cluster.jobs[asker].spec.priority > victim.spec.priority, (
+                f"{eviction} of no lower priority"
+            )
         elif rule in (Rule.RECLAIM_QUOTA, Rule.RECLAIM_SHARE):
             assert cluster.jobs[asker].spec.project != victim.spec.project, f"{eviction} inside a project"
 

@@ -5,8 +5,9 @@ against an exhaustive answer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest
 
 GI = 1 << 30
 MODELS = (None, "A100", "H100")
+_SELDOM = (False, False, False, False, True)
 NETWORK = Topology("network", ("rack", "kubernetes.io/hostname"))
 
 
@@ -38,7 +40,7 @@ class Does(Enum):
 Step = tuple[Does, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class World:
     """Where a property starts, and what happens then. `stops_after` are the cycles each stop takes, in turn."""
 
@@ -49,6 +51,36 @@ class World:
     steps: tuple[Step, ...] = ()
     stops_after: tuple[int, ...] = (1,)
     tick_s: float = 1.0
+
+    def __repr__(self) -> str:
+        """As a page somebody can read: hypothesis prints it where a property fails."""
+        lines = ["a world of"]
+        lines += [f"  {_told(each)}" for each in (*self.nodes, *self.queues)]
+        for each in self.workloads:
+            lines.append(f"  {_told(each, 'groups')}")
+            lines += [f"    {_told(group, 'request')} {_told(group.request)}" for group in each.groups]
+        lines.append(f"  policy {self.policy.model_dump(exclude_defaults=True)}")
+        lines.append("  " + ", ".join(f"{does.name} {which}" for does, which in self.steps))
+        lines.append(f"  stops take {self.stops_after} cycles of {self.tick_s} s")
+        return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+def _told(of: Any, *without: str) -> str:
+    """A noun by what differs from the usual."""
+    usual = {"cpu_milli": 1000, "memory": GI, "share_milli": WHOLE_MILLI, "min_pods": 1, "labels": {}}
+    told = []
+    for each in fields(of):
+        value = getattr(of, each.name)
+        if (
+            each.name not in without
+            and value != usual.get(each.name, each.default)
+            and value not in ((), {}, "")
+        ):
+            told.append(f"{each.name}={value}")
+    return f"{type(of).__name__}({', '.join(told)})"
 
 
 def node(name: str, gpus: int, **more: object) -> Node:
@@ -76,12 +108,12 @@ def single(name: str, project: str, devices: int = 1, **more: object) -> Workloa
 def nodes(draw: st.DrawFn, most: int = 4, models: bool = True) -> tuple[Node, ...]:
     """A few nodes, in racks, of some models."""
     found = []
-    for at in range(draw(st.integers(1, most))):
+    for at in range(draw(st.sampled_from(range(1, most + 1)))):
         found.append(
             node(
                 f"n{at}",
-                draw(st.integers(0, 4)),
-                cpu=draw(st.sampled_from((4, 8, 64))),
+                draw(st.sampled_from((4, 4, 3, 2, 1, 0))),
+                cpu=draw(st.sampled_from((64, 64, 8, 5))),
                 gpu_memory=draw(st.sampled_from((16, 16, 80))),
                 gpu_model=draw(st.sampled_from(MODELS)) if models else None,
                 labels={"rack": f"r{draw(st.integers(0, 1))}"},
@@ -91,14 +123,16 @@ def nodes(draw: st.DrawFn, most: int = 4, models: bool = True) -> tuple[Node, ..
 
 
 @st.composite
-def trees(draw: st.DrawFn, projects_most: int = 4, deep: bool = True, limits: bool = True) -> tuple[Queue, ...]:
+def trees(
+    draw: st.DrawFn, projects_most: int = 4, deep: bool = True, limits: bool = True
+) -> tuple[Queue, ...]:
     """A tree of departments up to two deep, and projects in it or beside it."""
     departments: list[Queue] = []
     for at in range(draw(st.integers(0, 3)) if deep else 0):
         parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
         departments.append(draw(_queue(f"d{at}", parent, False, at, limits)))
     projects = []
-    for at in range(draw(st.integers(1, projects_most))):
+    for at in range(draw(st.sampled_from((*range(2, projects_most + 1), 1)))):
         parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
         projects.append(draw(_queue(f"p{at}", parent, True, len(departments) + at, limits)))
     return (*departments, *projects)
@@ -106,13 +140,13 @@ def trees(draw: st.DrawFn, projects_most: int = 4, deep: bool = True, limits: bo
 
 @st.composite
 def _queue(draw: st.DrawFn, name: str, parent: str | None, is_project: bool, at: int, limits: bool) -> Queue:
-    quota = {"gpu": draw(st.integers(0, 6)) * WHOLE_MILLI}
-    if not draw(st.integers(0, 5)):
+    quota = {"gpu": draw(st.sampled_from((0, 0, 1, 2, 3, 4, 6))) * WHOLE_MILLI}
+    if draw(st.sampled_from(_SELDOM)):
         quota = {}
-    if not draw(st.integers(0, 4)):
+    if draw(st.sampled_from(_SELDOM)):
         quota["cpu"] = draw(st.integers(0, 12)) * 1000
     limit: dict[str, int] = {}
-    if limits and not draw(st.integers(0, 3)):
+    if limits and draw(st.sampled_from(_SELDOM)):
         limit["gpu"] = quota.get("gpu", 0) + draw(st.integers(0, 4)) * WHOLE_MILLI
     return Queue(
         name,
@@ -133,9 +167,11 @@ def _queue(draw: st.DrawFn, name: str, parent: str | None, is_project: bool, at:
 def requests(draw: st.DrawFn, shares: bool = True, models: bool = True) -> Request:
     """What one pod asks for: whole devices, parts of one or of several, device memory, or cores alone."""
     cpu = draw(st.sampled_from((1, 1, 2, 4))) * 1000
-    kind = draw(st.sampled_from(("whole",) * 5 + (("part", "parts", "memory") if shares else ()) + ("cores",)))
+    kind = draw(
+        st.sampled_from(("whole",) * 5 + (("part", "parts", "memory") if shares else ()) + ("cores",))
+    )
     model: tuple[str, ...] = ()
-    if models and not draw(st.integers(0, 5)):
+    if models and draw(st.sampled_from(_SELDOM)):
         model = draw(st.sampled_from((("A100",), ("H100",), ("A100", "H100"))))
     if kind == "cores":
         return Request(cpu_milli=cpu)
@@ -152,8 +188,8 @@ def requests(draw: st.DrawFn, shares: bool = True, models: bool = True) -> Reque
 def workloads(
     draw: st.DrawFn,
     projects: Sequence[str],
-    least: int = 1,
-    most: int = 8,
+    least: int = 4,
+    most: int = 14,
     *,
     shares: bool = True,
     models: bool = True,
@@ -162,11 +198,11 @@ def workloads(
 ) -> tuple[Workload, ...]:
     """Workloads of these projects: single pods, gangs, elastic ones, of several groups."""
     found = []
-    for at in range(draw(st.integers(least, most))):
+    for at in range(draw(st.sampled_from(range(least, most + 1)))):
         groups = []
         for position in range(draw(st.sampled_from((1,) * 4 + tuple(range(1, groups_most + 1))))):
             count = draw(st.sampled_from((1, 1, 1, 2, 3, 4)))
-            needed = draw(st.integers(0 if position else 1, count))
+            needed = draw(st.sampled_from(range(0 if position else 1, count + 1)))
             order = draw(st.sampled_from((0, 0, 1)))
             request = draw(requests(shares, models))
             groups.append(PodGroup(str(position), request, count, needed, order))
@@ -179,10 +215,10 @@ def workloads(
                 project=draw(st.sampled_from(list(projects))),
                 groups=tuple(groups),
                 min_pods=min(minima + extra, sum(group.count for group in groups)),
-                submitted_s=-60.0 * draw(st.integers(1, 200)),
+                submitted_s=-60.0 * draw(st.sampled_from(range(1, 200))),
                 type=draw(st.sampled_from((WorkloadType.TRAIN, WorkloadType.BUILD))),
                 priority=priority,
-                preemptible=draw(st.sampled_from((True, True, True, False))) if priority < 100 else False,
+                preemptible=priority < 100 and draw(st.sampled_from((True, True, True, True, False))),
                 max_runtime_s=draw(st.sampled_from((None, None, 600.0, 7200.0))),
                 topology=draw(st.sampled_from((None, None, *TOPOLOGIES))) if topology else None,
                 user=draw(st.sampled_from(("", "ada"))),
@@ -208,8 +244,12 @@ POLICIES = (
     Policy(min_runtime={"train": 5}, gang_grace=3),  # type: ignore[arg-type]
     Policy(claims=True, headroom=0.2),
     Policy(placement="spread", usage={"k": 1.0}),  # type: ignore[arg-type]
+    Policy(reserve_after=60),
+    Policy(consolidation={"budget": 1e9}),  # type: ignore[arg-type]
 )
 
+BUSY: tuple[Step, ...] = ((Does.SUBMIT, 4), (Does.CYCLE, 0), (Does.SUBMIT, 2), (Does.CYCLE, 0))
+"""How every world begins: some come to an empty cluster, then others."""
 QUIET = (Does.CYCLE, Does.CYCLE, Does.SUBMIT, Does.SUBMIT, Does.END, Does.SAVE, Does.WAIT)
 """What happens where nothing breaks."""
 ROUGH = (*QUIET, Does.CYCLE, Does.CRASH, Does.LOSE, Does.RETURN, Does.HOLD, Does.RELEASE)
@@ -221,7 +261,7 @@ def worlds(
     draw: st.DrawFn,
     *,
     happens: Sequence[Does] = QUIET,
-    steps_most: int = 24,
+    steps_most: int = 20,
     policies: Sequence[Policy] = POLICIES,
     shares: bool = True,
     models: bool = True,
@@ -233,14 +273,16 @@ def worlds(
     queues = draw(trees(deep=deep, limits=limits))
     projects = [queue.name for queue in queues if queue.is_project]
     steps = draw(
-        st.lists(st.tuples(st.sampled_from(list(happens)), st.integers(0, 20)), min_size=4, max_size=steps_most)
+        st.lists(
+            st.tuples(st.sampled_from(list(happens)), st.integers(0, 20)), min_size=8, max_size=steps_most
+        )
     )
     return World(
         nodes=draw(nodes(models=models)),
         queues=queues,
         workloads=draw(workloads(projects, shares=shares, models=models, topology=topology)),
         policy=draw(st.sampled_from(list(policies))),
-        steps=tuple(steps),
+        steps=(*BUSY, *steps),
         stops_after=tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))),
         tick_s=draw(st.sampled_from((1.0, 1.0, 40.0, 4000.0))),
     )

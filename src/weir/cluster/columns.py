@@ -38,7 +38,9 @@ class Columns:
         """A copy to try things on."""
         return Columns(self.free.copy(), self.share.copy(), self.memory.copy())
 
-    def hold(self, node: int, shape: Shape, devices: Sequence[int], device_memory: int, pods: int = 1) -> None:
+    def hold(
+        self, node: int, shape: Shape, devices: Sequence[int], device_memory: int, pods: int = 1
+    ) -> None:
         """Take the room of `pods` pods (negative: give it back) on these devices."""
         free = self.free
         for row, amount in shape.needs:

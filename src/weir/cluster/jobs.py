@@ -61,6 +61,7 @@ class Job:
         "ran_s",
         "saved_s",
         "shapes",
+        "sharing",
         "since_s",
         "spec",
         "started_s",
@@ -86,6 +87,11 @@ class Job:
         self.likenesses = likenesses
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
         self.needed = spec.needed()
+        self.sharing = sum(  # its pods that ask for parts of devices
+            group.count
+            for group, shape in zip(spec.groups, shapes, strict=True)
+            if shape.devices and not shape.whole
+        )
         self.is_elastic = sum(self.needed) < spec.pods
         self.pods = [
             [Pod(self, group, index) for index in range(spec.groups[group].count)]
@@ -103,7 +109,9 @@ class Job:
         self.held = False
         self.held_why = ""
         self.promised_by: tuple[str, ...] = ()
-        self.price_terms: tuple[float, float, float] | None = None  # of `weir.decide.price`, while its pods stay
+        self.price_terms: tuple[float, float, float] | None = (
+            None  # of `weir.decide.price`, while its pods stay
+        )
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
         self.waiting: PendingClass | None = None
 
@@ -111,15 +119,6 @@ class Job:
     def project(self) -> int:
         """The position of its project in the ledger."""
         return self.path[-1]
-
-    @property
-    def sharing(self) -> int:
-        """How many of its pods ask for parts of devices."""
-        return sum(
-            group.count
-            for group, shape in zip(self.spec.groups, self.shapes, strict=True)
-            if shape.devices and not shape.whole
-        )
 
     @property
     def is_running(self) -> bool:

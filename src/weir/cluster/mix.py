@@ -9,7 +9,7 @@ REMEMBERED = 4000
 ENOUGH = 50
 """Pods asked for before the mix says anything."""
 GROWTH = 0.25
-"""How much must have been asked for anew, in parts of what is remembered, before the mix is drawn up again."""
+"""What must have been asked for anew, in parts of what is remembered, before the mix is drawn up again."""
 GROUP_MOST = 64
 """Pods of one group that count: one huge gang isn't the usual work."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weir.cluster import events
-from weir.cluster.columns import NO_DEVICE, Columns
+from weir.cluster.columns import NO_DEVICE
 from weir.cluster.jobs import Job, PendingClass, Phase, Pod
 from weir.cluster.ledger import Amounts, Ledger
 from weir.cluster.runtimes import likenesses
@@ -18,12 +18,14 @@ from weir.cluster.shapes import GPU_ROW, Shape, model_row_name
 from weir.cluster.state import Cluster
 from weir.model.nodes import Node
 from weir.model.resources import GPU
-from weir.model.workloads import WHOLE_MILLI, Workload
+from weir.model.workloads import WHOLE_MILLI
 
 
 def reduce(cluster: Cluster, event: events.Event) -> None:
     """Apply one event to the cluster."""
     cluster.now_s = max(cluster.now_s, getattr(event, "at_s", cluster.now_s))
+    if type(event) is not events.Checkpointed:
+        cluster.changes += 1
     _REDUCERS[type(event)](cluster, event)
 
 
@@ -180,11 +182,15 @@ def _asked(cluster: Cluster, shape: Shape) -> Amounts:
     amounts = list(shape.needs)
     if shape.devices:
         models = shape.request.gpu_models
-        memories = [
-            node.gpu_memory
-            for node in cluster.nodes
-            if node is not None and node.gpus and (not models or node.gpu_model in models)
-        ] if shape.gpu_memory else [0]
+        memories = (
+            [
+                node.gpu_memory
+                for node in cluster.nodes
+                if node is not None and node.gpus and (not models or node.gpu_model in models)
+            ]
+            if shape.gpu_memory
+            else [0]
+        )
         milli = shape.devices * min(WHOLE_MILLI, shape.share_on(min(memories, default=0)))
         amounts.append((GPU_ROW, milli))
         if len(models) == 1 and (row := cluster.rows.known(model_row_name(models[0]))) is not None:

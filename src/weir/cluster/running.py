@@ -11,7 +11,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class RunningColumns:
-    """`node[row]` (-1: no pod), its `whole` devices, all the `devices` of its job, `since_s`, whether preemptible.
+    """`node[row]` (-1: no pod), its `whole` devices, all `devices` of its job, whether preemptible.
 
     `since_s` is when its job last saved its state or started.
     """

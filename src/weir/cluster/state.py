@@ -38,7 +38,9 @@ class Cluster:
         self.topologies: dict[str, Topology] = {}
         self.ledger = Ledger((), self.rows)
         self.jobs: dict[str, Job] = {}
-        self.by_memory: dict[str, Job] = {}  # those that ask for device memory: what they count with hangs on nodes
+        self.by_memory: dict[
+            str, Job
+        ] = {}  # those that ask for device memory: what they count with hangs on nodes
         self.pods_on: list[dict[Pod, None]] = []
         self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
         self.running_pods = RunningColumns()
@@ -54,6 +56,7 @@ class Cluster:
         self.mix = Mix()
         self.runtimes = RunTimes()
         self.static_version = 0  # nodes, queues or topologies changed
+        self.changes = 0  # events that changed more than when a workload last saved its state
         self.freed_version = 0  # room became free somewhere
         self.log: list[int] = []  # nodes that changed, in order
         self.log_epoch = 0

@@ -33,7 +33,9 @@ class UsageHistory:
             from_s = end_s
         return found
 
-    def decayed(self, projects: Sequence[str], now_s: float, half_life_s: float, window_s: float) -> list[float]:
+    def decayed(
+        self, projects: Sequence[str], now_s: float, half_life_s: float, window_s: float
+    ) -> list[float]:
         """Of each project: the mean thousandths it held over the window, old hours counting less."""
         first_s = now_s if self.first_s is None else max(self.first_s, now_s - window_s)
         used = dict.fromkeys(projects, 0.0)

@@ -81,6 +81,16 @@ class Attempt:
 
     # Bound first
 
+    def least_price(self) -> float:
+        """What it would cost at the least, infinite if it can't be done: to compare domains by."""
+        if not self._reach.jobs or not self._could_suffice():
+            return float("inf")
+        total = 0.0
+        for group, pods in enumerate(self._candidate.lacks):
+            if pods:
+                total += self._cheapest(self._job.shapes[group]).least_price(pods)
+        return total
+
     def _could_suffice(self) -> bool:
         """Whether each group had room if everyone within reach were gone."""
         for group, pods in enumerate(self._candidate.lacks):
@@ -168,8 +178,7 @@ class Attempt:
         """Whether the workload would end up above those it takes from by its claim on a share."""
         path = self._claims.path
         return any(
-            rule is Rule.RECLAIM_SHARE
-            and self._claims.overtakes(level, unit.job.path[level])
+            rule is Rule.RECLAIM_SHARE and self._claims.overtakes(level, unit.job.path[level])
             for unit, rule in self._victims
             for level in (parting(path, unit.job.path),)
         )
@@ -211,9 +220,10 @@ class Attempt:
             return True
         units = [*moving, *(unit for unit, _ in self._victims)]
         moves = sum(len(unit.pods) for unit in units)
-        rules = self._bench.policy.consolidation
-        if moves > rules.max_moves or sum(unit.price for unit in units if unit.moves) > self._budget:
+        if moves > self._bench.policy.consolidation.max_moves:
             return False
+        if self._kind is Kind.CONSOLIDATE and sum(unit.price for unit in units) > self._budget:
+            return False  # beside a take, where room is owed, the budget holds for each move only
         self._room.try_out()
         for unit in chosen:
             for other in unit.here:

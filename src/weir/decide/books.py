@@ -17,7 +17,7 @@ INFINITE = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A gate that is shut: which queue, which resource row, what it holds, what is asked for, what is the most."""
+    """A gate that is shut: the queue, the resource row, what it holds, what is asked for, and the most."""
 
     why: Why
     queue: int
@@ -107,7 +107,11 @@ class Books:
                 gates.append((self.fixed[queue], self.ledger.bounded[queue]))
             for held, gate in gates:
                 for row, most in gate:
-                    if names[row].startswith(GPU_MODEL_PREFIX) and row not in asked and held[row] + pod_milli > most:
+                    if (
+                        names[row].startswith(GPU_MODEL_PREFIX)
+                        and row not in asked
+                        and held[row] + pod_milli > most
+                    ):
                         shut.add(names[row].removeprefix(GPU_MODEL_PREFIX))
         return shut
 
@@ -162,8 +166,7 @@ class Books:
             if amount > 0:
                 if share[row] > 0:
                     ratio = amount / share[row]
-                    if ratio > largest:
-                        largest = ratio
+                    largest = max(largest, ratio)
                 else:
                     return INFINITE, amount
         return largest, beside

@@ -28,6 +28,12 @@ class Takeable:
     shares: bool = False  # some hold parts of devices: the entries don't say all
     tiers: list[Any] = field(default_factory=list)  # the tiers themselves, by rank
 
+    def add(self, node: int, devices: int, price: float) -> None:
+        """One more entry; its tier follows with `rank`."""
+        self.node.append(node)
+        self.devices.append(devices)
+        self.price.append(price)
+
     def rank(self, tiers: Sequence[Any]) -> None:
         """Set the ranks of the entries' tiers."""
         self.tiers = sorted(set(tiers))
@@ -76,7 +82,9 @@ def least_prices(room_whole: Ints, wanted: int, node: Ints, devices: Ints, price
     Args:
         room_whole: free devices by node.
         wanted: devices one pod needs.
-        node, devices, price: the entries, all of one tier; only whole devices.
+        node: of each entry; all are of one tier.
+        devices: of each entry, whole ones.
+        price: of each entry.
     """
     need = wanted - room_whole
     return _knapsack(node, devices, price, need, len(room_whole))
@@ -104,4 +112,3 @@ def _knapsack(index: Ints, devices: Ints, price: Floats, need: Ints, nodes: int)
         target = (at[line], reach[line, column])
         partial[target] = np.minimum(partial[target], with_it[line, column])
     return best
-

@@ -7,6 +7,7 @@ would cost only rises, but on the nodes where a victim's room was freed.
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ Going = list[tuple[Unit, Rule]]
 Accept = Callable[[int, list[Unit]], bool]
 Family = tuple[Any, Any]
 _UNKNOWN = -1
+_SETS_MOST = 8
+"""Sets of victims tried on one node, the cheapest first."""
 
 
 class CheapestNode:
@@ -81,6 +84,13 @@ class CheapestNode:
         self.capacity = int(count.sum())
         self._unknown += [node for node in sorted(held) if count[node]]
 
+    def least_price(self, pods: int) -> float:
+        """A bound of what room for so many pods costs, by those of the nodes; free nodes cost nothing."""
+        prices = sorted(entry[0][-1][0] for heap in self._heaps.values() for entry in heap)
+        free = int((self._room.whole // self._shape.devices)[self._open].sum()) if self._shape.whole else 0
+        missing = max(0, pods - free)
+        return float(sum(prices[:missing])) if len(prices) >= missing else 0.0
+
     def changed(self, nodes: set[int]) -> None:
         """Something was taken, on these nodes."""
         self._version += 1
@@ -108,7 +118,8 @@ class CheapestNode:
         return None
 
     def _look_into(self, node: int, accept: Accept) -> bool:
-        for key, chosen in sets(self._room, node, self._shape, self._reach.units_on(node)):
+        found = sets(self._room, node, self._shape, self._reach.units_on(node))
+        for key, chosen in islice(found, _SETS_MOST):
             if sum(unit.price for unit in chosen) > self._price_most:
                 break
             going = self._reach.legal_order(chosen)

@@ -42,21 +42,17 @@ class Claims:
         self._rows = [row for row, amount in candidate.asks if amount > 0]
         self._fixed = not self.job.spec.preemptible
         self._entitled = entitled
-        self._patient = now_s - self.job.waits_since_s >= policy.borrower_patience
+        self.is_patient = now_s - self.job.waits_since_s >= policy.borrower_patience
 
     @property
     def any_reclaim(self) -> bool:
         """Whether its own queue lets it reclaim from anyone at all."""
         own = self.path[-1]
-        return (
-            self._fixed
-            or self._entitled
-            or (self._patient and self._books.in_share(own, self.asks))
-        )
+        return self._fixed or self._entitled or (self.is_patient and self._books.in_share(own, self.asks))
 
     def by_share(self, level: int) -> bool:
         """Whether it stays within the share of every queue from that level of its path down."""
-        return self._patient and (
+        return self.is_patient and (
             self._fixed or all(self._books.in_share(queue, self.asks) for queue in self.path[level:])
         )
 
@@ -94,7 +90,8 @@ class Claims:
             return False
         held, share = books.held[sibling], books.share[sibling]
         return any(
-            held[row] > share[row] + 1e-6 and books.is_scaled(ledger.parent[sibling], row) for row in self._rows
+            held[row] > share[row] + 1e-6 and books.is_scaled(ledger.parent[sibling], row)
+            for row in self._rows
         )
 
     def overtakes(self, level: int, sibling: int) -> bool:

@@ -21,7 +21,6 @@ from weir.decide.memo import Memo
 from weir.decide.place import Placer, Spot
 from weir.decide.plan import Eviction, Plan, Promise
 from weir.decide.ranking import Ranking
-from weir.decide.room import Room
 from weir.decide.serve import Server
 from weir.decide.take import Taker
 from weir.model.policy import Affinity, Policy
@@ -123,7 +122,7 @@ class Cycle:
         return Bench(self.cluster, self.policy, self.books, placer, self._affinity_of, self.now_s, self.gone)
 
     def _later_placer(self) -> Placer:
-        room = Room.after_releases(self.room, self.cluster)
+        room = self.room.after_releases(self.cluster)
         rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
 
         def ranking_of(shape: Shape, affinity: tuple[Affinity, ...]) -> Ranking:
@@ -161,4 +160,3 @@ class Cycle:
 def key_of(pod: Pod) -> PodKey:
     """The name of a pod."""
     return PodKey(pod.job.spec.name, pod.group, pod.index)
-

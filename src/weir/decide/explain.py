@@ -44,7 +44,7 @@ class _Diagnosis:
         self._room: Room = self._memo.sync(cluster, policy)
         self._affinity: tuple[Affinity, ...] = self._memo.affinity(cluster, job)
 
-    def reason(self) -> Reason:
+    def reason(self) -> Reason:  # noqa: PLR0911 - one return for each answer
         job = self._job
         if job.held:
             return Reason(Why.HELD, f"it is held: {job.held_why or 'suspended'}", {"held": job.held_why})
@@ -85,19 +85,23 @@ class _Diagnosis:
             }
         )
         named = _named(waiting_for or list(job.promised_by))
-        sentence = f"room is being freed for it by {named}" if named else "its room is free and it is about to start"
+        sentence = (
+            f"room is being freed for it by {named}" if named else "its room is free and it is about to start"
+        )
         return Reason(Why.WAITING_FOR_ROOM, sentence, {"freed_by": tuple(waiting_for)})
 
     # Gates
 
     def _gate(self, refusal: Refusal, what: str) -> Reason:
         queue, resource = self._cluster.ledger.queues[refusal.queue], self._cluster.rows.names[refusal.row]
-        have, want, most = (written(resource, amount) for amount in (refusal.have, refusal.want, refusal.most))
+        have, want, most = (
+            written(resource, amount) for amount in (refusal.have, refusal.want, refusal.most)
+        )
         kind = "project" if queue.is_project else "department"
         return Reason(
             refusal.why,
-            f"{kind} {queue.name} would pass its {what}: it holds {have} of {most} {resource} and this asks for "
-            f"{want} more",
+            f"{kind} {queue.name} would pass its {what}: it holds {have} of {most} {resource} and "
+            f"this asks for {want} more",
             {
                 "queue": queue.name,
                 "resource": resource,
@@ -120,14 +124,16 @@ class _Diagnosis:
             able = refused.pop("", 0)
             if not able:
                 counts = _counted(refused)
-                sentence = f"no node can take a pod of group {group}: of {sum(refused.values())} nodes {counts}"
+                sentence = (
+                    f"no node can take a pod of group {group}: of {sum(refused.values())} nodes {counts}"
+                )
                 if not refused:
                     sentence = "there are no nodes"
                 return Reason(Why.NO_NODE_MATCHES, sentence, {"group": group, "refused_by": dict(refused)})
             if not self._memo.could_run(self._cluster, candidate.of):
                 return Reason(
                     Why.NO_NODE_MATCHES,
-                    f"the {able} nodes that match have no room for {lack} pods of group {group} even when empty",
+                    f"the {able} nodes that match can't hold {lack} pods of group {group} even when empty",
                     {"group": group, "needed": lack, "nodes": able},
                 )
         return None
@@ -149,19 +155,25 @@ class _Diagnosis:
         numbers["needed"] = {group: lack for group, (_, lack) in fitting.items()}
         pods = sum(candidate.lacks)
         placed = sum(have for have, _ in fitting.values())
-        where = f"of {sum(short.values())} full nodes {_counted(short)}" if short else "no node has room for it"
+        where = (
+            f"of {sum(short.values())} full nodes {_counted(short)}" if short else "no node has room for it"
+        )
         if placed == pods:
             return self._kept_from(candidate, numbers)
         holders = self._holders(candidate)
         if holders:
             numbers["held_by"] = holders
-            sentence = f"there is room only if others stop, and they may not be asked: {_sentence_of(holders)}"
+            sentence = (
+                f"there is room only if others stop, and they may not be asked: {_sentence_of(holders)}"
+            )
             return Reason(Why.NOT_TAKEABLE, sentence, numbers)
         if self._has_claim(candidate):
             sentence = f"those it may take from don't hold enough for it: {where}"
             return Reason(Why.NOT_TAKEABLE, sentence, numbers)
         if pods > 1 and placed:
-            parts = ", ".join(f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items())
+            parts = ", ".join(
+                f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items()
+            )
             return Reason(Why.GANG_INCOMPLETE, f"only {parts} have room now: {where}", numbers)
         return Reason(Why.NO_ROOM, f"no room now: {where}", numbers)
 
@@ -175,22 +187,28 @@ class _Diagnosis:
             why = Why.NON_PREEMPTIBLE_OVER_QUOTA if fixed else Why.OVER_LIMIT
             what = "quota for non-preemptible work" if fixed else "limit"
             numbers["models"] = sorted(shut)
-            return Reason(why, f"the room left is on {models}, of which its queues are at their {what}", numbers)
+            return Reason(
+                why, f"the room left is on {models}, of which its queues are at their {what}", numbers
+            )
         if server.open_to(candidate) is not None:
-            return Reason(Why.HELD_BACK, "the room there is is reserved for work that has waited longer", numbers)
+            return Reason(
+                Why.HELD_BACK, "the room there is is reserved for work that has waited longer", numbers
+            )
         free = self._room.free_gpu_milli()
         if not server.keeps_headroom(candidate, free):
             keep = server.headroom_milli
             numbers.update(free=free, kept=keep, want=candidate.of.step.gpu_milli)
             sentence = (
-                f"it would go over quota, and of {written('gpu', free)} free devices {written('gpu', keep)} are "
-                "kept for owners"
+                f"it would go over quota, and of {written('gpu', free)} free devices "
+                f"{written('gpu', keep)} are kept for owners"
             )
             return Reason(Why.HELD_BACK, sentence, numbers)
         asked = self._job.spec.topology
         if asked is not None and asked.preferred is not None and not server.may_scatter(candidate):
             until_s = self._policy.topology.patience - (self._now_s - self._job.waits_since_s)
-            sentence = f"it would fit only scattered and waits up to {span(until_s)} more for one {asked.preferred}"
+            sentence = (
+                f"it would fit only scattered and waits up to {span(until_s)} more for one {asked.preferred}"
+            )
             return Reason(Why.HELD_BACK, sentence, numbers)
         return Reason(Why.GANG_INCOMPLETE, "there is room, but not for all of it together", numbers)
 
@@ -246,7 +264,11 @@ class _Diagnosis:
         if not other.spec.preemptible:
             return f"non-preemptible work of {name}"
         if project == self._job.project:
-            return "" if other.spec.priority < self._job.spec.priority else "its own project at no lower priority"
+            return (
+                ""
+                if other.spec.priority < self._job.spec.priority
+                else "its own project at no lower priority"
+            )
         if claims.rule_from(level, path[level]) is None:
             return f"{name}, which is not over what it may hold"
         if not past_minimum(other, self._policy, self._now_s):
@@ -268,15 +290,18 @@ def _holds(capacity: Mapping[str, int], shape: Shape) -> bool:
 
 
 def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{count} by {why}" for why, count in sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
+    return ", ".join(
+        f"{count} by {why}" for why, count in sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))
+    )
 
 
 def _sentence_of(holders: Mapping[str, int]) -> str:
     ordered = sorted(holders.items(), key=lambda kv: (-kv[1], kv[0]))
-    return "; ".join(f"{written('gpu', milli)} devices are held by {why}" for why, milli in ordered[:_NAMED_MOST])
+    return "; ".join(
+        f"{written('gpu', milli)} devices are held by {why}" for why, milli in ordered[:_NAMED_MOST]
+    )
 
 
 def _named(names: Sequence[str]) -> str:
     more = len(names) - _NAMED_MOST
     return ", ".join(names[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
-

@@ -32,7 +32,9 @@ def allowed(cluster: Cluster, request: Request, affinity: Sequence[Affinity]) ->
     return mask, wish
 
 
-def refused_by(node: Node, request: Request, affinity: Sequence[Affinity]) -> str | None:
+def refused_by(  # noqa: PLR0911 - one return for each constraint
+    node: Node, request: Request, affinity: Sequence[Affinity]
+) -> str | None:
     """The first constraint by which a node can never take the request, in words; None if it may."""
     if request.nodes is not None and node.name not in request.nodes:
         return "nodes"
@@ -98,7 +100,8 @@ def fits_on(room: Room, shape: Shape, node: int) -> bool:
 def _open_devices(room: Room, shape: Shape, nodes: Ints) -> Bools:
     share, memory = room.columns.share[nodes], room.columns.memory[nodes]
     if not shape.gpu_memory:
-        return share >= shape.share_milli
+        plain: Bools = share >= shape.share_milli
+        return plain
     device_memory = room.device_memory[nodes]
     milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))
     open_: Bools = (share >= milli[:, None]) & (memory >= shape.gpu_memory)

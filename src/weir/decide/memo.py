@@ -25,6 +25,8 @@ class Memo:
         self.room: Room | None = None
         self.no_room: set[PendingClass] = set()  # classes that found none since room was last freed
         self._no_room_version = -1
+        self._no_victims: set[tuple[PendingClass, int, bool]] = set()  # who found none since anything changed
+        self._no_victims_version = -1
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._empty: tuple[Columns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[PendingClass, int]]] = {}  # by project, while it is untouched
@@ -69,7 +71,7 @@ class Memo:
         return room
 
     def _restart(self, cluster: Cluster, policy: Policy) -> Room:
-        self.room = Room(cluster)
+        self.room = Room.of(cluster)
         self._rankings.clear()
         if self._static != cluster.static_version or policy is not self._policy:
             self._allowed.clear()
@@ -117,8 +119,15 @@ class Memo:
             found = self._allowed[key] = allowed(cluster, shape.request, affinity)
         return found
 
+    def no_victims(self, cluster: Cluster) -> set[tuple[PendingClass, int, bool]]:
+        """Members of classes, impatient or patient, that could take from nobody as things still are."""
+        if self._no_victims_version != cluster.changes:
+            self._no_victims_version = cluster.changes
+            self._no_victims.clear()
+        return self._no_victims
+
     def could_run(self, cluster: Cluster, of: PendingClass) -> bool:
-        """Whether a workload of this class would have room if the cluster were empty, each group by itself."""
+        """Whether a workload of this class would have room in an empty cluster, each group by itself."""
         job = of.first
         affinity = self.affinity(cluster, job)
         key = (tuple(shape.id for shape in job.shapes), job.needed, affinity)

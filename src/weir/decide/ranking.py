@@ -69,7 +69,9 @@ class Ranking:
         spread = self._spread[open_] if self._any_spread else None
         packed = open_ if spread is None else open_[~spread]
         if len(packed):
-            self.rank[packed] += ties(room, self.shape, packed, False) + (self._costs(room, packed) << TIE_BITS)
+            self.rank[packed] += ties(room, self.shape, packed, False) + (
+                self._costs(room, packed) << TIE_BITS
+            )
         if spread is not None:
             apart = open_[spread]
             self.rank[apart] += ties(room, self.shape, apart, True)
@@ -80,4 +82,3 @@ class Ranking:
             return plain_costs(room, self.shape, nodes)
         cost, self.device[nodes] = self._potential.costs(room, self.shape, nodes)
         return cost
-

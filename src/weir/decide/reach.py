@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.shapes import GPU_ROW
-from weir.cluster.state import Cluster
-from weir.decide.bounds import Takeable
 from weir.decide.bench import Bench
 from weir.decide.books import Books
+from weir.decide.bounds import Takeable
 from weir.decide.claims import Claims, Kind, parting, past_minimum
 from weir.decide.price import cheap_to_move, devices_of, price, price_of_all, price_of_move
 from weir.decide.ranking import NOWHERE
 from weir.decide.victims import Tier, Unit
+from weir.model.policy import Affinity
 from weir.model.reasons import Rule
 from weir.model.workloads import WHOLE_MILLI
 
@@ -23,9 +23,7 @@ _LAST: Tier = (1, (), _ANYONE)
 class Reach:
     """The workloads one attempt may take from. `taken` are pods it has taken so far."""
 
-    def __init__(
-        self, bench: Bench, claims: Claims, kind: Kind, move_budget: float
-    ) -> None:
+    def __init__(self, bench: Bench, claims: Claims, kind: Kind, move_budget: float) -> None:
         self._cluster = bench.cluster
         self._policy = bench.policy
         self._books = bench.books
@@ -37,9 +35,11 @@ class Reach:
         self._kind = kind
         self._move_budget = move_budget
         self._needed = sum(amount for row, amount in claims.asks if row == GPU_ROW) / WHOLE_MILLI  # devices
+        self._holes: dict[tuple[int, tuple[Affinity, ...]], bool] = {}  # whether a shape has room somewhere
         self.taken: set[Pod] = set()
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
-        self.jobs: dict[Job, bool] = dict.fromkeys(self._found(), False)  # and whether they may only be moved
+        # who may be taken from, and whether only to be moved
+        self.jobs: dict[Job, bool] = dict.fromkeys(self._found(), kind is Kind.CONSOLIDATE)
         if kind is not Kind.CONSOLIDATE and self.jobs and bench.policy.consolidation.enabled:
             for job in self._movable():
                 self.jobs.setdefault(job, True)
@@ -72,7 +72,7 @@ class Reach:
         return found
 
     def _movable(self) -> list[Job]:
-        """Running preemptible workloads that are cheap to move and have a place to go to, whoever's they are."""
+        """Running preemptible workloads that are cheap to move and have a place to go to, anyone's."""
         jobs = [job for project in self._cluster.running for job in self._of_project(project)]
         cheap = cheap_to_move(jobs, self._move_budget, self._policy.price, self._now_s)
         return [job for job in cheap if self._has_holes(job) and not _is_bound_together(job)]
@@ -80,11 +80,16 @@ class Reach:
     def _has_holes(self, job: Job) -> bool:
         """Whether each shape of a workload has room somewhere: else it can't be moved."""
         affinity = self._affinity_of(job)
-        return all(
-            int(self._placer.ranks(shape, affinity).min()) != NOWHERE
-            for shape, placed in zip(job.shapes, job.placed, strict=True)
-            if placed
-        )
+        for shape, placed in zip(job.shapes, job.placed, strict=True):
+            if placed:
+                key = (shape.id, affinity)
+                open_ = self._holes.get(key)
+                if open_ is None:
+                    open_ = int(self._placer.ranks(shape, affinity).min()) != NOWHERE
+                    self._holes[key] = open_
+                if not open_:
+                    return False
+        return True
 
     def _may_ask(self, project: int) -> bool:
         path = self._cluster.ledger.path[project]
@@ -94,7 +99,9 @@ class Reach:
     def _of_project(self, project: int) -> list[Job]:
         asker, policy, now_s = self._claims.job, self._policy, self._now_s
         jobs = [
-            job for job in self._cluster.running[project].values() if job.spec.preemptible and job is not asker
+            job
+            for job in self._cluster.running[project].values()
+            if job.spec.preemptible and job is not asker
         ]
         if policy.min_runtime.any:
             jobs = [job for job in jobs if past_minimum(job, policy, now_s)]
@@ -121,26 +128,27 @@ class Reach:
         """Every whole device that could be taken, by unit and node; tiers still as they are, unranked."""
         found = Takeable([], [], [], [])
         tiers: list[Tier] = []
-        for job in self.jobs:
+        for job, only_moves in self.jobs.items():
             found.shares = found.shares or job.sharing > 0
             pods = self.running(job)
-            if self._kind is not Kind.CONSOLIDATE and not self.jobs[job] and len(pods) == 1 and job.needed[pods[0].group]:
-                if pods[0].shape.whole:
-                    found.node.append(pods[0].node)
-                    found.devices.append(len(pods[0].devices))
-                    found.price.append(price_of_all(job, self._policy.price, self._now_s, self._needed))
-                    tiers.append(self._tier(job, pods, 1))
+            if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
+                pod = pods[0]
+                if pod.shape.whole:
+                    found.add(pod.node, len(pod.devices), self._price_of(job, pods, only_moves))
+                    tiers.append(_LAST if only_moves else self._tier(job, pods, 1))
                 continue
             for node in dict.fromkeys(pod.node for pod in pods):
                 for unit in self.units_of(job, [pod for pod in pods if pod.node == node]):
                     devices = sum(len(pod.devices) for pod in unit.here if pod.shape.whole)
                     if devices:
-                        found.node.append(node)
-                        found.devices.append(devices)
-                        found.price.append(unit.price)
+                        found.add(node, devices, unit.price)
                         tiers.append(unit.tier)
         found.rank(tiers)
         return found
+
+    def _price_of(self, job: Job, pods: list[Pod], moves: bool) -> float:
+        prices = self._policy.price
+        return price_of_move(job, pods, prices, self._now_s) if moves else self._price_of_rest(job, pods)
 
     def units_on(self, node: int) -> list[Unit]:
         """The units with pods on a node."""
@@ -152,7 +160,7 @@ class Reach:
 
     def units_of(self, job: Job, here: Sequence[Pod]) -> list[Unit]:
         """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
-        if self._kind is Kind.CONSOLIDATE or self.jobs[job]:
+        if self.jobs[job]:
             cost = price_of_move(job, here, self._policy.price, self._now_s)
             return [Unit(_LAST, cost, job, tuple(here), tuple(here), False, moves=True)]
         units = []
@@ -172,7 +180,11 @@ class Reach:
         if len(elastic) < len(here):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
             staying = tuple(pod for pod in here if pod not in elastic)
-            units.append(Unit(self._tier(job, rest, 1), self._price_of_rest(job, rest), job, tuple(rest), staying, True))
+            units.append(
+                Unit(
+                    self._tier(job, rest, 1), self._price_of_rest(job, rest), job, tuple(rest), staying, True
+                )
+            )
         return units
 
     def _price_of_rest(self, job: Job, pods: list[Pod]) -> float:
@@ -186,7 +198,7 @@ class Reach:
         """What is compared before the price."""
         if self._policy.victims == "cheap":
             return (0, (), _ANYONE, job.spec.priority, minimum)
-        books, own = self._books, job.project
+        own = job.project
         return (0, self.giving(own), own, job.spec.priority, minimum, self._pushes_below(own, pods))
 
     def giving(self, project: int) -> tuple[object, ...]:
@@ -201,7 +213,8 @@ class Reach:
         asked = {row for row, amount in self._claims.asks if amount}
         held, share = books.held[queue], books.share[queue]
         return any(
-            held[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row) < share[row] - 1e-6
+            held[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row)
+            < share[row] - 1e-6
             for row, _ in books.ledger.bounded[queue]
             if row in asked
         )

@@ -19,32 +19,26 @@ _Kept = tuple[Ints, Ints, Ints, int]
 class Room:
     """Columns of free room. `whole[node]` counts devices nobody is on; `log` lists nodes as they change."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.columns = cluster.room.copy()
-        self.device_memory = np.array(cluster.device_memory, np.int64)
-        self.nodes = len(cluster.nodes)
-        self.whole = whole_free(self.columns.share)
+    def __init__(self, columns: Columns, device_memory: Ints) -> None:
+        self.columns = columns
+        self.device_memory = device_memory
+        self.whole = whole_free(columns.share)
         self.log: list[int] = []
         self._trials: list[dict[int, _Kept]] = []
 
     @classmethod
-    def after_releases(cls, now: "Room", cluster: Cluster) -> "Room":
+    def of(cls, cluster: Cluster) -> "Room":
+        """The room there is."""
+        return cls(cluster.room.copy(), np.array(cluster.device_memory, np.int64))
+
+    def after_releases(self, cluster: Cluster) -> "Room":
         """The room there will be once every stopping pod is gone."""
-        later = cls.__new__(cls)
-        columns = now.columns.copy()
+        columns = self.columns.copy()
         for node in cluster.releasing_on:
             columns.free[:, node] += cluster.releasing.free[:, node]
             columns.share[node] += cluster.releasing.share[node]
             columns.memory[node] += cluster.releasing.memory[node]
-        later.columns = columns
-        later.device_memory = now.device_memory
-        later.nodes = now.nodes
-        later.whole = now.whole.copy()
-        for node in cluster.releasing_on:
-            later.whole[node] = whole_free(columns.share[node])
-        later.log = []
-        later._trials = []
-        return later
+        return Room(columns, self.device_memory)
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Take over the cluster's room on these nodes."""
@@ -101,4 +95,3 @@ class Room:
         """Free devices of all nodes together, in thousandths."""
         free = self.columns.free[GPU_ROW]
         return int(free.sum()) if free.size == 0 or free.min() >= 0 else int(free[free > 0].sum())
-

@@ -58,7 +58,8 @@ def plain_costs(room: Room, shape: Shape, nodes: Ints) -> Ints:
     cost = np.zeros(len(nodes), np.int64)
     share = room.columns.share[nodes]
     if not shape.devices:
-        return cost + (share[:, 0] > -WHOLE_MILLI * WHOLE_MILLI)
+        cost += share[:, 0] > -WHOLE_MILLI * WHOLE_MILLI
+        return cost
     if not shape.whole:
         milli = shape.share_milli or 1
         cost += ~((share >= milli) & (share < WHOLE_MILLI)).any(axis=1)
@@ -130,7 +131,7 @@ class Potential:
         return self._computed(room, shape, nodes)
 
     def cost_on(self, room: Room, shape: Shape, node: int) -> tuple[int, int]:
-        """`costs` on one node. Nodes in equal states cost the same, so it is worked out once for each state."""
+        """`costs` on one node. Nodes in equal states cost the same: it is worked out once for each state."""
         if not self._kinds:
             return int(plain_costs(room, shape, np.array([node]))[0]), NO_DEVICE
         key = self._state(room, shape, node)

@@ -155,9 +155,8 @@ class Server:
             return None
         if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
-        if not entitled and self.headroom_milli:
-            if not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
-                return None
+        if not entitled and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
+            return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
             if not candidate.again and job.spec.topology is None and self.open_to(candidate) is None:
@@ -178,13 +177,14 @@ class Server:
         return site.place(candidate.pods(), self.may_scatter(candidate))
 
     def open_to(self, candidate: Candidate) -> Bools | None:
-        """Nodes a workload may use as things stand, None for all: not those reserved for others, nor those of
-        a GPU model of which its queues are at their limit.
+        """Nodes a workload may use as things stand, None for all.
+
+        Not those reserved for others, nor those of a GPU model of which its queues are at their limit.
         """
         job, within = candidate.job, None
-        for kept in self._reserved():
-            lends = job.spec.preemptible and not self.entitled(candidate)
-            if kept.job is not job and not lends and self.now_s + expected_s(self.cluster, job) > kept.at_s:
+        may_be_taken_from = job.spec.preemptible and not self.entitled(candidate)
+        for kept in () if may_be_taken_from else self._reserved():
+            if kept.job is not job and self.now_s + expected_s(self.cluster, job) > kept.at_s:
                 within = ~kept.nodes if within is None else within & ~kept.nodes
         shut = self.models_shut(candidate)
         if shut:
@@ -196,16 +196,24 @@ class Server:
         """GPU models its queues can't hold more of; of a gang the whole, since it comes or stays as one."""
         job = candidate.job
         pods = sum(candidate.lacks)
-        milli = candidate.of.step.gpu_milli if not candidate.again else max(
-            (amount for row, amount in candidate.asks if row == GPU_ROW), default=0
+        milli = (
+            candidate.of.step.gpu_milli
+            if not candidate.again
+            else max((amount for row, amount in candidate.asks if row == GPU_ROW), default=0)
         )
-        return self.books.models_shut(job.path, candidate.asks, milli if pods else 0, not job.spec.preemptible)
+        return self.books.models_shut(
+            job.path, candidate.asks, milli if pods else 0, not job.spec.preemptible
+        )
 
     def _reserved(self) -> list[Reservation]:
         if self._reservations is None:
             late_s = self.now_s - self.policy.reserve_after
             waiting = self.cluster.waiting.values()
-            late = [of for of in waiting if of.first.waits_since_s <= late_s and self.entitled(self.candidate(of, 0))]
+            late = [
+                of
+                for of in waiting
+                if of.first.waits_since_s <= late_s and self.entitled(self.candidate(of, 0))
+            ]
             self._reservations = (
                 reservations(self.cluster, self.memo, self.room, late, self.now_s) if late else []
             )

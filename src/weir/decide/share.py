@@ -24,8 +24,7 @@ def demands(ledger: Ledger) -> list[list[int]]:
             line = [sum(column) for column in zip(*(result[child] for child in children), strict=True)]
         else:
             line = [
-                held + asked
-                for held, asked in zip(ledger.allocated[queue], ledger.asked[queue], strict=True)
+                held + asked for held, asked in zip(ledger.allocated[queue], ledger.asked[queue], strict=True)
             ]
         for row, most in ledger.limited[queue]:
             line[row] = min(line[row], most)
@@ -156,7 +155,9 @@ def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float])
     """
     given = [0.0] * len(wanted)
     order = sorted(
-        (want / weight, at) for at, (want, weight) in enumerate(zip(wanted, weights, strict=True)) if weight > 0
+        (want / weight, at)
+        for at, (want, weight) in enumerate(zip(wanted, weights, strict=True))
+        if weight > 0
     )
     weight_left = sum(weights[at] for _, at in order)
     for place, (level, at) in enumerate(order):

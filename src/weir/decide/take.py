@@ -1,4 +1,4 @@
-"""Taking room for workloads that found none: whoever has a claim, in order, by consolidation, reclaim, preemption."""
+"""Taking room for workloads that found none: in order, by consolidation, reclaim, preemption."""
 
 from collections.abc import Callable, Iterator
 
@@ -34,7 +34,9 @@ class Taker:
 
     def take(self) -> Iterator[tuple[Candidate, Taken]]:
         """Each workload for which room was made, and how."""
-        heads = [self._server.candidate(of, at) for of, at in self._server.unserved() if self._may_hope(of, at)]
+        heads = [
+            self._server.candidate(of, at) for of, at in self._server.unserved() if self._may_hope(of, at)
+        ]
         if not heads:
             return
         bench = self._lay_out()
@@ -114,7 +116,7 @@ class Taker:
         return max(rules.consolidation.budget, rules.topology.budget)
 
     def _move_prices(self, devices: int, budget: float) -> Floats:
-        """What room for one pod of so many whole devices would cost on each node that can make it, least first."""
+        """What room for one pod of so many whole devices costs on each node that can make it, least first."""
         found = self._prices.get((devices, budget))
         if found is None:
             whole = self._server.room.whole
@@ -128,9 +130,8 @@ class Taker:
     def _for(self, candidate: Candidate, bench: Bench) -> Taken | None:
         """Make room for a workload, if there is a way."""
         job, books = candidate.job, self._books
-        if not job.spec.preemptible:
-            if books.fixed_over_quota(job.path, candidate.asks) is not None:
-                return None
+        if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
+            return None
         affinity = bench.affinity_of(job)
         over = books.over_limit(job.path, candidate.asks)
         free_milli = bench.placer.room.free_gpu_milli()
@@ -142,35 +143,59 @@ class Taker:
         owner = self._is_owner(candidate.of, candidate.at)
         claims = Claims(books, self._policy, candidate, owner, bench.now_s)
         for kind in self._kinds(candidate, claims, bench, over is None, free_milli):
-            for within in self._where(candidate, bench, affinity, kind):
-                taken = Attempt(bench, candidate, claims, kind, affinity, within).run()
-                if taken is not None:
-                    return taken
+            key = (candidate.of, candidate.at, claims.is_patient)
+            hopeless = self._server.memo.no_victims(self._cluster)
+            lasting = (
+                kind is not Kind.CONSOLIDATE and not job.stopped_for and not self._policy.min_runtime.any
+            )
+            if lasting and not bench.gone and key in hopeless:
+                continue
+            taken = self._taken(candidate, claims, bench, affinity, kind)
+            if taken is not None:
+                return taken
+            if lasting and kind is Kind.RECLAIM and not self._has_lower(candidate.of) and not bench.gone:
+                hopeless.add(key)
+        return None
+
+    def _taken(
+        self, candidate: Candidate, claims: Claims, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
+    ) -> Taken | None:
+        domains, anywhere = self._where(candidate, bench, affinity, kind)
+        attempts = [Attempt(bench, candidate, claims, kind, affinity, within) for within in domains]
+        if len(attempts) > 1:
+            attempts.sort(key=lambda attempt: attempt.least_price())
+        if anywhere:
+            open_ = self._server.open_to(candidate)
+            attempts.append(Attempt(bench, candidate, claims, kind, affinity, open_))
+        for attempt in attempts:
+            taken = attempt.run()
+            if taken is not None:
+                return taken
         return None
 
     def _where(
         self, candidate: Candidate, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
-    ) -> Iterator[Bools | None]:
-        """Where to make room: by its topology in one domain, else anywhere."""
+    ) -> tuple[list[Bools], bool]:
+        """Domains in which to make room, by its topology, and whether it may be made anywhere."""
         job, open_ = candidate.job, self._server.open_to(candidate)
-        if job.spec.topology is None or (sum(candidate.lacks) == 1 and job.spec.topology.required is None):
-            yield open_
-            return
-        levels = self._server.memo.levels(self._cluster, job.spec.topology.name)
+        asked = job.spec.topology
+        if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
+            return [], True
+        levels = self._server.memo.levels(self._cluster, asked.name)
         site = Site(bench.placer, job, affinity, levels, open_)
-        for within in site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST]:
-            yield within
-        if job.spec.topology.required is None and (
+        anywhere = asked.required is None and (
             kind is not Kind.CONSOLIDATE or self._server.may_scatter(candidate)
-        ):
-            yield open_
+        )
+        return site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
 
     def _kinds(
         self, candidate: Candidate, claims: Claims, bench: Bench, under_limits: bool, free_milli: int
     ) -> Iterator[Kind]:
         of = candidate.of
-        if under_limits and self._could_consolidate(of, candidate.at, free_milli) and (
-            self._cluster.releasing_on or bench.gone or self._moves_could_suffice(of)
+        if (
+            under_limits
+            and self._could_consolidate(of, candidate.at, free_milli)
+            and (self._cluster.releasing_on or bench.gone or self._moves_could_suffice(of))
         ):
             yield Kind.CONSOLIDATE
         if claims.any_reclaim:

@@ -85,7 +85,7 @@ class Site:
         return self._preferred > self._required
 
     def place(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> list[Spot] | None:
-        """Places in one domain of the level asked for, or with `scattered` in as few and close ones as can be."""
+        """Places in one domain of the level asked for, or if `scattered` in as few as can be."""
         for within in self._alternatives(pods, scattered):
             spots = self._placer.place(self._job, pods, self._affinity, within)
             if spots is not None:

@@ -56,7 +56,8 @@ class NodeRoom:
         rows = [(row, lack) for row, lack in short if lack > 0]
         self._short = [lack for _, lack in rows]
         whole = not shape.devices or (
-            shape.whole and all(pod.shape.whole or not pod.shape.devices for unit in units for pod in unit.here)
+            shape.whole
+            and all(pod.shape.whole or not pod.shape.devices for unit in units for pod in unit.here)
         )
         if not whole:
             self._share, self._memory = room.columns.share[node].tolist(), room.columns.memory[node].tolist()

@@ -1,0 +1,142 @@
+"""Small questions answered by trying everything: does it fit, and at what least price?"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from weir.cluster.jobs import Job, Phase
+from weir.cluster.state import Cluster
+from weir.decide.fit import refused_by
+from weir.model.nodes import Node
+from weir.model.workloads import WHOLE_MILLI, Request
+
+from .truths import everyone, held
+
+
+class Floor:
+    """What is free on one node, device by device."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.free = dict(node.capacity)
+        self.share = [WHOLE_MILLI] * node.gpus
+        self.memory = [node.gpu_memory] * node.gpus
+
+    def take(self, request: Request, devices: Sequence[int], sign: int = 1) -> None:
+        """A pod is there (sign -1: no more)."""
+        wanted = {"cpu": request.cpu_milli, "memory": request.memory, "pods": 1, **dict(request.further)}
+        for name, amount in wanted.items():
+            self.free[name] = self.free.get(name, 0) - sign * amount
+        for device in devices:
+            self.share[device] -= sign * request.share_on(self.node.gpu_memory)
+            self.memory[device] -= sign * request.memory_on(self.node.gpu_memory)
+
+    def choices(self, request: Request) -> list[tuple[int, ...]]:
+        """The devices a pod could take, one choice of each kind; none if it has no room."""
+        wanted = {"cpu": request.cpu_milli, "memory": request.memory, "pods": 1, **dict(request.further)}
+        if any(self.free.get(name, 0) < amount for name, amount in wanted.items() if amount):
+            return []
+        milli, memory = request.share_on(self.node.gpu_memory), request.memory_on(self.node.gpu_memory)
+        if request.is_whole and not request.gpu_memory:
+            milli = WHOLE_MILLI
+        open_ = [
+            device
+            for device, left in enumerate(self.share)
+            if left >= milli and self.memory[device] >= memory and request.devices
+        ]
+        seen, found = set(), []
+        for devices in combinations(open_, request.devices):
+            kind = tuple(sorted((self.share[device], self.memory[device]) for device in devices))
+            if kind not in seen:
+                seen.add(kind)
+                found.append(devices)
+        return found
+
+
+def floors(cluster: Cluster, without: Sequence[Job] = ()) -> dict[int, Floor]:
+    """What is free on every node, neither held nor promised, were these jobs gone."""
+    found = {at: Floor(node) for at, node in enumerate(cluster.nodes) if node is not None}
+    for pod in everyone(cluster):
+        if pod.promise is not None:
+            found[pod.promise[0]].take(pod.shape.request, pod.promise[1])
+        if pod.phase in (Phase.RUNNING, Phase.STOPPING) and pod.job not in without:
+            found[pod.node].take(pod.shape.request, pod.devices)
+    return found
+
+
+def fits(cluster: Cluster, wanted: Sequence[Request], free: dict[int, Floor]) -> bool:
+    """Whether all these pods have room at once, by trying every arrangement."""
+    if not wanted:
+        return True
+    request = wanted[0]
+    tried = set()
+    for floor in free.values():
+        kind = (
+            tuple(sorted(floor.free.items())),
+            tuple(floor.share),
+            tuple(floor.memory),
+            *_sorts(floor.node),
+        )
+        if kind in tried or refused_by(floor.node, request, ()) is not None:
+            continue
+        tried.add(kind)
+        for devices in floor.choices(request):
+            floor.take(request, devices)
+            done = fits(cluster, wanted[1:], free)
+            floor.take(request, devices, -1)
+            if done:
+                return True
+    return False
+
+
+def _sorts(node: Node) -> tuple[object, ...]:
+    return node.gpu_model, node.gpu_memory, tuple(sorted(node.labels.items()))[1:]
+
+
+def next_step(job: Job) -> list[Request]:
+    """The pods a waiting job asks for next: the rest of its gang, or one more elastic pod."""
+    groups, needed = job.spec.groups, job.spec.needed()
+    missing = [max(0, need - have) for need, have in zip(needed, job.placed, strict=True)]
+    if not any(missing):
+        open_ = [at for at, group in enumerate(groups) if job.placed[at] < group.count]
+        first = min(open_, key=lambda at: (-groups[at].order, at))
+        missing = [int(at == first) for at in range(len(groups))]
+    return [groups[at].request for at, lack in enumerate(missing) for _ in range(lack)]
+
+
+def passes_gates(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
+    """Whether a job that asks for these pods stays under every limit and, if it must, in every quota."""
+    amounts, fixed = held(cluster, fixed=False, without=without), held(cluster, fixed=True, without=without)
+    memories = [node.gpu_memory for node in cluster.nodes if node is not None and node.gpus]
+    for at in job.path:
+        queue = cluster.ledger.queues[at]
+        for name in {*queue.limit, *queue.quota}:
+            want = sum(_amount(request, name, min(memories, default=0)) for request in wanted)
+            if not want:
+                continue
+            if amounts[queue.name, name] + want > queue.limit.get(name, 1 << 62):
+                return False
+            if not job.spec.preemptible and fixed[queue.name, name] + want > queue.quota.get(name, 1 << 62):
+                return False
+    return True
+
+
+def in_quota(cluster: Cluster, job: Job, wanted: Sequence[Request]) -> bool:
+    """Whether every queue above a job stays within its quota with these pods."""
+    amounts = held(cluster, fixed=False)
+    memories = [node.gpu_memory for node in cluster.nodes if node is not None and node.gpus]
+    return all(
+        amounts[cluster.ledger.queues[at].name, name]
+        + sum(_amount(request, name, min(memories, default=0)) for request in wanted)
+        <= most
+        for at in job.path
+        for name, most in cluster.ledger.queues[at].quota.items()
+    )
+
+
+def _amount(request: Request, name: str, device_memory: int) -> int:
+    amounts = {"cpu": request.cpu_milli, "memory": request.memory, "pods": 1, **dict(request.further)}
+    if name == "gpu":
+        return request.devices * request.share_on(device_memory) if request.devices else 0
+    if name.startswith("gpu."):
+        return request.devices * WHOLE_MILLI if request.gpu_models == (name[4:],) else 0
+    return amounts.get(name, 0)

@@ -1,0 +1,88 @@
+"""What is always true (§9), over random worlds, asked after every step."""
+
+from hypothesis import given, settings
+
+from weir.decide.cycle import decide
+from weir.decide.memo import Memo
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+
+from . import truths
+from .picture import differs, picture
+from .running import Running, replayed
+from .worlds import ROUGH, Does, World, worlds
+
+
+@settings(max_examples=150)
+@given(worlds())
+def test_room_limits_quotas_and_gangs_hold(world: World) -> None:
+    running = Running(world)
+    for does, _ in running.run():
+        truths.nothing_is_overcommitted(running.cluster)
+        truths.limits_hold(running.cluster)
+        truths.fixed_work_is_in_quota(running.cluster)
+        if does is Does.CYCLE:
+            truths.gangs_are_whole(running.cluster)
+
+
+@settings(max_examples=100)
+@given(worlds(happens=ROUGH, topology=True))
+def test_room_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        truths.nothing_is_overcommitted(running.cluster)
+        truths.limits_hold(running.cluster)
+        truths.fixed_work_is_in_quota(running.cluster)
+
+
+@settings(max_examples=100)
+@given(worlds(happens=ROUGH, topology=True))
+def test_nobody_is_stopped_who_may_not_be_or_for_nothing(world: World) -> None:
+    running = Running(world)
+    running.carry_out = _sound(running)  # type: ignore[method-assign]
+    for _ in running.run():
+        pass
+
+
+def _sound(running: Running):  # type: ignore[no-untyped-def]
+    carry_out = running.carry_out
+
+    def checked(plan: Plan) -> None:
+        truths.plan_is_sound(running.cluster, plan)
+        carry_out(plan)
+
+    return checked
+
+
+@settings(max_examples=60)
+@given(worlds(happens=ROUGH, policies=(Policy(gang_grace=30),), limits=False))
+def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        pass
+    running.cycle()
+    running.now_s += 30 + 2 * world.tick_s
+    for _ in range(max(world.stops_after) + 1):
+        running.cycle()
+    held = {job.spec.name for job in running.cluster.jobs.values() if job.held}
+    truths.gangs_are_whole(running.cluster, broken=held)
+
+
+@settings(max_examples=80)
+@given(worlds(happens=ROUGH, topology=True))
+def test_what_it_remembers_and_where_it_began_change_nothing(world: World) -> None:
+    running = Running(world)
+    for does, _ in running.run():
+        if does is Does.CYCLE:
+            continue
+        before = picture(running.cluster)
+        warm = decide(running.cluster, world.policy, running.now_s, running.memo)
+        assert not differs(before, picture(running.cluster)), "deciding changed the cluster"
+        empty = decide(running.cluster, world.policy, running.now_s, Memo())
+        again = decide(replayed(running.journal), world.policy, running.now_s, Memo())
+        assert _says(warm) == _says(empty), "an empty memory decides otherwise"
+        assert _says(warm) == _says(again), "the same facts are decided otherwise"
+
+
+def _says(plan: Plan) -> tuple[object, ...]:
+    return plan.binds, plan.evictions, plan.promises, plan.drops, plan.wake_s

@@ -1,0 +1,86 @@
+"""The state that events update in place is the state those facts make, however they come to be told."""
+
+from hypothesis import given, settings
+
+from weir.cluster.events import (
+    Checkpointed,
+    NodeLost,
+    NodeSet,
+    Place,
+    PodAssigned,
+    PodStopping,
+    Promised,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
+from weir.cluster.jobs import Phase
+from weir.cluster.reduce import reduce
+from weir.cluster.state import Cluster
+
+from .picture import differs, picture
+from .running import Running, key_of, pods_of, replayed
+from .worlds import ROUGH, World, worlds
+
+
+@settings(max_examples=120)
+@given(worlds(happens=ROUGH, topology=True))
+def test_the_state_is_the_one_rebuilt_from_how_things_are(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        assert not differs(picture(running.cluster, history=False), picture(rebuilt(running), history=False))
+
+
+@settings(max_examples=80)
+@given(worlds(happens=ROUGH, topology=True))
+def test_an_event_told_twice_is_told_once(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        pass
+    assert not differs(picture(replayed(running.journal, times=2)), picture(running.cluster))
+
+
+@settings(max_examples=80)
+@given(worlds(happens=ROUGH, topology=True))
+def test_quotas_told_anew_change_nothing_but_the_quotas(world: World) -> None:
+    running = Running(world)
+    for at, _ in enumerate(running.run()):
+        if at % 3 == 0:
+            before = picture(running.cluster)
+            running.tell(QueuesSet(world.queues))
+            assert not differs(before, picture(running.cluster))
+
+
+def rebuilt(running: Running) -> Cluster:
+    """The same state from the facts as they are now: nothing of how they came about."""
+    old, fresh = running.cluster, Cluster()
+    reduce(fresh, QueuesSet(running.world.queues))
+    reduce(fresh, TopologiesSet(tuple(old.topologies.values())))
+    for node in running.world.nodes:
+        reduce(fresh, NodeSet(node))
+    for job in old.jobs.values():
+        name = job.spec.name
+        reduce(fresh, WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s))
+        for pod in pods_of(job):
+            if pod.phase in (Phase.RUNNING, Phase.STOPPING):
+                place = Place(key_of(pod), old.node_names[pod.node], pod.devices)
+                reduce(fresh, PodAssigned(place, job.started_s or 0.0))
+        if job.saved_s is not None:
+            reduce(fresh, Checkpointed(name, job.saved_s))
+        for pod in pods_of(job):
+            if pod.phase is Phase.STOPPING:
+                reduce(fresh, PodStopping(key_of(pod), running.now_s))
+        promised = tuple(
+            Place(key_of(pod), old.node_names[pod.promise[0]], pod.promise[1])
+            for pod in pods_of(job)
+            if pod.promise is not None
+        )
+        if promised:
+            reduce(fresh, Promised(name, promised, running.now_s))
+        if job.held:
+            reduce(fresh, WorkloadHeld(name, True, job.held_why))
+    for at, node in enumerate(old.nodes):
+        if node is None:
+            reduce(fresh, NodeLost(old.node_names[at]))
+    return fresh

@@ -1,0 +1,125 @@
+"""Who waits, waits for a reason: nobody who fits, and no owner beside what it may take."""
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from weir.cluster.jobs import Job
+from weir.cluster.state import Cluster
+from weir.decide.explain import reason
+from weir.model.policy import Policy
+from weir.model.workloads import PodGroup, Workload
+
+from .exhaustive import fits, floors, in_quota, next_step, passes_gates
+from .running import Running
+from .truths import held
+from .worlds import QUIET, Does, World, nodes, requests, trees, workloads, worlds
+
+PLAIN = (Policy(), Policy(victims="cheap"), Policy(consolidation={"enabled": False}))  # type: ignore[arg-type]
+"""Policies that keep no room free for anyone."""
+
+
+def waiting(cluster: Cluster) -> list[Job]:
+    """All jobs that wait."""
+    return [job for of in cluster.waiting.values() for _, _, job in of.members]
+
+
+@settings(max_examples=120)
+@given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
+def test_nothing_waits_that_fits_into_free_room(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        pass
+    running.submit()
+    assume(running.settle(60))
+    if running.now_s > 2000:
+        return  # by then a reservation may keep it waiting
+    cluster = running.cluster
+    for job in waiting(cluster):
+        wanted = next_step(job)
+        if len(wanted) <= 5 and passes_gates(cluster, job, wanted):
+            assert not fits(cluster, wanted, floors(cluster)), f"{job.spec.name} waits and fits"
+
+
+@st.composite
+def owners(draw: st.DrawFn) -> World:
+    """A flat world of whole devices, in which all that counts is who holds how many."""
+    queues = draw(trees(deep=False, limits=False))
+    return World(
+        nodes=draw(nodes(models=False)),
+        queues=queues,
+        workloads=draw(
+            workloads([queue.name for queue in queues], shares=False, models=False, groups_most=1)
+        ),
+        steps=tuple(
+            (Does.SUBMIT, draw(st.integers(0, 4))) if draw(st.booleans()) else (Does.CYCLE, 0)
+            for _ in range(8)
+        ),
+    )
+
+
+@settings(max_examples=150)
+@given(owners())
+def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        pass
+    running.submit()
+    assume(running.settle(80))
+    cluster = running.cluster
+    amounts = held(cluster, fixed=False)
+    quota = {queue.name: queue.quota for queue in world.queues}
+    for job in waiting(cluster):
+        wanted = next_step(job)
+        if len(wanted) > 4 or not in_quota(cluster, job, wanted) or not passes_gates(cluster, job, wanted):
+            continue
+        for project, jobs in cluster.running.items():
+            name = cluster.ledger.queues[project].name
+            over = amounts[name, "gpu"] > quota[name].get("gpu", 1 << 62)
+            if not over or name == job.spec.project or not any(request.devices for request in wanted):
+                continue
+            for victim in jobs.values():
+                if victim.spec.preemptible and victim.spec.name not in job.stopped_for:
+                    room = fits(cluster, wanted, floors(cluster, without=[victim]))
+                    assert not room, f"{job.spec.name} waits beside {victim.spec.name} of {name}"
+
+
+@settings(max_examples=100)
+@given(worlds(happens=(*QUIET, Does.HOLD, Does.RELEASE), topology=True))
+def test_everyone_who_waits_is_told_why(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        pass
+    running.cycle()
+    for name, job in running.cluster.jobs.items():
+        complete = all(pod.phase.name == "RUNNING" for group in job.pods for pod in group)
+        given_ = reason(running.cluster, world.policy, job, running.now_s)
+        assert (given_ is None) is complete, f"{name}: {given_}"
+        if given_ is not None:
+            assert given_.sentence, f"{name} is told {given_.why} and no more"
+
+
+@st.composite
+def gangs(draw: st.DrawFn) -> World:
+    """An empty cluster and one gang of several groups, which fits if it is arranged well."""
+    found = draw(nodes(most=3, models=False))
+    groups = tuple(
+        PodGroup(str(at), request, count, count)
+        for at, (request, count) in enumerate(
+            draw(st.lists(st.tuples(requests(models=False), st.sampled_from((1, 2))), min_size=2, max_size=4))
+        )
+    )
+    queues = trees(projects_most=1, deep=False, limits=False)
+    gang = Workload("gang", "p0", groups, sum(group.min for group in groups), -60.0)
+    return World(found, draw(queues), (gang,), Policy(search_steps=50_000))
+
+
+@settings(max_examples=200)
+@given(gangs())
+def test_a_gang_that_can_be_arranged_is(world: World) -> None:
+    running = Running(world)
+    running.submit()
+    job = running.cluster.jobs["gang"]
+    wanted = next_step(job)
+    room = fits(running.cluster, wanted, floors(running.cluster))
+    running.cycle()
+    assert (job.started_s is not None) is room
