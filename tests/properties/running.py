@@ -1,7 +1,7 @@
 """A world while it runs: the engine decides, its plans are carried out, and the world does what it does."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import cycle
 
@@ -43,6 +43,7 @@ class Running:
         self.now_s = 0.0
         self.journal: list[Event] = []
         self.plans: list[Plan] = []
+        self._looks: list[Callable[[Plan], None]] = []
         self.going: dict[PodKey, int] = {}  # pods being stopped, and the cycles that takes yet
         self._stops_after = cycle(world.stops_after)
         self._to_come = deque(world.workloads)
@@ -50,6 +51,10 @@ class Running:
         for node in world.nodes:
             self.tell(NodeSet(node))
         self.tell(QueuesSet(world.queues))
+
+    def before(self, look: Callable[[Plan], None]) -> None:
+        """Have every plan looked at before it is carried out."""
+        self._looks.append(look)
 
     # What happens
 
@@ -127,6 +132,8 @@ class Running:
         """One cycle: the plan, carried out."""
         plan = decide(self.cluster, self.world.policy, self.now_s, self.memo)
         self.plans.append(plan)
+        for look in self._looks:
+            look(plan)
         self.carry_out(plan)
         return plan
 

@@ -1,6 +1,6 @@
 """What is always true (§9), over random worlds, asked after every step."""
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from weir.decide.cycle import decide
 from weir.decide.memo import Memo
@@ -8,12 +8,13 @@ from weir.decide.plan import Plan
 from weir.model.policy import Policy
 
 from . import truths
+from .effort import examples
 from .picture import differs, picture
 from .running import Running, replayed
 from .worlds import ROUGH, Does, World, worlds
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(worlds())
 def test_room_limits_quotas_and_gangs_hold(world: World) -> None:
     running = Running(world)
@@ -25,7 +26,7 @@ def test_room_limits_quotas_and_gangs_hold(world: World) -> None:
             truths.gangs_are_whole(running.cluster)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(worlds(happens=ROUGH, topology=True))
 def test_room_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
     running = Running(world)
@@ -35,26 +36,16 @@ def test_room_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
         truths.fixed_work_is_in_quota(running.cluster)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(worlds(happens=ROUGH, topology=True))
 def test_nobody_is_stopped_who_may_not_be_or_for_nothing(world: World) -> None:
     running = Running(world)
-    running.carry_out = _sound(running)  # type: ignore[method-assign]
+    running.before(lambda plan: truths.plan_is_sound(running.cluster, plan))
     for _ in running.run():
         pass
 
 
-def _sound(running: Running):  # type: ignore[no-untyped-def]
-    carry_out = running.carry_out
-
-    def checked(plan: Plan) -> None:
-        truths.plan_is_sound(running.cluster, plan)
-        carry_out(plan)
-
-    return checked
-
-
-@settings(max_examples=60)
+@examples(60)
 @given(worlds(happens=ROUGH, policies=(Policy(gang_grace=30),), limits=False))
 def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) -> None:
     running = Running(world)
@@ -68,21 +59,25 @@ def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) 
     truths.gangs_are_whole(running.cluster, broken=held)
 
 
-@settings(max_examples=80)
+@examples(100)
 @given(worlds(happens=ROUGH, topology=True))
 def test_what_it_remembers_and_where_it_began_change_nothing(world: World) -> None:
     running = Running(world)
-    for does, _ in running.run():
-        if does is Does.CYCLE:
-            continue
-        before = picture(running.cluster)
-        warm = decide(running.cluster, world.policy, running.now_s, running.memo)
-        assert not differs(before, picture(running.cluster)), "deciding changed the cluster"
-        empty = decide(running.cluster, world.policy, running.now_s, Memo())
-        again = decide(replayed(running.journal), world.policy, running.now_s, Memo())
-        assert _says(warm) == _says(empty), "an empty memory decides otherwise"
-        assert _says(warm) == _says(again), "the same facts are decided otherwise"
+    running.before(lambda plan: _is_decided_alike(running, plan))
+    for _ in running.run():
+        pass
+    running.settle(6)
 
 
-def _says(plan: Plan) -> tuple[object, ...]:
-    return plan.binds, plan.evictions, plan.promises, plan.drops, plan.wake_s
+def _is_decided_alike(running: Running, plan: Plan) -> None:
+    policy, now_s = running.world.policy, running.now_s
+    before = picture(running.cluster)
+    empty = decide(running.cluster, policy, now_s, Memo())
+    assert not differs(before, picture(running.cluster)), "deciding changed the cluster"
+    assert not differs(_says(plan), _says(empty)), "an empty memory decides otherwise"
+    again = decide(replayed(running.journal), policy, now_s, Memo())
+    assert not differs(_says(plan), _says(again)), "the same facts are decided otherwise"
+
+
+def _says(plan: Plan) -> dict[str, object]:
+    return {name: getattr(plan, name) for name in ("binds", "evictions", "promises", "drops", "wake_s")}

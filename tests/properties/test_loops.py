@@ -2,20 +2,21 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from weir.cluster.events import WorkloadSubmitted
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 
 from . import truths
+from .effort import examples
 from .running import Running
 from .worlds import ROUGH, World, node, single, worlds
 
 CYCLES_MOST = 150
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(worlds(happens=ROUGH, topology=True))
 def test_without_news_evictions_end(world: World) -> None:
     running = Running(world)
@@ -25,7 +26,7 @@ def test_without_news_evictions_end(world: World) -> None:
     assert running.settle(CYCLES_MOST, quiet=6), _turns(running)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(worlds())
 def test_no_pair_stops_one_another_in_turn(world: World) -> None:
     running = Running(world)
@@ -52,11 +53,11 @@ def _turns(running: Running) -> str:
 # Stops that take their time. Scenario files can't tell these: there every stop takes one cycle.
 
 
-def _gangs_of_two() -> World:
-    """cq2 runs two workloads over its quota, both of which the asker needs gone; either alone would fit its quota."""
+def _two_to_stop() -> World:
+    """Two workloads run over their queue's quota, and the asker needs both gone."""
     return World(
         nodes=(node("n0", 4),),
-        queues=(Queue("asks", quota={"gpu": 3000}), Queue("holds", quota={"gpu": 2000}, created_s=60.0)),
+        queues=(Queue("asks", quota={"gpu": 3000}), Queue("holds", quota={"gpu": 1000}, created_s=60.0)),
         workloads=(
             single("one", "holds", 2, submitted_s=-600.0, priority=90),
             single("other", "holds", 2, submitted_s=-500.0, priority=90),
@@ -68,7 +69,7 @@ def _gangs_of_two() -> World:
 def test_victims_that_stop_at_different_times_dont_come_back_in_between() -> None:
     # kubernetes-sigs/kueue#13662: the first victim to be gone was started again while the second was still stopping,
     # and both were stopped again and again for an asker that never ran.
-    world = _gangs_of_two()
+    world = _two_to_stop()
     running = Running(world)
     running.submit()
     running.cycle()

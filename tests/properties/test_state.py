@@ -1,6 +1,6 @@
 """The state that events update in place is the state those facts make, however they come to be told."""
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from weir.cluster.events import (
     Checkpointed,
@@ -19,12 +19,13 @@ from weir.cluster.jobs import Phase
 from weir.cluster.reduce import reduce
 from weir.cluster.state import Cluster
 
+from .effort import examples
 from .picture import differs, picture
 from .running import Running, key_of, pods_of, replayed
 from .worlds import ROUGH, World, worlds
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(worlds(happens=ROUGH, topology=True))
 def test_the_state_is_the_one_rebuilt_from_how_things_are(world: World) -> None:
     running = Running(world)
@@ -32,7 +33,7 @@ def test_the_state_is_the_one_rebuilt_from_how_things_are(world: World) -> None:
         assert not differs(picture(running.cluster, history=False), picture(rebuilt(running), history=False))
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(worlds(happens=ROUGH, topology=True))
 def test_an_event_told_twice_is_told_once(world: World) -> None:
     running = Running(world)
@@ -41,7 +42,7 @@ def test_an_event_told_twice_is_told_once(world: World) -> None:
     assert not differs(picture(replayed(running.journal, times=2)), picture(running.cluster))
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(worlds(happens=ROUGH, topology=True))
 def test_quotas_told_anew_change_nothing_but_the_quotas(world: World) -> None:
     running = Running(world)

@@ -1,6 +1,6 @@
 """Who waits, waits for a reason: nobody who fits, and no owner beside what it may take."""
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from weir.cluster.jobs import Job
@@ -9,6 +9,7 @@ from weir.decide.explain import reason
 from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Workload
 
+from .effort import examples
 from .exhaustive import fits, floors, in_quota, next_step, passes_gates
 from .running import Running
 from .truths import held
@@ -23,7 +24,7 @@ def waiting(cluster: Cluster) -> list[Job]:
     return [job for of in cluster.waiting.values() for _, _, job in of.members]
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
 def test_nothing_waits_that_fits_into_free_room(world: World) -> None:
     running = Running(world)
@@ -57,7 +58,7 @@ def owners(draw: st.DrawFn) -> World:
     )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(owners())
 def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: World) -> None:
     running = Running(world)
@@ -83,7 +84,7 @@ def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: Worl
                     assert not room, f"{job.spec.name} waits beside {victim.spec.name} of {name}"
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(worlds(happens=(*QUIET, Does.HOLD, Does.RELEASE), topology=True))
 def test_everyone_who_waits_is_told_why(world: World) -> None:
     running = Running(world)
@@ -113,7 +114,7 @@ def gangs(draw: st.DrawFn) -> World:
     return World(found, draw(queues), (gang,), Policy(search_steps=50_000))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(gangs())
 def test_a_gang_that_can_be_arranged_is(world: World) -> None:
     running = Running(world)

@@ -70,7 +70,7 @@ class World:
 
 def _told(of: Any, *without: str) -> str:
     """A noun by what differs from the usual."""
-    usual = {"cpu_milli": 1000, "memory": GI, "share_milli": WHOLE_MILLI, "min_pods": 1, "labels": {}}
+    usual = {"cpu_milli": 1000, "memory": GI, "share_milli": WHOLE_MILLI}
     told = []
     for each in fields(of):
         value = getattr(of, each.name)

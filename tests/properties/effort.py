@@ -1,0 +1,21 @@
+"""How much is tried: what a run of all tests can afford, the same on every run; more when asked for.
+
+WEIR_EFFORT=50 tries fifty times as many examples, other ones on every run.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
+
+
+def examples(number: int) -> settings:
+    """Settings for a property: so many examples in a run of all tests."""
+    return settings(
+        max_examples=number * EFFORT,
+        derandomize=EFFORT == 1,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )
