@@ -46,8 +46,13 @@ def each(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> l
     """What comes of each task, in order. Tasks and `run` are sent to other processes."""
     if processes == 1 and len(tasks) == 1:
         return [run(tasks[0])]
+    rows = []
     with multiprocessing.get_context("spawn").Pool(min(processes, len(tasks)), maxtasksperchild=1) as pool:
-        return pool.map(run, tasks, chunksize=1)
+        for task, row in zip(tasks, pool.imap(run, tasks), strict=True):
+            known = {name: value for name, value in row.items() if not isinstance(value, Mapping)}
+            print(f"{task}: {known}", file=sys.stderr, flush=True)
+            rows.append(row)
+    return rows
 
 
 def figures(replayed: Replayed) -> Row:

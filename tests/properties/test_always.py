@@ -11,7 +11,7 @@ from . import truths
 from .effort import examples
 from .picture import differs, picture
 from .running import Running, replayed
-from .worlds import ROUGH, Does, World, worlds
+from .worlds import ROUGH, Does, World, plain_worlds, worlds
 
 
 @examples(150)
@@ -59,13 +59,14 @@ def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) 
     truths.gangs_are_whole(running.cluster, broken=held)
 
 
-@examples(100)
-@given(worlds(happens=ROUGH, topology=True))
+@examples(150)
+@given(worlds(happens=ROUGH, topology=True) | plain_worlds())
 def test_what_it_remembers_and_where_it_began_change_nothing(world: World) -> None:
     running = Running(world)
     running.before(lambda plan: _is_decided_alike(running, plan))
     for _ in running.run():
         pass
+    running.submit()
     running.settle(6)
 
 

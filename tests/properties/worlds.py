@@ -5,7 +5,7 @@ against an exhaustive answer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -288,6 +288,18 @@ def worlds(
     )
 
 
-def bare(of: Workload) -> Workload:
-    """The same workload without a wish for a topology."""
-    return replace(of, topology=None)
+@st.composite
+def plain_worlds(draw: st.DrawFn) -> World:
+    """A flat world of whole devices, in which all that counts is who holds how many."""
+    queues = draw(trees(deep=False, limits=False))
+    return World(
+        nodes=draw(nodes(models=False)),
+        queues=queues,
+        workloads=draw(
+            workloads([queue.name for queue in queues], shares=False, models=False, groups_most=1)
+        ),
+        steps=tuple(
+            (Does.SUBMIT, draw(st.integers(0, 4))) if draw(st.booleans()) else (Does.CYCLE, 0)
+            for _ in range(8)
+        ),
+    )
