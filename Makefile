@@ -8,7 +8,7 @@ JOBS ?= auto
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format docs demo bench soak constraints clean
+.PHONY: help properties test check format docs demo bench soak constraints clean
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
@@ -44,6 +44,9 @@ demo: $(READY)
 
 bench: $(READY)
 	$(PY) -m bench $(ARGS)
+
+properties: $(READY)
+	WEIR_EFFORT=10 $(PY) -m pytest -n $(JOBS) tests/properties
 
 soak: $(READY)
 	$(PY) -m tests.simulation.ordeal --from $(SEED)
