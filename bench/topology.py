@@ -79,7 +79,9 @@ class Watched:
         """Decide as ever."""
         plan = decide(cluster, policy, now_s, memo)
         bound = Counter(place.pod.workload for place in plan.binds)
-        self.in_part += sum(cluster.jobs[name].spec.min_pods > count for name, count in bound.items())
+        for name, count in bound.items():
+            job = cluster.jobs[name]  # of a gang that runs, a pod may just have been moved
+            self.in_part += len(job.running_pods()) + count < job.spec.min_pods
         return plan
 
 

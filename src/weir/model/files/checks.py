@@ -7,7 +7,7 @@ from weir.model.files.lines import Mistakes, Path
 from weir.model.files.parts import Parts
 from weir.model.files.words import Written
 from weir.model.files.written import (
-    WrittenGroup,
+    WrittenPods,
     WrittenNode,
     WrittenQueue,
     WrittenToleration,
@@ -37,7 +37,7 @@ def submitted_s(workload: WrittenWorkload, at: int, total: int) -> float:
     return workload.submitted if workload.submitted is not None else -60.0 * (total - at)
 
 
-def minimum(group: WrittenGroup) -> int:
+def minimum(group: WrittenPods) -> int:
     """How many pods of a group are needed."""
     return group.count if group.min is None else group.min
 
@@ -71,7 +71,7 @@ def _finite(bounds: Mapping[str, Written]) -> dict[str, int]:
     return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
 
 
-def _check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
+def _check_group(group: WrittenPods, path: Path, mistakes: Mistakes) -> None:
     written = group.model_fields_set
     if group.min is not None and group.min > group.count:
         text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"

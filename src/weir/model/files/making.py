@@ -8,7 +8,7 @@ from weir.model.files.words import Written
 from weir.model.files.written import (
     WrittenDepartment,
     WrittenExpect,
-    WrittenGroup,
+    WrittenPods,
     WrittenNode,
     WrittenProject,
     WrittenQueue,
@@ -119,7 +119,7 @@ def _bounds(written: Mapping[str, Written]) -> dict[str, int]:
     return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
 
 
-def request_of(group: WrittenGroup) -> Request:
+def request_of(group: WrittenPods) -> Request:
     """What one pod of a group asks for."""
     whole = group.gpus >= WHOLE_MILLI
     if group.gpu_memory is not None:
@@ -167,7 +167,7 @@ def workload_of(written: WrittenWorkload, submitted: float) -> Workload:
     )
 
 
-def group_name(group: WrittenGroup, at: int) -> str:
+def group_name(group: WrittenPods, at: int) -> str:
     """A group's name; without one, its position."""
     return str(at) if group.name is None else group.name
 

@@ -121,8 +121,8 @@ class WrittenPlace(Shape):
     gpus: list[Device] | None = None
 
 
-class WrittenGroup(Shape):
-    """Identical pods of a workload."""
+class WrittenPods(Shape):
+    """Identical pods of a workload, as they are asked for."""
 
     name: GroupName | None = None
     count: Annotated[int, Field(ge=1, le=PODS_MAX)] = 1
@@ -138,6 +138,11 @@ class WrittenGroup(Shape):
     nodes: Annotated[list[Name], Field(min_length=1)] | None = None
     tolerations: list[WrittenToleration] = []
     order: Priority = 0
+
+
+class WrittenGroup(WrittenPods):
+    """Identical pods of a workload, and where those are that already run."""
+
     placed: list[WrittenPlace | None] = []
 
 
