@@ -7,8 +7,9 @@ from weir.model.files.lines import Mistakes, Path
 from weir.model.files.parts import Parts
 from weir.model.files.words import Written
 from weir.model.files.written import (
-    WrittenPods,
+    WrittenGroup,
     WrittenNode,
+    WrittenPods,
     WrittenQueue,
     WrittenToleration,
     WrittenWorkload,
@@ -71,7 +72,7 @@ def _finite(bounds: Mapping[str, Written]) -> dict[str, int]:
     return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
 
 
-def _check_group(group: WrittenPods, path: Path, mistakes: Mistakes) -> None:
+def _check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
     written = group.model_fields_set
     if group.min is not None and group.min > group.count:
         text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"

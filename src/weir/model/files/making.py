@@ -8,8 +8,8 @@ from weir.model.files.words import Written
 from weir.model.files.written import (
     WrittenDepartment,
     WrittenExpect,
-    WrittenPods,
     WrittenNode,
+    WrittenPods,
     WrittenProject,
     WrittenQueue,
     WrittenWorkload,
