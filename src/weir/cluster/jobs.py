@@ -190,19 +190,20 @@ def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
 class PendingClass:
     """Pending workloads that are equal in everything but their age: what holds for one holds for all.
 
-    `members` are (submitted, name, job), oldest first; `step` is what each of them asks for next.
+    `members` are (submitted, name, job), oldest first; `step` is what each of them asks for next, and
+    `wants` that as plain numbers: the shape of each group and how many pods of it are lacking.
     """
 
-    __slots__ = ("key", "members", "number", "project", "shapes", "step")
+    __slots__ = ("key", "members", "number", "project", "shapes", "step", "wants")
 
     def __init__(self, key: ClassKey, job: Job, number: int) -> None:
         self.key = key
         self.project = job.project
         self.number = number
         self.step = Step(job, job.placed)
-        self.shapes = tuple(
-            sorted({shape.id for shape, lack in zip(job.shapes, self.step.lacks, strict=True) if lack})
-        )
+        lacks = zip(job.shapes, self.step.lacks, strict=True)
+        self.wants = tuple((shape.id, lack) for shape, lack in lacks)
+        self.shapes = tuple(sorted({shape for shape, lack in self.wants if lack}))
         self.members: list[tuple[float, str, Job]] = []
 
     def line_key(self, at: int) -> tuple[float, int, float, str]:

@@ -26,6 +26,7 @@ def reduce(cluster: Cluster, event: events.Event) -> None:
     cluster.now_s = max(cluster.now_s, getattr(event, "at_s", cluster.now_s))
     if type(event) is not events.Checkpointed:
         cluster.changes += 1
+        cluster.changed_s = cluster.now_s
     _REDUCERS[type(event)](cluster, event)
 
 

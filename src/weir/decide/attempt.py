@@ -94,7 +94,7 @@ class Attempt:
     def _could_suffice(self) -> bool:
         """Whether each group had room if everyone within reach were gone."""
         for group, pods in enumerate(self._candidate.lacks):
-            if pods and self._cheapest(self._job.shapes[group]).capacity < pods:
+            if pods and not self._cheapest(self._job.shapes[group]).could_hold(pods):
                 return False
         return True
 
@@ -187,20 +187,40 @@ class Attempt:
 
     def _spare(self) -> None:
         """Give back every victim whose own place is still free with the workload placed, last taken first."""
+        moving = [pod for unit, _ in self._victims if unit.moves for pod in unit.pods]
+        count_pods(self._books, moving, 1)  # wherever they go, they go on counting under limits
+        self._give_back()
+        count_pods(self._books, [pod for pod in moving if pod in self._reach.taken], -1)
+
+    def _give_back(self) -> None:
         for unit, rule in reversed(self._victims.copy()):
             whole_gone = not unit.whole and any(
                 other.whole and other.job is unit.job for other, _ in self._victims
             )
-            if whole_gone or not all(self._own_place_free(pod) for pod in unit.pods):
+            if whole_gone or not self._own_places_free(unit.pods):
                 continue
-            count_pods(self._books, unit.pods, 1)
+            if not unit.moves:
+                count_pods(self._books, unit.pods, 1)
             if self._books.over_limit(self._job.path, self._candidate.asks) is not None:
-                count_pods(self._books, unit.pods, -1)
+                if not unit.moves:
+                    count_pods(self._books, unit.pods, -1)
                 continue
             self._victims.remove((unit, rule))
             self._reach.taken.difference_update(unit.pods)
             for pod in unit.pods:
                 self._room.take(pod.node, pod.shape, pod.devices)
+
+    def _own_places_free(self, pods: Sequence[Pod]) -> bool:
+        """Whether all of them still have room where they are, together."""
+        self._room.try_out()
+        free = True
+        for pod in pods:
+            free = self._own_place_free(pod)
+            if not free:
+                break
+            self._room.take(pod.node, pod.shape, pod.devices)
+        self._room.drop()
+        return free
 
     def _own_place_free(self, pod: Pod) -> bool:
         columns, shape, node = self._room.columns, pod.shape, pod.node
@@ -246,12 +266,15 @@ class Attempt:
         return spots
 
     def _settled(self) -> Taken | None:
-        """Move whom there is room for elsewhere, a workload's minimum before the rest; stop the others."""
+        """Move whom there is room for elsewhere and stop the others.
+
+        Those first that may only move, since they go on counting; then minima before the rest.
+        """
         taken = Taken(self._kind, self._spots)
         bench = self._bench
         bench.count(self._spots, 1)
         stopped: set[Job] = set()
-        for unit, rule in sorted(self._victims, key=lambda victim: not victim[0].whole):
+        for unit, rule in sorted(self._victims, key=lambda each: (not each[0].moves, not each[0].whole)):
             spots = None
             if unit.job not in stopped and (unit.moves or self._passes_gates(unit)):
                 spots = self._move(unit)

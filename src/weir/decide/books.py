@@ -28,21 +28,29 @@ class Refusal:
 
 
 class Books:
-    """The ledger of one cycle: `held` and `fixed` (its non-preemptible part), queue by row."""
+    """The ledger of one cycle: `held` and `fixed` (its non-preemptible part), queue by row.
 
-    def __init__(self, cluster: Cluster, policy: Policy, usage: Sequence[float]) -> None:
+    `known` are the shares, once they have been worked out for the cluster as it is.
+    """
+
+    def __init__(
+        self, cluster: Cluster, policy: Policy, usage: Sequence[float], known: Shares | None = None
+    ) -> None:
         self._cluster = cluster
         self._policy = policy
         self._usage = usage
+        self.known = known
         self.ledger = cluster.ledger
         self.held = [line.copy() for line in cluster.ledger.allocated]
         self.fixed = [line.copy() for line in cluster.ledger.fixed]
         self._scaled: dict[tuple[int, int], bool] = {}
 
-    @cached_property
+    @property
     def share(self) -> Shares:
         """Fair shares; they don't change within a cycle, since what is bound was asked for before."""
-        return shares(self.ledger, self._total, self._usage, self._policy.usage.k)
+        if self.known is None:
+            self.known = shares(self.ledger, self._total, self._usage, self._policy.usage.k)
+        return self.known
 
     @cached_property
     def demand(self) -> list[list[int]]:

@@ -25,11 +25,14 @@ class Takeable:
     devices: list[int]
     tier: list[int]
     price: list[float]
+    moves: list[bool]  # whether it needs a place elsewhere
+    spans: bool = False  # some that may be stopped leave holes on other nodes as well
     shares: bool = False  # some hold parts of devices: the entries don't say all
     tiers: list[Any] = field(default_factory=list)  # the tiers themselves, by rank
 
-    def add(self, node: int, devices: int, price: float) -> None:
+    def add(self, node: int, devices: int, price: float, moves: bool) -> None:
         """One more entry; its tier follows with `rank`."""
+        self.moves.append(moves)
         self.node.append(node)
         self.devices.append(devices)
         self.price.append(price)
@@ -39,6 +42,25 @@ class Takeable:
         self.tiers = sorted(set(tiers))
         ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
         self.tier = [ranks[tier] for tier in tiers]
+
+
+def to_move(room_whole: Ints, wanted: int, takeable: Takeable) -> Ints:
+    """Per node: devices that have to move at the least for one pod to fit, -1 where it can't be made to.
+
+    What may be stopped is gone first; what moves needs free devices elsewhere.
+
+    Args:
+        room_whole: free devices by node.
+        wanted: devices one pod needs.
+        takeable: entries; only whole devices count.
+    """
+    node, devices = np.array(takeable.node, np.int64), np.array(takeable.devices, np.int64)
+    moves = np.array(takeable.moves, np.bool_)
+    size = len(room_whole)
+    stop = np.bincount(node[~moves], devices[~moves], size).astype(np.int64)
+    move = np.bincount(node[moves], devices[moves], size).astype(np.int64)
+    lack = np.maximum(wanted - room_whole - stop, 0)
+    return np.where(lack <= np.minimum(move, room_whole.sum()), lack, -1)
 
 
 def cheapest_whole(room_whole: Ints, wanted: int, takeable: Takeable) -> list[tuple[int, float, int]]:
@@ -87,7 +109,14 @@ def least_prices(room_whole: Ints, wanted: int, node: Ints, devices: Ints, price
         price: of each entry.
     """
     need = wanted - room_whole
-    return _knapsack(node, devices, price, need, len(room_whole))
+    least = np.where(need <= 0, 0.0, np.inf)
+    enough = (np.bincount(node, devices, len(need)) >= need) & (need > 0)
+    if enough.any():
+        here = np.flatnonzero(enough)
+        index = np.cumsum(enough) - 1
+        there = enough[node]
+        least[here] = _knapsack(index[node[there]], devices[there], price[there], need[here], len(here))
+    return least
 
 
 def _knapsack(index: Ints, devices: Ints, price: Floats, need: Ints, nodes: int) -> Floats:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from weir.cluster.columns import Ints
 from weir.cluster.jobs import Pod
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
-from weir.decide.bounds import Takeable, cheapest_whole
+from weir.decide.bounds import Takeable, cheapest_whole, to_move
 from weir.decide.fit import Bools, copies
 from weir.decide.reach import Reach
 from weir.decide.room import Room
@@ -51,7 +52,10 @@ class CheapestNode:
         self._found: dict[int, Going] = {}
         self._heaps: dict[Family, list[tuple[Any, int, int]]] = {}
         self._unknown: list[int] = []  # nodes of which nothing is known yet
-        self.capacity = 0  # pods there would be room for if all in reach were gone
+        self._capacity = 0  # pods there would be room for if all in reach were gone
+        self._to_move: Ints | None = (
+            None  # devices to move at the least for one pod, by node that can be used
+        )
         takeable = reach.takeable() if shape.whole else None
         if takeable is None or takeable.shares:
             self._bound_any()
@@ -60,12 +64,25 @@ class CheapestNode:
         for heap in self._heaps.values():
             heapify(heap)
 
+    def could_hold(self, pods: int) -> bool:
+        """Whether there were room for so many pods if all in reach were gone or had moved."""
+        if self._capacity < pods:
+            return False
+        if self._to_move is None:
+            return True
+        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= self._room.whole.sum()
+
     def _bound_whole(self, takeable: Takeable) -> None:
         room, shape = self._room, self._shape
         together = room.whole + np.bincount(
             np.array(takeable.node, np.int64), np.array(takeable.devices, np.float64), len(room.whole)
         ).astype(np.int64)
-        self.capacity = int((together // shape.devices)[self._open].sum())
+        self._capacity = int((together // shape.devices)[self._open].sum())
+        if not takeable.spans and 2 * shape.devices > together.max(
+            initial=0
+        ):  # one pod a node, and what it takes leaves no holes
+            moved = to_move(room.whole, shape.devices, takeable)[self._open]
+            self._to_move = np.sort(moved[moved >= 0])
         for rank, price, node in cheapest_whole(room.whole, shape.devices, takeable):
             if self._open[node] and price <= self._price_most:
                 family, rest = split(takeable.tiers[rank])
@@ -81,7 +98,7 @@ class CheapestNode:
                 columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
         whole = np.count_nonzero(columns.share == WHOLE_MILLI, axis=1).astype(np.int64)
         count = np.where(self._open, copies(columns, whole, memory, self._shape), 0)
-        self.capacity = int(count.sum())
+        self._capacity = int(count.sum())
         self._unknown += [node for node in sorted(held) if count[node]]
 
     def least_price(self, pods: int) -> float:

@@ -41,7 +41,7 @@ class Cycle:
         self.now_s = now_s
         self.memo = memo
         self.room = memo.sync(cluster, policy)
-        self.books = Books(cluster, policy, usage_of(cluster, policy, now_s))
+        self.books = Books(cluster, policy, usage_of(cluster, policy, now_s), memo.shares_known(cluster))
         self.plan = Plan()
         self.domain_of: Ints | None = None
         self.gone: set[Pod] = set()  # pods stopped or moved in this plan
@@ -51,13 +51,15 @@ class Cycle:
         self._bind_promised()
         server = Server(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
         self.domain_of = server.domain_of
-        for spots in server.serve():
+        quiet = self.memo.is_quiet(self.cluster, self.now_s)
+        for spots in () if quiet else server.serve():
             self.plan.binds += [self._place(spot) for spot in spots]
         for candidate, taken in Taker(server, self._bench).take():
             self._promise(candidate.job, taken)
         self._exchange(server)
         self._stop_broken()
         self.plan.wake_s = self._wakes_s(server)
+        self.memo.note(self.cluster, self.plan, self.books.known)
         return self.plan
 
     def _place(self, spot: Spot) -> Place:

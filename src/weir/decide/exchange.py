@@ -11,7 +11,7 @@ from weir.decide.claims import past_minimum
 from weir.decide.order import Candidate
 from weir.decide.place import Spot
 from weir.decide.reach import count_pods
-from weir.decide.serve import Server
+from weir.decide.serve import LearnedKey, Server
 
 
 class Exchange:
@@ -24,6 +24,7 @@ class Exchange:
         self._books = server.books
         self._gone = gone
         self._served: set[PendingClass] = set()
+        self._lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # by shape, as the books stand
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[Spot]]]:
         """Who comes, who goes, and the places."""
@@ -40,6 +41,7 @@ class Exchange:
                     spots = [Spot(next(pods), pod.node, pod.devices) for pod in running]
                     count_pods(self._books, running, -1)
                     self._gone.update(running)
+                    self._lines.clear()
                     yield found, job, spots
 
     def _may_go(self, job: Job) -> bool:
@@ -56,21 +58,34 @@ class Exchange:
 
     def _better(self, job: Job) -> Candidate | None:
         """The first of the waiting of the same size, if it comes before the job by the gain set."""
-        best: tuple[tuple[float, float, str], Candidate] | None = None
-        for of in self._cluster.waiting_by_shape.get(job.shapes[0].id, ()):
-            first = of.first
-            if of in self._served or first.shapes != job.shapes or of.step.lacks != job.placed:
-                continue
-            at = self._server.served_of(of)
-            if at >= len(of.members):
-                continue
-            candidate = Candidate(of, at)
-            key = self._server.learned_key(candidate)
-            if (best is None or key < best[0]) and self._may_come(candidate, job):
-                best = (key, candidate)
-        if best is None:
-            return None
-        return best[1] if self._own_key(job) - best[0][0] >= self._policy.exchange_gain else None
+        most = self._own_key(job) - self._policy.exchange_gain
+        for key, candidate in self._in_order(job.shapes[0].id):
+            if key[0] > most:
+                return None
+            if (
+                candidate.job.shapes == job.shapes
+                and candidate.lacks == job.placed
+                and self._may_come(candidate, job)
+            ):
+                return candidate
+        return None
+
+    def _in_order(self, shape: int) -> list[tuple[LearnedKey, Candidate]]:
+        """The next of each waiting class of a shape that wasn't served, in the learned order."""
+        found = self._lines.get(shape)
+        if found is None:
+            server = self._server
+            waiting = [
+                Candidate(of, at)
+                for of in self._cluster.waiting_by_shape.get(shape, ())
+                if of not in self._served and (at := server.served_of(of)) < len(of.members)
+            ]
+            found = sorted(
+                ((server.learned_key(candidate), candidate) for candidate in waiting),
+                key=lambda entry: entry[0],
+            )
+            self._lines[shape] = found
+        return found
 
     def _own_key(self, job: Job) -> float:
         """The learned key of a running workload, as if it waited with the run it has."""

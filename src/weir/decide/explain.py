@@ -160,6 +160,15 @@ class _Diagnosis:
         )
         if placed == pods:
             return self._kept_from(candidate, numbers)
+        partners = self._partners(candidate)
+        if partners:
+            numbers["partners"] = partners
+            until_s = max(partners.values()) - self._now_s
+            sentence = (
+                f"it could stop {_named(sorted(partners))}, for which it was stopped itself: "
+                f"left as it is for up to {span(until_s)} more, so that they don't stop one another in turn"
+            )
+            return Reason(Why.WOULD_ALTERNATE, sentence, numbers)
         holders = self._holders(candidate)
         if holders:
             numbers["held_by"] = holders
@@ -228,8 +237,7 @@ class _Diagnosis:
 
     def _has_claim(self, candidate: Candidate) -> bool:
         """Whether it may reclaim and there is someone it may reclaim from."""
-        entitled = self._books.entitled(self._job.path, candidate.asks)
-        claims = Claims(self._books, self._policy, candidate, entitled, self._now_s)
+        claims = self._claims(candidate)
         if not claims.any_reclaim:
             return False
         for project, running in self._cluster.running.items():
@@ -239,11 +247,31 @@ class _Diagnosis:
                 return True
         return False
 
+    def _partners(self, candidate: Candidate) -> dict[str, float]:
+        """Whom it might stop, had it not been stopped for them lately; with each until when that counts."""
+        claims = self._claims(candidate)
+        found = {}
+        for name, at_s in self._job.stopped_for.items():
+            other, until_s = self._cluster.jobs.get(name), at_s + self._policy.reserve_after
+            if (
+                other is not None
+                and until_s > self._now_s
+                and other.running_pods()
+                and other.spec.preemptible
+                and past_minimum(other, self._policy, self._now_s)
+                and claims.any_reclaim
+                and claims.rule_for(other) is not None
+            ):
+                found[name] = until_s
+        return found
+
+    def _claims(self, candidate: Candidate) -> Claims:
+        entitled = self._books.entitled(self._job.path, candidate.asks)
+        return Claims(self._books, self._policy, candidate, entitled, self._now_s)
+
     def _holders(self, candidate: Candidate) -> dict[str, int]:
         """Of a workload with a claim: who holds devices it may not take, by why not, in thousandths."""
-        books, job = self._books, self._job
-        entitled = books.entitled(job.path, candidate.asks)
-        claims = Claims(books, self._policy, candidate, entitled, self._now_s)
+        claims = self._claims(candidate)
         if not claims.any_reclaim or not candidate.of.step.gpu_milli:
             return {}
         held: Counter[str] = Counter()

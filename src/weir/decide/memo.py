@@ -9,9 +9,11 @@ from weir.cluster.jobs import Job, PendingClass
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.fit import Bools, allowed, copies, empty_columns
+from weir.decide.plan import Plan
 from weir.decide.ranking import Ranking
 from weir.decide.room import Room
 from weir.decide.score import Potential
+from weir.decide.share import Shares
 from weir.decide.topology import Level, levels_of
 from weir.model.policy import Affinity, Policy
 
@@ -25,7 +27,12 @@ class Memo:
         self.room: Room | None = None
         self.no_room: set[PendingClass] = set()  # classes that found none since room was last freed
         self._no_room_version = -1
-        self._no_victims: set[tuple[PendingClass, int, bool]] = set()  # who found none since anything changed
+        self._shares: tuple[int, Shares] | None = None  # with the changes by then
+        self._quiet: tuple[int, float] | None = (
+            None  # changes when a plan did nothing, and until when it holds
+        )
+        self._no_victims: dict[tuple[PendingClass, int, bool], float] = {}  # who found none since anything
+        # changed, and until when that holds
         self._no_victims_version = -1
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._empty: tuple[Columns, Ints, Ints] | None = None
@@ -46,6 +53,8 @@ class Memo:
         """The room as the cluster has it now."""
         epoch, at = self._followed
         room = self.room
+        if policy is not self._policy:
+            self._quiet = self._shares = None
         if (
             room is None
             or self._static != cluster.static_version
@@ -119,8 +128,28 @@ class Memo:
             found = self._allowed[key] = allowed(cluster, shape.request, affinity)
         return found
 
-    def no_victims(self, cluster: Cluster) -> set[tuple[PendingClass, int, bool]]:
-        """Members of classes, impatient or patient, that could take from nobody as things still are."""
+    def is_quiet(self, cluster: Cluster, now_s: float) -> bool:
+        """Whether as things are nobody found free room: since then, workloads have only saved their state."""
+        return self._quiet is not None and cluster.changes == self._quiet[0] and now_s < self._quiet[1]
+
+    def shares_known(self, cluster: Cluster) -> Shares | None:
+        """The fair shares, if nothing has changed since they were worked out that they hang on."""
+        assert self._policy is not None
+        if self._shares is None or self._policy.usage.k or self._shares[0] != cluster.changes:
+            return None
+        return self._shares[1]
+
+    def note(self, cluster: Cluster, plan: Plan, shares: Shares | None) -> None:
+        """Remember the shares, and a plan that does nothing until time alone could change it."""
+        wake_s = float("inf") if plan.wake_s is None else plan.wake_s
+        self._quiet = None if plan.acts else (cluster.changes, wake_s)
+        self._shares = None if shares is None else (cluster.changes, shares)
+
+    def no_victims(self, cluster: Cluster) -> dict[tuple[PendingClass, int, bool], float]:
+        """Members of classes, impatient or patient, that could take from nobody as things still are.
+
+        With each until when: time alone makes an end to what keeps two from stopping one another in turn.
+        """
         if self._no_victims_version != cluster.changes:
             self._no_victims_version = cluster.changes
             self._no_victims.clear()

@@ -126,7 +126,7 @@ class Reach:
 
     def takeable(self) -> Takeable:
         """Every whole device that could be taken, by unit and node; tiers still as they are, unranked."""
-        found = Takeable([], [], [], [])
+        found = Takeable([], [], [], [], [])
         tiers: list[Tier] = []
         for job, only_moves in self.jobs.items():
             found.shares = found.shares or job.sharing > 0
@@ -134,14 +134,17 @@ class Reach:
             if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
                 pod = pods[0]
                 if pod.shape.whole:
-                    found.add(pod.node, len(pod.devices), self._price_of(job, pods, only_moves))
+                    price_ = self._price_of(job, pods, only_moves)
+                    found.add(pod.node, len(pod.devices), price_, only_moves)
                     tiers.append(_LAST if only_moves else self._tier(job, pods, 1))
                 continue
-            for node in dict.fromkeys(pod.node for pod in pods):
+            nodes = dict.fromkeys(pod.node for pod in pods)
+            found.spans = found.spans or (len(nodes) > 1 and not only_moves)
+            for node in nodes:
                 for unit in self.units_of(job, [pod for pod in pods if pod.node == node]):
                     devices = sum(len(pod.devices) for pod in unit.here if pod.shape.whole)
                     if devices:
-                        found.add(node, devices, unit.price)
+                        found.add(node, devices, unit.price, unit.moves)
                         tiers.append(unit.tier)
         found.rank(tiers)
         return found

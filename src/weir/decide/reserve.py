@@ -31,8 +31,12 @@ class Reservation:
 def reservations(
     cluster: Cluster, memo: Memo, room: Room, owners: list[PendingClass], now_s: float
 ) -> list[Reservation]:
-    """Room for the first of each of these classes, the longest waiting first, on nodes of their own."""
+    """Room for the first of each of these classes, the longest waiting first, on nodes of their own.
+
+    `now_s` is when the cluster last changed: what is expected doesn't shift while nothing happens.
+    """
     taken = np.zeros(len(room.whole), np.bool_)
+    ends_s: dict[Job, float] = {}
     found = []
     for of in sorted(owners, key=lambda of: of.members[0][:2])[:RESERVATIONS_MOST]:
         job = of.first
@@ -40,7 +44,7 @@ def reservations(
         for shape, lack in zip(job.shapes, of.step.lacks, strict=True):
             if lack:
                 mask = memo.allowed(cluster, shape, memo.affinity(cluster, job))[0] & ~taken
-                when = _free_at(cluster, room, shape, mask, now_s)
+                when = _free_at(cluster, room, shape, mask, now_s, ends_s)
                 chosen = when[:lack]
                 if len(chosen) < lack:
                     break
@@ -54,16 +58,19 @@ def reservations(
 
 
 def _free_at(
-    cluster: Cluster, room: Room, shape: Shape, mask: Bools, now_s: float
+    cluster: Cluster, room: Room, shape: Shape, mask: Bools, now_s: float, ends_s: dict[Job, float]
 ) -> list[tuple[float, int]]:
-    """When each node will have room for one pod of the shape, soonest first."""
+    """When each node will have room for one pod of the shape, soonest first; `ends_s` is filled as needed."""
     found = []
     for node in np.flatnonzero(mask).tolist():
-        ends = sorted(
-            (_ends_s(cluster, pod.job, now_s), len(pod.devices))
-            for pod in cluster.pods_on[node]
-            if pod.phase is Phase.RUNNING
-        )
+        ends = []
+        for pod in cluster.pods_on[node]:
+            if pod.phase is Phase.RUNNING:
+                end_s = ends_s.get(pod.job)
+                if end_s is None:
+                    end_s = ends_s[pod.job] = _ends_s(cluster, pod.job, now_s)
+                ends.append((end_s, len(pod.devices)))
+        ends.sort()
         free, at_s = int(room.whole[node]), now_s
         for end_s, devices in ends:
             if free >= shape.devices:

@@ -21,6 +21,8 @@ from weir.decide.topology import Site
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
 
+LearnedKey = tuple[float, float, str]
+"""A borrower's place in the learned order, then its age and name; smaller first."""
 DOMINANT_WEIGHT = 0.3
 """What a borrower's dominant share counts beside the logarithms of its run time and size."""
 
@@ -184,7 +186,7 @@ class Server:
         job, within = candidate.job, None
         may_be_taken_from = job.spec.preemptible and not self.entitled(candidate)
         for kept in () if may_be_taken_from else self._reserved():
-            if kept.job is not job and self.now_s + expected_s(self.cluster, job) > kept.at_s:
+            if kept.job is not job and self.cluster.changed_s + expected_s(self.cluster, job) > kept.at_s:
                 within = ~kept.nodes if within is None else within & ~kept.nodes
         shut = self.models_shut(candidate)
         if shut:
@@ -215,7 +217,7 @@ class Server:
                 if of.first.waits_since_s <= late_s and self.entitled(self.candidate(of, 0))
             ]
             self._reservations = (
-                reservations(self.cluster, self.memo, self.room, late, self.now_s) if late else []
+                reservations(self.cluster, self.memo, self.room, late, self.cluster.changed_s) if late else []
             )
         return self._reservations
 
@@ -252,7 +254,7 @@ class Server:
                     count += 1
                     heappush(heap, (self.learned_key(follower), count, follower))
 
-    def learned_key(self, candidate: Candidate) -> tuple[float, float, str]:
+    def learned_key(self, candidate: Candidate) -> LearnedKey:
         """`key_of` a waiting workload, then age and name."""
         job = candidate.job
         return self.key_of(job, job.ran_s, candidate.asks), job.spec.submitted_s, job.spec.name

@@ -16,6 +16,7 @@ from weir.decide.serve import Server
 from weir.decide.topology import Site
 from weir.model.policy import Affinity
 
+NEVER_S = float("-inf")
 _DOMAINS_MOST = 8
 """Domains in which it is tried to make room, those that lack least first."""
 
@@ -30,6 +31,8 @@ class Taker:
         self._books = server.books
         self._lay_out = lay_out
         self._prices: dict[tuple[int, float], Floats] = {}
+        self._bounds: dict[tuple[object, ...], bool] = {}  # by what is wanted: whether moves could suffice
+        self._in_vain: set[tuple[object, ...]] = set()  # for what moves failed since room was last made
         self._free_milli = server.room.free_gpu_milli()
 
     def take(self) -> Iterator[tuple[Candidate, Taken]]:
@@ -96,6 +99,13 @@ class Taker:
 
         A bound for clusters in which nobody shares devices; where they are shared there is none.
         """
+        key = (of.wants, of.first.spec.topology is None)
+        found = self._bounds.get(key)
+        if found is None:
+            found = self._bounds[key] = self._bound_of_moves(of)
+        return found
+
+    def _bound_of_moves(self, of: PendingClass) -> bool:
         job, room = of.first, self._server.room
         if any(self._cluster.ledger.sharing[queue] for queue in self._cluster.ledger.top):
             return True
@@ -132,10 +142,13 @@ class Taker:
         job, books = candidate.job, self._books
         if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
+        if bench.gone and any(pod in bench.gone for group in job.pods for pod in group):
+            return None  # it is being stopped or moved itself
         affinity = bench.affinity_of(job)
         over = books.over_limit(job.path, candidate.asks)
         free_milli = bench.placer.room.free_gpu_milli()
-        if over is None and self._server.keeps_headroom(candidate, free_milli):
+        more_room = self._cluster.releasing_on or bench.gone  # than there was when it was served
+        if more_room and over is None and self._server.keeps_headroom(candidate, free_milli):
             spots = self._server.placed(candidate, bench.placer)
             if spots is not None:
                 bench.count(spots, 1)
@@ -145,17 +158,35 @@ class Taker:
         for kind in self._kinds(candidate, claims, bench, over is None, free_milli):
             key = (candidate.of, candidate.at, claims.is_patient)
             hopeless = self._server.memo.no_victims(self._cluster)
-            lasting = (
-                kind is not Kind.CONSOLIDATE and not job.stopped_for and not self._policy.min_runtime.any
-            )
-            if lasting and not bench.gone and key in hopeless:
+            lasting = kind is not Kind.CONSOLIDATE and not self._policy.min_runtime.any
+            if lasting and not bench.gone and bench.now_s < hopeless.get(key, NEVER_S):
+                continue
+            alike = self._alike(candidate, affinity) if kind is Kind.CONSOLIDATE else None
+            if alike in self._in_vain:
                 continue
             taken = self._taken(candidate, claims, bench, affinity, kind)
             if taken is not None:
+                self._in_vain.clear()
                 return taken
+            if alike is not None:
+                self._in_vain.add(alike)
             if lasting and kind is Kind.RECLAIM and not self._has_lower(candidate.of) and not bench.gone:
-                hopeless.add(key)
+                hopeless[key] = self._alternates_until_s(job, bench.now_s)
         return None
+
+    def _alternates_until_s(self, job: Job, now_s: float) -> float:
+        """When the next of those it was stopped for may be stopped for it."""
+        ends = (at_s + self._policy.reserve_after for at_s in job.stopped_for.values())
+        return min((end_s for end_s in ends if end_s > now_s), default=float("inf"))
+
+    def _alike(self, candidate: Candidate, affinity: tuple[Affinity, ...]) -> tuple[object, ...] | None:
+        """What has to be equal that moves fail for two workloads alike; None if more than that matters."""
+        job = candidate.job
+        if job.is_running or job.stopped_for or job.spec.topology is not None:
+            return None
+        if self._server.open_to(candidate) is not None:
+            return None
+        return candidate.of.wants, tuple(group.order for group in job.spec.groups), affinity
 
     def _taken(
         self, candidate: Candidate, claims: Claims, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
