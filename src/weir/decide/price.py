@@ -48,9 +48,19 @@ def cheap_to_move(jobs: Iterable[Job], most: float, policy: Price, now_s: float)
 
 
 def price_of_move(job: Job, pods: Sequence[Pod], policy: Price, now_s: float) -> float:
-    """Price of moving these pods of a job."""
-    devices, restart, _ = _terms(job, pods, policy)
+    """Price of moving these pods of a job: a gang that they leave below its minimum starts again as a whole."""
+    devices, restart, _ = (
+        job.price_terms or _kept(job, policy) if _breaks(job, pods) else _terms(job, pods, policy)
+    )
     return devices * max(0.0, now_s - job.since_s) + restart
+
+
+def _breaks(job: Job, pods: Sequence[Pod]) -> bool:
+    """Whether a job has too few pods without these."""
+    left = list(job.placed)
+    for pod in pods:
+        left[pod.group] -= 1
+    return any(have < need for have, need in zip(left, job.needed, strict=True))
 
 
 def _kept(job: Job, policy: Price) -> tuple[float, float, float]:

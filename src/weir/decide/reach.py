@@ -260,6 +260,5 @@ def count_pods(books: Books, pods: Sequence[Pod], sign: int) -> None:
 
 
 def _is_bound_together(job: Job) -> bool:
-    """Whether its pods must share a domain, so that one of them can't be moved by itself."""
-    asked = job.spec.topology
-    return asked is not None and asked.required is not None and sum(job.placed) > 1
+    """Whether its pods share a domain, or would like to, so that one of them isn't moved by itself."""
+    return job.spec.topology is not None and sum(job.placed) > 1
