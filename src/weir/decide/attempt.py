@@ -187,20 +187,37 @@ class Attempt:
 
     def _spare(self) -> None:
         """Give back every victim whose own place is still free with the workload placed, last taken first."""
+        self._count_moving(1)  # what is moved goes on counting
         for unit, rule in reversed(self._victims.copy()):
             whole_gone = not unit.whole and any(
                 other.whole and other.job is unit.job for other, _ in self._victims
             )
-            if whole_gone or not all(self._own_place_free(pod) for pod in unit.pods):
-                continue
+            if not whole_gone and self._take_back(unit):
+                self._victims.remove((unit, rule))
+                self._reach.taken.difference_update(unit.pods)
+        self._count_moving(-1)
+
+    def _count_moving(self, sign: int) -> None:
+        for unit, _ in self._victims:
+            if unit.moves:
+                count_pods(self._books, unit.pods, sign)
+
+    def _take_back(self, unit: Unit) -> bool:
+        """Put a unit back where it runs, all of it at once, if there it is in nobody's way."""
+        self._room.try_out()
+        for pod in unit.pods:
+            if not self._own_place_free(pod):
+                self._room.drop()
+                return False
+            self._room.take(pod.node, pod.shape, pod.devices)
+        if not unit.moves:
             count_pods(self._books, unit.pods, 1)
             if self._books.over_limit(self._job.path, self._candidate.asks) is not None:
                 count_pods(self._books, unit.pods, -1)
-                continue
-            self._victims.remove((unit, rule))
-            self._reach.taken.difference_update(unit.pods)
-            for pod in unit.pods:
-                self._room.take(pod.node, pod.shape, pod.devices)
+                self._room.drop()
+                return False
+        self._room.keep()
+        return True
 
     def _own_place_free(self, pod: Pod) -> bool:
         columns, shape, node = self._room.columns, pod.shape, pod.node
@@ -246,12 +263,12 @@ class Attempt:
         return spots
 
     def _settled(self) -> Taken | None:
-        """Move whom there is room for elsewhere, a workload's minimum before the rest; stop the others."""
+        """Move whom there is room for elsewhere, who must move first, a minimum before the rest; stop the others."""
         taken = Taken(self._kind, self._spots)
         bench = self._bench
         bench.count(self._spots, 1)
         stopped: set[Job] = set()
-        for unit, rule in sorted(self._victims, key=lambda victim: not victim[0].whole):
+        for unit, rule in sorted(self._victims, key=lambda victim: (not victim[0].moves, not victim[0].whole)):
             spots = None
             if unit.job not in stopped and (unit.moves or self._passes_gates(unit)):
                 spots = self._move(unit)
