@@ -131,8 +131,14 @@ class Attempt:
                             best = (key, unit, rule)
             if best is None:
                 return False
-            self._remove([best[1:]])
+            self._remove(self._with_elastic(*best[1:]))
         return True
+
+    def _with_elastic(self, unit: Unit, rule: Rule) -> list[tuple[Unit, Rule]]:
+        """A unit that goes, and if it is what a workload can't do without, all that is left of it."""
+        if not unit.whole:
+            return [(unit, rule)]
+        return [(one, rule) for one in self._reach.units_of(unit.job, self._reach.running(unit.job))]
 
     def _place_all(self) -> bool:
         pods = self._candidate.pods()

@@ -130,6 +130,8 @@ class Taker:
     def _for(self, candidate: Candidate, bench: Bench) -> Taken | None:
         """Make room for a workload, if there is a way."""
         job, books = candidate.job, self._books
+        if bench.gone and job.is_running and any(pod in bench.gone for pod in job.running_pods()):
+            return None  # what is being stopped or moved in this plan doesn't grow in it
         if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
         affinity = bench.affinity_of(job)
