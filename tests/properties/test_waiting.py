@@ -10,7 +10,7 @@ from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Workload
 
 from .effort import examples
-from .exhaustive import fits, floors, in_quota, next_step, passes_gates
+from .exhaustive import fits, floors, in_quota, next_steps, passes_gates
 from .running import Running
 from .truths import held
 from .worlds import POLICIES, QUIET, Does, World, nodes, plain_worlds, requests, trees, worlds
@@ -34,9 +34,9 @@ def test_nothing_waits_that_fits_into_free_room(world: World) -> None:
     assume(running.settle(60))
     cluster = running.cluster
     for job in waiting(cluster):
-        wanted = next_step(job)
-        if len(wanted) <= 5 and passes_gates(cluster, job, wanted):
-            assert not fits(cluster, wanted, floors(cluster)), f"{job.spec.name} waits and fits"
+        for wanted in next_steps(job):
+            if len(wanted) <= 5 and passes_gates(cluster, job, wanted):
+                assert not fits(cluster, wanted, floors(cluster)), f"{job.spec.name} waits and fits"
 
 
 @examples(150)
@@ -51,7 +51,7 @@ def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: Worl
     amounts = held(cluster, fixed=False)
     quota = {queue.name: queue.quota for queue in world.queues}
     for job in waiting(cluster):
-        wanted = next_step(job)
+        (wanted,) = next_steps(job)
         if len(wanted) > 4 or not in_quota(cluster, job, wanted) or not passes_gates(cluster, job, wanted):
             continue
         for project, jobs in cluster.running.items():
@@ -101,7 +101,7 @@ def test_a_gang_that_can_be_arranged_is(world: World) -> None:
     running = Running(world)
     running.submit()
     job = running.cluster.jobs["gang"]
-    wanted = next_step(job)
+    (wanted,) = next_steps(job)
     room = fits(running.cluster, wanted, floors(running.cluster))
     running.cycle()
     assert (job.started_s is not None) is room

@@ -274,7 +274,9 @@ class Attempt:
         bench = self._bench
         bench.count(self._spots, 1)
         stopped: set[Job] = set()
-        for unit, rule in sorted(self._victims, key=lambda victim: (not victim[0].moves, not victim[0].whole)):
+        for unit, rule in sorted(
+            self._victims, key=lambda victim: (not victim[0].moves, not victim[0].whole)
+        ):
             spots = None
             if unit.job not in stopped and (unit.moves or self._passes_gates(unit)):
                 spots = self._move(unit)

@@ -67,7 +67,7 @@ class Server:
                 continue
             spots = self._try(candidate, entitled)
             if spots is None:
-                order.settle()
+                order.settle(self._otherwise(candidate))
             else:
                 yield spots
                 order.settle(self._followers(candidate))
@@ -112,8 +112,13 @@ class Server:
                 followers.append(self.candidate(served.of, served.at + 1))
         return followers
 
+    def _otherwise(self, refused: Candidate) -> list[Candidate]:
+        """What comes after a workload that found no room: itself with another of its groups, if it may."""
+        other = refused.otherwise()
+        return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
+
     def _hopeful(self) -> Iterator[PendingClass]:
-        """Classes each of whose shapes has room somewhere, unless they found none in this very room."""
+        """Classes whose shapes have room somewhere, each of a gang's, unless they found none in this very room."""
         hopeless = self.memo.no_room
         refused: set[PendingClass] = set()
         found: dict[PendingClass, None] = {}
@@ -121,7 +126,7 @@ class Server:
             shape = self.cluster.shapes.all[shape_id]
             plain = None
             for of in classes:
-                if of in hopeless or of in refused:
+                if of in hopeless or of in refused or (of in found and of.step.elastic):
                     continue
                 affinity = self.memo.affinity(self.cluster, of.first)
                 if affinity or plain is None:
@@ -132,7 +137,7 @@ class Server:
                     open_ = plain
                 if open_:
                     found[of] = None
-                else:
+                elif not of.step.elastic:
                     refused.add(of)
                     found.pop(of, None)
         yield from found
@@ -145,7 +150,7 @@ class Server:
         if not self.policy.claims:
             return self.books.entitled(path, asks)
         owners = self.memo.owners(self.cluster, candidate.job.project)
-        if candidate.again:
+        if candidate.again or candidate.choice:
             return not owners and self.books.entitled(path, asks)
         return candidate.at < owners.get(candidate.of, 0) and self.books.entitled(path[:-1], asks)
 
@@ -159,7 +164,12 @@ class Server:
             return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
-            if not candidate.again and job.spec.topology is None and self.open_to(candidate) is None:
+            if (
+                not candidate.again
+                and candidate.choices < 2  # else another of its groups may have been shut out otherwise
+                and job.spec.topology is None
+                and self.open_to(candidate) is None
+            ):
                 self.memo.no_room.add(candidate.of)
             return None
         for pod, node, _ in spots:
@@ -196,11 +206,7 @@ class Server:
         """GPU models its queues can't hold more of; of a gang the whole, since it comes or stays as one."""
         job = candidate.job
         pods = sum(candidate.lacks)
-        milli = (
-            candidate.of.step.gpu_milli
-            if not candidate.again
-            else max((amount for row, amount in candidate.asks if row == GPU_ROW), default=0)
-        )
+        milli = max((amount for row, amount in candidate.asks if row == GPU_ROW), default=0)
         return self.books.models_shut(
             job.path, candidate.asks, milli if pods else 0, not job.spec.preemptible
         )
@@ -248,9 +254,9 @@ class Server:
             spots = self._try(candidate, entitled=False)
             if spots is not None:
                 yield spots
-                for follower in self._followers(candidate):
-                    count += 1
-                    heappush(heap, (self.learned_key(follower), count, follower))
+            for follower in self._otherwise(candidate) if spots is None else self._followers(candidate):
+                count += 1
+                heappush(heap, (self.learned_key(follower), count, follower))
 
     def learned_key(self, candidate: Candidate) -> tuple[float, float, str]:
         """`key_of` a waiting workload, then age and name."""
