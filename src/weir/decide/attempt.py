@@ -269,7 +269,10 @@ class Attempt:
         return spots
 
     def _settled(self) -> Taken | None:
-        """Move whom there is room for elsewhere, who must move first, a minimum before the rest; stop the others."""
+        """Move whom there is room for elsewhere and stop the others.
+
+        Who must move comes first, then a workload's minimum before the rest of it.
+        """
         taken = Taken(self._kind, self._spots)
         bench = self._bench
         bench.count(self._spots, 1)

@@ -118,7 +118,10 @@ class Server:
         return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
 
     def _hopeful(self) -> Iterator[PendingClass]:
-        """Classes whose shapes have room somewhere, each of a gang's, unless they found none in this very room."""
+        """Classes with room somewhere for what they ask for, unless they found none in this very room.
+
+        A gang asks for room for each of its shapes, an elastic workload for one of them.
+        """
         hopeless = self.memo.no_room
         refused: set[PendingClass] = set()
         found: dict[PendingClass, None] = {}
