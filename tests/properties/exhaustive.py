@@ -92,15 +92,13 @@ def _sorts(node: Node) -> tuple[object, ...]:
     return node.gpu_model, node.gpu_memory, tuple(sorted(node.labels.items()))[1:]
 
 
-def next_step(job: Job) -> list[Request]:
-    """The pods a waiting job asks for next: the rest of its gang, or one more elastic pod."""
+def next_steps(job: Job) -> list[list[Request]]:
+    """What a waiting job could do next: the rest of its gang, or one more elastic pod of any group."""
     groups, needed = job.spec.groups, job.spec.needed()
     missing = [max(0, need - have) for need, have in zip(needed, job.placed, strict=True)]
     if not any(missing):
-        open_ = [at for at, group in enumerate(groups) if job.placed[at] < group.count]
-        first = min(open_, key=lambda at: (-groups[at].order, at))
-        missing = [int(at == first) for at in range(len(groups))]
-    return [groups[at].request for at, lack in enumerate(missing) for _ in range(lack)]
+        return [[group.request] for at, group in enumerate(groups) if job.placed[at] < group.count]
+    return [[groups[at].request for at, lack in enumerate(missing) for _ in range(lack)]]
 
 
 def passes_gates(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:

@@ -289,7 +289,7 @@ def worlds(
 
 
 @st.composite
-def plain_worlds(draw: st.DrawFn) -> World:
+def plain_worlds(draw: st.DrawFn, policy: Policy = POLICIES[0]) -> World:
     """A flat world of whole devices, in which all that counts is who holds how many."""
     queues = draw(trees(deep=False, limits=False))
     return World(
@@ -298,6 +298,7 @@ def plain_worlds(draw: st.DrawFn) -> World:
         workloads=draw(
             workloads([queue.name for queue in queues], shares=False, models=False, groups_most=1)
         ),
+        policy=policy,
         steps=tuple(
             (Does.SUBMIT, draw(st.integers(0, 4))) if draw(st.booleans()) else (Does.CYCLE, 0)
             for _ in range(8)

@@ -152,14 +152,19 @@ ClassKey = tuple[object, ...]
 
 
 class Step:
-    """What a waiting workload asks for next: the rest of its gang at once, or one more elastic pod."""
+    """What a waiting workload asks for next: the rest of its gang at once, or one more elastic pod.
 
-    __slots__ = ("asks", "elastic", "gpu_milli", "lacks", "standing")
+    An elastic pod is of the `choice`-th of the groups that could have one more: the highest order first.
+    """
 
-    def __init__(self, job: Job, placed: Sequence[int]) -> None:
+    __slots__ = ("asks", "choices", "elastic", "gpu_milli", "lacks", "standing")
+
+    def __init__(self, job: Job, placed: Sequence[int], choice: int = 0) -> None:
         self.elastic = all(have >= need for have, need in zip(placed, job.needed, strict=True))
+        self.choices: tuple[int, ...] = ()  # the groups it could grow by, as they are tried
         if self.elastic:
-            self.lacks = _one_more(job, placed)
+            self.choices = _open_groups(job, placed)
+            self.lacks = [int(group == self.choices[choice]) for group in range(len(placed))]
         else:
             self.lacks = [max(0, need - have) for need, have in zip(job.needed, placed, strict=True)]
         self.asks = _asks(job, self.lacks)
@@ -167,12 +172,11 @@ class Step:
         self.standing = 0 if not self.elastic else 1 if sum(placed) == sum(job.needed) else 2
 
 
-def _one_more(job: Job, placed: Sequence[int]) -> list[int]:
-    """The next elastic pod: of the group of the highest order that still has one to add."""
+def _open_groups(job: Job, placed: Sequence[int]) -> tuple[int, ...]:
+    """The groups that still have an elastic pod to add, highest order first."""
     groups = job.spec.groups
     open_ = [group for group in range(len(groups)) if placed[group] < groups[group].count]
-    first = min(open_, key=lambda group: (-groups[group].order, group))
-    return [int(group == first) for group in range(len(groups))]
+    return tuple(sorted(open_, key=lambda group: (-groups[group].order, group)))
 
 
 def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
@@ -201,9 +205,11 @@ class PendingClass:
         self.project = job.project
         self.number = number
         self.step = Step(job, job.placed)
-        lacks = zip(job.shapes, self.step.lacks, strict=True)
-        self.wants = tuple((shape.id, lack) for shape, lack in lacks)
-        self.shapes = tuple(sorted({shape for shape, lack in self.wants if lack}))
+        step = self.step  # a gang needs room for each of these shapes, an elastic pod for one of them
+        groups = step.choices or tuple(group for group, lack in enumerate(step.lacks) if lack)
+        self.shapes = tuple(sorted({job.shapes[group].id for group in groups}))
+        lacks = zip(job.shapes, step.lacks, strict=True)
+        self.wants = step.choices, tuple((shape.id, lack) for shape, lack in lacks)
         self.members: list[tuple[float, str, Job]] = []
 
     def line_key(self, at: int) -> tuple[float, int, float, str]:

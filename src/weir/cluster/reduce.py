@@ -46,8 +46,13 @@ def _node_set(cluster: Cluster, event: events.NodeSet) -> None:
         cluster.pods_on.append({})
         cluster.device_memory.append(node.gpu_memory)
     _grow(cluster, nodes=len(cluster.nodes), devices=node.gpus)
+    promised = _promised_on(cluster, at)  # they count with the node's model and memory
+    for pod in promised:
+        _count(cluster, pod, -1)
     cluster.nodes[at] = node
     cluster.device_memory[at] = node.gpu_memory
+    for pod in promised:
+        _count(cluster, pod, 1)
     _set_room(cluster, at, node)
 
 
@@ -55,12 +60,23 @@ def _node_lost(cluster: Cluster, event: events.NodeLost) -> None:
     at = cluster.node_at.get(event.name)
     if at is None or cluster.nodes[at] is None:
         return
+    # Promises go while the node is still known: they count with its model.
+    for job in {pod.job.spec.name: pod.job for pod in _promised_on(cluster, at)}.values():
+        _drop_promise(cluster, job)
+        _settle(cluster, job, cluster.now_s)
     cluster.nodes[at] = None
     _set_room(cluster, at, None)
-    for job in list(cluster.promised.values()):
-        if any(pod.promise is not None and pod.promise[0] == at for group in job.pods for pod in group):
-            _drop_promise(cluster, job)
-            _settle(cluster, job, cluster.now_s)
+
+
+def _promised_on(cluster: Cluster, at: int) -> list[Pod]:
+    """The pods that have room promised on a node."""
+    return [
+        pod
+        for job in cluster.promised.values()
+        for group in job.pods
+        for pod in group
+        if pod.promise is not None and pod.promise[0] == at
+    ]
 
 
 def _grow(cluster: Cluster, nodes: int, devices: int) -> None:
@@ -99,11 +115,9 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
         _hold(cluster, pod, at, pod.devices)
         if pod.phase is Phase.STOPPING:
             releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], -1)
-    for job in cluster.promised.values():
-        for group in job.pods:
-            for pod in group:
-                if pod.promise is not None and pod.promise[0] == at:
-                    _hold(cluster, pod, at, pod.promise[1])
+    for pod in _promised_on(cluster, at):
+        assert pod.promise is not None
+        _hold(cluster, pod, at, pod.promise[1])
     for job in cluster.by_memory.values():
         _ask_anew(cluster, job)
     cluster.static_version += 1

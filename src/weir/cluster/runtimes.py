@@ -4,12 +4,14 @@ A workload is like another of the same project, user, name stem and size; while 
 closest kind have ended, coarser likenesses stand in (Smith's "back off" of history-based prediction).
 """
 
+import re
 from bisect import bisect_right, insort
 from collections import deque
 from itertools import accumulate
 
 from weir.model.workloads import Workload
 
+_HASH = re.compile(r"(?=.*[0-9])[0-9a-f]+", re.IGNORECASE)
 ENOUGH = 10
 """Ended workloads of a likeness before it is believed."""
 KEPT = 4000
@@ -19,11 +21,16 @@ Likeness = tuple[object, ...]
 
 
 def stem(name: str) -> str:
-    """A name without what tells repetitions of one job apart: trailing digits and hashes."""
+    """A name without what tells repetitions of one job apart: trailing digits and hashes.
+
+    Nothing is left of a name that is only a number or a hash.
+    """
     parts = name.replace("_", "-").split("-")
     while len(parts) > 1 and any(char.isdigit() for char in parts[-1]):
         parts.pop()
-    return "-".join(parts).rstrip("0123456789") or name[:1]
+    if len(parts) == 1 and _HASH.fullmatch(parts[0]):
+        return ""
+    return "-".join(parts).rstrip("0123456789")
 
 
 def likenesses(workload: Workload, devices_milli: int) -> tuple[Likeness, ...]:

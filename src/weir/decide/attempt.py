@@ -131,8 +131,14 @@ class Attempt:
                             best = (key, unit, rule)
             if best is None:
                 return False
-            self._remove([best[1:]])
+            self._remove(self._with_elastic(*best[1:]))
         return True
+
+    def _with_elastic(self, unit: Unit, rule: Rule) -> list[tuple[Unit, Rule]]:
+        """A unit that goes, and if it is what a workload can't do without, all that is left of it."""
+        if not unit.whole:
+            return [(unit, rule)]
+        return [(one, rule) for one in self._reach.units_of(unit.job, self._reach.running(unit.job))]
 
     def _place_all(self) -> bool:
         pods = self._candidate.pods()
@@ -187,40 +193,37 @@ class Attempt:
 
     def _spare(self) -> None:
         """Give back every victim whose own place is still free with the workload placed, last taken first."""
-        moving = [pod for unit, _ in self._victims if unit.moves for pod in unit.pods]
-        count_pods(self._books, moving, 1)  # wherever they go, they go on counting under limits
-        self._give_back()
-        count_pods(self._books, [pod for pod in moving if pod in self._reach.taken], -1)
-
-    def _give_back(self) -> None:
+        self._count_moving(1)  # what is moved goes on counting
         for unit, rule in reversed(self._victims.copy()):
             whole_gone = not unit.whole and any(
                 other.whole and other.job is unit.job for other, _ in self._victims
             )
-            if whole_gone or not self._own_places_free(unit.pods):
-                continue
-            if not unit.moves:
-                count_pods(self._books, unit.pods, 1)
-            if self._books.over_limit(self._job.path, self._candidate.asks) is not None:
-                if not unit.moves:
-                    count_pods(self._books, unit.pods, -1)
-                continue
-            self._victims.remove((unit, rule))
-            self._reach.taken.difference_update(unit.pods)
-            for pod in unit.pods:
-                self._room.take(pod.node, pod.shape, pod.devices)
+            if not whole_gone and self._take_back(unit):
+                self._victims.remove((unit, rule))
+                self._reach.taken.difference_update(unit.pods)
+        self._count_moving(-1)
 
-    def _own_places_free(self, pods: Sequence[Pod]) -> bool:
-        """Whether all of them still have room where they are, together."""
+    def _count_moving(self, sign: int) -> None:
+        for unit, _ in self._victims:
+            if unit.moves:
+                count_pods(self._books, unit.pods, sign)
+
+    def _take_back(self, unit: Unit) -> bool:
+        """Put a unit back where it runs, all of it at once, if there it is in nobody's way."""
         self._room.try_out()
-        free = True
-        for pod in pods:
-            free = self._own_place_free(pod)
-            if not free:
-                break
+        for pod in unit.pods:
+            if not self._own_place_free(pod):
+                self._room.drop()
+                return False
             self._room.take(pod.node, pod.shape, pod.devices)
-        self._room.drop()
-        return free
+        if not unit.moves:
+            count_pods(self._books, unit.pods, 1)
+            if self._books.over_limit(self._job.path, self._candidate.asks) is not None:
+                count_pods(self._books, unit.pods, -1)
+                self._room.drop()
+                return False
+        self._room.keep()
+        return True
 
     def _own_place_free(self, pod: Pod) -> bool:
         columns, shape, node = self._room.columns, pod.shape, pod.node

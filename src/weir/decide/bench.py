@@ -13,7 +13,11 @@ from weir.model.policy import Affinity, Policy
 
 @dataclass(slots=True)
 class Bench:
-    """The cluster, the books and the room after releases. `gone` are pods stopped or moved in this plan."""
+    """The cluster, the books and the room after releases.
+
+    `gone` are pods stopped or moved in this plan; `coming` are workloads that are given room in it or
+    have some promised: nobody takes from them before it is theirs, or a stopped gang would keep a pod.
+    """
 
     cluster: Cluster
     policy: Policy
@@ -22,6 +26,7 @@ class Bench:
     affinity_of: Callable[[Job], tuple[Affinity, ...]]
     now_s: float
     gone: set[Pod] = field(default_factory=set)
+    coming: set[str] = field(default_factory=set)
 
     def count(self, spots: Sequence[Spot], sign: int) -> None:
         """Count pods in the books as placed there (sign -1: no more)."""

@@ -45,6 +45,7 @@ class Cycle:
         self.plan = Plan()
         self.domain_of: Ints | None = None
         self.gone: set[Pod] = set()  # pods stopped or moved in this plan
+        self.coming: set[str] = set()  # workloads given room in this plan or before, and not yet on it
 
     def run(self) -> Plan:
         """The plan."""
@@ -85,7 +86,7 @@ class Cycle:
         )
 
     def _exchange(self, server: Server) -> None:
-        for candidate, goes, spots in Exchange(server, self.gone).run():
+        for candidate, goes, spots in Exchange(server, self.gone, self.coming).run():
             by = candidate.job.spec.name
             cause = self._cause(Rule.EXCHANGE, by)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
@@ -121,7 +122,17 @@ class Cycle:
 
     def _bench(self) -> Bench:
         placer = self._later_placer()
-        return Bench(self.cluster, self.policy, self.books, placer, self._affinity_of, self.now_s, self.gone)
+        self.coming.update(self.cluster.promised, (place.pod.workload for place in self.plan.binds))
+        return Bench(
+            self.cluster,
+            self.policy,
+            self.books,
+            placer,
+            self._affinity_of,
+            self.now_s,
+            self.gone,
+            self.coming,
+        )
 
     def _later_placer(self) -> Placer:
         room = self.room.after_releases(self.cluster)
@@ -141,6 +152,8 @@ class Cycle:
 
     def _promise(self, job: Job, taken: Taken) -> None:
         by = job.spec.name
+        self.coming.add(by)
+        self.coming.update(moved.spec.name for moved, _, _ in taken.moved)
         freed_by = dict.fromkeys(pod.job.spec.name for pod, _ in taken.stopped)
         freed_by.update(dict.fromkeys(moved.spec.name for moved, _, _ in taken.moved))
         for pod, rule in taken.stopped:

@@ -17,12 +17,13 @@ from weir.decide.serve import LearnedKey, Server
 class Exchange:
     """Finds the workloads that change places in this cycle."""
 
-    def __init__(self, server: Server, gone: set[Pod]) -> None:
+    def __init__(self, server: Server, gone: set[Pod], coming: set[str]) -> None:
         self._server = server
         self._cluster = server.cluster
         self._policy = server.policy
         self._books = server.books
         self._gone = gone
+        self._coming = coming
         self._served: set[PendingClass] = set()
         self._lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # by shape, as the books stand
 
@@ -51,6 +52,7 @@ class Exchange:
             job.spec.preemptible
             and not job.stopping
             and job.spec.name not in self._cluster.promised
+            and job.spec.name not in self._coming
             and past_minimum(job, self._policy, self._server.now_s)
             and not any(pod in self._gone for group in job.pods for pod in group)
             and any(books.over_quota(queue) for queue in job.path)

@@ -14,19 +14,22 @@ class Candidate:
     """The next step of a waiting workload: pods of each group to place, and what they ask for.
 
     It is the `at`-th of its class, or `again` one that was served in this cycle and may grow on.
-    `placed` counts the pods of each group it has by then.
+    `placed` counts the pods of each group it has by then; `choice` says which of the groups it may
+    grow by has its turn.
     """
 
-    __slots__ = ("again", "asks", "at", "job", "lacks", "line_key", "of", "placed")
+    __slots__ = ("again", "asks", "at", "choice", "choices", "job", "lacks", "line_key", "of", "placed")
 
-    def __init__(self, of: PendingClass, at: int, placed: list[int] | None = None) -> None:
+    def __init__(self, of: PendingClass, at: int, placed: list[int] | None = None, choice: int = 0) -> None:
         job = of.members[at][2]
-        step = of.step if placed is None else Step(job, placed)
+        step = of.step if placed is None and not choice else Step(job, placed or job.placed, choice)
         self.of = of
         self.at = at
         self.job = job
         self.again = placed is not None
         self.placed = job.placed if placed is None else placed
+        self.choice = choice
+        self.choices = len(step.choices)
         self.lacks = step.lacks
         self.asks = step.asks
         self.line_key = (
@@ -52,6 +55,12 @@ class Candidate:
         if all(have >= group.count for have, group in zip(placed, self.job.spec.groups, strict=True)):
             return None
         return Candidate(self.of, self.at, placed)
+
+    def otherwise(self) -> "Candidate | None":
+        """The same workload with the next of the groups it may grow by, where this one found no room."""
+        if self.choice + 1 >= self.choices:
+            return None
+        return Candidate(self.of, self.at, self.placed if self.again else None, self.choice + 1)
 
     def aged(self, now_s: float, aging: float) -> "Candidate":
         """Itself, with the priority its waiting has earned."""

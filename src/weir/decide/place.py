@@ -1,7 +1,7 @@
 """Placing the pods of a workload: all of them in one trial, or none."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import permutations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -164,7 +164,8 @@ class Search:
     """Backtracking over the pods of a gang whose groups block one another, bounded in steps.
 
     Pods of the scarcest shape first; each tries the nodes it fits on, best first, one per state of
-    a node. Equal pods go to nodes in rising order, so that no arrangement is tried twice.
+    a node, and there, if it shares devices, one of each kind of choice among them. Equal pods go to
+    nodes in rising order, so that no arrangement is tried twice.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class Search:
         if at == len(self._pods):
             return True
         pod = self._pods[at]
-        rank = self._ranks(pod.shape)
+        rank = self._ranks(pod.shape).copy()  # it follows what is tried further down
         tried: set[tuple[object, ...]] = set()
         for node in np.argsort(rank, kind="stable")[: self._steps_left].tolist():
             if rank[node] == NOWHERE or self._steps_left <= 0:
@@ -208,15 +209,38 @@ class Search:
             if state in tried:
                 continue
             tried.add(state)
-            self._steps_left -= 1
-            self._placer.room.try_out()
-            spots.append(self._placer.put(pod, node, self._affinity))
-            if self._from(at + 1, spots):
-                self._placer.room.keep()
-                return True
-            spots.pop()
-            self._placer.room.drop()
+            for devices in self._choices(pod.shape, node):
+                if self._steps_left <= 0:
+                    return False
+                self._steps_left -= 1
+                self._placer.room.try_out()
+                if devices is None:
+                    spots.append(self._placer.put(pod, node, self._affinity))
+                else:
+                    self._placer.room.take(node, pod.shape, devices)
+                    spots.append(Spot(pod, node, devices))
+                if self._from(at + 1, spots):
+                    self._placer.room.keep()
+                    return True
+                spots.pop()
+                self._placer.room.drop()
         return False
+
+    def _choices(self, shape: Shape, node: int) -> Iterator[tuple[int, ...] | None]:
+        """Devices to try: those the pod would take anyway (None), then for shares one of each other kind."""
+        yield None
+        if shape.whole or not shape.devices:
+            return
+        columns, device_memory = self._placer.room.columns, int(self._placer.room.device_memory[node])
+        milli, each = shape.share_on(device_memory), shape.memory_on(device_memory)
+        left = list(zip(columns.share[node].tolist(), columns.memory[node].tolist(), strict=True))
+        open_ = [at for at, (share, memory) in enumerate(left) if share >= milli and memory >= each]
+        seen = set()
+        for devices in combinations(open_, shape.devices):
+            kind = tuple(sorted(left[device] for device in devices))
+            if kind not in seen:
+                seen.add(kind)
+                yield devices
 
     def _state(self, node: int) -> tuple[object, ...]:
         columns = self._placer.room.columns

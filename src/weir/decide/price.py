@@ -48,7 +48,7 @@ def cheap_to_move(jobs: Iterable[Job], most: float, policy: Price, now_s: float)
 
 
 def price_of_move(job: Job, pods: Sequence[Pod], policy: Price, now_s: float) -> float:
-    """Price of moving these pods of a job: a gang that they leave below its minimum starts again as a whole."""
+    """Price of moving these pods of a job: a gang they leave below its minimum starts again as a whole."""
     devices, restart, _ = (
         job.price_terms or _kept(job, policy) if _breaks(job, pods) else _terms(job, pods, policy)
     )

@@ -30,6 +30,7 @@ class Reach:
         self._placer = bench.placer
         self._affinity_of = bench.affinity_of
         self._gone = bench.gone
+        self._coming = bench.coming
         self._now_s = bench.now_s
         self._claims = claims
         self._kind = kind
@@ -101,7 +102,7 @@ class Reach:
         jobs = [
             job
             for job in self._cluster.running[project].values()
-            if job.spec.preemptible and job is not asker
+            if job.spec.preemptible and job is not asker and job.spec.name not in self._coming
         ]
         if policy.min_runtime.any:
             jobs = [job for job in jobs if past_minimum(job, policy, now_s)]

@@ -69,7 +69,7 @@ class Server:
                 continue
             spots = self._try(candidate, entitled)
             if spots is None:
-                order.settle()
+                order.settle(self._otherwise(candidate))
             else:
                 yield spots
                 order.settle(self._followers(candidate))
@@ -114,8 +114,16 @@ class Server:
                 followers.append(self.candidate(served.of, served.at + 1))
         return followers
 
+    def _otherwise(self, refused: Candidate) -> list[Candidate]:
+        """What comes after a workload that found no room: itself with another of its groups, if it may."""
+        other = refused.otherwise()
+        return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
+
     def _hopeful(self) -> Iterator[PendingClass]:
-        """Classes each of whose shapes has room somewhere, unless they found none in this very room."""
+        """Classes with room somewhere for what they ask for, unless they found none in this very room.
+
+        A gang asks for room for each of its shapes, an elastic workload for one of them.
+        """
         hopeless = self.memo.no_room
         refused: set[PendingClass] = set()
         found: dict[PendingClass, None] = {}
@@ -123,7 +131,7 @@ class Server:
             shape = self.cluster.shapes.all[shape_id]
             plain = None
             for of in classes:
-                if of in hopeless or of in refused:
+                if of in hopeless or of in refused or (of in found and of.step.elastic):
                     continue
                 affinity = self.memo.affinity(self.cluster, of.first)
                 if affinity or plain is None:
@@ -134,7 +142,7 @@ class Server:
                     open_ = plain
                 if open_:
                     found[of] = None
-                else:
+                elif not of.step.elastic:
                     refused.add(of)
                     found.pop(of, None)
         yield from found
@@ -147,7 +155,7 @@ class Server:
         if not self.policy.claims:
             return self.books.entitled(path, asks)
         owners = self.memo.owners(self.cluster, candidate.job.project)
-        if candidate.again:
+        if candidate.again or candidate.choice:
             return not owners and self.books.entitled(path, asks)
         return candidate.at < owners.get(candidate.of, 0) and self.books.entitled(path[:-1], asks)
 
@@ -161,11 +169,21 @@ class Server:
             return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
-            if not candidate.again and job.spec.topology is None and self.open_to(candidate) is None:
+            if (
+                not candidate.again
+                and candidate.choices < 2  # else another of its groups may have been shut out otherwise
+                and job.spec.topology is None
+                and self.open_to(candidate) is None
+            ):
                 self.memo.no_room.add(candidate.of)
             return None
-        for pod, node, _ in spots:
+        held_back_by = self._held_back_by(candidate) if self._reservations else []
+        for pod, node, devices in spots:
             books.add(job.path, holding(self.cluster, pod.shape, node), not job.spec.preemptible)
+            for kept in held_back_by:
+                kept.spare[node] -= len(devices)
+        if self._reservations:
+            self._reservations = [kept for kept in self._reservations if kept.job is not job]
         return spots
 
     def placed(self, candidate: Candidate, placer: Placer) -> list[Spot] | None:
@@ -183,26 +201,30 @@ class Server:
 
         Not those reserved for others, nor those of a GPU model of which its queues are at their limit.
         """
-        job, within = candidate.job, None
-        may_be_taken_from = job.spec.preemptible and not self.entitled(candidate)
-        for kept in () if may_be_taken_from else self._reserved():
-            if kept.job is not job and self.cluster.changed_s + expected_s(self.cluster, job) > kept.at_s:
-                within = ~kept.nodes if within is None else within & ~kept.nodes
+        within = None
+        for kept in self._held_back_by(candidate):
+            free = kept.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
+            within = free if within is None else within & free
         shut = self.models_shut(candidate)
         if shut:
             mask = models_mask(self.cluster, shut, len(self.room.whole))
             within = mask if within is None else within & mask
         return within
 
+    def _held_back_by(self, candidate: Candidate) -> list[Reservation]:
+        """Reservations of others that count for it: not if it can be taken from, nor if it ends in time."""
+        job = candidate.job
+        if job.spec.preemptible and not self.entitled(candidate):
+            return []
+        kept = [kept for kept in self._reserved() if kept.job is not job]
+        ends_s = self.cluster.changed_s + expected_s(self.cluster, job) if kept else 0.0
+        return [each for each in kept if ends_s > each.at_s]
+
     def models_shut(self, candidate: Candidate) -> set[str]:
         """GPU models its queues can't hold more of; of a gang the whole, since it comes or stays as one."""
         job = candidate.job
         pods = sum(candidate.lacks)
-        milli = (
-            candidate.of.step.gpu_milli
-            if not candidate.again
-            else max((amount for row, amount in candidate.asks if row == GPU_ROW), default=0)
-        )
+        milli = max((amount for row, amount in candidate.asks if row == GPU_ROW), default=0)
         return self.books.models_shut(
             job.path, candidate.asks, milli if pods else 0, not job.spec.preemptible
         )
@@ -250,9 +272,9 @@ class Server:
             spots = self._try(candidate, entitled=False)
             if spots is not None:
                 yield spots
-                for follower in self._followers(candidate):
-                    count += 1
-                    heappush(heap, (self.learned_key(follower), count, follower))
+            for follower in self._otherwise(candidate) if spots is None else self._followers(candidate):
+                count += 1
+                heappush(heap, (self.learned_key(follower), count, follower))
 
     def learned_key(self, candidate: Candidate) -> LearnedKey:
         """`key_of` a waiting workload, then age and name."""

@@ -140,10 +140,10 @@ class Taker:
     def _for(self, candidate: Candidate, bench: Bench) -> Taken | None:
         """Make room for a workload, if there is a way."""
         job, books = candidate.job, self._books
+        if bench.gone and job.is_running and any(pod in bench.gone for pod in job.running_pods()):
+            return None  # what is being stopped or moved in this plan doesn't grow in it
         if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
-        if bench.gone and any(pod in bench.gone for group in job.pods for pod in group):
-            return None  # it is being stopped or moved itself
         affinity = bench.affinity_of(job)
         over = books.over_limit(job.path, candidate.asks)
         free_milli = bench.placer.room.free_gpu_milli()
