@@ -101,27 +101,24 @@ class Books:
                         return Refusal(Why.OVER_LIMIT, queue=queue, row=row, have=have, want=want, most=most)
         return None
 
-    def models_shut(self, path: Sequence[int], asks: Amounts, pod_milli: int, fixed: bool) -> set[str]:
-        """GPU models of which a queue on the path may not hold one more pod, for work that names none.
+    def models_left(self, path: Sequence[int], asks: Amounts, fixed: bool) -> dict[str, int]:
+        """Thousandths of each limited GPU model a path may still hold, for work that names none.
 
-        By its limit, and for non-preemptible work by its quota.
+        By their limits, and for non-preemptible work by their quotas.
         """
         asked = {row for row, _ in asks}
         names = self._cluster.rows.names
-        shut = set()
-        for queue in path if pod_milli else ():
+        left: dict[str, int] = {}
+        for queue in path:
             gates = [(self.held[queue], self.ledger.limited[queue])]
             if fixed:
                 gates.append((self.fixed[queue], self.ledger.bounded[queue]))
             for held, gate in gates:
                 for row, most in gate:
-                    if (
-                        names[row].startswith(GPU_MODEL_PREFIX)
-                        and row not in asked
-                        and held[row] + pod_milli > most
-                    ):
-                        shut.add(names[row].removeprefix(GPU_MODEL_PREFIX))
-        return shut
+                    if names[row].startswith(GPU_MODEL_PREFIX) and row not in asked:
+                        model = names[row].removeprefix(GPU_MODEL_PREFIX)
+                        left[model] = min(left.get(model, UNLIMITED), most - held[row])
+        return left
 
     def fixed_over_quota(self, path: Sequence[int], asks: Amounts) -> Refusal | None:
         """The first quota on the path that `asks` more of non-preemptible work would pass."""

@@ -122,12 +122,3 @@ def expected_s(cluster: Cluster, job: Job) -> float:
         return job.spec.max_runtime_s
     remaining_s = cluster.runtimes.remaining_s(job.likenesses, job.ran_s)
     return remaining_s if remaining_s is not None else float("inf")
-
-
-def models_mask(cluster: Cluster, barred: set[str], size: int) -> Bools:
-    """Nodes whose devices are of none of these models."""
-    mask = np.ones(size, np.bool_)
-    for at, node in enumerate(cluster.nodes):
-        if node is not None and node.gpu_model in barred:
-            mask[at] = False
-    return mask

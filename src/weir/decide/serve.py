@@ -12,10 +12,11 @@ from weir.cluster.state import Cluster
 from weir.decide.books import Books
 from weir.decide.fit import Bools
 from weir.decide.memo import Memo
+from weir.decide.models import not_of, place_by_pod
 from weir.decide.order import Candidate, Order
 from weir.decide.place import Placer, Spot
 from weir.decide.ranking import NOWHERE
-from weir.decide.reserve import Reservation, expected_s, models_mask, reservations
+from weir.decide.reserve import Reservation, expected_s, reservations
 from weir.decide.room import Room
 from weir.decide.topology import Site
 from weir.model.policy import Policy
@@ -192,7 +193,11 @@ class Server:
         affinity = self.memo.affinity(self.cluster, job)
         within = self.open_to(candidate)
         if job.spec.topology is None:
-            return placer.place(job, candidate.pods(), affinity, within)
+            spots = placer.place(job, candidate.pods(), affinity, within)
+            if spots is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
+                left, kept_free = self._models_left(candidate), self._kept_free_of(candidate)
+                spots = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
+            return spots
         site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.spec.topology.name), within)
         return site.place(candidate.pods(), self.may_scatter(candidate))
 
@@ -201,14 +206,19 @@ class Server:
 
         Not those reserved for others, nor those of a GPU model of which its queues are at their limit.
         """
+        within = self._kept_free_of(candidate)
+        shut = self.models_shut(candidate)
+        if shut:
+            mask = not_of(self.cluster, shut)
+            within = mask if within is None else within & mask
+        return within
+
+    def _kept_free_of(self, candidate: Candidate) -> Bools | None:
+        """Nodes on which nothing is reserved that it would take, None for all."""
         within = None
         for kept in self._held_back_by(candidate):
             free = kept.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
             within = free if within is None else within & free
-        shut = self.models_shut(candidate)
-        if shut:
-            mask = models_mask(self.cluster, shut, len(self.room.whole))
-            within = mask if within is None else within & mask
         return within
 
     def _held_back_by(self, candidate: Candidate) -> list[Reservation]:
@@ -221,13 +231,14 @@ class Server:
         return [each for each in kept if ends_s > each.at_s]
 
     def models_shut(self, candidate: Candidate) -> set[str]:
-        """GPU models its queues can't hold more of; of a gang the whole, since it comes or stays as one."""
-        job = candidate.job
-        pods = sum(candidate.lacks)
+        """GPU models of which its queues can't hold all it asks for."""
         milli = max((amount for row, amount in candidate.asks if row == GPU_ROW), default=0)
-        return self.books.models_shut(
-            job.path, candidate.asks, milli if pods else 0, not job.spec.preemptible
-        )
+        left = self._models_left(candidate) if milli else {}
+        return {model for model, have in left.items() if have < milli}
+
+    def _models_left(self, candidate: Candidate) -> dict[str, int]:
+        job = candidate.job
+        return self.books.models_left(job.path, candidate.asks, not job.spec.preemptible)
 
     def _reserved(self) -> list[Reservation]:
         if self._reservations is None:
