@@ -16,6 +16,7 @@ from weir.decide.fit import Bools
 from weir.decide.order import Candidate
 from weir.decide.place import Spot
 from weir.decide.reach import Reach, count_pods
+from weir.decide.topology import Site
 from weir.decide.victims import Tier, Unit
 from weir.model.policy import Affinity
 from weir.model.reasons import Rule
@@ -258,6 +259,8 @@ class Attempt:
 
     def _move(self, unit: Unit) -> list[Spot] | None:
         """New places for all pods of a unit."""
+        if unit.job.spec.topology is not None:
+            return self._move_as_asked(unit)
         spots: list[Spot] = []
         affinity = self._bench.affinity_of(unit.job)
         for pod in sorted(unit.pods, key=lambda pod: (pod.group, pod.index)):
@@ -267,6 +270,19 @@ class Attempt:
                 return None
             spots.append(self._placer.put(pod, node, affinity))
         return spots
+
+    def _move_as_asked(self, unit: Unit) -> list[Spot] | None:
+        """New places in one domain of the level it asks for; with those of its pods that stay, if any do."""
+        job, topology = unit.job, unit.job.spec.topology
+        assert topology is not None
+        pods: dict[int, list[Pod]] = {}
+        for pod in sorted(unit.pods, key=lambda pod: (pod.group, pod.index)):
+            pods.setdefault(pod.group, []).append(pod)
+        bench = self._bench
+        whole = len(unit.pods) == sum(job.placed)
+        levels = bench.levels_of(topology.name)
+        site = Site(self._placer, job, bench.affinity_of(job), levels, moves=whole)
+        return site.place(pods, scattered=False)
 
     def _settled(self) -> Taken | None:
         """Move whom there is room for elsewhere and stop the others.

@@ -8,6 +8,7 @@ from weir.cluster.reduce import holding
 from weir.cluster.state import Cluster
 from weir.decide.books import Books
 from weir.decide.place import Placer, Spot
+from weir.decide.topology import Level
 from weir.model.policy import Affinity, Policy
 
 
@@ -24,6 +25,7 @@ class Bench:
     books: Books
     placer: Placer
     affinity_of: Callable[[Job], tuple[Affinity, ...]]
+    levels_of: Callable[[str], list[Level]]
     now_s: float
     gone: set[Pod] = field(default_factory=set)
     coming: set[str] = field(default_factory=set)

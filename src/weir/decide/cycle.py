@@ -129,6 +129,7 @@ class Cycle:
             self.books,
             placer,
             self._affinity_of,
+            lambda name: self.memo.levels(self.cluster, name),
             self.now_s,
             self.gone,
             self.coming,

@@ -76,7 +76,7 @@ class Reach:
         """Running preemptible workloads that are cheap to move and have a place to go to, anyone's."""
         jobs = [job for project in self._cluster.running for job in self._of_project(project)]
         cheap = cheap_to_move(jobs, self._move_budget, self._policy.price, self._now_s)
-        return [job for job in cheap if self._has_holes(job) and not _is_bound_together(job)]
+        return [job for job in cheap if self._has_holes(job)]
 
     def _has_holes(self, job: Job) -> bool:
         """Whether each shape of a workload has room somewhere: else it can't be moved."""
@@ -165,8 +165,9 @@ class Reach:
     def units_of(self, job: Job, here: Sequence[Pod]) -> list[Unit]:
         """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
         if self.jobs[job]:
-            cost = price_of_move(job, here, self._policy.price, self._now_s)
-            return [Unit(_LAST, cost, job, tuple(here), tuple(here), False, moves=True)]
+            pods = self.running(job) if _is_bound_together(job) else here
+            cost = price_of_move(job, pods, self._policy.price, self._now_s)
+            return [Unit(_LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
         units = []
         running = self.running(job)
         spare = [-need for need in job.needed]
@@ -261,5 +262,5 @@ def count_pods(books: Books, pods: Sequence[Pod], sign: int) -> None:
 
 
 def _is_bound_together(job: Job) -> bool:
-    """Whether its pods share a domain, or would like to, so that one of them isn't moved by itself."""
+    """Whether its pods share a domain, or would like to, so that they move together."""
     return job.spec.topology is not None and sum(job.placed) > 1

@@ -58,7 +58,7 @@ def _path(node: Node | None, labels: Sequence[str]) -> tuple[str, ...] | None:
 
 
 class Site:
-    """Where one gang may go, by the topology it names."""
+    """Where one gang may go, by the topology it names; near its running members, unless all of it `moves`."""
 
     def __init__(
         self,
@@ -67,8 +67,10 @@ class Site:
         affinity: tuple[Affinity, ...],
         levels: list[Level],
         within: Bools | None = None,
+        moves: bool = False,
     ) -> None:
         self._within = within
+        self._moves = moves
         self._placer = placer
         self._job = job
         self._affinity = affinity
@@ -160,7 +162,7 @@ class Site:
 
     def _pinned(self, depth: int) -> Bools | None:
         """The nodes in the domain of the members that run or have room promised, if any do."""
-        if depth < 0:
+        if depth < 0 or self._moves:
             return None
         of = self._levels[depth].of
         nodes = [
