@@ -160,6 +160,11 @@ class _Diagnosis:
         )
         if placed == pods:
             return self._kept_from(candidate, numbers)
+        barred = self._would_alternate(candidate)
+        if barred:
+            numbers["barred"] = barred
+            sentence = f"it was itself stopped for {_named(barred)} and would only change places again"
+            return Reason(Why.WOULD_ALTERNATE, sentence, numbers)
         holders = self._holders(candidate)
         if holders:
             numbers["held_by"] = holders
@@ -238,6 +243,26 @@ class _Diagnosis:
             if running and level < len(claims.path) and claims.rule_from(level, path[level]) is not None:
                 return True
         return False
+
+    def _would_alternate(self, candidate: Candidate) -> list[str]:
+        """Workloads it could take from, had it not been stopped for them not long ago."""
+        since_s, stopped_for = self._now_s - self._policy.reserve_after, self._job.stopped_for
+        entitled = self._books.entitled(self._job.path, candidate.asks)
+        claims = Claims(self._books, self._policy, candidate, entitled, self._now_s)
+        others = [
+            self._cluster.jobs[name]
+            for name, at_s in sorted(stopped_for.items())
+            if at_s > since_s and name in self._cluster.jobs
+        ]
+        return [
+            other.spec.name
+            for other in others
+            if other.is_running
+            and other.spec.preemptible
+            and past_minimum(other, self._policy, self._now_s)
+            and (other.project == self._job.project or claims.any_reclaim)
+            and claims.rule_for(other) is not None
+        ]
 
     def _holders(self, candidate: Candidate) -> dict[str, int]:
         """Of a workload with a claim: who holds devices it may not take, by why not, in thousandths."""
