@@ -13,7 +13,7 @@ EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 def examples(number: int) -> settings:
     """Settings for a property: so many examples in a run of all tests."""
     return settings(
-        max_examples=max(5, number * EFFORT // 10),
+        max_examples=number * EFFORT,
         derandomize=EFFORT == 1,
         deadline=None,
         database=None,

@@ -15,11 +15,15 @@ from weir.decide.claims import Claims, Kind, parting
 from weir.decide.fit import Bools
 from weir.decide.order import Candidate
 from weir.decide.place import Spot
+from weir.decide.price import devices_of
 from weir.decide.reach import Reach, count_pods
 from weir.decide.topology import Site
 from weir.decide.victims import Tier, Unit
 from weir.model.policy import Affinity
 from weir.model.reasons import Rule
+
+_FIRSTS_MOST = 4
+"""Large victims with which a gang that found no room is tried again."""
 
 
 @dataclass(slots=True)
@@ -66,8 +70,18 @@ class Attempt:
         """Places and victims, or None with room and books as they were."""
         if not self._reach.jobs or not self._could_suffice():
             return None
+        taken = self._from(None)
+        if taken is None and self._kind is Kind.RECLAIM and sum(self._candidate.lacks) > 1:
+            for first in self._largest():
+                taken = self._from(first)
+                if taken is not None:
+                    break
+        return taken
+
+    def _from(self, first: Job | None) -> Taken | None:
+        """One try, from everything as it was; with `first` that workload goes before any other."""
         self._room.try_out()
-        if self._under_limits() and self._place_all():
+        if self._goes(first) and self._under_limits() and self._place_all():
             self._spare()
             if not self._overtakes():
                 taken = self._settled()
@@ -78,7 +92,33 @@ class Attempt:
         self._room.drop()
         for unit, _ in self._victims:
             count_pods(self._books, unit.pods, 1)
+        self._spots, self._victims = [], []
+        self._reach.taken.clear()
+        self._nodes.clear()
         return None
+
+    def _largest(self) -> list[Job]:
+        """Workloads each of which makes room for more than one pod of a gang, the largest first.
+
+        Of its queue smaller ones may go first until it is over no more, and leave the gang without.
+        """
+        each = max((pod.shape.devices for pods in self._candidate.pods().values() for pod in pods), default=0)
+        sizes = {
+            job: devices_of(self._reach.running(job))
+            for job, only_moves in self._reach.jobs.items()
+            if not only_moves
+        }
+        large = [job for job, devices in sizes.items() if devices > each]
+        large.sort(key=lambda job: (-sizes[job], -job.spec.submitted_s, job.spec.name))
+        return large[:_FIRSTS_MOST]
+
+    def _goes(self, first: Job | None) -> bool:
+        if first is not None:
+            going = self._reach.legal_order(self._reach.units_of(first, self._reach.running(first)))
+            if going is None:
+                return False
+            self._remove(going)
+        return True
 
     # Bound first
 

@@ -259,7 +259,7 @@ class _Diagnosis:
                 and other.running_pods()
                 and other.spec.preemptible
                 and past_minimum(other, self._policy, self._now_s)
-                and claims.any_reclaim
+                and (other.project == self._job.project or claims.any_reclaim)
                 and claims.rule_for(other) is not None
             ):
                 found[name] = until_s

@@ -10,7 +10,9 @@ from weir.decide.room import Room
 from weir.model.workloads import WHOLE_MILLI
 
 _ENUMERATED_MOST = 10
-"""Victims on one node up to which every minimal set is looked at (2^10); above, a greedy one."""
+"""Victims on one node up to which every minimal set is looked at (2^10); above, the one of least price."""
+_SUMS_MOST = 256
+"""Sums that search keeps apart; where there are more, or shares, a set made greedily has to do."""
 
 Tier = tuple[object, ...]
 
@@ -73,6 +75,16 @@ class NodeRoom:
             if sum([gains[unit][at] for unit in units]) < short:
                 return False
         return not self._share or self._has_devices(units)
+
+    def knapsack(self, units: Sequence[Unit], gone: Sequence[Unit]) -> tuple[int, dict[Unit, int]] | None:
+        """What is still needed of the one number that is short, and what each unit gives of it.
+
+        None if more than one is short, or devices are shared.
+        """
+        if self._share or len(self._short) != 1:
+            return None
+        need = self._short[0] - sum(self._gains[unit][0] for unit in gone)
+        return need, {unit: self._gains[unit][0] for unit in units}
 
     def alike(self, one: Unit, other: Unit) -> bool:
         """Whether two units give the same at the same price."""
@@ -147,7 +159,8 @@ def set_key(units: Sequence[Unit]) -> Tier:
 def _minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[list[Unit]]:
     """Minimal sets of these units that make room where others are gone already."""
     if len(units) > _ENUMERATED_MOST:
-        return [_greedy(space, units, gone)]
+        least = _least(space, units, gone)
+        return [_greedy(space, units, gone) if least is None else least]
     return _every_minimal(space, units, gone)
 
 
@@ -176,6 +189,28 @@ def _every_minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit])
 
 def _size(unit: Unit) -> int:
     return sum(len(pod.devices) * (pod.shape.share_milli or 1) for pod in unit.here)
+
+
+def _least(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[Unit] | None:
+    """The minimal set of least price where one number alone is short; None if that can't be said.
+
+    A knapsack, larger units first: what is below the need and reaches it with one more is minimal, for
+    that one is the smallest of it.
+    """
+    told = space.knapsack(units, gone)
+    if told is None:
+        return None
+    need, gains = told
+    best: dict[int, list[Unit]] = {0: []}  # by what a set gives, all that is needed or less
+    for unit in sorted(units, key=lambda unit: (-gains[unit], unit.price, unit.younger)):
+        for given, chosen in list(best.items()):
+            if gains[unit] and given < need:
+                total, more = min(need, given + gains[unit]), [*chosen, unit]
+                if total not in best or set_key(more) < set_key(best[total]):
+                    best[total] = more
+        if len(best) > _SUMS_MOST:
+            return None
+    return best.get(max(need, 0))
 
 
 def _greedy(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[Unit]:
