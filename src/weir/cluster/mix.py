@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from weir.cluster.columns import Columns
 from weir.cluster.shapes import Shape
 
 REMEMBERED = 4000
@@ -17,8 +18,9 @@ GROUP_MOST = 64
 class Mix:
     """How often each shape was asked for of late.
 
-    `drawn` is what the engine goes by. It is drawn up anew only when enough has been asked for since,
-    because everything that is scored by it is then scored again; `version` counts that.
+    `drawn` is what the engine goes by, with the `room` there was: what there was little room for then is
+    scarce. It is drawn up anew only when enough has been asked for since, because everything that is scored
+    by it is then scored again; `version` counts that.
     """
 
     def __init__(self) -> None:
@@ -27,10 +29,11 @@ class Mix:
         self._total = 0
         self._since_drawn = 0
         self.drawn: tuple[tuple[Shape, int], ...] = ()
+        self.room: Columns | None = None
         self.version = 0
 
-    def asked(self, shape: Shape, pods: int) -> None:
-        """`pods` pods of this shape were asked for."""
+    def asked(self, shape: Shape, pods: int, room: Columns) -> None:
+        """`pods` pods of this shape were asked for, with so much room free."""
         pods = min(pods, GROUP_MOST)
         self._recent.append((shape, pods))
         self._count[shape] = self._count.get(shape, 0) + pods
@@ -44,5 +47,6 @@ class Mix:
                 del self._count[oldest]
         if self._total >= ENOUGH and (not self.drawn or self._since_drawn >= GROWTH * self._total):
             self.drawn = tuple(sorted(self._count.items(), key=lambda entry: (-entry[1], entry[0].id)))
+            self.room = room.copy()
             self.version += 1
             self._since_drawn = 0

@@ -188,7 +188,7 @@ def _submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
         cluster.by_memory[spec.name] = job
     for group, shape in enumerate(shapes):
         cluster.ledger.add_asked(path, asks[group], spec.groups[group].count)
-        cluster.mix.asked(shape, spec.groups[group].count)
+        cluster.mix.asked(shape, spec.groups[group].count, cluster.room)
     _rank(cluster, job)
 
 

@@ -16,6 +16,7 @@ from weir.decide.score import Potential
 from weir.decide.share import Shares
 from weir.decide.topology import Level, levels_of
 from weir.model.policy import Affinity, Policy
+from weir.model.workloads import WHOLE_MILLI
 
 _LOG_MOST = 1 << 16
 
@@ -95,11 +96,16 @@ class Memo:
         return self.room
 
     def _drawn(self, cluster: Cluster) -> Potential:
+        """The potential by the mix and the room there was when it was drawn up; later nodes had none."""
+        assert cluster.mix.room is not None
+        rows, nodes = cluster.room.free.shape
+        room = cluster.mix.room.grown(rows, nodes, cluster.room.share.shape[1])
         devices = np.array([node.gpus if node is not None else 0 for node in cluster.nodes], np.int64)
-        whole = np.zeros(cluster.capacity.shape[1], np.int64)
-        whole[: len(devices)] = devices
         return Potential(
-            cluster.mix.drawn, lambda shape: self.allowed(cluster, shape, ())[0], cluster.capacity, whole
+            cluster.mix.drawn,
+            lambda shape: self.allowed(cluster, shape, ())[0],
+            Room(room, np.array(cluster.device_memory, np.int64)),
+            int(devices.sum()) * WHOLE_MILLI,
         )
 
     def affinity(self, cluster: Cluster, job: Job) -> tuple[Affinity, ...]:

@@ -5,6 +5,7 @@ back if it is given up; nothing is undone step by step.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from weir.cluster.columns import Columns, Ints, whole_free
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.model.workloads import WHOLE_MILLI
+
+if TYPE_CHECKING:
+    from weir.decide.states import Numbers
 
 _Kept = tuple[Ints, Ints, Ints, int]
 
@@ -24,6 +28,7 @@ class Room:
         self.device_memory = device_memory
         self.whole = whole_free(columns.share)
         self.log: list[int] = []
+        self.numbers: Numbers | None = None  # of the nodes' states, as `weir.decide.states` keeps them
         self._trials: list[dict[int, _Kept]] = []
 
     @classmethod
