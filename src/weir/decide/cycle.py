@@ -4,6 +4,7 @@
 2. Waiting workloads are served from free room, in order.
 3. For those that passed their gates and found none, room is taken, in order.
 4. Borrowers that have just saved their state change places with whoever comes clearly before them.
+5. If asked for, and nothing else is under way, pods make way for waiting ones that make more of the devices.
 """
 
 from collections import Counter
@@ -17,6 +18,7 @@ from weir.decide.attempt import Taken
 from weir.decide.bench import Bench
 from weir.decide.books import Books, usage_of
 from weir.decide.exchange import Exchange
+from weir.decide.fill import Fill
 from weir.decide.memo import Memo
 from weir.decide.place import Placer, Spot
 from weir.decide.plan import Eviction, Plan, Promise
@@ -58,6 +60,7 @@ class Cycle:
         for candidate, taken in Taker(server, self._bench).take():
             self._promise(candidate.job, taken)
         self._exchange(server)
+        self._fill(server)
         self._stop_broken()
         self.plan.wake_s = self._wakes_s(server)
         self.memo.note(self.cluster, self.plan, self.books.known)
@@ -92,6 +95,16 @@ class Cycle:
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
             places = tuple(self._place(spot) for spot in spots)
             self.plan.promises.append(Promise(by, places, (goes.spec.name,)))
+
+    def _fill(self, server: Server) -> None:
+        if self.plan.promises or self.cluster.promised or self.cluster.releasing_on:
+            return  # who waits for that room comes first
+        for goes, spots in Fill(server).run():
+            names = [spot.pod.job.spec.name for spot in spots]
+            self.gone.add(goes)
+            self.plan.evictions.append(Eviction(key_of(goes), self._cause(Rule.FILL, names[0])))
+            for name, spot in zip(names, spots, strict=True):
+                self.plan.promises.append(Promise(name, (self._place(spot),), (goes.job.spec.name,)))
 
     def _stop_broken(self) -> None:
         """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""

@@ -53,6 +53,14 @@ class Consolidation(Settings):
     budget: Annotated[float, Field(ge=0)] = 30_000.0  # device seconds all moves for one workload may cost
 
 
+class Fill(Settings):
+    """Stopping a pod for waiting ones of its project that make more of the devices."""
+
+    enabled: bool = False
+    gain: Annotated[float, Field(ge=0)] = 0.1  # devices given out more than before, for each that is stopped
+    max_stops: Annotated[int, Field(ge=0)] = 32  # in one cycle
+
+
 class TopologyRules(Settings):
     """How long a gang waits for one domain, and what clearing one may cost (device seconds a gang)."""
 
@@ -111,6 +119,7 @@ class Policy(Settings):
     gang_grace: Seconds = 60.0
     min_runtime: ByType = ByType()
     consolidation: Consolidation = Consolidation()
+    fill: Fill = Fill()
     topology: TopologyRules = TopologyRules()
     price: Price = Price()
     search_steps: Annotated[int, Field(ge=1)] = 512  # bound of every backtracking search

@@ -28,6 +28,7 @@ class Rule(StrEnum):
     PREEMPT = "preempt"
     CONSOLIDATE = "consolidate"
     EXCHANGE = "exchange"
+    FILL = "fill"
     GANG_BROKEN = "gang_broken"
 
 
