@@ -1,5 +1,6 @@
 """Which workload is served next: a tournament over the quota tree, re-evaluated after each placement."""
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 
@@ -82,6 +83,8 @@ class Order:
         self._heaps: dict[int, list[tuple[tuple[object, ...], int]]] = {}
         ledger = books.ledger
         branches = {queue for project in self._lines for queue in ledger.path[project]}
+        children = Counter(ledger.parent[queue] for queue in branches)
+        self._alone = {queue for queue in branches if children[ledger.parent[queue]] == 1}
         for line in self._lines.values():
             heapify(line)
         for queue in sorted(branches, reverse=True):  # children come after their parents
@@ -111,7 +114,11 @@ class Order:
             heapify(heap)
         best = self._best(queue)
         assert best is not None
-        return self._books.key(queue, best.asks)
+        return self._key_with(queue, best)
+
+    def _key_with(self, queue: int, best: Candidate) -> tuple[object, ...]:
+        """What a queue is compared by; nothing if none of its siblings has anyone waiting."""
+        return () if queue in self._alone else self._books.key(queue, best.asks)
 
     def next(self) -> Candidate | None:
         """The candidate to serve now; it stays until it is settled."""
@@ -132,4 +139,4 @@ class Order:
             if best is None:
                 heappop(heap)
             else:
-                heapreplace(heap, (self._books.key(queue, best.asks), queue))
+                heapreplace(heap, (self._key_with(queue, best), queue))

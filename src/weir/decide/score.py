@@ -297,24 +297,16 @@ class Potential:
             elif shape.devices:
                 after.share = _on_fullest(share, shape.devices, milli[:, None], open_)
             return base - self.of(after), at
-        best = np.full(len(share), np.inf)
-        enough = self._enough(after)
-        held = self._held(share)
-        for column in range(share.shape[1]):
-            new = open_[:, column]
-            for earlier in range(column):  # equal devices of a node are looked at once
-                new = new & ~(open_[:, earlier] & (share[:, earlier] == share[:, column]))
-            some = np.flatnonzero(new)
-            if not len(some):
-                continue
-            before = share[some, column]
-            changed = held.of(some).with_one(self._held(before - milli[some]), self._held(before))
-            fall = base[some] - self._worth(changed, enough.of(some))
-            now = share[some, at[some]]
-            better = (fall < best[some] - 1e-7) | ((fall < best[some] + 1e-7) & (before < now))
-            chosen = some[better]
-            best[chosen], at[chosen] = fall[better], column
-        return best, at
+        tried = open_.copy()  # of equal devices side by side one will do
+        tried[:, 1:] &= ~(open_[:, :-1] & (share[:, 1:] == share[:, :-1]))
+        node, column = np.nonzero(tried)
+        before = share[node, column]
+        changed = self._held(share).of(node).with_one(self._held(before - milli[node]), self._held(before))
+        falls = np.full(share.shape, np.inf)
+        falls[node, column] = base[node] - self._worth(changed, self._enough(after).of(node))
+        best = falls.min(axis=1)
+        fullest = np.where(falls < best[:, None] + 1e-7, share, WHOLE_MILLI + 1).argmin(axis=1)
+        return best, fullest
 
     def _in_steps(self, costs: Floats) -> Ints:
         steps = np.clip(np.rint(costs * self._steps) + _COST_MIDDLE, 0, (1 << COST_BITS) - 1)
