@@ -157,14 +157,15 @@ class Fill:
         come: list[PendingClass] = []
         total = 0
         for of, shape, _, priority in line.fitting(space, node):
-            waiting = len(of.members) - self._at[of]
-            if priority < own or pod.job.spec.name in of.first.stopped_for:
+            at = self._at[of]
+            left = len(of.members) - at
+            if not left or priority < own or pod.job.spec.name in of.members[at][2].stopped_for:
                 continue
-            while waiting and len(come) < _COMERS_MOST and (devices := space.devices_for(shape)) is not None:
+            while left and len(come) < _COMERS_MOST and (devices := space.devices_for(shape)) is not None:
                 space.hold(shape, devices, 1)
                 come.append(of)
                 total += len(devices) * shape.share_on(space.device_memory)
-                waiting -= 1
+                left -= 1
         gain = total - held
         return Change(gain, pod, tuple(come)) if gain >= self._gain_milli else None
 
