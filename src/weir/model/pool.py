@@ -260,6 +260,23 @@ class TokenMade(Answer):
     projects: list[str] = []
 
 
+class TokenRow(Answer):
+    """A token in a list, without its secret."""
+
+    id: int
+    user: str
+    role: Literal["admin", "member"]
+    projects: list[str] = []
+    made_s: float | None = None
+    used_s: float | None = None
+
+
+class TokenPage(Page):
+    """A page of tokens."""
+
+    items: list[TokenRow]
+
+
 class TokenAsked(Shape):
     """A token for a person: an administrator's, or of one who may act in some projects."""
 
