@@ -41,6 +41,10 @@ def sentence(problem: "Problem") -> str:
 
 
 def _of_field(error: dict[str, str]) -> str:
-    said = error.get("detail") or error.get("message") or ""
-    field = error.get("field") or error.get("pointer") or ""
-    return f"{field}: {said}" if field and not said.startswith(f"{field}:") else said
+    """What a field needs. Most say by themselves which one is meant."""
+    said = error.get("message") or error.get("detail") or ""
+    field = error.get("field") or ""
+    named = said.partition(":")[0]
+    if not field or (named != said and (field.startswith(named) or named.endswith(field))):
+        return said
+    return f"{field}: {said}"

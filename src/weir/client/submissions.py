@@ -131,7 +131,7 @@ def _as_written(submission: Submission) -> dict[str, Any]:
 
 
 def _wrong(said: Sequence[str]) -> Refused:
-    errors = [{"detail": each} for each in said]
+    errors = [{"message": each} for each in said]
     return Refused(
         Problem(title="The submission can't be used", status=422, detail="; ".join(said), errors=errors)
     )
