@@ -125,7 +125,12 @@ class Store:
     # Tokens
 
     def make_token(
-        self, user: str, role: Literal["admin", "member"], projects: Sequence[str] = (), *, text: str | None = None
+        self,
+        user: str,
+        role: Literal["admin", "member"],
+        projects: Sequence[str] = (),
+        *,
+        text: str | None = None,
     ) -> tuple[TokenRow, str]:
         """A new token and its text, which is shown this once: the store keeps only its SHA-256.
 
