@@ -84,16 +84,17 @@ class Database:
         """
         asked = _Asked(work, durable)
         with self._closing:
-            closed = self._closed
+            refused = "The database is closed." if self._closed else self._put(asked)
+        if refused:
+            asked.done.set_exception(StoreFailed(refused))
+        return asked.done
+
+    def _put(self, asked: _Asked) -> str:
         try:
-            if closed:
-                raise StoreFailed("The database is closed.")
             self._asked.put(asked, timeout=ASK_S_MOST)
         except Full:
-            asked.done.set_exception(StoreFailed("The database can't keep up with what is asked of it."))
-        except StoreFailed as refused:
-            asked.done.set_exception(refused)
-        return asked.done
+            return "The database can't keep up with what is asked of it: ask again later."
+        return ""
 
     def read(self, work: Work[Result]) -> Result:
         """Do this on a reader's connection, now."""
@@ -111,7 +112,7 @@ class Database:
             if self._closed:
                 return
             self._closed = True
-        self._asked.put(None)
+            self._asked.put(None)  # the last: whoever asks from now on is refused
         self._thread.join()
         self._release()
 
@@ -127,30 +128,19 @@ class Database:
         closing = False
         while not closing:
             together = [self._asked.get()]
-            while len(together) < TOGETHER_MOST:
+            while len(together) < TOGETHER_MOST and together[-1] is not None:
                 try:
                     together.append(self._asked.get_nowait())
                 except Empty:
                     break
-            closing = None in together
-            work = [asked for asked in together if asked is not None]
-            if closing:
-                work += self._rest()
+            closing = together[-1] is None
+            work = [
+                asked for asked in together if asked is not None and asked.done.set_running_or_notify_cancel()
+            ]
             if work:
                 self._do(work)
         if self._connection is not None:
             self._connection.close()
-
-    def _rest(self) -> list[_Asked]:
-        """What came between the word to close and its being heard."""
-        rest: list[_Asked] = []
-        while True:
-            try:
-                asked = self._asked.get_nowait()
-            except Empty:
-                return rest
-            if asked is not None:
-                rest.append(asked)
 
     def _do(self, together: list[_Asked]) -> None:
         """Do it all in one commit; if one piece breaks that, each in its own."""

@@ -2,8 +2,10 @@
 
 import errno
 
+from weir.backends.local import journal
 
-class StoreFailed(OSError):
+
+class StoreFailed(journal.StoreFailed):
     """The store can't be written or read now. Nothing of what was asked is kept; asking again may help.
 
     `is_full`: the disk is full. What is in the store stays as it was, and can be read.

@@ -120,12 +120,11 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class UseSample:
-    """What was held and used in one minute, all of it together: of one project, user, type and node.
+    """What was held and used, all of it together: of one project, user, type and node.
 
     Waiting has no node (""). `seen_gpu_s` is the part of `allocated_gpu_s` of which the use is known.
     """
 
-    at_s: float
     project: str
     department: str
     user: str
@@ -141,9 +140,8 @@ class UseSample:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSample:
-    """What one running workload held and used in one minute on one node."""
+    """What one workload held and used on one node."""
 
-    at_s: float
     uid: int
     node: str
     allocated_gpu_s: float = 0.0
@@ -154,9 +152,8 @@ class WorkloadSample:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSample:
-    """What was held and used of one device in one minute; `memory_most` is the most of its memory in use."""
+    """What was held and used of one device; `memory_most` is the most of its memory in use."""
 
-    at_s: float
     node: str
     device: int
     allocated_gpu_s: float = 0.0
@@ -167,8 +164,10 @@ class DeviceSample:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """One minute."""
+    """What was held and used between two moments: about a minute, or as long as nobody looked."""
 
+    since_s: float
+    until_s: float
     uses: Sequence[UseSample] = ()
     workloads: Sequence[WorkloadSample] = ()
     devices: Sequence[DeviceSample] = ()

@@ -1,5 +1,6 @@
 """The store as everyone else sees it: one class over the rooms' own modules."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -8,6 +9,10 @@ from typing import Literal
 from weir.backends.local.journal import Journal, Kept
 from weir.model.pool import UsageReport
 from weir.model.queues import Queue
+from weir.store.database import Database
+from weir.store.history import History, filters
+from weir.store.journal import StoreJournal
+from weir.store.queues import Queues
 from weir.store.rows import (
     Happening,
     Listed,
@@ -21,8 +26,10 @@ from weir.store.rows import (
     TokenRow,
     Wanted,
 )
-
-By = Literal["project", "department", "user", "type", "node"]
+from weir.store.samples import Uses
+from weir.store.tokens import Tokens
+from weir.store.usage import By, Usage
+from weir.store.workloads import Workloads
 
 
 class Store:
@@ -45,53 +52,63 @@ class Store:
 
         `url` None: SQLite in `home`/weir.db. Otherwise an SQLAlchemy URL (`postgresql+psycopg://...`).
         """
-        raise NotImplementedError
+        self._database = Database(url, home)
+        kept = retention or Retention()
+        self._history = History(self._database)
+        self.journal = StoreJournal(self._database, self._history)
+        self._workloads = Workloads(self._database)
+        self._queues = Queues(self._database)
+        self._tokens = Tokens(self._database)
+        self._uses = Uses(self._database, kept)
+        self._usage = Usage(self._database, kept)
 
     def close(self) -> None:
         """Write what is queued, and close. Idempotent."""
-        raise NotImplementedError
+        self._database.close()
 
     # Workloads
 
     def submit(self, asked: Submitted) -> Kept:
         """Queue a workload: `kept.launch.uid` is its number. Raises NameTaken, NoSuchQueue (its project)."""
-        raise NotImplementedError
+        return self.submit_soon(asked).result()
 
     def submit_soon(self, asked: Submitted) -> "Future[Kept]":
         """As `submit`."""
-        raise NotImplementedError
+        return self._workloads.submit(asked)
 
     def withdraw(self, name: str, at_s: float) -> Kept:
-        """A person wants it stopped for good. Raises NoSuchWorkload, WorkloadOver. A second time changes nothing."""
-        raise NotImplementedError
+        """A person wants it stopped for good; again is no harm. Raises NoSuchWorkload, WorkloadOver."""
+        return self.withdraw_soon(name, at_s).result()
 
     def withdraw_soon(self, name: str, at_s: float) -> "Future[Kept]":
         """As `withdraw`."""
-        raise NotImplementedError
+        return self._workloads.change(
+            name, lambda kept: {"withdrawn_s": at_s} if kept.withdrawn_s is None else {}
+        )
 
     def hold(self, name: str, why: str) -> Kept:
         """A person suspends it. Raises NoSuchWorkload, WorkloadOver."""
-        raise NotImplementedError
+        return self.hold_soon(name, why).result()
 
     def hold_soon(self, name: str, why: str) -> "Future[Kept]":
         """As `hold`."""
-        raise NotImplementedError
+        return self._workloads.change(name, lambda _: {"held": why})
 
     def release(self, name: str) -> Kept:
         """A person lets it go on. Raises NoSuchWorkload, WorkloadOver."""
-        raise NotImplementedError
+        return self.release_soon(name).result()
 
     def release_soon(self, name: str) -> "Future[Kept]":
         """As `release`."""
-        raise NotImplementedError
+        return self._workloads.change(name, lambda kept: {} if kept.held is None else {"held": None})
 
     def workload(self, name: str) -> Recorded | None:
         """The newest workload of this name, over or not."""
-        raise NotImplementedError
+        return self._workloads.newest(name)
 
     def workload_of(self, uid: int) -> Recorded | None:
         """The workload with this number."""
-        raise NotImplementedError
+        return self._workloads.of(uid)
 
     def workloads(
         self,
@@ -106,21 +123,21 @@ class Store:
         `live` says the status (starting, running, stopping) of those that aren't over, by uid; what it
         doesn't name is pending. It is what `wanted.statuses` is asked of, and stands in the lines.
         """
-        raise NotImplementedError
+        return self._workloads.page(wanted, live or {}, after, limit)
 
     # The quota tree
 
     def queues(self) -> tuple[Queue, ...]:
         """All of it, parents before children: what `QueuesSet` takes."""
-        raise NotImplementedError
+        return self._queues.all()
 
     def set_queue(self, queue: Queue) -> tuple[Queue, ...]:
         """Make a department or project, or change it; the tree after it. Raises QueueUnsound, QueueInUse."""
-        raise NotImplementedError
+        return self._queues.set(queue)
 
     def delete_queue(self, name: str) -> tuple[Queue, ...]:
         """Take one out; the tree after it. Raises NoSuchQueue, QueueInUse."""
-        raise NotImplementedError
+        return self._queues.delete(name)
 
     # Tokens
 
@@ -136,34 +153,36 @@ class Store:
 
         `text`: use this one (of 20 characters at least). Making the same one again changes its row.
         """
-        raise NotImplementedError
+        return self._tokens.make(user, role, projects, text)
 
     def token(self, text: str) -> TokenRow | None:
         """Who asks with this text; answered from memory."""
-        raise NotImplementedError
+        return self._tokens.of(text)
 
     def tokens(self) -> tuple[TokenRow, ...]:
         """All tokens, by number."""
-        raise NotImplementedError
+        return self._tokens.all()
 
     def delete_token(self, id_: int) -> None:
         """A token is no longer good. Raises NoSuchToken."""
-        raise NotImplementedError
+        self._tokens.delete(id_)
 
     # The history
 
     def record(self, happenings: Sequence[Happening]) -> None:
-        """Write events down soon. Not the ends of workloads: the journal records those (kind "ended", with
-        `numbers["how"]`) in the transaction that ends them, once for each.
+        """Write events down soon.
+
+        Not the ends of workloads: the journal records those (kind "ended", with `numbers["how"]`) in the
+        transaction that ends them, once for each. Where an event is a workload's, give its `uid` too.
         """
-        raise NotImplementedError
+        self._history.record(happenings)
 
     def listen(self, hear: Callable[[Sequence[Recollected]], None]) -> Callable[[], None]:
         """Be told of events the moment they are in the history, in the order of their numbers, ends too.
 
         `hear` is called on the writer's thread and must be quick; the answer stops it.
         """
-        raise NotImplementedError
+        return self._history.listen(hear)
 
     def events(
         self,
@@ -177,23 +196,29 @@ class Store:
         limit: int = 100,
     ) -> Page[Recollected]:
         """A page of events, newest first; `after` is the number of the last one seen."""
-        raise NotImplementedError
+        where = filters(workload=workload, uid=uid, project=project, projects=projects, kind=kind)
+        return self._history.page(where, after, limit)
 
     def events_since(self, id_: int, limit: int = 1000) -> Sequence[Recollected]:
         """Those with a higher number, oldest first: what a stream that was broken off has missed."""
-        raise NotImplementedError
+        return self._history.since(id_, limit)
 
     # Use
 
     def sample(self, samples: Samples) -> None:
-        """Add a minute (`Meter.take`) to the sums of its minute, hour and day."""
-        raise NotImplementedError
+        """Add what `Meter.take` gives to the sums of its minutes, hours and days; it is written soon."""
+        self._uses.add(samples)
 
-    def usage(self, since_s: float, until_s: float, by: By) -> UsageReport:
-        """Sums by key. Where minutes or hours aren't kept any more, the span is widened to what is; the
-        report says to what.
+    def sampled_s(self) -> float | None:
+        """Up to when use is in the store: what `Meter.watch` begins with. None where nothing is."""
+        return self._uses.sampled_s()
+
+    def usage(self, since_s: float, until_s: float, by: By, *, now_s: float | None = None) -> UsageReport:
+        """Sums by key.
+
+        Where minutes or hours aren't kept any more, the span is widened to what is; the report says to what.
         """
-        raise NotImplementedError
+        return self._usage.report(since_s, until_s, time.time() if now_s is None else now_s, by)
 
     def chart(
         self,
@@ -204,10 +229,19 @@ class Store:
         project: str | None = None,
         uid: int | None = None,
         device: tuple[str, int] | None = None,
+        now_s: float | None = None,
     ) -> Sequence[Point]:
         """At most so many points of a project, a workload, a device (node, index) or, with none, the pool."""
-        raise NotImplementedError
+        return self._usage.chart(
+            since_s,
+            until_s,
+            time.time() if now_s is None else now_s,
+            points=points,
+            project=project,
+            uid=uid,
+            device=device,
+        )
 
     def tidy(self, now_s: float) -> int:
         """Forget what is older than the retention says, in small steps; how many rows. Call it every hour."""
-        raise NotImplementedError
+        return self._uses.tidy(now_s)

@@ -1,1 +1,1 @@
-"""This machine as a pool: its devices, and process groups under supervisors that outlive the server."""
+"""This machine as a pool: processes, devices and directories behind the backend port."""

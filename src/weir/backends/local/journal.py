@@ -1,6 +1,7 @@
-"""What the local backend has written down for it, so that a crash of the server forgets nothing.
+"""What the local backend must find again after a crash, and whom it asks: the journal.
 
-The protocol alone: `weir.store` implements it, and the backend doesn't know a database.
+The store keeps it; the backend knows no database. Directories of pods (see `pods`) hold what
+happened to processes, the journal what people asked for and what control had remembered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,13 @@ from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, SetStatus, Statu
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
 
+Keepable = KeepRoom | LeaveRoom | SetStatus | EndWorkload
+"""The effects that are remembered; the others start and stop processes."""
+
+
+class StoreFailed(OSError):
+    """What should have been kept couldn't be: nothing of it is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -19,9 +27,9 @@ class Launch:
 
     uid: int  # of the workload: never reused
     command: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
-    directory: str
-    grace_s: float
+    environment: tuple[tuple[str, str], ...] = ()
+    directory: str = ""  # where it runs; the home of the pool where empty
+    grace_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +41,13 @@ class Kept:
     submitted_at_s: float
     status: Status = Status()
     promised: Promised | None = None
-    saved_s: float | None = None
+    saved_s: float | None = None  # when it last saved its state
     held: str | None = None  # why a person suspended it
     withdrawn_s: float | None = None
 
 
 class Journal(Protocol):
-    """Where it is written down."""
+    """Keeps queues and workloads over crashes."""
 
     def queues(self) -> tuple[Queue, ...]:
         """The quota tree, parents before children."""
@@ -49,14 +57,12 @@ class Journal(Protocol):
         """Those that aren't over."""
         ...
 
-    def keep(
-        self,
-        effects: Sequence[KeepRoom | LeaveRoom | SetStatus | EndWorkload],
-        saved: Mapping[str, float],
-    ) -> None:
-        """Write down effects, and when workloads saved their state. Durable when it returns; idempotent.
+    def keep(self, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
+        """Remember these; durable when it returns, and harmless when repeated.
+
+        `saved`: when workloads last saved their state.
 
         Raises:
-            OSError: it can't be written; then nothing of it is kept.
+            OSError: it couldn't; then nothing of it is kept.
         """
         ...
