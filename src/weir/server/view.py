@@ -163,7 +163,8 @@ class View:
                     line.past = {**old.past, **old.pods}
                 elif line is None and old.uid > latest and old.ended is None:
                     lines[name] = old  # written down after the others were read
-            self.lines, self.reasons = lines, {}
+            self.lines = lines
+            self.reasons.clear()
             self.rows = {line.uid: _row(line) for line in lines.values()}
             self._dirty.clear()
 
