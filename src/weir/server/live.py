@@ -6,8 +6,10 @@ reads too slowly is cut off rather than waited for, and comes back by its last n
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from time import monotonic
 
 from weir.model.pool import Answer
 from weir.server.auth import Person
@@ -17,6 +19,8 @@ KEPT_MOST = 8192
 BEHIND_MOST = 2048
 """Messages one reader may be behind before it is cut off."""
 READERS_MOST = 256
+KEPT_FOR_S = 120.0
+"""How long messages are kept after the last reader has left: nobody may come back at all."""
 HEARTBEAT_S = 15.0
 
 
@@ -87,6 +91,8 @@ class Hub:
         self._kept: deque[Message] = deque(maxlen=KEPT_MOST)
         self._readers: set[Reader] = set()
         self._closed = False
+        self._gap = False  # something was not kept
+        self._left_s = -KEPT_FOR_S  # when there was a reader last
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """The event loop is there."""
@@ -100,11 +106,20 @@ class Hub:
     def send(self, changes: Sequence[tuple[str, Answer, str | None]]) -> None:
         """Tell everyone of (kind, what, for whose project). From any thread."""
         loop = self._loop
-        if changes and loop is not None and not self._closed and not loop.is_closed():
+        if not changes or loop is None or self._closed or loop.is_closed():
+            return
+        if not self._readers and monotonic() - self._left_s > KEPT_FOR_S:
+            self._gap = True
+            return
+        with suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(self._take, changes)
 
     def _take(self, changes: Sequence[tuple[str, Answer, str | None]]) -> None:
         messages = []
+        if self._gap:
+            self._gap = False
+            self._kept.clear()
+            self._next += 1
         for kind, what, project in changes:
             messages.append(Message(self._next, kind, what.model_dump_json(), project))
             self._next += 1
@@ -139,7 +154,7 @@ class Hub:
 
     def _since(self, last: str) -> list[Message] | None:
         epoch, _, number = last.partition("-")
-        if epoch != str(self._epoch) or not (number.isascii() and number.isdigit() and len(number) < 20):
+        if self._gap or epoch != str(self._epoch) or not (number.isascii() and number.isdigit() and len(number) < 20):
             return None
         after = int(number)
         oldest = self._kept[0].number if self._kept else self._next
@@ -150,12 +165,10 @@ class Hub:
     def leave(self, reader: Reader) -> None:
         """A reader is gone."""
         self._readers.discard(reader)
+        self._left_s = monotonic()
 
     def close(self) -> None:
         """End all streams; nothing is sent any more."""
         self._closed = True
         for reader in list(self._readers):
             reader.end()
-
-
-Send = Callable[[Sequence[tuple[str, Answer, str | None]]], None]
