@@ -61,9 +61,10 @@ class Reader:
         self.cut_off = True
         self._waiting.set()
 
-    async def texts(self) -> AsyncIterator[str]:
+    async def texts(self, hello: str = "") -> AsyncIterator[str]:
         """What to send, as it comes, and a sign of life in between."""
         try:
+            yield hello
             while not self.cut_off:
                 if not self.queue:
                     self._waiting.clear()

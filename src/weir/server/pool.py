@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from structlog import get_logger
@@ -114,9 +115,12 @@ class Pool:
         policy: Policy,
         hub: Hub,
         *,
+        home: Path,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store
+        self.home = home
+        self.closing = False
         self.node = node
         self.policy = policy
         self.hub = hub
@@ -150,6 +154,7 @@ class Pool:
 
     def close(self) -> None:
         """Stop deciding; jobs run on."""
+        self.closing = True
         self.turns.close()
         self._deaf()
         now_s = self.clock()
