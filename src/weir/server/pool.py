@@ -46,6 +46,8 @@ ASK_S_MOST = 10.0
 MINUTE_S = 60.0
 HOUR_S = 3600.0
 DEFAULT_PROJECT = "default"
+STARTED_AFTER_S = 0.1
+"""When to look whether pods that were started run: nothing hangs on it but what people see."""
 REASONS_SENT_MOST = 64
 """Rows sent live because nothing but their reason changed, in one turn."""
 
@@ -395,6 +397,8 @@ class Pool:
         if self._done:
             self.store.record([self._done.popleft() for _ in range(len(self._done))])
         times = [self._next_minute_s, self.reasons.due_s(cluster)]
+        if self.view.starting:
+            times.append(now_s + STARTED_AFTER_S)
         if self.hub.readers and cluster.changes != self._queues_changes:
             times.append(self._queues_next_s)
         return min(time_s for time_s in times if time_s is not None)

@@ -84,6 +84,7 @@ class View:
         self.rows: dict[int, WorkloadRow] = {}  # by number: those that aren't over
         self.ended: dict[int, WorkloadRow] = {}  # those that ended last
         self.reasons: dict[str, Why] = {}  # why those wait that aren't held, as last found out
+        self.starting: set[PodKey] = set()  # of which it isn't known yet that they run
         self._dirty: dict[str, None] = {}
         self._swapping = Lock()  # lines are swapped by the control thread and added by others
         self._does: dict[type, Callable[[Any], None]] = {
@@ -167,6 +168,7 @@ class View:
             self.reasons.clear()
             self.rows = {line.uid: _row(line) for line in lines.values()}
             self._dirty.clear()
+            self.starting.clear()
 
     def known(self, kept: Kept, devices: float) -> WorkloadRow:
         """A workload is written down; it is seen from now on."""
@@ -262,6 +264,8 @@ class View:
             line.started_s = event.at_s
             line.stopping = None
         runs = before is not None and before.start is not None
+        if not runs:
+            self.starting.add(pod)
         line.pods[pod] = PodLine(
             "running" if runs else "starting", event.place, event.at_s, before.start if before else None
         )
@@ -278,7 +282,8 @@ class View:
                 line.started_s = fact.at_s
             status: Status = "stopping" if fact.stopping else "running"
             line.pods[fact.place.pod] = PodLine(status, fact.place, fact.at_s, fact.start)
-        elif pod.status == "starting" and (pod.start is None or pod.start == fact.start):
+        self.starting.discard(fact.place.pod)
+        if pod is not None and pod.status == "starting" and (pod.start is None or pod.start == fact.start):
             pod.status, pod.start = "running", fact.start
 
     def _stopping(self, event: PodStopping) -> None:
@@ -293,6 +298,7 @@ class View:
             line.stopping = Why(why=effect.cause.rule.value, sentence=effect.cause.sentence)
 
     def _exited(self, fact: PodExited) -> None:
+        self.starting.discard(fact.pod)
         line = self._line(fact.pod.workload)
         pod = None if line is None else line.pods.get(fact.pod)
         if line is not None and pod is not None and (pod.start is None or pod.start == fact.start):
