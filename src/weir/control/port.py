@@ -47,6 +47,8 @@ class LifeRule(StrEnum):
 
     GANG_FAILED = "gang_failed"
     MAX_RUNTIME = "max_runtime"
+    IDLE = "idle"
+    LIFETIME = "lifetime"
     WITHDRAWN = "withdrawn"
     SUSPENDED = "suspended"
 
@@ -71,6 +73,7 @@ class Status:
     failures: int = 0  # since it last saved its state
     ran_s: float = 0.0  # run it keeps
     retry_at_s: float | None = None  # not to be started before
+    restarts: int = 0  # of its gang: how often it has run before its next run, or the one it is in
 
 
 # Facts only the port knows; the others are events of the cluster
@@ -105,6 +108,15 @@ class PodExited:
 
 
 @dataclass(frozen=True, slots=True)
+class UseSeen:
+    """What a workload really used of all its devices together, from 0 to 1, as measured up to this time."""
+
+    workload: str
+    fraction: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Withdrawn:
     """A person wants a workload stopped for good."""
 
@@ -124,6 +136,7 @@ Fact = (
     | StatusFound
     | PodRuns
     | PodExited
+    | UseSeen
     | Withdrawn
 )
 
@@ -175,12 +188,18 @@ class SetStatus:
 
 @dataclass(frozen=True, slots=True)
 class EndWorkload:
-    """A workload is over: report nothing of it any more."""
+    """A workload is over: report nothing of it any more.
+
+    `ran_s` is the run it kept, or its whole run if it succeeded; `started_s` when it last started.
+    """
 
     workload: str
     how: End
     at_s: float
     sentence: str = ""
+    ran_s: float = 0.0
+    started_s: float | None = None
+    rule: LifeRule | None = None  # by which control ended it
 
 
 Effect = StartPod | StopPod | KeepRoom | LeaveRoom | SetStatus | EndWorkload
