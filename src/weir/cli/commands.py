@@ -1,4 +1,4 @@
-"""Which commands there are, by topic. A new one is a line here; its module is imported when it is asked for."""
+"""Which commands there are, by topic. A new one is a line; its module is imported when asked for."""
 
 from typing import NamedTuple
 

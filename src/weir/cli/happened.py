@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.columns import GAP, Column
-from weir.cli.outputs import OutputOption, ProjectOption, WatchOption, print_plain
+from weir.cli.outputs import OutputOption, ProjectOption, print_plain
 from weir.cli.paint import Screen, cells, plain, screen, shortened, wrapped
 from weir.cli.watching import append
 from weir.cli.words import clock, moment

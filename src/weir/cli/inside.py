@@ -23,10 +23,10 @@ class _NotHere(Exception):
 
 
 def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
-    """Run a command beside a running workload: weir exec NAME -- nvidia-smi
+    """Run a command beside a running workload, as in `weir exec NAME -- nvidia-smi`.
 
-    It has the environment, the devices and the directory of one of its pods, and ends with it. This works on the
-    machine the workload runs on, for the person who runs the pool there.
+    It has the environment, the devices and the directory of one of its pods, and ends with it. This works
+    on the machine the workload runs on, for the person who runs the pool there.
 
     Parameters
     ----------
@@ -46,9 +46,7 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
         detail = pool.get(name)
         local = pool.address.is_loopback
     try:
-        if not local:
-            raise _NotHere("the pool is on another machine: run this there")
-        said = _running(detail, _chosen(detail, pod))
+        said = _running(detail, _chosen(detail, pod), local=local)
         environment, directory = _seen(said)
     except _NotHere as reason:
         print(f"weir: {reason}.", file=sys.stderr)
@@ -76,10 +74,12 @@ def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
     raise _NotHere(f"{which} doesn't run; `weir describe {detail.name}` shows what does")
 
 
-def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]") -> dict[str, Any]:
+def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> dict[str, Any]:
     """What its supervisor wrote down."""
     from weir.client.address import home
 
+    if not local:
+        raise _NotHere("the pool is on another machine: run this there")
     row, group = chosen
     index = row.name.rsplit("/", 1)[1]
     path = home() / "pods" / str(detail.uid) / f"{row.start}-{group}-{index}" / "running.json"

@@ -154,9 +154,9 @@ def glance(
     status: "PoolStatus", projects: "Sequence[QueueRow]", nodes_: "Sequence[NodeRow]", here: Screen
 ) -> list[str]:
     """The pool, project by project and device by device."""
+    held = f"{number(status.allocated)} of {counted(status.devices, 'GPU')}"
     lines = [
-        f"{here.paint(f'{number(status.allocated)} of {counted(status.devices, "GPU")} held', 'strong')}, "
-        f"{status.running:,} running, {status.pending:,} pending"
+        f"{here.paint(f'{held} held', 'strong')}, {status.running:,} running, {status.pending:,} pending",
     ]
     most = max([1.0, float(status.devices)])
     if projects:
@@ -184,7 +184,7 @@ def _projects(most: float) -> "tuple[Column[QueueRow], ...]":
 
 
 def bar(row: "QueueRow", most: float) -> str:
-    """What a project holds: full within its quota, grey where borrowed, dots where guaranteed and not held."""
+    """What a project holds: full within quota, grey where borrowed, dots where guaranteed and free."""
     held, quota = row.allocated.get("gpu", 0.0), row.quota.get("gpu", 0.0)
     per = _BAR_WIDTH / most
     own, borrowed = round(min(held, quota) * per), round(max(0.0, held - quota) * per)

@@ -1,8 +1,8 @@
 """The entry of `weir`: which command was meant, and the exit code.
 
-0 done, 1 it failed, 2 the request was wrong, 3 the server can't be reached. The overview is printed from the list of commands
-alone: people and completions ask for it all the time, and the command line library costs more to
-import than everything else.
+0 done, 1 it failed, 2 the request was wrong, 3 the server can't be reached. The overview is printed from
+the list of commands alone: people and completions ask for it all the time, and the command line library
+costs more to import than everything else.
 """
 
 import os

@@ -180,7 +180,7 @@ def create_project(
     gpus
         How many GPUs it is guaranteed: the same as --quota gpu=N.
     quota
-        What it is guaranteed of a resource, such as gpu=4, cpu=64 or memory=256Gi; may be given several times.
+        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
     limit
         What it can never pass, written likewise.
     weight
@@ -214,7 +214,7 @@ def set_project(
     gpus
         How many GPUs it is guaranteed: the same as --quota gpu=N.
     quota
-        What it is guaranteed of a resource, such as gpu=4, cpu=64 or memory=256Gi; may be given several times.
+        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
     limit
         What it can never pass, written likewise; gpu=unlimited takes a limit away.
     weight

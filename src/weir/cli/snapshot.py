@@ -4,7 +4,7 @@ import sys
 
 
 def snapshot() -> int:
-    """Print the pool as a scenario that replays its next decision: weir snapshot > now.yaml"""
+    """Print the pool as a scenario that replays its next decision, as in `weir snapshot > now.yaml`."""
     from weir.client.api import Pool
 
     with Pool() as pool:

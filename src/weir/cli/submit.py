@@ -51,7 +51,7 @@ def submit(
     follow: Annotated[bool, Parameter(negative=())] = False,
     output: Annotated[Literal["name", "json", "yaml"], Parameter(name=("--output", "-o"))] = "name",
 ) -> int:
-    """Queue a command: weir submit -p vision --gpus 2 -- python train.py
+    """Queue a command, as in `weir submit -p vision --gpus 2 -- python train.py`.
 
     Its name goes to the output, what happens next to the error output, so that a script can keep the name.
 
@@ -118,7 +118,8 @@ def submit(
             ("project", project), ("name", name), ("type", type_), ("priority", priority),
             ("preemptible", preemptible), ("max_runtime", max_runtime), ("idle_limit", idle_limit),
             ("grace", grace), ("retries", retries), ("directory", directory), ("gpus", gpus),
-            ("workers", workers), ("devices", devices), ("gpu_memory", gpu_memory), ("cpu", cpu), ("memory", memory),
+            ("workers", workers), ("devices", devices), ("gpu_memory", gpu_memory),
+            ("cpu", cpu), ("memory", memory),
         )
         if value is not None
     }  # fmt: skip
@@ -164,7 +165,7 @@ def _submit(
             words["env"] = variables
         if "directory" in words:
             words["directory"] = str(Path(words["directory"]).absolute())
-        made = pool.submit(body, **words)  # type: ignore[typeddict-item]  # checked before it is sent
+        made = pool.submit(body, **words)
         if output == "name":
             print(made.name, flush=True)
             _say(made, shown=not follow)

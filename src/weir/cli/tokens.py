@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
 from weir.cli.outputs import OutputOption, print_plain, show
-from weir.cli.words import moment, since
+from weir.cli.words import moment
 
 if TYPE_CHECKING:
     from weir.model.pool import TokenRow
@@ -25,8 +25,7 @@ COLUMNS: "tuple[Column[TokenRow], ...]" = (
         least=10,
         drop=2,
     ),
-    Column("MADE", lambda row: moment(row.made_s), drop=3),
-    Column("LAST USED", lambda row: "never" if row.used_s is None else f"{since(row.used_s)} ago", drop=4),
+    Column("MADE", lambda row: moment(row.created_s), drop=3),
 )
 
 

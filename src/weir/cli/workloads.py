@@ -100,7 +100,7 @@ def list_(
     limit
         How many at most; 0 for all.
     watch
-        Go on: paint the list again as it changes, or print a line for each change where the output is no terminal.
+        Go on: paint the list again as it changes, or where the output is no terminal print a line a change.
     output
         table, wide (more columns), json or yaml.
     """
@@ -180,7 +180,7 @@ def _changes(pool: "Pool", picked: Picked, limit: int) -> "Iterator[WorkloadRow]
 
 def _frame(found: "tuple[list[WorkloadRow], int]", here: Screen, output: Output) -> list[str]:
     rows, total = found
-    by = Counter(row.status for row in rows)
+    by: Counter[str] = Counter(row.status for row in rows)
     parts = [f"{by[status]:,} {status}" for status in (*LIVE, "succeeded", "failed", "stopped") if by[status]]
     said = ", ".join(parts) if len(rows) == total else counted(total, "workload")
     head = f"{clock(time.time())}  {said or 'No workload waits or runs.'}"

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -29,6 +30,7 @@ from weir.model.pool import (
     EventPage,
     EventRow,
     NodeRow,
+    Page,
     PoolStatus,
     QueueRow,
     Submission,
@@ -42,6 +44,7 @@ from weir.model.pool import (
 )
 
 Answered = TypeVar("Answered")
+Paged = TypeVar("Paged", bound=Page)
 
 
 class AsyncPool:
@@ -212,7 +215,7 @@ class AsyncPool:
 
     async def projects(self) -> Sequence[QueueRow]:
         """All projects, with what they have and hold."""
-        return (await self._ask(calls.queues("projects"))).items
+        return [row async for page in self._pages(calls.queues("projects")) for row in page.items]
 
     async def project(self, name: str) -> QueueRow:
         """One project."""
@@ -228,7 +231,7 @@ class AsyncPool:
 
     async def departments(self) -> Sequence[QueueRow]:
         """All departments, with what they have and hold."""
-        return (await self._ask(calls.queues("departments"))).items
+        return [row async for page in self._pages(calls.queues("departments")) for row in page.items]
 
     async def department(self, name: str) -> QueueRow:
         """One department."""
@@ -250,7 +253,7 @@ class AsyncPool:
 
     async def nodes(self) -> Sequence[NodeRow]:
         """All machines and their devices."""
-        return (await self._ask(calls.nodes())).items
+        return [row async for page in self._pages(calls.nodes()) for row in page.items]
 
     async def events_page(
         self,
@@ -314,7 +317,7 @@ class AsyncPool:
 
     async def tokens(self) -> Sequence[TokenRow]:
         """All tokens, without their secrets."""
-        return (await self._ask(calls.tokens())).items
+        return [row async for page in self._pages(calls.tokens()) for row in page.items]
 
     async def make_token(self, user: str, *, role: str = "member", projects: Sequence[str] = ()) -> TokenMade:
         """A new token; its text is shown this once."""
@@ -337,6 +340,14 @@ class AsyncPool:
                     yield line
         except httpx.TransportError as error:
             raise unreachable(self.address, error) from error
+
+    async def _pages(self, call: Call[Paged]) -> AsyncIterator[Paged]:
+        while True:
+            page = await self._ask(call)
+            yield page
+            if page.next is None:
+                return
+            call = replace(call, params={**call.params, "after": page.next})
 
     async def _ask(self, call: Call[Answered]) -> Answered:
         try:

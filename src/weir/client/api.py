@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -28,6 +29,7 @@ from weir.model.pool import (
     EventPage,
     EventRow,
     NodeRow,
+    Page,
     PoolStatus,
     QueueRow,
     Submission,
@@ -41,6 +43,7 @@ from weir.model.pool import (
 )
 
 Answered = TypeVar("Answered")
+Paged = TypeVar("Paged", bound=Page)
 
 
 class Pool:
@@ -209,7 +212,7 @@ class Pool:
 
     def projects(self) -> Sequence[QueueRow]:
         """All projects, with what they have and hold."""
-        return self._ask(calls.queues("projects")).items
+        return [row for page in self._pages(calls.queues("projects")) for row in page.items]
 
     def project(self, name: str) -> QueueRow:
         """One project."""
@@ -225,7 +228,7 @@ class Pool:
 
     def departments(self) -> Sequence[QueueRow]:
         """All departments, with what they have and hold."""
-        return self._ask(calls.queues("departments")).items
+        return [row for page in self._pages(calls.queues("departments")) for row in page.items]
 
     def department(self, name: str) -> QueueRow:
         """One department."""
@@ -247,7 +250,7 @@ class Pool:
 
     def nodes(self) -> Sequence[NodeRow]:
         """All machines and their devices."""
-        return self._ask(calls.nodes()).items
+        return [row for page in self._pages(calls.nodes()) for row in page.items]
 
     def events_page(
         self,
@@ -310,7 +313,7 @@ class Pool:
 
     def tokens(self) -> Sequence[TokenRow]:
         """All tokens, without their secrets."""
-        return self._ask(calls.tokens()).items
+        return [row for page in self._pages(calls.tokens()) for row in page.items]
 
     def make_token(self, user: str, *, role: str = "member", projects: Sequence[str] = ()) -> TokenMade:
         """A new token; its text is shown this once."""
@@ -332,6 +335,14 @@ class Pool:
                 yield from answer.iter_lines()
         except httpx.TransportError as error:
             raise unreachable(self.address, error) from error
+
+    def _pages(self, call: Call[Paged]) -> Iterator[Paged]:
+        while True:
+            page = self._ask(call)
+            yield page
+            if page.next is None:
+                return
+            call = replace(call, params={**call.params, "after": page.next})
 
     def _ask(self, call: Call[Answered]) -> Answered:
         try:

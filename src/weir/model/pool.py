@@ -267,8 +267,7 @@ class TokenRow(Answer):
     user: str
     role: Literal["admin", "member"]
     projects: list[str] = []
-    made_s: float | None = None
-    used_s: float | None = None
+    created_s: float | None = None
 
 
 class TokenPage(Page):
