@@ -1,7 +1,7 @@
 """Tables of rows that fit the terminal.
 
-Where there is little room, the long cells of columns that may be shortened give way first, down to what
-they must have; then columns go, the least important first. Programs that read the output get all of it.
+Where there is little room, the least important columns go until the rest can have what they must; then
+sentences and names are shortened, in turn, to what there is. Programs that read the output get all of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,8 @@ from weir.cli.paint import Screen, Tone, cells, plain, shortened, wrapped
 
 Row = TypeVar("Row")
 GAP = "  "
+SENTENCE_EASY, NAME_EASY = 48, 24
+"""Columns of this width are read without trouble; wider ones give way first."""
 
 
 def _plain_tone(_row: object) -> Tone:
@@ -40,8 +42,12 @@ class Column(Generic[Row]):
 def table(
     rows: Sequence[Row], columns: Sequence[Column[Row]], screen: Screen, *, wide: bool = False
 ) -> list[str]:
-    """The rows under their heads, line by line."""
-    shown = [column for column in columns if wide or not column.wide]
+    """The rows under their heads, line by line. Sentences nobody says take no column."""
+    shown = [
+        column
+        for column in columns
+        if (wide or not column.wide) and not (column.sentence and not any(map(column.cell, rows)))
+    ]
     texts = [[plain(column.cell(row)) for row in rows] for column in shown]
     natural = [
         max([cells(column.head), *map(cells, cells_)]) for column, cells_ in zip(shown, texts, strict=True)
@@ -113,14 +119,18 @@ def _fit(
     widths = [natural[at] for at in kept]
     over = 0 if width is None else sum(widths) + len(GAP) * (len(kept) - 1) - width
     while over > 0:
-        # Sentences give way before names, the widest of a kind first.
         room = [at for at, each in enumerate(kept) if shown[each].least and widths[at] > shown[each].least]
         if not room:
             break
-        goes = max(room, key=lambda at: (shown[kept[at]].sentence, widths[at]))
-        widths[goes] -= 1
+        widths[max(room, key=lambda at: _can_spare(shown[kept[at]], widths[at]))] -= 1
         over -= 1
     return kept, widths
+
+
+def _can_spare(column: Column[Row], width: int) -> tuple[bool, int]:
+    """Who gives way: first what is wider than it is easily read, sentences before names."""
+    easy = SENTENCE_EASY if column.sentence else NAME_EASY
+    return width > easy, width if column.sentence else width - SENTENCE_EASY
 
 
 def _aligned(text: str, width: int, *, right: bool) -> str:

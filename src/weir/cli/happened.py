@@ -96,8 +96,17 @@ def _lines(row: "EventRow", here: Screen, times: int, names: int) -> list[str]:
         parts.append(name + " " * (names - cells(name)))
         indent += names + len(GAP)
     room = None if here.width is None else max(_SENTENCE_WIDTH_MIN, here.width - indent)
-    first, *more = wrapped(plain(row.sentence), room).split("\n")
+    first, *more = wrapped(_what(row), room).split("\n")
     return [GAP.join([*parts, first]), *(" " * indent + line for line in more)]
+
+
+def _what(row: "EventRow") -> str:
+    """Its sentence, without the name that stands before it."""
+    said, name = plain(row.sentence), row.workload
+    if not name:
+        return said
+    bare = said.replace(f" {name}/", " ").removeprefix(f"{name} ")
+    return bare[:1].upper() + bare[1:] if said.startswith(f"{name} ") else bare
 
 
 def _last(

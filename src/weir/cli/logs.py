@@ -89,9 +89,11 @@ def wait_to_end(pool: "Pool", name: str) -> int:
 
 def ended(found: "WorkloadDetail") -> str:
     """How it ended, for people."""
+    from weir.cli.words import sentence
     from weir.cli.workloads import time_of, tone_of
 
-    why = f": {found.reason.sentence}" if found.reason is not None and found.status != "succeeded" else "."
+    reason = found.reason if found.status != "succeeded" else None
+    why = f". {sentence(reason.sentence, found.name)}" if reason is not None else "."
     ran = "" if time_of(found) == "-" else f" after running for {time_of(found)}"
     return f"{found.name} {screen(sys.stderr).paint(found.status, tone_of(found))}{ran}{why}"
 

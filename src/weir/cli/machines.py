@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from weir.cli.columns import Column, pairs, table
 from weir.cli.outputs import OutputOption, WatchOption, print_plain, show
 from weir.cli.paint import Screen, Tone, screen
 from weir.cli.watching import append, changed, is_terminal, repaint
-from weir.cli.words import counted, number, percent, since, size
+from weir.cli.words import NOTHING, counted, number, percent, since, size
 
 if TYPE_CHECKING:
     from weir.model.pool import DeviceRow, NodeRow, PoolStatus, QueueRow
 
+Row = TypeVar("Row")
+_MEASURED = ("USE",)
 _BAR_WIDTH = 20
 _IDLE_BELOW = 0.05
 """A device that is held and used less than this is worth a look."""
@@ -60,6 +62,15 @@ NODES: "tuple[Column[NodeRow], ...]" = (
 )
 
 
+def known(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
+    """Without the columns of what can't be measured here."""
+    return [
+        column
+        for column in columns
+        if column.head not in _MEASURED or any(column.cell(row) != NOTHING for row in rows)
+    ]
+
+
 def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
     """List the machines: what of each is held, and how much its GPUs do.
 
@@ -74,11 +85,16 @@ def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
 
     with Pool() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
-            return repaint(lambda here: table(pool.nodes(), NODES, here, wide=output == "wide"))
+
+            def frame(here: Screen) -> list[str]:
+                rows = pool.nodes()
+                return table(rows, known(NODES, rows), here, wide=output == "wide")
+
+            return repaint(frame)
         if watch:
             return append(changed(pool.nodes, lambda row: row.name), NODES, output)
         rows = pool.nodes()
-    show(rows, NODES, output, none="The pool has no machine.")
+    show(rows, known(NODES, rows), output, none="The pool has no machine.")
     return 0
 
 
@@ -163,7 +179,7 @@ def glance(
         lines += ["", *table(sorted(projects, key=lambda row: row.name), _projects(most), here)]
     devices = [_Device(node, row) for node in nodes_ for row in node.devices]
     if devices:
-        lines += ["", *table(devices, DEVICES, here)]
+        lines += ["", *table(devices, known(DEVICES, devices), here)]
     return lines
 
 

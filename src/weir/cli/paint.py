@@ -76,9 +76,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> str:
     """A paragraph, indented, in lines that fit."""
     if width is None:
         return indent + text
-    lines = textwrap.wrap(
-        text, max(_WIDTH_MIN, width - len(indent)), break_on_hyphens=False, break_long_words=False
-    )
+    lines = textwrap.wrap(text, max(_WIDTH_MIN, width - len(indent)), break_on_hyphens=False)
     return "\n".join(indent + line for line in lines or [""])
 
 

@@ -60,7 +60,7 @@ def submit(
     command
         What every pod runs; everything after --.
     project
-        The project it belongs to, whose quota it uses.
+        The project it belongs to, whose quota it uses; $WEIR_PROJECT if left out.
     gpus
         GPUs for each pod: whole ones, or a share below 1 such as 0.5.
     workers
@@ -188,6 +188,8 @@ def _say(made: "WorkloadDetail", *, shown: bool) -> None:
     here = screen(sys.stderr)
     pods = counted(made.pods, "pod")
     asks = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
+    if made.pods > 1 and made.devices:
+        asks += " together"
     print(here.paint(f"queued in {made.project}: {asks}, priority {made.priority}", "quiet"), file=sys.stderr)
     if shown:
         for said, does in (
@@ -254,12 +256,14 @@ def _read(file: Path) -> dict[str, Any]:
     return dict(body)
 
 
-def _check(words: Mapping[str, Any], body: Mapping[str, Any]) -> None:
-    """What everything else needs is there.
+def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
+    """What everything else needs is there. The project may come from the environment.
 
     Raises:
         ValueError: it isn't.
     """
+    if "project" not in words and "project" not in body and os.environ.get("WEIR_PROJECT"):
+        words["project"] = os.environ["WEIR_PROJECT"]
     if "project" not in words and "project" not in body:
         raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
     if "command" not in words and "command" not in body:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from weir.cli.columns import Column, table
 from weir.cli.outputs import OutputOption, print_plain
 from weir.cli.paint import Screen, plain, screen, wrapped
-from weir.cli.words import number, ordinal
+from weir.cli.words import number, ordinal, sentence
 from weir.cli.workloads import TONES
 
 if TYPE_CHECKING:
     from weir.model.pool import QueueRow, Suggestion, WhyAnswer
+
+
+_IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 
 
 def why(name: str, *, output: OutputOption = "table") -> int:
@@ -38,9 +41,12 @@ def why(name: str, *, output: OutputOption = "table") -> int:
 def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
     """The answer, for people."""
     lines = [_head(answer, here)]
-    if answer.reason is not None:
-        lines += ["", *wrapped(plain(answer.reason.sentence), here.width, "  ").split("\n")]
-    if answer.queues:
+    if answer.reason is not None and answer.status != "succeeded":
+        lines += [
+            "",
+            *wrapped(sentence(plain(answer.reason.sentence), answer.name), here.width, "  ").split("\n"),
+        ]
+    if answer.queues and answer.status not in _IS:
         lines += ["", *(f"  {line}" for line in table(answer.queues, _QUEUES, _narrower(here, 2)))]
     if answer.suggestions:
         lines += ["", here.paint("What would let it start", "strong")]
@@ -54,7 +60,10 @@ def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
 def _head(answer: "WhyAnswer", here: Screen) -> str:
     name = here.paint(plain(answer.name), "strong")
     if answer.status != "pending":
-        return f"{name} doesn't wait: it is {here.paint(answer.status, TONES.get(answer.status, 'plain'))}."
+        is_ = _IS.get(answer.status, "is")
+        return (
+            f"{name} doesn't wait: it {is_} {here.paint(answer.status, TONES.get(answer.status, 'plain'))}."
+        )
     queue = f" in {answer.queues[0].name}" if answer.queues else ""
     if answer.position is None:
         return f"{name} {here.paint('waits', 'busy')}{queue}."

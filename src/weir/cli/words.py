@@ -80,6 +80,15 @@ def resource(name: str, value: float) -> str:
     return f"{number(value)} {name}"
 
 
+def sentence(said: str, name: str = "") -> str:
+    """What is said, as a sentence; a name it begins with stays as it is."""
+    text = " ".join(said.split())
+    first = text.partition(" ")[0]
+    if first.isalpha() and first.islower() and first != name:
+        text = text[0].upper() + text[1:]
+    return text if not text or text.endswith((".", "?", "!")) else f"{text}."
+
+
 def counted(many: int, one: str, several: str | None = None) -> str:
     """`1 pod`, `4 pods`."""
     return f"{many:,} {one if many == 1 else several or one + 's'}"

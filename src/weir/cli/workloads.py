@@ -14,7 +14,7 @@ from weir.cli.happened import event_lines
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
 from weir.cli.paint import Screen, Tone, plain, screen, wrapped
 from weir.cli.watching import append, changed, is_terminal, repaint
-from weir.cli.words import clock, counted, lasting, moment, number, since
+from weir.cli.words import clock, counted, lasting, moment, number, sentence, since
 
 if TYPE_CHECKING:
     from weir.client.api import Pool
@@ -48,7 +48,7 @@ def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
 
 def why_of(row: "WorkloadRow") -> str:
     """Why it waits, or how it ended."""
-    return "" if row.reason is None else row.reason.sentence
+    return "" if row.reason is None or row.status == "succeeded" else sentence(row.reason.sentence, row.name)
 
 
 COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
@@ -65,7 +65,7 @@ COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
     Column("RAN", time_of, right=True, drop=5),
     Column("RESTARTS", lambda row: number(row.restarts), right=True, drop=9, wide=True),
     Column("NODES", lambda row: ",".join(row.nodes), least=6, drop=9, wide=True),
-    Column("WHY", why_of, least=16, drop=2, sentence=True, tone=lambda _row: "quiet"),
+    Column("WHY", why_of, least=24, drop=2, sentence=True, tone=lambda _row: "quiet"),
 )
 
 
@@ -224,7 +224,7 @@ def description(detail: "WorkloadDetail", here: Screen, *, wide: bool = False) -
     head = f"{here.paint(detail.name, 'strong')}  {here.paint(_standing(detail), tone_of(detail))}"
     lines = [head]
     if detail.reason is not None:
-        lines += wrapped(plain(detail.reason.sentence), here.width, "  ").split("\n")
+        lines += wrapped(sentence(plain(detail.reason.sentence), detail.name), here.width, "  ").split("\n")
     lines += ["", *pairs(_facts(detail, wide=wide), here)]
     if detail.pod_rows:
         lines += ["", *table(detail.pod_rows, _PODS, here)]
