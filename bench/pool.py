@@ -30,7 +30,7 @@ class Server:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        command = [sys.executable, *PROFILE(home), "-c", _SERVE, str(home)]
+        command = [sys.executable, *(profiler() or ["-c", _SERVE]), str(home)]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         until = time.monotonic() + 30
         while not (home / "server.json").exists() and time.monotonic() < until:
@@ -52,10 +52,10 @@ class Server:
         self.process.wait(20)
 
 
-def PROFILE(home: Path) -> list[str]:
-    """What puts a profiler in front, if one is asked for."""
+def profiler() -> list[str]:
+    """What serves in place of a plain server, if WEIR_PROFILE names a script that does."""
     found = os.environ.get("WEIR_PROFILE")
-    return found.split() if found else []
+    return [found] if found else []
 
 
 class Client:
@@ -127,6 +127,7 @@ def lists(server: Server, queued: int) -> dict[str, float]:
         thread.start()
     for thread in threads:
         thread.join()
+    client = server.client()
     found = {"queued": queued, "queued_per_s": queued / (time.perf_counter() - started)}
     asked = {
         "page": "/api/v1/workloads?limit=100",
@@ -145,10 +146,11 @@ def lists(server: Server, queued: int) -> dict[str, float]:
         if what == "metrics":
             continue
         times = []
-        for _ in range(5):
+        for _ in range(7):
             begun = time.perf_counter()
             client.ask("GET", path or f"/api/v1/workloads/{name}/why")
             times.append(time.perf_counter() - begun)
+        found[f"{what}_ms"] = median(times) * 1000
         found[f"{what}_ms_most"] = max(times) * 1000
     return found
 

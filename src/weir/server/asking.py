@@ -133,7 +133,9 @@ def _check_name(name: str | None, path: tuple[str, ...], fields: Fields) -> None
 
 def _made_name(asked: Submission) -> str:
     """A name for one that has none: `train-4k2pb`."""
-    return f"{asked.type}-" + "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(_SUFFIX_LENGTH))
+    letters = len(_SUFFIX_LETTERS)
+    chosen = [_SUFFIX_LETTERS[byte % letters] for byte in secrets.token_bytes(_SUFFIX_LENGTH)]
+    return f"{asked.type}-{''.join(chosen)}"
 
 
 def _check_words(asked: Submission, fields: Fields) -> None:

@@ -20,6 +20,9 @@ Answer = TypeVar("Answer")
 _LOG = get_logger(__name__)
 PAUSE_FIRST_S = 0.2
 PAUSE_MOST_S = 10.0
+LONG_S = 0.003
+"""A turn that takes longer is followed by a rest as long, up to REST_S_MOST."""
+REST_S_MOST = 0.05
 STUCK_AFTER_S = 30.0
 ASKS_MOST = 1024
 
@@ -115,7 +118,11 @@ class Turns:
             self._woken.clear()
             if self._closing:
                 break
+            started = time.perf_counter()
             due_s = self._turn()
+            took_s = time.perf_counter() - started
+            if took_s > LONG_S:  # what happens meanwhile is taken in together, and others get to run
+                time.sleep(min(took_s, REST_S_MOST))
 
     def _turn(self) -> float | None:
         """One turn; when the next one is due."""

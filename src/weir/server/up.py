@@ -4,11 +4,13 @@ import asyncio
 import ipaddress
 import json
 import os
+import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -31,8 +33,11 @@ from weir.store import Store, StoreFailed
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9347
 SERVER_FILE = "server.json"
+SWITCH_S = 0.0005
+"""How long one thread may keep the interpreter: whoever comes back from a read waits so long for each."""
 FAILED, WRONG_REQUEST = 1, 2
 _GRACE_S = 3
+_WAITING_MOST = 1024
 _LOG = get_logger(__name__)
 
 
@@ -60,6 +65,7 @@ def run(
         tell: what says where it is and how to go on.
     """
     log.set_up(log_level)
+    sys.setswitchinterval(SWITCH_S)
     if (refusal := _address_refused(host)) is not None:
         return _refuse(refusal, WRONG_REQUEST)
     try:
@@ -150,6 +156,20 @@ class Server(uvicorn.Server):
         self._hub.close()
         await super().shutdown(sockets)
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal, and then go on here: uvicorn would have it end the process at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {each: signal.signal(each, self.handle_exit) for each in signals}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to stop."""
         _LOG.info("stopping", signal=sig)
@@ -176,6 +196,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(_WAITING_MOST)  # who comes before the first answer waits for it
     except OSError:
         listening.close()
         raise
