@@ -31,7 +31,7 @@ GPU_MEMORY = 16 << 30
 RACK = "rack"
 TIMED_EACH = 4
 """One in so many simulations has time rules."""
-MEASURED_EVERY_S = 20.0
+MEASURED_EVERY_S = 40.0
 
 
 @dataclass(frozen=True)
