@@ -32,8 +32,10 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """One start of a pod. `use` is of the devices it holds, 0 to 1; None before it can be known,
-    and of a pod without devices. `by` says how it was found: "nvml", or "cpu" as a stand-in.
+    """One start of a pod.
+
+    `use` is of the devices it holds, 0 to 1; None before it can be known, and of a pod without
+    devices. `by` says how it was found: "nvml", or "cpu" as a stand-in.
     """
 
     pod: PodNow
