@@ -147,14 +147,11 @@ def found(pool: str) -> Cgroups:
     for controllers, base in _own():
         if _may_make(base, pool):
             places.update(dict.fromkeys(controllers, base))
-    unified = places.get("", "")
-    return Cgroups(
-        pool,
-        places.get("memory", ""),
-        places.get("cpu", ""),
-        unified,
-        _handed_down(unified) if unified else "",
-    )
+    memory, cpu, unified = places.get("memory", ""), places.get("cpu", ""), places.get("", "")
+    controllers = _handed_down(unified) if unified else ""
+    if (memory or cpu) and not controllers:
+        unified = ""  # it limits nothing, and those of version 1 know the processes as well
+    return Cgroups(pool, memory, cpu, unified, controllers)
 
 
 def _own() -> Iterator[tuple[list[str], str]]:

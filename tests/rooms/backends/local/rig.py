@@ -46,7 +46,7 @@ class Memory:
         self.lock = threading.Lock()
 
     def queues(self) -> tuple[Queue, ...]:
-        return (Queue("team", quota={"gpu": 4000}), Queue("other", quota={"gpu": 4000}))
+        return (Queue("team", quota={"gpu": 2000}), Queue("other", quota={"gpu": 2000}))
 
     def workloads(self) -> Sequence[Kept]:
         with self.lock:
@@ -163,7 +163,9 @@ class Rig:
     def _exits(self, pod: PodKey, start: int) -> list[PodExited]:
         self.facts += self.backend.events()
         found = [*self.relisted, *self.facts]
-        return [fact for fact in found if isinstance(fact, PodExited) and (fact.pod, fact.start) == (pod, start)]
+        return [
+            fact for fact in found if isinstance(fact, PodExited) and (fact.pod, fact.start) == (pod, start)
+        ]
 
     def log(self, pod: PodKey, start: int = 1) -> str:
         path = self.directory(pod, start) / pods.LOG
@@ -175,7 +177,9 @@ class Rig:
         return self.log(pod, start)
 
 
-def until(true: Callable[[], object], tell: Callable[[], object] = lambda: "", limit_s: float = LIMIT_S) -> None:
+def until(
+    true: Callable[[], object], tell: Callable[[], object] = lambda: "", limit_s: float = LIMIT_S
+) -> None:
     """Wait until something is so."""
     ends = time.monotonic() + limit_s
     while not true():

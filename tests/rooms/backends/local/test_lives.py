@@ -31,7 +31,8 @@ def test_what_fails_has_failed_with_its_code(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "code"), [("no-such-program", 127), ("./no-such-program", 127), ("/", 126), ("/etc/passwd", 126)]
+    ("command", "code"),
+    [("no-such-program", 127), ("./no-such-program", 127), ("/", 126), ("/etc/passwd", 126)],
 )
 def test_what_cannot_be_run_fails_as_in_a_shell(rig: Rig, command: str, code: int) -> None:
     pod = rig.run(command, "secret-argument")

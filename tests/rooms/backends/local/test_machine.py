@@ -121,7 +121,12 @@ def test_devices_are_found_with_what_links_them(monkeypatch: pytest.MonkeyPatch)
     assert [device.name for device in found] == ["0", "1", "2"]
     assert nvml.links(found) == ((0, 1),)
     doing = nvml.doing()[0]
-    assert (doing.use, doing.memory_used, doing.memory_of, doing.use_of) == (0.7, 300, {7: 200, 8: 0}, {7: 0.4})
+    assert (doing.use, doing.memory_used, doing.memory_of, doing.use_of) == (
+        0.7,
+        300,
+        {7: 200, 8: 0},
+        {7: 0.4},
+    )
 
 
 def test_parts_of_a_device_are_devices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +205,9 @@ def test_without_a_driver_there_are_no_devices(tmp_path: Path) -> None:
 
 def test_limits_in_both_versions() -> None:
     one = cgroups.Cgroups("weir-x", memory="/m", cpu="/c")
-    assert [(words[0], words[1]) for words in one.of_pod("1/2-0-0", cpu_milli=1500, cpu_most=True, memory=4096)] == [
+    assert [
+        (words[0], words[1]) for words in one.of_pod("1/2-0-0", cpu_milli=1500, cpu_most=True, memory=4096)
+    ] == [
         ("/m/weir-x/1.2-0-0", {"memory.limit_in_bytes": "4096"}),
         (
             "/c/weir-x/1.2-0-0",
