@@ -83,8 +83,8 @@ class LocalBackend:
 
     def close(self) -> None:
         """Let go of everything but the pods: they run on, and are found again."""
-        self._nursery.close()
         self._watch.close()
+        self._nursery.close()
         self._pokes.close()
         for run in self._runs.values():
             self._let_go(run)
