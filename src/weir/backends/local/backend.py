@@ -161,6 +161,7 @@ class LocalBackend:
     def _picture(self) -> list[Fact]:
         with self._lock:
             self._inbox = []  # all of it is in the journal or in the directories by now
+            self._ports.used.clear()  # those in use are found again
         now_s = self._clock()
         facts: list[Fact] = [NodeSet(self.machine.node), QueuesSet(self._journal.queues())]
         for kept in self._journal.workloads():
@@ -231,17 +232,14 @@ class LocalBackend:
     def _start(self, effect: StartPod, launched: Launched, seat: Seat) -> None:
         pod, uid = effect.place.pod, launched.launch.uid
         directory = self.home.directory(uid, effect.start, pod.group, pod.index)
-        if not make_directory(directory):
-            return  # carried out before
-        at_s = self._clock()
+        at_s, begun = self._clock(), False
         try:
-            with suppress(FileExistsError):
-                os.mkdir(self.home.checkpoints(uid), 0o700)
-            pods.write(directory, pods.START, order(self.home, self.machine, launched, effect, seat, at_s))
-        except OSError:
-            with suppress(OSError):
-                os.rmdir(directory)
-            raise
+            begun = self._write_down(effect, launched, seat, directory, at_s)
+        finally:
+            if not begun:
+                self._unseat(launched, pod, directory)
+        if not begun:
+            return  # carried out before
         run = Run(effect.place, uid, effect.start, directory, at_s, seat)
         with self._lock:
             self._runs[self.home.name_of(directory)] = run
@@ -250,6 +248,28 @@ class LocalBackend:
         if used is not None:
             self._owed.append(used)
         self._nursery.ask(directory)
+
+    def _write_down(
+        self, effect: StartPod, launched: Launched, seat: Seat, directory: str, at_s: float
+    ) -> bool:
+        """Have the start on disk, or raise and leave nothing; False if it was there before."""
+        if not make_directory(directory):
+            return False
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(self.home.checkpoints(launched.launch.uid), 0o700)
+            pods.write(directory, pods.START, order(self.home, self.machine, launched, effect, seat, at_s))
+        except OSError:
+            with suppress(OSError):
+                os.rmdir(directory)
+            raise
+        return True
+
+    def _unseat(self, launched: Launched, pod: PodKey, directory: str) -> None:
+        """A pod that isn't started after all has no place in its gang."""
+        with self._lock:
+            if self.home.name_of(directory) not in self._runs:
+                launched.stands(pod, self._ports)
 
     def _stop(self, effect: StopPod) -> None:
         launched = self._launched.get(effect.pod.workload)
