@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.rooms.backends.local.rig import LIMIT_S, Memory, kill
+
 from weir.backends.local.backend import LocalBackend
 from weir.backends.local.journal import Keepable, Kept, Launch
 from weir.backends.local.machine import this_machine

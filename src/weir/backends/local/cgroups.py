@@ -144,9 +144,9 @@ class Cgroups:
 def found(pool: str) -> Cgroups:
     """What this process may use, below the groups it is in itself."""
     places: dict[str, str] = {}
-    for controllers, base in _own():
+    for names, base in _own():
         if _may_make(base, pool):
-            places.update(dict.fromkeys(controllers, base))
+            places.update(dict.fromkeys(names, base))
     memory, cpu, unified = places.get("memory", ""), places.get("cpu", ""), places.get("", "")
     controllers = _handed_down(unified) if unified else ""
     if (memory or cpu) and not controllers:

@@ -22,6 +22,7 @@ NOT_FOUND, NOT_RUNNABLE = 127, 126
 """What a shell answers for a command that isn't there, and for one that can't be run."""
 _SUBREAPER = 36
 _AGAIN_S = 0.05
+_AGAIN_MOST_S = 1.0
 """How long until what was killed is looked at again; processes in the kernel's hands die late."""
 _FULL_DISK_S = 1.0
 _OOM_ADJUST = b"500"
@@ -113,11 +114,13 @@ class Supervisor:
 
     def watch(self) -> None:
         """Until nothing of the pod is left."""
+        again_s = _AGAIN_S
         while self._reap():
             left_s = None if self._kill_at is None else self._kill_at - time.monotonic()
             if left_s is not None and left_s <= 0:
                 self._kill()
-                left_s = _AGAIN_S
+                left_s = again_s
+                again_s = min(2 * again_s, _AGAIN_MOST_S)
             if _wait(left_s) == signal.SIGTERM:
                 self._stop()
         for cgroup in self._cgroups:

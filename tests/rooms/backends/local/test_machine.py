@@ -1,6 +1,7 @@
 """Devices, control groups, environments and what is really used."""
 
-import os
+# ruff: noqa: N802 - the driver's own names
+
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -237,10 +238,10 @@ def test_a_pod_is_in_its_groups_and_they_go_with_it(grouped: Rig) -> None:
     says = grouped.says(pod, "/1.1-0-0\n")
     words = grouped.machine.groups_of("1/1-0-0", Request())
     assert says.count("/1.1-0-0\n") >= 1
-    assert any(os.path.isdir(path) for path, *_ in words)
+    assert any(Path(path).is_dir() for path, *_ in words)
     grouped.stop(pod, grace_s=0.0)
     grouped.exit(pod)
-    assert not any(os.path.exists(path) for path, *_ in words)
+    assert not any(Path(path).exists() for path, *_ in words)
 
 
 def test_more_memory_than_asked_for_ends_a_pod_and_says_so(grouped: Rig) -> None:
