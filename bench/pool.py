@@ -77,7 +77,11 @@ class Client:
 
 def throughput(server: Server, jobs: int) -> dict[str, float]:
     """Jobs of `true` through submit, run and recorded end."""
-    body = {"project": "default", "command": ["true"], "pods": [{"gpus": 0.1, "cpu": "100m", "memory": "16Mi"}]}
+    body = {
+        "project": "default",
+        "command": ["true"],
+        "pods": [{"gpus": 0.1, "cpu": "100m", "memory": "16Mi"}],
+    }
     took: list[float] = []
 
     def submit(count: int) -> None:
@@ -117,7 +121,12 @@ def lists(server: Server, queued: int) -> dict[str, float]:
 
     def submit(count: int, kind: int) -> None:
         mine = server.client()
-        body = {"project": "queue", "command": ["true"], "pods": [{"gpus": 1 + kind % 4}], "priority": 10 + kind}
+        body = {
+            "project": "queue",
+            "command": ["true"],
+            "pods": [{"gpus": 1 + kind % 4}],
+            "priority": 10 + kind,
+        }
         for _ in range(count):
             mine.ask("POST", "/api/v1/workloads", body)
 

@@ -20,6 +20,7 @@ from structlog import get_logger
 from weir.backends.local.backend import LocalBackend
 from weir.backends.local.home import InUse
 from weir.backends.local.machine import Machine, this_machine
+from weir.backends.local.sampling import Sampler
 from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
@@ -28,6 +29,7 @@ from weir.server.app import application
 from weir.server.auth import Door, admin_token
 from weir.server.live import Hub
 from weir.server.pool import Pool
+from weir.server.uses import Uses
 from weir.store import Store, StoreFailed
 
 DEFAULT_HOST = "127.0.0.1"
@@ -113,15 +115,18 @@ def _serve(
     except BaseException:
         store.close()
         raise
+    uses = Uses(pool, Sampler(machine, backend.pods), lambda: bool(machine.nvml or backend.pods()))
     server = Server(pool, Door(token, store), hub)
     url = f"http://{_in_url(host)}:{sockets[0].getsockname()[1]}"
     try:
         pool.start(backend)
+        uses.start()
         _write_place(home, url)
         _greet(tell, url, home, machine)
         server.run(sockets)
     finally:
         _forget_place(home)
+        uses.close()
         pool.close()
     return 0
 
