@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.rooms.backends.local.rig import LIMIT_S, Memory, kill
+from tests.rooms.backends.local.rig import LIMIT_S, Memory, end_all, kill
 
 from weir.backends.local.backend import LocalBackend
 from weir.backends.local.journal import Keepable, Kept, Launch
@@ -78,13 +78,7 @@ class Pool:
 
     def close(self) -> None:
         """End what runs, and the pool."""
-        from weir.backends.local import pods
-
-        for pod in self.backend.pods():
-            supervisor = pods.signed(pod.directory)
-            for pid in pods.descendants(supervisor.pid) if supervisor is not None else ():
-                kill(pid)
-        self.backend.close()
+        end_all(self.backend)
 
 
 class Written(Memory):

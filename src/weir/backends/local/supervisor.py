@@ -59,6 +59,8 @@ def _write_exit(directory: str, ended: dict[str, object]) -> None:
     while True:
         try:
             pods.write(directory, pods.EXIT, {"at_s": time.time(), **ended})
+        except FileNotFoundError:
+            return  # the pool's home is gone, and with it whoever would want to know
         except OSError:
             time.sleep(_FULL_DISK_S)
         else:

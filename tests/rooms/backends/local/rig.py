@@ -115,14 +115,7 @@ class Rig:
 
     def close(self) -> None:
         """End everything that still runs here."""
-        for pod in self.backend.pods():
-            supervisor = pods.signed(pod.directory)
-            if supervisor is not None and supervisor.lives():
-                for pid in pods.descendants(supervisor.pid):
-                    kill(pid)
-        with suppress(AssertionError):
-            until(lambda: not self.backend.pods(), limit_s=10)
-        self.backend.close()
+        end_all(self.backend)
 
     def submit(self, *command: str, name: str = "job", pods: int = 1, **how: object) -> Kept:
         """A workload of so many pods, one device each unless `request` says otherwise."""
@@ -175,6 +168,16 @@ class Rig:
         """Wait until a pod's log has a text; the whole log."""
         until(lambda: text in self.log(pod, start), lambda: self.log(pod, start))
         return self.log(pod, start)
+
+
+def end_all(backend: LocalBackend) -> None:
+    """End all pods of a backend, then the backend."""
+    try:
+        for pod in backend.pods():
+            backend.apply([StopPod(pod.place.pod, pod.start, 0.0, STOPPED)])
+        until(lambda: not backend.pods())
+    finally:
+        backend.close()
 
 
 def until(

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -260,3 +261,16 @@ def test_a_start_repeated_when_it_is_over_takes_no_seat(rig: Rig) -> None:
     rig.start(*both, start=3)
     rig.exit(both[0], 3)
     assert rig.log(both[0], 3) == "2\n"
+
+
+def test_a_supervisor_whose_home_is_gone_ends(rig: Rig) -> None:
+    pod = rig.run(*WAITS)
+    rig.says(pod, "ready")
+    directory = rig.directory(pod)
+    born = pods.signed(str(directory))
+    assert born is not None
+    until(lambda: pods.has(str(directory), pods.RUNNING))
+    shutil.rmtree(directory)
+    os.kill(born.pid, signal.SIGTERM)
+    assert rig.exit(pod).how is Exit.LOST
+    assert gone(born.pid)
