@@ -30,7 +30,7 @@ class Server:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        command = [sys.executable, *PROFILE(home), "-c", _SERVE, str(home)]
+        command = [sys.executable, *(profiler() or ["-c", _SERVE]), str(home)]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         until = time.monotonic() + 30
         while not (home / "server.json").exists() and time.monotonic() < until:
@@ -52,10 +52,10 @@ class Server:
         self.process.wait(20)
 
 
-def PROFILE(home: Path) -> list[str]:
-    """What puts a profiler in front, if one is asked for."""
+def profiler() -> list[str]:
+    """What serves in place of a plain server, if WEIR_PROFILE names a script that does."""
     found = os.environ.get("WEIR_PROFILE")
-    return found.split() if found else []
+    return [found] if found else []
 
 
 class Client:
@@ -77,7 +77,11 @@ class Client:
 
 def throughput(server: Server, jobs: int) -> dict[str, float]:
     """Jobs of `true` through submit, run and recorded end."""
-    body = {"project": "default", "command": ["true"], "pods": [{"gpus": 0.1, "cpu": "100m", "memory": "16Mi"}]}
+    body = {
+        "project": "default",
+        "command": ["true"],
+        "pods": [{"gpus": 0.1, "cpu": "100m", "memory": "16Mi"}],
+    }
     took: list[float] = []
 
     def submit(count: int) -> None:
@@ -117,7 +121,12 @@ def lists(server: Server, queued: int) -> dict[str, float]:
 
     def submit(count: int, kind: int) -> None:
         mine = server.client()
-        body = {"project": "queue", "command": ["true"], "pods": [{"gpus": 1 + kind % 4}], "priority": 10 + kind}
+        body = {
+            "project": "queue",
+            "command": ["true"],
+            "pods": [{"gpus": 1 + kind % 4}],
+            "priority": 10 + kind,
+        }
         for _ in range(count):
             mine.ask("POST", "/api/v1/workloads", body)
 
@@ -127,6 +136,7 @@ def lists(server: Server, queued: int) -> dict[str, float]:
         thread.start()
     for thread in threads:
         thread.join()
+    client = server.client()
     found = {"queued": queued, "queued_per_s": queued / (time.perf_counter() - started)}
     asked = {
         "page": "/api/v1/workloads?limit=100",
@@ -145,10 +155,11 @@ def lists(server: Server, queued: int) -> dict[str, float]:
         if what == "metrics":
             continue
         times = []
-        for _ in range(5):
+        for _ in range(7):
             begun = time.perf_counter()
             client.ask("GET", path or f"/api/v1/workloads/{name}/why")
             times.append(time.perf_counter() - begun)
+        found[f"{what}_ms"] = median(times) * 1000
         found[f"{what}_ms_most"] = max(times) * 1000
     return found
 

@@ -12,8 +12,8 @@ Everything a backend is to the rest of Weir is in this file. A backend promises:
   all, and repeating one that was carried out does no harm.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -43,9 +43,10 @@ class Exit(StrEnum):
 
 
 class LifeRule(StrEnum):
-    """Why control stops a pod by itself, without a plan of the engine."""
+    """Why control stops a pod, or ends a workload, by itself, without a plan of the engine."""
 
     GANG_FAILED = "gang_failed"
+    FAILED_OFTEN = "failed_often"
     MAX_RUNTIME = "max_runtime"
     IDLE = "idle"
     LIFETIME = "lifetime"
@@ -55,10 +56,11 @@ class LifeRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LifeCause:
-    """Why control stops a pod, as data and as one sentence."""
+    """Why control stops a pod or ends a workload, as data and as one sentence."""
 
     rule: LifeRule
     sentence: str
+    numbers: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class EndWorkload:
     sentence: str = ""
     ran_s: float = 0.0
     started_s: float | None = None
-    rule: LifeRule | None = None  # by which control ended it
+    cause: LifeCause | None = None  # where it didn't end by itself
 
 
 Effect = StartPod | StopPod | KeepRoom | LeaveRoom | SetStatus | EndWorkload

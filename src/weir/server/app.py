@@ -91,6 +91,4 @@ def _complete(schema: dict[str, Any]) -> None:
                 operation["security"] = [{"token": []}]
             content = operation["responses"].get("422", {}).get("content", {})
             content.pop("application/json", None)
-            content.setdefault(
-                problems.PROBLEM_JSON, {"schema": {"$ref": "#/components/schemas/Problem"}}
-            )
+            content.setdefault(problems.PROBLEM_JSON, {"schema": {"$ref": "#/components/schemas/Problem"}})

@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from weir.model.files.checks import check_group, check_queue, check_workload
 from weir.model.files.complaints import nearest
@@ -84,7 +83,10 @@ def submitted(
     _check_name(asked.name, ("name",), fields)
     queue = ground.of.get(asked.project)
     if queue is None:
-        fields.at(("project",), f"project: there is no project {asked.project}; {nearest(asked.project, ground.projects)}")
+        fields.at(
+            ("project",),
+            f"project: there is no project {asked.project}; {nearest(asked.project, ground.projects)}",
+        )
     elif not queue.is_project:
         text = f"project: {asked.project} is a department; {nearest(asked.project, ground.projects)}"
         fields.at(("project",), text)
@@ -92,7 +94,7 @@ def submitted(
     written = _written(asked, asked.name or _made_name(asked))
     _check_pods(written, ground, fields)
     fields.refuse_if_any()
-    workload = replace(_timed(workload_of(written, now_s), asked), user=user)
+    workload = replace(workload_of(written, now_s), user=user)
     return Submitted(
         workload=workload,
         command=tuple(asked.command),
@@ -102,15 +104,6 @@ def submitted(
         devices=devices_of(workload, ground.nodes),
         asked=raw,
     )
-
-
-def _timed(workload: Workload, asked: Submission) -> Workload:
-    """With the time rules a submission states, as far as workloads know them."""
-    rules = {"idle_limit_s": asked.idle_limit, "grace_s": asked.grace, "retries": asked.retries}
-    known: dict[str, Any] = {
-        key: value for key, value in rules.items() if value is not None and key in Workload.__slots__
-    }
-    return replace(workload, **known)
 
 
 def devices_of(workload: Workload, nodes: Sequence[Node]) -> float:
@@ -133,7 +126,9 @@ def _check_name(name: str | None, path: tuple[str, ...], fields: Fields) -> None
 
 def _made_name(asked: Submission) -> str:
     """A name for one that has none: `train-4k2pb`."""
-    return f"{asked.type}-" + "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(_SUFFIX_LENGTH))
+    letters = len(_SUFFIX_LETTERS)
+    chosen = [_SUFFIX_LETTERS[byte % letters] for byte in secrets.token_bytes(_SUFFIX_LENGTH)]
+    return f"{asked.type}-{''.join(chosen)}"
 
 
 def _check_words(asked: Submission, fields: Fields) -> None:
@@ -151,7 +146,9 @@ def _check_words(asked: Submission, fields: Fields) -> None:
         if _VARIABLE.fullmatch(name) is None:
             fields.at(("env", name), "env: a name is letters, digits and underscores, no digit first")
         elif name.startswith(_OWN_PREFIX):
-            fields.at(("env", name), f"env: names that begin with {_OWN_PREFIX} are set by the pool; write another")
+            fields.at(
+                ("env", name), f"env: names that begin with {_OWN_PREFIX} are set by the pool; write another"
+            )
         if "\0" in value:
             fields.at(("env", name), "env: a value has a zero byte in it; leave it out")
     if size > WORDS_BYTES_MOST:
@@ -189,6 +186,9 @@ def _written(asked: Submission, name: str) -> WrittenWorkload:
         started=None,
         min_pods=asked.min_pods,
         max_runtime=asked.max_runtime,
+        idle_limit=asked.idle_limit,
+        grace=asked.grace,
+        retries=asked.retries,
         checkpointed=None,
         topology=asked.topology,
         pods=pods,
@@ -221,7 +221,9 @@ def _check_pods(written: WrittenWorkload, ground: Ground, fields: Fields) -> Non
                 fields.at((*path, "nodes", position), text)
     total = sum(group.count for group in written.pods)
     if total > PODS_MOST:
-        fields.at(("pods",), f"pods: {total} are more than one workload can have here; ask for {PODS_MOST} or fewer")
+        fields.at(
+            ("pods",), f"pods: {total} are more than one workload can have here; ask for {PODS_MOST} or fewer"
+        )
     check_workload(written, 0.0, (), fields)
     if written.topology is not None:
         _check_topology(written, ground, fields)
@@ -276,7 +278,7 @@ def queue_from(
 
 
 def follow(queue: Queue | None, name: str, ground: Ground) -> list[Queue]:
-    """The departments whose gpu quota was the sum below them, with the sum it is once `name` is set or gone."""
+    """Departments whose gpu quota was the sum below them, with what it is once `name` is set or gone."""
     queues = {each.name: each for each in ground.queues}
     followed = []
     before = ground.of.get(name)

@@ -20,7 +20,9 @@ from weir.store.rows import TokenRow
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
-_SAY_WHO = "Say who asks: send `Authorization: Bearer TOKEN`. The administrator's token is in $WEIR_HOME/token."
+_SAY_WHO = (
+    "Say who asks: send `Authorization: Bearer TOKEN`. The administrator's token is in $WEIR_HOME/token."
+)
 
 
 @dataclass(frozen=True, slots=True)

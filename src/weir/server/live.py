@@ -1,4 +1,4 @@
-"""The live stream: what changes, as server-sent events with numbers, so that who was cut off goes on where it was.
+"""The live stream: what changes, as server-sent events, numbered so that who was cut off goes on there.
 
 Messages are made once and shared by all readers. The last ones are kept for those who come back; one who
 reads too slowly is cut off rather than waited for, and comes back by its last number.
@@ -155,7 +155,11 @@ class Hub:
 
     def _since(self, last: str) -> list[Message] | None:
         epoch, _, number = last.partition("-")
-        if self._gap or epoch != str(self._epoch) or not (number.isascii() and number.isdigit() and len(number) < 20):
+        if (
+            self._gap
+            or epoch != str(self._epoch)
+            or not (number.isascii() and number.isdigit() and len(number) < 20)
+        ):
             return None
         after = int(number)
         oldest = self._kept[0].number if self._kept else self._next

@@ -27,9 +27,7 @@ def set_up(level: str = "info") -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
 
 
-def hidden(
-    _logger: object, _method: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
+def hidden(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Take out what is nobody's business."""
     for key in HIDDEN & event.keys():
         event[key] = "(hidden)"

@@ -71,7 +71,7 @@ class Tally:
                 waits = self.waits.setdefault(line.spec.project, Histogram(WAIT_BOUNDS_S))
                 waits.add(max(0.0, event.at_s - line.waits_since_s))
 
-    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
         """Whom the engine stops, each workload once."""
         self.decisions.add(took_s)
         stopped: dict[str, Rule | None] = {}
@@ -164,9 +164,7 @@ def _queues(rows: Iterable[QueueRow]) -> Iterator[Metric]:
                 if amount is not None:
                     family.add_metric([row.name, row.kind], amount)
             yield family
-        further = GaugeMetricFamily(
-            f"weir_queue_{kind}_units", said, labels=["queue", "kind", "resource"]
-        )
+        further = GaugeMetricFamily(f"weir_queue_{kind}_units", said, labels=["queue", "kind", "resource"])
         for row in rows:
             for resource, amount in getattr(row, kind).items():
                 if resource not in SUFFIXES:
@@ -230,19 +228,19 @@ def _passed_by(tally: Tally) -> Iterator[Metric]:
     waits = HistogramMetricFamily(
         "weir_workload_wait_seconds", "How long workloads waited for their start.", labels=["project"]
     )
-    for project, histogram in sorted(list(tally.waits.items())):
+    for project, histogram in sorted(tally.waits.items()):
         buckets, total = histogram.buckets()
         waits.add_metric([project], buckets, total)
     yield waits
     taken = CounterMetricFamily(
         "weir_preemptions", "Workloads stopped for others, by rule.", labels=["rule", "project"]
     )
-    for (rule, project), count in sorted(list(tally.preemptions.items())):
+    for (rule, project), count in sorted(tally.preemptions.items()):
         taken.add_metric([rule, project], count)
     yield taken
     yield CounterMetricFamily("weir_moves", "Workloads moved to make room.", value=tally.moves)
     ends = CounterMetricFamily("weir_workloads_ended", "Workloads that ended.", labels=["project", "status"])
-    for (project, status), count in sorted(list(tally.ends.items())):
+    for (project, status), count in sorted(tally.ends.items()):
         ends.add_metric([project, status], count)
     yield ends
     buckets, total = tally.decisions.buckets()

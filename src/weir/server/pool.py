@@ -16,24 +16,24 @@ from typing import Protocol, TypeVar
 from structlog import get_logger
 
 from weir.backends.local.journal import Kept
+from weir.backends.local.launched import PodNow
 from weir.cluster.events import PodKey, QueuesSet, WorkloadHeld
 from weir.cluster.state import Cluster
-from weir.control.loop import Control
 from weir.control.port import Effect, Fact, Withdrawn
 from weir.model.files.written import WrittenDepartment, WrittenProject
 from weir.model.nodes import Node
 from weir.model.policy import Policy
-from weir.model.pool import Answer, EventRow, QueueRow, Submission, WorkloadRow
+from weir.model.pool import EventRow, QueueRow, Submission, WorkloadRow
 from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.server import asking
-from weir.server.amounts import DeviceUse, bare_queue_row, node_rows, queue_rows
+from weir.server.amounts import DeviceUse, bare_queue_row, queue_rows
+from weir.server.around import Around
 from weir.server.auth import Person, acts_only
 from weir.server.live import Hub
 from weir.server.metrics import Tally, WorkloadUse
 from weir.server.problems import Refused, read_as
-from weir.server.reasons import Reasons
 from weir.server.story import Story
 from weir.server.turns import NotNow, Turns
 from weir.server.view import View
@@ -43,13 +43,7 @@ Found = TypeVar("Found")
 _LOG = get_logger(__name__)
 NAMES_TRIED_MOST = 5
 ASK_S_MOST = 10.0
-MINUTE_S = 60.0
-HOUR_S = 3600.0
 DEFAULT_PROJECT = "default"
-STARTED_AFTER_S = 0.1
-"""When to look whether pods that were started run: nothing hangs on it but what people see."""
-REASONS_SENT_MOST = 64
-"""Rows sent live because nothing but their reason changed, in one turn."""
 
 
 class PoolBackend(Protocol):
@@ -75,6 +69,10 @@ class PoolBackend(Protocol):
         """Something else is true."""
         ...
 
+    def pods(self) -> Sequence[PodNow]:
+        """All starts of pods that aren't over."""
+        ...
+
     def close(self) -> None:
         """Let go of everything but the pods."""
         ...
@@ -87,24 +85,6 @@ class Reported:
     uid: int
     step: int | None = None
     values: Mapping[str, float] | None = None
-
-
-class _Tap:
-    """Shows the view and the story what passes between control and the backend."""
-
-    def __init__(self, pool: "Pool") -> None:
-        self._pool = pool
-
-    def events(self) -> Iterable[Fact]:
-        facts = list(self._pool.backend.events())
-        self._pool.story.facts(facts)
-        self._pool.view.facts(facts)
-        return facts
-
-    def apply(self, effects: Sequence[Effect]) -> None:
-        self._pool.backend.apply(effects)
-        self._pool.view.effects(effects)
-        self._pool.story.effects(effects)
 
 
 class Pool:
@@ -131,20 +111,15 @@ class Pool:
         self.view = View()
         self.story = Story(self.view)
         self.tally = Tally(self.view)
-        self.reasons = Reasons(self.view.reasons)
         self.meter = Meter(self.view.uid_of)
-        self.turns = Turns(self, clock)
+        self.turns = Turns(Around(self), clock)
         self.device_use: dict[tuple[str, int], DeviceUse] = {}
         self.uses: dict[str, WorkloadUse] = {}
         self.reported: dict[str, Reported] = {}
         self.backend: PoolBackend
-        self._done: deque[Happening] = deque()  # what people did
+        self.done: deque[Happening] = deque()  # what people did
+        self.trying = asyncio.Semaphore(1)  # suggestions cost a second of a processor: one at a time
         self._queues_changing = asyncio.Lock()
-        self._next_minute_s = 0.0
-        self._next_tidy_s = clock() + MINUTE_S
-        self._queue_rows: dict[str, QueueRow] = {}
-        self._queues_next_s = 0.0
-        self._queues_changes = -1
         self._make_default()
         self.ground = asking.ground([node], {}, store.queues())
         self._deaf = store.listen(self._heard)
@@ -192,8 +167,7 @@ class Pool:
         """Every department and project, with what it holds and its share."""
         running, pending = self.view.counts()
         rows = await self.ask(lambda c: queue_rows(c, self.policy, self.clock(), running, pending))
-        known = {queue.name: rows.get(queue.name) or bare_queue_row(queue) for queue in self.ground.queues}
-        return known
+        return {queue.name: rows.get(queue.name) or bare_queue_row(queue) for queue in self.ground.queues}
 
     # What people do to workloads
 
@@ -290,7 +264,7 @@ class Pool:
     def _did(
         self, workload: Workload, uid: int, kind: str, sentence: str, person: Person, **numbers: object
     ) -> None:
-        self._done.append(
+        self.done.append(
             Happening(
                 self.clock(),
                 kind,
@@ -342,82 +316,10 @@ class Pool:
 
     def _queue_did(self, sentence: str, queue: Queue, person: Person) -> None:
         project = queue.name if queue.is_project else None
-        self._done.append(
+        self.done.append(
             Happening(self.clock(), "queue", sentence, project=project, numbers={"user": person.user})
         )
         self.turns.wake()
-
-    # Around steps, on the control thread
-
-    def connect(self) -> Control:
-        """A new control: the view begins anew too."""
-        now_s = self.clock()
-        nodes = self.ground.nodes
-        self.view.begin(
-            self.store.journal.workloads(), lambda workload: asking.devices_of(workload, nodes)
-        )
-        self.backend.connect()
-        self.story.begin(now_s)
-        self.tally.connected_s = now_s
-        readers = (self.view, self.story, self.tally, self.meter)
-        control = Control(_Tap(self), self.policy, self.clock, readers=readers)
-        self.meter.watch(control.cluster, self.store.sampled_s() or now_s)
-        return control
-
-    def begins(self, now_s: float) -> None:
-        """A step begins."""
-        self.story.step(now_s)
-
-    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what rests needs it
-        """A step was carried out: tell of it."""
-        done = [self._done.popleft() for _ in range(len(self._done))]
-        told = [*done, *self.story.take()]
-        rows = self.view.publish()
-        self.tally.ended(rows)
-        if told:
-            self.store.record(told)
-        self.hub.send([("workload", row, None) for row in rows])
-        for row in rows:
-            if row.ended_s is not None:
-                self.uses.pop(row.name, None)
-                self.reported.pop(row.name, None)
-
-    def rests(self, control: Control, now_s: float) -> float | None:
-        """Between steps: reasons, rows of queues for the stream, and once a minute what was used."""
-        cluster = control.cluster
-        changed = self.reasons.turn(cluster, self.policy, now_s)
-        if self.hub.readers:
-            rows = (self.view.row(name) for name in changed[:REASONS_SENT_MOST])
-            self.hub.send([("workload", row, None) for row in rows if row is not None])
-            self._send_queues(cluster, now_s)
-        if now_s >= self._next_minute_s:
-            if self._next_minute_s:
-                self.store.sample(self.meter.take(now_s))
-            self._next_minute_s = (now_s // MINUTE_S + 1) * MINUTE_S
-        if self._done:
-            self.store.record([self._done.popleft() for _ in range(len(self._done))])
-        times = [self._next_minute_s, self.reasons.due_s(cluster)]
-        if self.view.starting:
-            times.append(now_s + STARTED_AFTER_S)
-        if self.hub.readers and cluster.changes != self._queues_changes:
-            times.append(self._queues_next_s)
-        return min(time_s for time_s in times if time_s is not None)
-
-    def _send_queues(self, cluster: Cluster, now_s: float) -> None:
-        """Rows of queues and nodes that changed, at most once in a while."""
-        if cluster.changes == self._queues_changes or now_s < self._queues_next_s:
-            return
-        started = time.perf_counter()
-        self._queues_changes = cluster.changes
-        running, pending = self.view.counts()
-        rows = queue_rows(cluster, self.policy, now_s, running, pending)
-        changes: list[tuple[str, Answer, str | None]] = [
-            ("queue", row, None) for name, row in rows.items() if self._queue_rows.get(name) != row
-        ]
-        self._queue_rows = rows
-        changes += [("node", row, None) for row in node_rows(cluster, self.device_use)]
-        self.hub.send(changes)
-        self._queues_next_s = now_s + max(1.0, 20 * (time.perf_counter() - started))
 
     def noted(self, pod: PodKey, uid: int, step: int | None, values: Mapping[str, float]) -> None:
         """A job said something of itself. From the watch's thread."""

@@ -176,7 +176,7 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
     """Parameters FastAPI itself refused."""
     assert isinstance(error, RequestValidationError)
     errors = [
-        {"field": field_name([step for step in each["loc"][1:] or each["loc"]]), "message": str(each["msg"])}
+        {"field": field_name(list(each["loc"][1:] or each["loc"])), "message": str(each["msg"])}
         for each in error.errors()
     ]
     first = f"{errors[0]['field']}: {errors[0]['message']}" if errors else "The request can't be read."

@@ -22,7 +22,11 @@ PAUSE_FACTOR = 20.0
 
 def why_of(found: Reason | None) -> Why | None:
     """A reason as it is answered."""
-    return None if found is None else Why(why=found.why.value, sentence=found.sentence, numbers=dict(found.numbers))
+    return (
+        None
+        if found is None
+        else Why(why=found.why.value, sentence=found.sentence, numbers=dict(found.numbers))
+    )
 
 
 class Reasons:

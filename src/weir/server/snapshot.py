@@ -15,7 +15,6 @@ from weir.model.workloads import Workload
 from weir.server.copying import Picture, copy_of
 
 
-
 def snapshot(picture: Picture, policy: Policy, now_s: float) -> str:
     """The file."""
     cluster = copy_of(picture)
@@ -49,9 +48,7 @@ def scenario_of(cluster: Cluster, policy: Policy, now_s: float) -> Scenario:
             for job in jobs
             if job.spec.name in runs and job.started_s is not None
         },
-        checkpointed_s={
-            job.spec.name: _past(job.saved_s, now_s) for job in jobs if job.saved_s is not None
-        },
+        checkpointed_s={job.spec.name: _past(job.saved_s, now_s) for job in jobs if job.saved_s is not None},
         policy=policy,
         expect=Expect(cycles=1, stable=0),
     )

@@ -11,6 +11,7 @@ from weir.cluster.events import (
     Event,
     NodeLost,
     NodeSet,
+    Noted,
     PodAssigned,
     PodKey,
     PodStopped,
@@ -20,7 +21,8 @@ from weir.cluster.events import (
 from weir.control.port import Effect, Exit, Fact, LifeCause, PodExited, StopPod
 from weir.decide.plan import Plan
 from weir.model.resources import span
-from weir.server.view import Line, View
+from weir.server.lines import Line
+from weir.server.view import View
 from weir.store.rows import Happening
 
 PODS_NAMED_MOST = 4
@@ -43,6 +45,7 @@ class Story:
             PodStopped: self._happened_stopped,
             Promised: self._happened_promised,
             WorkloadHeld: self._happened_held,
+            Noted: self._happened_noted,
             NodeSet: self._happened_node,
             NodeLost: self._happened_node_lost,
         }
@@ -73,7 +76,7 @@ class Story:
                     pod = _pod_name(line, fact.pod)
                     said = "failed" if fact.how is Exit.FAILED else "was lost"
                     self._tell(
-                        line, fact.at_s, fact.how.value, f"Pod {pod} {said}.", pod=pod, start=fact.start
+                        line, fact.at_s, fact.how.value, f"Pod {pod} {said}.", of_pod=pod, start=fact.start
                     )
 
     def effects(self, effects: Iterable[Effect]) -> None:
@@ -131,7 +134,7 @@ class Story:
 
     def _tell_stop(self, line: Line, stops: Sequence[StopPod]) -> None:
         cause = stops[0].cause
-        numbers: dict[str, object] = {"rule": cause.rule.value, "pods": len(stops)}
+        numbers: dict[str, Any] = {"rule": cause.rule.value, "pods": len(stops)}
         if isinstance(cause, LifeCause):
             sentence = cause.sentence
         else:
@@ -165,6 +168,12 @@ class Story:
         if line is not None and event.held and event.reason.startswith("it failed"):
             self._tell(line, self._now_s, "pause", f"{event.workload} waits: {event.reason}.")
 
+    def _happened_noted(self, event: Noted) -> None:
+        line = self._view.lines.get(event.workload)
+        if line is not None:
+            numbers: dict[str, Any] = dict(event.numbers)
+            self._tell(line, event.at_s, event.kind, event.sentence, **numbers)
+
     def _happened_node(self, event: NodeSet) -> None:
         known = self._nodes.get(event.node.name)
         self._nodes[event.node.name] = event.node
@@ -176,7 +185,7 @@ class Story:
         self._told.append(Happening(self._now_s, "node", f"Node {event.name} is gone."))
 
     def _tell(
-        self, line: Line, at_s: float, kind: str, sentence: str, pod: str | None = None, **numbers: object
+        self, line: Line, at_s: float, kind: str, sentence: str, /, of_pod: str | None = None, **numbers: Any
     ) -> None:
         spec = line.spec
         self._told.append(
@@ -187,7 +196,7 @@ class Story:
                 uid=line.uid,
                 workload=spec.name,
                 project=spec.project,
-                pod=pod,
+                pod=of_pod,
                 numbers=numbers,
             )
         )

@@ -1,4 +1,4 @@
-"""What would let a waiting workload start: each suggestion was tried, and said only if the trial started it."""
+"""What would let a waiting workload start: each was tried, and is said only if the trial started it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -70,15 +70,12 @@ def _smaller(trials: Trials) -> Iterator[Suggestion]:
         if outcome is not None:
             each = " for each pod" if group.count > 1 else ""
             sentence = (
-                f"With {_devices(size)} instead of {group.request.devices}{each} "
-                f"it starts {_when(outcome)}."
+                f"With {_devices(size)} instead of {group.request.devices}{each} it starts {_when(outcome)}."
             )
             yield Suggestion(sentence=sentence, change={"gpus": size})
 
 
-def _largest(
-    trials: Trials, most: int, variant: Callable[[int], Workload]
-) -> tuple[int, Outcome | None]:
+def _largest(trials: Trials, most: int, variant: Callable[[int], Workload]) -> tuple[int, Outcome | None]:
     """The largest size that starts, by halving; what starts at a size starts at a smaller one too."""
     low, found = 0, None
     high = most
@@ -100,7 +97,9 @@ def _as_share(trials: Trials) -> Iterator[Suggestion]:
         outcome = trials.tried(_with_request(spec, share_milli=milli))
         if outcome is not None:
             share = milli / WHOLE_MILLI
-            sentence = f"With a share of {share:g} of a device instead of a whole one it starts {_when(outcome)}."
+            sentence = (
+                f"With a share of {share:g} of a device instead of a whole one it starts {_when(outcome)}."
+            )
             yield Suggestion(sentence=sentence, change={"gpus": share})
             return
 

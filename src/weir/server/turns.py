@@ -20,6 +20,9 @@ Answer = TypeVar("Answer")
 _LOG = get_logger(__name__)
 PAUSE_FIRST_S = 0.2
 PAUSE_MOST_S = 10.0
+LONG_S = 0.003
+"""A turn that takes longer is followed by a rest as long, up to REST_S_MOST."""
+REST_S_MOST = 0.05
 STUCK_AFTER_S = 30.0
 ASKS_MOST = 1024
 
@@ -110,12 +113,19 @@ class Turns:
     def _run(self) -> None:
         due_s: float | None = None
         while not self._closing:
-            if not self._woken.wait(None if due_s is None else max(0.0, due_s - self._clock())):
-                self._has_facts = True  # it is due
+            self._woken.wait(None if due_s is None else max(0.0, due_s - self._clock()))
             self._woken.clear()
-            if self._closing:
+            if self._is_closing():
                 break
+            started = time.perf_counter()
             due_s = self._turn()
+            took_s = time.perf_counter() - started
+            if took_s > LONG_S:  # what happens meanwhile is taken in together, and others get to run
+                time.sleep(min(took_s, REST_S_MOST))
+
+    def _is_closing(self) -> bool:
+        """Asked anew: another thread says so."""
+        return self._closing
 
     def _turn(self) -> float | None:
         """One turn; when the next one is due."""
@@ -127,7 +137,8 @@ class Turns:
                     return self._not_before_s
                 self._control = self._household.connect()
                 self._has_facts = True
-            if self._has_facts:
+            wakes_s = self._control.wakes_s
+            if self._has_facts or (wakes_s is not None and wakes_s <= self._clock()):
                 self._has_facts = False
                 self._step(self._control)
             self._answer_asks()

@@ -4,11 +4,13 @@ import asyncio
 import ipaddress
 import json
 import os
+import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -18,6 +20,7 @@ from structlog import get_logger
 from weir.backends.local.backend import LocalBackend
 from weir.backends.local.home import InUse
 from weir.backends.local.machine import Machine, this_machine
+from weir.backends.local.sampling import Sampler
 from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
@@ -26,13 +29,17 @@ from weir.server.app import application
 from weir.server.auth import Door, admin_token
 from weir.server.live import Hub
 from weir.server.pool import Pool
+from weir.server.uses import Uses
 from weir.store import Store, StoreFailed
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9347
 SERVER_FILE = "server.json"
+SWITCH_S = 0.0005
+"""How long one thread may keep the interpreter: whoever comes back from a read waits so long for each."""
 FAILED, WRONG_REQUEST = 1, 2
 _GRACE_S = 3
+_WAITING_MOST = 1024
 _LOG = get_logger(__name__)
 
 
@@ -60,6 +67,7 @@ def run(
         tell: what says where it is and how to go on.
     """
     log.set_up(log_level)
+    sys.setswitchinterval(SWITCH_S)
     if (refusal := _address_refused(host)) is not None:
         return _refuse(refusal, WRONG_REQUEST)
     try:
@@ -107,15 +115,18 @@ def _serve(
     except BaseException:
         store.close()
         raise
+    uses = Uses(pool, Sampler(machine, backend.pods), lambda: bool(machine.nvml or backend.pods()))
     server = Server(pool, Door(token, store), hub)
     url = f"http://{_in_url(host)}:{sockets[0].getsockname()[1]}"
     try:
         pool.start(backend)
+        uses.start()
         _write_place(home, url)
         _greet(tell, url, home, machine)
         server.run(sockets)
     finally:
         _forget_place(home)
+        uses.close()
         pool.close()
     return 0
 
@@ -150,6 +161,20 @@ class Server(uvicorn.Server):
         self._hub.close()
         await super().shutdown(sockets)
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal, and then go on here: uvicorn would have it end the process at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {each: signal.signal(each, self.handle_exit) for each in signals}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to stop."""
         _LOG.info("stopping", signal=sig)
@@ -176,6 +201,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(_WAITING_MOST)  # who comes before the first answer waits for it
     except OSError:
         listening.close()
         raise

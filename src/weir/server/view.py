@@ -7,16 +7,15 @@ alike, and at a bounded rate (`Reasons`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any
 
 from weir.backends.local.journal import Kept
+from weir.backends.local.launched import PodNow
 from weir.cluster.events import (
     Checkpointed,
     Event,
-    Place,
     PodAssigned,
     PodKey,
     PodStopped,
@@ -24,56 +23,24 @@ from weir.cluster.events import (
     WorkloadEnded,
     WorkloadHeld,
 )
-from weir.control.port import Effect, EndWorkload, Exit, Fact, PodExited, PodRuns, SetStatus, StartPod, StopPod
+from weir.control.port import (
+    Effect,
+    EndWorkload,
+    Exit,
+    Fact,
+    PodExited,
+    PodRuns,
+    SetStatus,
+    StartPod,
+    StopPod,
+)
 from weir.decide.plan import Plan
 from weir.model.pool import PodRow, Status, Why, WorkloadRow
 from weir.model.workloads import Workload
+from weir.server.lines import Line, PodLine, by_uid, line_of, row_of
 
 ENDED_MOST = 512
 """Workloads that ended last and are still told from memory."""
-
-
-@dataclass(slots=True)
-class PodLine:
-    """A pod that holds a place, or the way it last ended."""
-
-    status: Status
-    place: Place
-    since_s: float
-    start: int | None = None
-    exit: str | None = None
-
-
-@dataclass(slots=True)
-class Line:
-    """A workload while it isn't over."""
-
-    uid: int
-    spec: Workload
-    devices: float
-    submitted_s: float
-    pods: dict[PodKey, PodLine] = field(default_factory=dict)
-    past: dict[PodKey, PodLine] = field(default_factory=dict)  # how pods that don't run now last ended
-    started_s: float | None = None
-    waits_since_s: float = 0.0
-    saved_s: float | None = None
-    ran_s: float = 0.0
-    restarts: int = 0
-    held: str | None = None
-    stopping: Why | None = None
-    ended: EndWorkload | None = None
-
-    @property
-    def status(self) -> Status:
-        """Where it is."""
-        if self.ended is not None:
-            found: Any = self.ended.how.value
-            return found
-        statuses = {pod.status for pod in self.pods.values()}
-        for status in ("running", "starting", "stopping"):
-            if status in statuses:
-                return status  # type: ignore[return-value]  # one of three of them
-        return "pending"
 
 
 class View:
@@ -112,7 +79,7 @@ class View:
     def all(self) -> list[WorkloadRow]:
         """All that aren't over, newest first; without their reasons."""
         rows = list(self.rows.values())
-        rows.sort(key=_by_uid, reverse=True)
+        rows.sort(key=by_uid, reverse=True)
         return rows
 
     def reasoned(self, row: WorkloadRow) -> WorkloadRow:
@@ -155,7 +122,7 @@ class View:
 
     def begin(self, kept: Iterable[Kept], devices: Callable[[Workload], float]) -> None:
         """Everything anew: a control connects."""
-        lines = {each.workload.name: _line_of(each, devices(each.workload)) for each in kept}
+        lines = {each.workload.name: line_of(each, devices(each.workload)) for each in kept}
         latest = max((line.uid for line in lines.values()), default=0)
         with self._swapping:
             for name, old in self.lines.items():
@@ -166,14 +133,14 @@ class View:
                     lines[name] = old  # written down after the others were read
             self.lines = lines
             self.reasons.clear()
-            self.rows = {line.uid: _row(line) for line in lines.values()}
+            self.rows = {line.uid: row_of(line) for line in lines.values()}
             self._dirty.clear()
             self.starting.clear()
 
     def known(self, kept: Kept, devices: float) -> WorkloadRow:
         """A workload is written down; it is seen from now on."""
-        line = _line_of(kept, devices)
-        row = _row(line)
+        line = line_of(kept, devices)
+        row = row_of(line)
         with self._swapping:
             self.lines[kept.workload.name] = line
             self.rows[line.uid] = row
@@ -199,6 +166,15 @@ class View:
                 self._runs(fact)
             elif isinstance(fact, PodExited):
                 self._exited(fact)
+
+    def run_now(self, pods: Iterable[PodNow]) -> None:
+        """These starts aren't over; those whose process is there run."""
+        for pod in pods:
+            key = pod.place.pod
+            if pod.since_s is not None and key in self.starting:
+                line = self.lines.get(key.workload)
+                if line is not None and line.uid == pod.uid:
+                    self._runs(PodRuns(pod.place, pod.start, pod.at_s))
 
     def effects(self, effects: Iterable[Effect]) -> None:
         """This was carried out."""
@@ -229,7 +205,7 @@ class View:
             line = self.lines.get(name)
             if line is None:
                 continue
-            row = _row(line)
+            row = row_of(line)
             if line.ended is None:
                 self.rows[line.uid] = row
                 row = self.reasoned(row)
@@ -312,6 +288,7 @@ class View:
         if line is None:
             return
         line.pods.pop(event.pod, None)
+        self.starting.discard(event.pod)
         if not line.pods:
             line.started_s = None
             line.waits_since_s = event.at_s
@@ -330,92 +307,10 @@ class View:
         if line is not None:
             line.started_s = None
             line.past.update(line.pods)
+            self.starting.difference_update(line.pods)
             line.pods.clear()
 
     def _saved(self, event: Checkpointed) -> None:
         line = self.lines.get(event.workload)
         if line is not None:
             line.saved_s = event.at_s
-
-
-def _by_uid(row: WorkloadRow) -> int:
-    return row.uid
-
-
-def _line_of(kept: Kept, devices: float) -> Line:
-    return Line(
-        kept.launch.uid,
-        kept.workload,
-        devices,
-        kept.submitted_at_s,
-        waits_since_s=kept.submitted_at_s,
-        saved_s=kept.saved_s,
-        ran_s=kept.status.ran_s,
-        restarts=kept.status.restarts,
-        held=kept.held,
-    )
-
-
-def _row(line: Line) -> WorkloadRow:
-    spec, ended, status = line.spec, line.ended, line.status
-    nodes = list(dict.fromkeys(pod.place.node for pod in line.pods.values()))
-    return WorkloadRow.model_construct(
-        uid=line.uid,
-        name=spec.name,
-        project=spec.project,
-        user=spec.user,
-        type=spec.type.value,
-        status=status,
-        priority=spec.priority,
-        preemptible=spec.preemptible,
-        devices=line.devices,
-        pods=spec.pods,
-        pods_running=sum(pod.status == "running" for pod in line.pods.values()),
-        submitted_s=line.submitted_s,
-        started_s=line.started_s if ended is None else ended.started_s,
-        ended_s=None if ended is None else ended.at_s,
-        ran_s=line.ran_s,
-        restarts=line.restarts,
-        reason=_reason(line, status),
-        nodes=nodes,
-    )
-
-
-def _reason(line: Line, status: Status) -> Why | None:
-    if line.ended is not None:
-        return Why(why=line.ended.how.value, sentence=line.ended.sentence) if line.ended.sentence else None
-    if status == "stopping":
-        return line.stopping
-    if status == "pending" and line.held is not None:
-        return Why(why="held", sentence=f"it is held: {line.held}", numbers={"held": line.held})
-    return None
-
-
-def wanted_rows(
-    rows: Sequence[WorkloadRow],
-    *,
-    projects: Sequence[str] = (),
-    statuses: Sequence[str] = (),
-    types: Sequence[str] = (),
-    users: Sequence[str] = (),
-    q: str = "",
-) -> list[WorkloadRow]:
-    """Those of the rows that are asked for."""
-    among: Mapping[str, frozenset[str]] = {
-        "project": frozenset(projects),
-        "status": frozenset(statuses),
-        "type": frozenset(types),
-        "user": frozenset(users),
-    }
-    found = list(rows)
-    for name, values in among.items():
-        if values:
-            found = [row for row in found if getattr(row, name) in values]
-    if q:
-        low = q.lower()
-        found = [
-            row
-            for row in found
-            if low in row.name.lower() or low in row.project.lower() or low in row.user.lower()
-        ]
-    return found

@@ -138,9 +138,9 @@ class StoreJournal:
                     "sentence": sentence,
                 }
             )
-            numbers = {"how": end.how.value, "ran_s": end.ran_s}
-            if end.rule is not None:
-                numbers["rule"] = end.rule.value
+            numbers: dict[str, object] = {"how": end.how.value, "ran_s": end.ran_s}
+            if end.cause is not None:
+                numbers |= {"rule": end.cause.rule.value, **end.cause.numbers}
             told.append(Happening(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
         if rows:
             connection.execute(_SET_END, rows)

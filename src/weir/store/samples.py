@@ -70,19 +70,27 @@ class Uses:
         self._database.write(work, durable=False)
 
     def tidy(self, now_s: float) -> int:
-        """Forget what is older than the retention says."""
+        """Forget what is older than the retention says.
+
+        Minutes go by whole hours and hours by whole days: what a report makes up of the finer sums of an
+        hour (a day) is kept as long as any of them may be asked for.
+        """
         keep = self.retention
-        kept_s = {MINUTE: keep.minutes_s, HOUR: keep.hours_s, DAY: keep.days_s}
+        before_s = {
+            MINUTE: (now_s - keep.minutes_s) // HOUR * HOUR,
+            HOUR: (now_s - keep.hours_s) // DAY * DAY,
+            DAY: (now_s - keep.days_s) // DAY * DAY,
+        }
         gone = 0
         for table in (uses, workload_uses, device_uses):
             for span_s in SPANS:
-                gone += self._forget_sums(table, span_s, now_s - kept_s[span_s])
+                gone += self._forget_sums(table, span_s, before_s[span_s])
         gone += self._forget_workloads(now_s - keep.workloads_s)
         return gone + self._forget_events(now_s - keep.events_s)
 
     def _forget_sums(self, table: Table, span_s: int, before_s: float) -> int:
         """Whole instants at a time: they are what the tables are indexed by."""
-        old = (table.c.span_s == span_s, table.c.at_s < before_s - span_s)
+        old = (table.c.span_s == span_s, table.c.at_s < before_s)
         gone = 0
         while True:
             instants = self._database.read(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, distinct, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 
 from weir.model.pool import UsageReport, UsageRow
 from weir.store.database import Database
@@ -163,7 +163,8 @@ def _on_nodes(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Workloads that held room on a node, and those of them that ended meanwhile."""
     ran = (
-        select(distinct(workload_uses.c.uid).label("uid"), workload_uses.c.node)
+        select(workload_uses.c.uid, workload_uses.c.node)
+        .distinct()
         .where(_in(workload_uses, found))
         .subquery()
     )

@@ -13,14 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from weir.backends.local import pods
-from weir.backends.local.environment import Identity, Ports, Seat, environment
+from weir.backends.local.environment import Ports, Seat
 from weir.backends.local.home import Home, make_directory
 from weir.backends.local.journal import Journal, Keepable, Kept
 from weir.backends.local.launched import Launched, PodNow, Run
 from weir.backends.local.launching import Nursery
 from weir.backends.local.leftovers import conclude
 from weir.backends.local.machine import Machine
-from weir.backends.local.notes import SAVED, SOCKET, Note, Pokes, read_notes
+from weir.backends.local.notes import SAVED, Note, Pokes, read_notes
+from weir.backends.local.orders import order
 from weir.backends.local.relist import find
 from weir.backends.local.watch import Watch
 from weir.cluster.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadSubmitted
@@ -83,8 +84,8 @@ class LocalBackend:
 
     def close(self) -> None:
         """Let go of everything but the pods: they run on, and are found again."""
-        self._nursery.close()
         self._watch.close()
+        self._nursery.close()
         self._pokes.close()
         for run in self._runs.values():
             self._let_go(run)
@@ -160,6 +161,7 @@ class LocalBackend:
     def _picture(self) -> list[Fact]:
         with self._lock:
             self._inbox = []  # all of it is in the journal or in the directories by now
+            self._ports.used.clear()  # those in use are found again
         now_s = self._clock()
         facts: list[Fact] = [NodeSet(self.machine.node), QueuesSet(self._journal.queues())]
         for kept in self._journal.workloads():
@@ -230,17 +232,14 @@ class LocalBackend:
     def _start(self, effect: StartPod, launched: Launched, seat: Seat) -> None:
         pod, uid = effect.place.pod, launched.launch.uid
         directory = self.home.directory(uid, effect.start, pod.group, pod.index)
-        if not make_directory(directory):
-            return  # carried out before
-        at_s = self._clock()
+        at_s, begun = self._clock(), False
         try:
-            with suppress(FileExistsError):
-                os.mkdir(self.home.checkpoints(uid), 0o700)
-            pods.write(directory, pods.START, self._order(effect, launched, seat, directory, at_s))
-        except OSError:
-            with suppress(OSError):
-                os.rmdir(directory)
-            raise
+            begun = self._write_down(effect, launched, seat, directory, at_s)
+        finally:
+            if not begun:
+                self._unseat(launched, pod, directory)
+        if not begun:
+            return  # carried out before
         run = Run(effect.place, uid, effect.start, directory, at_s, seat)
         with self._lock:
             self._runs[self.home.name_of(directory)] = run
@@ -250,37 +249,27 @@ class LocalBackend:
             self._owed.append(used)
         self._nursery.ask(directory)
 
-    def _order(
+    def _write_down(
         self, effect: StartPod, launched: Launched, seat: Seat, directory: str, at_s: float
-    ) -> dict[str, object]:
-        """What a supervisor is to start, as it is written down."""
-        pod, spec, launch = effect.place.pod, launched.workload, launched.launch
-        group = spec.groups[pod.group]
-        pod_id = self.home.name_of(directory)
-        who = Identity(
-            workload=spec.name,
-            project=spec.project,
-            pod=f"{spec.name}/{group.name}/{pod.index}",
-            pod_id=pod_id,
-            directory=directory,
-            notes=f"{self.home.path}/{SOCKET}",
-            checkpoints=self.home.checkpoints(launch.uid),
-            restarts=launched.starts_of.get(pod, 0),
-        )
-        sight = self.machine.sight(group.request, effect.place.devices)
-        return {
-            "pod": [pod.workload, pod.group, pod.index],
-            "start": effect.start,
-            "node": effect.place.node,
-            "devices": effect.place.devices,
-            "at_s": at_s,
-            "seat": [seat.rank, seat.world, seat.port],
-            "command": launch.command,
-            "directory": launch.directory or str(self.home.path),
-            "grace_s": launch.grace_s,
-            "environment": environment(self.machine.environment, launch.environment, who, seat, sight),
-            "cgroups": self.machine.groups_of(pod_id, group.request),
-        }
+    ) -> bool:
+        """Have the start on disk, or raise and leave nothing; False if it was there before."""
+        if not make_directory(directory):
+            return False
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(self.home.checkpoints(launched.launch.uid), 0o700)
+            pods.write(directory, pods.START, order(self.home, self.machine, launched, effect, seat, at_s))
+        except OSError:
+            with suppress(OSError):
+                os.rmdir(directory)
+            raise
+        return True
+
+    def _unseat(self, launched: Launched, pod: PodKey, directory: str) -> None:
+        """A pod that isn't started after all has no place in its gang."""
+        with self._lock:
+            if self.home.name_of(directory) not in self._runs:
+                launched.stands(pod, self._ports)
 
     def _stop(self, effect: StopPod) -> None:
         launched = self._launched.get(effect.pod.workload)

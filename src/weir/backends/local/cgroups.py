@@ -17,20 +17,23 @@ _PERIOD_US = 100_000
 _OWN = "weir-pool"
 """Where the pool itself goes in a version 2 group that is to be divided: such a group has no processes."""
 
-Words = tuple[str, dict[str, str], str]
-"""A group as it is written down: its path, what its files are set to, what its parent hands down."""
+Words = tuple[str, dict[str, str], str, str]
+"""A group as it is written down: its path, what its files are set to, what its parent hands down,
+and the group supervisors are in."""
 
 
 class Cgroup:
     """One group of a pod in one hierarchy."""
 
-    __slots__ = ("_files", "_hands_down", "_parent", "_path", "ran_out")
+    __slots__ = ("_files", "_hands_down", "_holds_us", "_outside", "_parent", "_path", "ran_out")
 
-    def __init__(self, path: str, files: dict[str, str], hands_down: str) -> None:
+    def __init__(self, path: str, files: dict[str, str], hands_down: str, outside: str) -> None:
         self._path = path
         self._parent = path.rpartition("/")[0]
         self._files = files
         self._hands_down = hands_down
+        self._outside = outside
+        self._holds_us = False
         self.ran_out = False  # whether the kernel ended something in it for want of memory
 
     def make(self) -> bool:
@@ -52,9 +55,14 @@ class Cgroup:
             return True
         return False
 
-    def join(self) -> None:
-        """Put this process into it."""
-        _try_to_set(f"{self._path}/cgroup.procs", "0")
+    def join(self) -> bool:
+        """Put this process into it; whether that was allowed."""
+        self._holds_us = _try_to_set(f"{self._path}/cgroup.procs", "0")
+        return self._holds_us
+
+    def leave(self) -> None:
+        """Put this process where it was, if it may."""
+        self._holds_us = not _try_to_set(f"{self._outside}/cgroup.procs", "0")
 
     def see(self) -> None:
         """Notice whether it ran out of memory."""
@@ -65,7 +73,9 @@ class Cgroup:
                     self.ran_out = True
 
     def kill(self) -> None:
-        """End everything in it."""
+        """End everything in it, but never this process."""
+        if self._holds_us:
+            return
         if not _try_to_set(f"{self._path}/cgroup.kill", "1"):
             for pid in self.processes():
                 with suppress(ProcessLookupError, PermissionError):
@@ -126,23 +136,22 @@ class Cgroups:
         return words
 
     def _in(self, base: str, pod: str, files: dict[str, str], hands_down: str = "") -> Words:
-        return f"{base}/{self._pool}/{pod.replace('/', '.')}", files, hands_down
+        own = f"{base}/{_OWN}"
+        outside = own if hands_down and os.access(own, os.F_OK) else base
+        return f"{base}/{self._pool}/{pod.replace('/', '.')}", files, hands_down, outside
 
 
 def found(pool: str) -> Cgroups:
     """What this process may use, below the groups it is in itself."""
     places: dict[str, str] = {}
-    for controllers, base in _own():
+    for names, base in _own():
         if _may_make(base, pool):
-            places.update(dict.fromkeys(controllers, base))
-    unified = places.get("", "")
-    return Cgroups(
-        pool,
-        places.get("memory", ""),
-        places.get("cpu", ""),
-        unified,
-        _handed_down(unified) if unified else "",
-    )
+            places.update(dict.fromkeys(names, base))
+    memory, cpu, unified = places.get("memory", ""), places.get("cpu", ""), places.get("", "")
+    controllers = _handed_down(unified) if unified else ""
+    if (memory or cpu) and not controllers:
+        unified = ""  # it limits nothing, and those of version 1 know the processes as well
+    return Cgroups(pool, memory, cpu, unified, controllers)
 
 
 def _own() -> Iterator[tuple[list[str], str]]:

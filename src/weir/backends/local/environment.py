@@ -4,6 +4,7 @@ What people wrote goes over what frameworks are told; which devices are its own,
 the pool, nobody overwrites.
 """
 
+import os
 import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ class Ports:
 
     def __init__(self, ports: range = PORTS) -> None:
         self._ports = ports
-        self._next = 0
+        self._next = os.getpid() * 97 % len(ports)  # another pool on this machine begins elsewhere
         self.used: set[int] = set()
 
     def take(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from weir.backends.local import cgroups, pods
 from weir.backends.local.home import Ended, ended
+from weir.control.port import Exit
 
 _LOOKS_MOST = 200
 _AGAIN_S = 0.01
@@ -100,6 +101,9 @@ def conclude(directory: str, start: dict[str, Any] | None, now_s: float) -> Ende
     over = ended(directory)
     if over is not None:
         return over
+    if not pods.has(directory, "."):  # somebody removed it; whoever asks knows of no supervisor
+        end_all(directory, start or {})
+        return Ended(Exit.LOST, now_s)
     lock = pods.take_lock(directory)
     if lock is None:
         return None

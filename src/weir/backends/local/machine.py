@@ -103,6 +103,7 @@ def this_machine(
 
 def _pool_name(home: Path) -> str:
     """Names this home's control groups: two pools on one machine have two."""
+    home.mkdir(0o700, parents=True, exist_ok=True)
     stat = home.stat()
     return f"weir-{stat.st_dev:x}-{stat.st_ino:x}"
 

@@ -24,6 +24,8 @@ START, LOCK, RUNNING, STOP, NOTES, EXIT, LOG = (
     "log",
 )
 
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
+
 _CLOCK_TICKS_AT = 19
 """Where /proc/PID/stat says when the process started, counted after the name."""
 
@@ -32,7 +34,7 @@ def write(directory: str, name: str, value: Mapping[str, object], *, synced: boo
     """Put a file there whole, or raise OSError and leave what was there."""
     path = f"{directory}/{name}"
     beside = f"{path}.new"
-    text = json.dumps(value, separators=(",", ":")).encode()
+    text = _encoded(value).encode()
     try:
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:

@@ -4,6 +4,7 @@ Starts whose supervisors are gone without a word are settled here; those that ru
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from weir.backends.local.environment import Ports, Seat
@@ -29,11 +30,7 @@ class Found:
 
 
 def find(kept: Kept, home: Home, node: Node, ports: Ports, known: Collection[str], now_s: float) -> Found:
-    """Everything about one workload. Starts in the `known` directories are being watched already.
-
-    Raises:
-        OSError: what a killed supervisor left doesn't end, or the disk is full.
-    """
+    """Everything about one workload. Starts in the `known` directories are being watched already."""
     workload, name = kept.workload, kept.workload.name
     found = Found(Launched(workload, kept.launch, kept.promised), saved_s=kept.saved_s)
     last: dict[PodKey, Start] = {}
@@ -87,7 +84,8 @@ def _pod(
     watched = home.name_of(seen.directory) in known
     over: Ended | None = seen.ended
     if over is None and not watched:
-        over = conclude(seen.directory, seen.said, now_s)
+        with suppress(OSError):  # what is left of it doesn't end, or the disk is full: it holds its room
+            over = conclude(seen.directory, seen.said, now_s)
     place = Place(pod, node.name, tuple(at for at in seen.said["devices"] if at < node.gpus))
     found.facts.append(PodRuns(place, seen.start, seen.said["at_s"], seen.stopping))
     notes, noted = read_notes(seen.directory, 0, now_s)

@@ -11,7 +11,7 @@ import ctypes
 import os
 import resource
 import signal
-import sys
+import stat
 import time
 from contextlib import suppress
 from typing import Any
@@ -22,6 +22,7 @@ NOT_FOUND, NOT_RUNNABLE = 127, 126
 """What a shell answers for a command that isn't there, and for one that can't be run."""
 _SUBREAPER = 36
 _AGAIN_S = 0.05
+_AGAIN_MOST_S = 1.0
 """How long until what was killed is looked at again; processes in the kernel's hands die late."""
 _FULL_DISK_S = 1.0
 _OOM_ADJUST = b"500"
@@ -58,10 +59,18 @@ def _write_exit(directory: str, ended: dict[str, object]) -> None:
     while True:
         try:
             pods.write(directory, pods.EXIT, {"at_s": time.time(), **ended})
+        except FileNotFoundError:
+            return  # the pool's home is gone, and with it whoever would want to know
         except OSError:
             time.sleep(_FULL_DISK_S)
         else:
             return
+
+
+class _NotSpawnable(Exception):
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
 
 
 class Supervisor:
@@ -71,7 +80,7 @@ class Supervisor:
         self._directory = directory
         self._start = start
         self._cgroups = [cgroups.Cgroup(*words) for words in start["cgroups"]]
-        self._leader = 0
+        self._leader = -1
         self._status: int | None = None  # of the leader, once it is gone
         self._stopped = False  # told to stop before the leader was gone
         self._started_s = 0.0
@@ -86,30 +95,34 @@ class Supervisor:
         log = os.open(
             f"{self._directory}/{pods.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
-        pods.write(self._directory, pods.RUNNING, {"supervisor": os.getpid()}, synced=False)
         self._started_s = time.time()
-        self._leader = os.fork()
-        if self._leader == 0:
-            self._become_the_job(log)
-        with suppress(OSError):  # whoever is first of the two; later it has become the job
-            os.setpgid(self._leader, self._leader)
-        os.close(log)
+        try:
+            self._leader = self._spawn(log)
+        except _NotSpawnable as failure:
+            os.write(log, f"weir: {failure}\n".encode(errors="replace"))
+            self._status = failure.code << 8
+            return
+        finally:
+            os.close(log)
+        _prefer_to_end(self._leader)
         running = {
             "supervisor": os.getpid(),
             "leader": self._leader,
             "leader_ticks": pods.started_ticks(self._leader),
             "started_s": self._started_s,
         }
-        with suppress(OSError):  # it runs already, and the first writing of it said enough to find it
+        with suppress(OSError):  # for those who look; it runs all the same, and the lock says who we are
             pods.write(self._directory, pods.RUNNING, running, synced=False)
 
     def watch(self) -> None:
         """Until nothing of the pod is left."""
+        again_s = _AGAIN_S
         while self._reap():
             left_s = None if self._kill_at is None else self._kill_at - time.monotonic()
             if left_s is not None and left_s <= 0:
                 self._kill()
-                left_s = _AGAIN_S
+                left_s = again_s
+                again_s = min(2 * again_s, _AGAIN_MOST_S)
             if _wait(left_s) == signal.SIGTERM:
                 self._stop()
         for cgroup in self._cgroups:
@@ -129,31 +142,43 @@ class Supervisor:
             "max_rss": used.ru_maxrss * 1024,
         }
 
-    def _become_the_job(self, log: int) -> None:
-        """In the child: never returns."""
-        code = NOT_RUNNABLE
+    def _spawn(self, log: int) -> int:
+        """Start the command where it belongs; its process.
+
+        A child is born in the groups of its parent, so this process visits them for that moment.
+        """
         start = self._start
+        command, environment = start["command"], start["environment"]
         try:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            os.setpgid(0, 0)
-            for cgroup in self._cgroups:
-                cgroup.join()
-            _prefer_to_end()
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):
-                signal.signal(number, signal.SIG_DFL)  # Python ignores them; a job expects them
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             os.chdir(start["directory"])
-            command = start["command"]
-            os.execvpe(command[0], command, start["environment"])  # noqa: S606 - a shell is what it must not have
-        except FileNotFoundError as failure:
-            code = NOT_FOUND
-            _say(f"{failure.filename} was not found")
+        except OSError as failure:
+            raise _NotSpawnable(
+                NOT_RUNNABLE, f"the directory {start['directory']}: {failure.strerror}"
+            ) from None
+        program = _found(command[0], environment.get("PATH", os.defpath))
+        self._cgroups = [cgroup for cgroup in self._cgroups if cgroup.join()]
+        try:
+            return os.posix_spawn(
+                program,
+                command,
+                environment,
+                file_actions=(
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, log, 1),
+                    (os.POSIX_SPAWN_DUP2, log, 2),
+                ),
+                setpgroup=0,
+                setsigmask=(),
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them; a job expects them
+            )
+        except FileNotFoundError:
+            raise _NotSpawnable(NOT_FOUND, f"{command[0]} was not found") from None
         except (OSError, ValueError) as failure:
-            _say(f"the command could not be started: {failure}")
+            raise _NotSpawnable(NOT_RUNNABLE, f"{command[0]} could not be started: {failure}") from None
         finally:
-            os._exit(code)
+            for cgroup in self._cgroups:
+                cgroup.leave()
+            os.chdir("/")
 
     def _reap(self) -> bool:
         """Take in what exited; whether anything is left."""
@@ -225,17 +250,21 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _prefer_to_end() -> None:
+def _found(command: str, path: str) -> str:
+    """The file a command means, by the path of the environment it is to have."""
+    if "/" in command:
+        return command
+    for directory in path.split(os.pathsep):
+        candidate = f"{directory or '.'}/{command}"
+        if os.access(candidate, os.X_OK) and not stat.S_ISDIR(os.stat(candidate).st_mode):
+            return candidate
+    raise _NotSpawnable(NOT_FOUND, f"{command} was not found")
+
+
+def _prefer_to_end(pid: int) -> None:
     with suppress(OSError):
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(fd, _OOM_ADJUST)
         finally:
             os.close(fd)
-
-
-def _say(sentence: str) -> None:
-    """To the pod's log."""
-    sys.stderr = None
-    with suppress(OSError):
-        os.write(2, f"weir: {sentence}\n".encode(errors="replace"))

@@ -51,6 +51,7 @@ class Watch:
         self._closing = True
         os.eventfd_write(self._woken, 1)
         self._thread.join()
+        self._calls.clear()
         self._epoll.close()
         os.close(self._woken)
 

@@ -53,7 +53,7 @@ async def department(name: str, pool: ThePool, _who: Who) -> Response:
     return await _one(pool, "department", name)
 
 
-_SET: dict[str, Any] = {201: {"model": QueueRow, "description": "It is new."}}
+_SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description": "It is new."}}
 
 
 @routes.put(

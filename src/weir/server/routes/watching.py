@@ -18,7 +18,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **problems()},
 )
 async def stream(request: Request, pool: ThePool, who: Who) -> Response:
-    """What changes, as server-sent events: workload, event, queue, node. `Last-Event-ID` goes on where it was."""
+    """What changes: workload, event, queue and node. `Last-Event-ID` goes on where a stream broke off."""
     joined = pool.hub.join(who, request.headers.get("last-event-id"))
     if joined is None:
         raise Refused(503, "Too many listen already, or the server is being stopped.")

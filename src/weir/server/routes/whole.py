@@ -119,7 +119,7 @@ def _moment(name: str, text: str, now_s: float) -> float:
 @routes.get(
     "/snapshot",
     response_class=Response,
-    responses={200: {"content": {"text/yaml": {"schema": {"type": "string"}}}}, **problems(403)},
+    responses={200: {"content": {"text/yaml": {}}}, **problems(403)},
 )
 async def snapshot_of_pool(pool: ThePool, who: Who) -> Response:
     """The pool as a scenario: played, its first cycle is what the pool decides next."""

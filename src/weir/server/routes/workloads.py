@@ -23,21 +23,31 @@ from weir.model.pool import (
 from weir.server.amounts import above, queue_rows
 from weir.server.auth import acts_only
 from weir.server.copying import Picture, picture_of
+from weir.server.lines import wanted_rows
 from weir.server.logs import NUMBER_MOST, TAIL_MOST, Log, pod_numbers
 from weir.server.pool import Pool, event_row
 from weir.server.problems import Refused, body_of, read_as
 from weir.server.reasons import why_of
-from weir.server.routes.common import After, Limit, ThePool, Who, among, position, problems, said, takes, words
+from weir.server.routes.common import (
+    After,
+    Limit,
+    ThePool,
+    Who,
+    among,
+    position,
+    problems,
+    said,
+    takes,
+    words,
+)
 from weir.server.suggest import suggestions
-from weir.server.view import wanted_rows
 from weir.store import Listed, Recorded, Wanted
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 STATUSES: tuple[str, ...] = get_args(Status)
 TYPES: tuple[str, ...] = get_args(Type)
 EVENTS_SHOWN = 20
-_trying = asyncio.Semaphore(1)
-"""Suggestions are tried for one at a time: they cost a second of a processor."""
+
 
 
 @routes.get("", response_model=WorkloadPage, responses=problems(422))
@@ -191,7 +201,7 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
 
     answer, picture = await pool.ask(read)
     if picture is not None:
-        async with _trying:
+        async with pool.trying:
             found = await asyncio.to_thread(suggestions, picture, pool.policy, name)
         answer = answer.model_copy(update={"suggestions": found})
     return said(answer)
@@ -201,15 +211,11 @@ def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
     """Which it is among the waiting of its project, and of how many."""
     job = cluster.jobs[name]
     keys = [
-        of.line_key(at)
-        for of in cluster.waiting_of.get(job.project, ())
-        for at in range(len(of.members))
+        of.line_key(at) for of in cluster.waiting_of.get(job.project, ()) for at in range(len(of.members))
     ]
     if job.waiting is None:
         return None, len(keys)
-    mine = next(
-        job.waiting.line_key(at) for at, member in enumerate(job.waiting.members) if member[2] is job
-    )
+    mine = next(job.waiting.line_key(at) for at, member in enumerate(job.waiting.members) if member[2] is job)
     return 1 + sum(key < mine for key in keys), len(keys)
 
 
@@ -255,8 +261,12 @@ async def logs(
     name: str,
     pool: ThePool,
     who: Who,
-    pod: Annotated[str | None, Query(max_length=300, description="group/index; the first pod if none.")] = None,
-    start: Annotated[int | None, Query(ge=1, le=NUMBER_MOST, description="Which start; the last if none.")] = None,
+    pod: Annotated[
+        str | None, Query(max_length=300, description="group/index; the first pod if none.")
+    ] = None,
+    start: Annotated[
+        int | None, Query(ge=1, le=NUMBER_MOST, description="Which start; the last if none.")
+    ] = None,
     tail: Annotated[int | None, Query(ge=0, le=TAIL_MOST, description="Only so many last lines.")] = None,
     follow: Annotated[bool, Query(description="Go on as it comes, over restarts, until it is over.")] = False,
 ) -> Response:
@@ -280,5 +290,3 @@ async def logs(
         return pool.closing or here is None or here.uid != uid
 
     return StreamingResponse(log.follow(start, tail, is_over), media_type="text/plain; charset=utf-8")
-
-
