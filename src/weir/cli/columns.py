@@ -42,7 +42,10 @@ class Column(Generic[Row]):
 def table(
     rows: Sequence[Row], columns: Sequence[Column[Row]], screen: Screen, *, wide: bool = False
 ) -> list[str]:
-    """The rows under their heads, line by line. Sentences nobody says take no column."""
+    """The rows under their heads, line by line. Sentences nobody says take no column.
+
+    With `wide` nothing is left out or shortened, whatever the terminal.
+    """
     shown = [
         column
         for column in columns
@@ -52,7 +55,7 @@ def table(
     natural = [
         max([cells(column.head), *map(cells, cells_)]) for column, cells_ in zip(shown, texts, strict=True)
     ]
-    kept, widths = _fit(shown, natural, screen.width)
+    kept, widths = _fit(shown, natural, None if wide else screen.width)
     heads = GAP.join(
         _aligned(shown[at].head, width, right=shown[at].right) for at, width in zip(kept, widths, strict=True)
     )

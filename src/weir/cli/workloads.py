@@ -52,7 +52,7 @@ def why_of(row: "WorkloadRow") -> str:
 
 
 COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
-    Column("NAME", lambda row: row.name, least=14),
+    Column("NAME", lambda row: row.name, least=16),
     Column("PROJECT", lambda row: row.project, least=8, drop=3),
     Column("USER", lambda row: row.user, least=6, drop=7),
     Column("TYPE", lambda row: row.type, drop=8),
