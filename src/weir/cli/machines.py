@@ -242,13 +242,13 @@ _STATUS: "tuple[Column[PoolStatus], ...]" = (
 
 def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
     """The pool, for people."""
-    kind = "virtual GPU" if found.virtual else "GPU"
+    virtual = ", virtual" if found.virtual else ""
     return [
         f"{here.paint('up', 'good')} for {since(found.started_s)} at {url}",
         "",
         *pairs(
             [
-                ("GPUs", f"{number(found.allocated)} of {counted(found.devices, kind)} held"),
+                ("GPUs", f"{number(found.allocated)} of {found.devices:,} held{virtual}"),
                 ("Machines", number(found.nodes)),
                 ("Workloads", f"{found.running:,} running, {found.pending:,} pending"),
                 ("Policy", found.policy),

@@ -42,7 +42,12 @@ def test_submitting_sends_what_was_written_and_says_who_asks(fake: Fake) -> None
     fake.on("POST", "/workloads", Said(row(), 201))
     with Pool() as pool:
         made = pool.submit(
-            project="vision", command=["python", "train.py"], gpus=0.5, elastic=(2, 8), memory="8Gi", env={"A": "1"}
+            project="vision",
+            command=["python", "train.py"],
+            gpus=0.5,
+            elastic=(2, 8),
+            memory="8Gi",
+            env={"A": "1"},
         )
     assert made.name == "train-1"
     asked = fake.asked[0]
@@ -96,7 +101,10 @@ def test_a_list_is_walked_through_page_by_page(fake: Fake) -> None:
 
     fake.on("GET", "/workloads", pages)
     with Pool() as pool:
-        assert [each.name for each in pool.list(project="vision", status=["running", "pending"])] == ["a", "b"]
+        assert [each.name for each in pool.list(project="vision", status=["running", "pending"])] == [
+            "a",
+            "b",
+        ]
     assert fake.asked[0].query == {"project": "vision", "status": "running,pending", "limit": "500"}
     assert fake.asked[1].query["after"] == "17"
 
@@ -146,7 +154,12 @@ def _event(kind: str, body: dict, number: int) -> str:
 def test_a_stream_is_resumed_where_it_broke(fake: Fake) -> None:
     happened = {"id": 7, "at_s": 1.0, "kind": "started", "sentence": "a starts."}
     streams = [
-        ("retry: 10\n\n", ": still here\n\n", _event("workload", row("a"), 1), "id: 2\nevent: workload\ndata: {half"),
+        (
+            "retry: 10\n\n",
+            ": still here\n\n",
+            _event("workload", row("a"), 1),
+            "id: 2\nevent: workload\ndata: {half",
+        ),
         (_event("novelty", {}, 3), _event("event", happened, 4)),
     ]
 
@@ -182,7 +195,9 @@ async def test_the_same_without_waiting(fake: Fake) -> None:
     fake.on("GET", "/projects", page(queue("vision")))
     fake.on("GET", "/workloads/a", row("a", status="failed"))
     fake.on("GET", "/workloads/a/logs", Said(pieces=("x", "y"), content="text/plain"))
-    fake.on("GET", "/stream", Said(pieces=(_event("queue", queue("vision"), 1),), content="text/event-stream"))
+    fake.on(
+        "GET", "/stream", Said(pieces=(_event("queue", queue("vision"), 1),), content="text/event-stream")
+    )
     fake.on("DELETE", "/projects/vision", Said(None, 204))
     async with AsyncPool() as pool:
         assert [each.name async for each in pool.list()] == ["a", "b"]
@@ -229,7 +244,10 @@ def test_an_address_that_is_none(url: str) -> None:
 
 
 def test_a_pool_that_is_gone() -> None:
-    with Pool(f"http://127.0.0.1:{_free_port()}") as pool, pytest.raises(Unreachable, match="can't be reached"):
+    with (
+        Pool(f"http://127.0.0.1:{_free_port()}") as pool,
+        pytest.raises(Unreachable, match="can't be reached"),
+    ):
         pool.status()
 
 
