@@ -88,7 +88,8 @@ def _complain(said: str) -> None:
 
 def _misunderstood(words: Sequence[str], said: str) -> str:
     said = " ".join(said.split())
-    if words[0] in _TAKE_COMMANDS and "--" not in words and "Did you mean" not in said:
+    if words[0] in _TAKE_COMMANDS and "--" not in words:
+        said = said.partition(" Did you mean")[0]  # it may well be an option of that command
         return f"{said} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
     named = words[0] if any(words[0] == command.name for command in COMMANDS) else ""
     return f"{said} See weir {named + ' ' if named else ''}--help."
