@@ -16,7 +16,9 @@ SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
 
 def up(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     code = f"import sys; from pathlib import Path; from weir.server.up import run; sys.exit(run(Path({str(home)!r}), {', '.join(words)}))"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+    )
 
 
 def test_an_address_others_can_reach_is_refused(tmp_path: Path) -> None:
@@ -140,7 +142,11 @@ def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
         server._connection = http.client.HTTPConnection(server.url.removeprefix("http://"))
         server.submit("sh", "-c", "echo hunter2", name="job", env={"KEY": "hunter2"})
         server.until("job", "succeeded")
-        server.ask("POST", "/api/v1/workloads", {"project": "default", "command": "hunter2", "env": {"A B": "hunter2"}})
+        server.ask(
+            "POST",
+            "/api/v1/workloads",
+            {"project": "default", "command": "hunter2", "env": {"A B": "hunter2"}},
+        )
         server._connection.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
