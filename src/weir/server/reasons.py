@@ -67,9 +67,14 @@ class Reasons:
 
     def _keep(self, members: list[Job], why: Why | None) -> list[str]:
         changed = []
+        alike: dict[int, bool] = {}  # reasons are shared by those that wait alike: each is compared once
         for job in members:
             name = job.spec.name
-            if self.reasons.get(name) != why:
+            before = self.reasons.get(name)
+            same = alike.get(id(before))
+            if same is None:
+                same = alike[id(before)] = before == why
+            if not same:
                 changed.append(name)
                 if why is None:
                     self.reasons.pop(name, None)

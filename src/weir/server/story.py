@@ -22,7 +22,7 @@ from weir.control.port import Effect, Exit, Fact, LifeCause, PodExited, StopPod
 from weir.decide.plan import Plan
 from weir.model.resources import span
 from weir.server.lines import Line
-from weir.server.view import View
+from weir.server.view import Said, View
 from weir.store.rows import Happening
 
 PODS_NAMED_MOST = 4
@@ -67,7 +67,7 @@ class Story:
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
         """Plans show in what happens."""
 
-    def facts(self, facts: Iterable[Fact]) -> None:
+    def facts(self, facts: Iterable[Fact], ends: Said) -> None:
         """Control is told this next: pods that failed or were lost are worth a sentence."""
         for fact in facts:
             if isinstance(fact, PodExited) and fact.how in (Exit.FAILED, Exit.LOST):
@@ -75,9 +75,8 @@ class Story:
                 if line is not None:
                     pod = _pod_name(line, fact.pod)
                     said = "failed" if fact.how is Exit.FAILED else "was lost"
-                    self._tell(
-                        line, fact.at_s, fact.how.value, f"Pod {pod} {said}.", of_pod=pod, start=fact.start
-                    )
+                    sentence = f"Pod {pod} {said}: {ends.get((fact.pod, fact.start), 'nobody knows how')}"
+                    self._tell(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
 
     def effects(self, effects: Iterable[Effect]) -> None:
         """This was carried out."""

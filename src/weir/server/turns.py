@@ -69,7 +69,8 @@ class Turns:
         self._thread = threading.Thread(target=self._run, name="weir-control", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, with what is there already."""
+        self._woken.set()
         self._thread.start()
 
     def wake(self) -> None:

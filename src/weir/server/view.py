@@ -7,7 +7,7 @@ alike, and at a bounded rate (`Reasons`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import Any
 
@@ -39,6 +39,8 @@ from weir.model.pool import PodRow, Status, Why, WorkloadRow
 from weir.model.workloads import Workload
 from weir.server.lines import Line, PodLine, by_uid, line_of, row_of
 
+Said = Mapping[tuple[PodKey, int], str]
+"""By pod and number of a start."""
 ENDED_MOST = 512
 """Workloads that ended last and are still told from memory."""
 
@@ -159,13 +161,13 @@ class View:
 
     # What passes between control and the backend
 
-    def facts(self, facts: Iterable[Fact]) -> None:
-        """Control is told this next."""
+    def facts(self, facts: Iterable[Fact], said: Said) -> None:
+        """Control is told this next. `said`: how pods that didn't end well did."""
         for fact in facts:
             if isinstance(fact, PodRuns):
                 self._runs(fact)
             elif isinstance(fact, PodExited):
-                self._exited(fact)
+                self._exited(fact, said.get((fact.pod, fact.start), fact.how.value))
 
     def run_now(self, pods: Iterable[PodNow]) -> None:
         """These starts aren't over; those whose process is there run."""
@@ -273,15 +275,15 @@ class View:
         if line is not None:
             line.stopping = Why(why=effect.cause.rule.value, sentence=effect.cause.sentence)
 
-    def _exited(self, fact: PodExited) -> None:
+    def _exited(self, fact: PodExited, how: str) -> None:
         self.starting.discard(fact.pod)
         line = self._line(fact.pod.workload)
         pod = None if line is None else line.pods.get(fact.pod)
         if line is not None and pod is not None and (pod.start is None or pod.start == fact.start):
-            gone = PodLine(pod.status, pod.place, fact.at_s, fact.start, fact.how.value)
+            gone = PodLine(pod.status, pod.place, fact.at_s, fact.start, how)
             line.past[fact.pod] = gone
             if fact.how is Exit.DONE:
-                pod.exit = fact.how.value
+                pod.exit = how
 
     def _stopped(self, event: PodStopped) -> None:
         line = self._line(event.pod.workload)

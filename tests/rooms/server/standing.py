@@ -1,6 +1,7 @@
 """A pool for tests: a real store, real processes on virtual devices, asked over ASGI without a socket."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
 from weir.backends.local.backend import LocalBackend
 from weir.backends.local.machine import this_machine
 from weir.model.policy import Policy
@@ -40,11 +42,15 @@ class Standing:
         return self.asks(made.json()["token"])
 
     async def project(self, name: str, gpus: int, **more: Any) -> dict[str, Any]:
-        made = await self.admin.put(f"/api/v1/projects/{name}", json={"name": name, "quota": {"gpu": gpus}, **more})
+        made = await self.admin.put(
+            f"/api/v1/projects/{name}", json={"name": name, "quota": {"gpu": gpus}, **more}
+        )
         assert made.status_code in (200, 201), made.text
         return made.json()
 
-    async def submit(self, *command: str, project: str = "default", gpus: float = 1, **more: Any) -> dict[str, Any]:
+    async def submit(
+        self, *command: str, project: str = "default", gpus: float = 1, **more: Any
+    ) -> dict[str, Any]:
         pods = more.pop("pods", [{"gpus": gpus, **SMALL}])
         body = {"project": project, "command": list(command) or ["sleep", "60"], "pods": pods, **more}
         made = await self.admin.post("/api/v1/workloads", json=body)
@@ -76,7 +82,7 @@ async def standing(
     home: Path, *, gpus: int = 4, policy: Policy | None = None, end_jobs: bool = True
 ) -> AsyncIterator[Standing]:
     """A pool that stands until the block ends. Its jobs end with it, unless told otherwise."""
-    home.mkdir(parents=True, exist_ok=True)
+    os.makedirs(home, exist_ok=True)  # noqa: PTH103 - a path would have to be asked asynchronously
     token = admin_token(home)
     machine = this_machine(home, virtual_devices=gpus, control_groups=False)
     store = Store(None, home)
@@ -107,6 +113,6 @@ async def _end_all(stands: Standing) -> None:
     for row in stands.pool.view.all():
         await stands.admin.post(f"/api/v1/workloads/{row.name}/stop")
     until = time.monotonic() + 40
-    while stands.pool.view.rows and time.monotonic() < until:
+    while stands.pool.view.rows and time.monotonic() < until:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     assert not stands.pool.view.rows

@@ -36,7 +36,11 @@ def test_nothing_sent_makes_it_fail(server: Serving) -> None:
 def _try(operation: Any, server: Serving) -> None:
     @given(operation.as_strategy())
     @settings(
-        max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+        max_examples=EXAMPLES,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=True,
+        database=None,
     )
     def run(case: schemathesis.Case) -> None:
         if case.query:
@@ -53,7 +57,9 @@ def _try(operation: Any, server: Serving) -> None:
 def test_the_description_names_bodies_and_who_may_ask(server: Serving) -> None:
     said = server.get("/api/v1/openapi.json", token="")
     post = said["paths"]["/api/v1/workloads"]["post"]
-    assert post["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Submission"}
+    assert post["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/Submission"
+    }
     assert post["security"] == [{"token": []}]
     assert "WrittenPods" in said["components"]["schemas"]
 

@@ -11,9 +11,24 @@ SECRET = "hunter2-in-the-environment"
 
 async def test_nobody_is_told_anything(stands: Standing) -> None:
     await stands.submit(name="job")
-    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eA=="}, {"Authorization": "Bearer "}):
-        async with httpx.AsyncClient(transport=stands.transport, base_url="http://pool", headers=headers) as nobody:
-            for path in ("status", "workloads", "workloads/job", "workloads/job/logs", "events", "stream", "tokens"):
+    for headers in (
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "Basic eA=="},
+        {"Authorization": "Bearer "},
+    ):
+        async with httpx.AsyncClient(
+            transport=stands.transport, base_url="http://pool", headers=headers
+        ) as nobody:
+            for path in (
+                "status",
+                "workloads",
+                "workloads/job",
+                "workloads/job/logs",
+                "events",
+                "stream",
+                "tokens",
+            ):
                 said = await nobody.get(f"/api/v1/{path}")
                 assert said.status_code == 401, path
                 assert said.headers["content-type"] == "application/problem+json"
@@ -32,7 +47,16 @@ async def test_a_member_sees_rows_of_others_and_no_more(stands: Standing) -> Non
     mia = await stands.member("mine")
     row = (await mia.get("/api/v1/workloads")).json()["items"][0]
     assert (row["name"], row["status"]) == ("job", "running")
-    for path in ("workloads", "workloads/job", "workloads/job/why", "events", "nodes", "projects", "usage", "metrics"):
+    for path in (
+        "workloads",
+        "workloads/job",
+        "workloads/job/why",
+        "events",
+        "nodes",
+        "projects",
+        "usage",
+        "metrics",
+    ):
         said = await mia.get(f"/api/v1/{path}" if path != "metrics" else "/metrics")
         assert SECRET not in said.text, path
     detail = (await mia.get("/api/v1/workloads/job")).json()

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+
 from weir.backends.simulated.play import Play
 from weir.backends.simulated.populate import populate
 from weir.cluster.events import End, PodAssigned, WorkloadEnded, WorkloadHeld, WorkloadSubmitted

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from weir.server import log, live
+
+from weir.server import live, log
 from weir.server.auth import Person
 from weir.server.live import Hub
 
@@ -15,7 +16,9 @@ from .standing import Standing, standing
 ADMIN = Person("root", is_admin=True)
 
 
-async def texts_of(hub: Hub, person: Person = ADMIN, last: str | None = None) -> tuple[list[str], asyncio.Task[None], live.Reader]:
+async def texts_of(
+    hub: Hub, person: Person = ADMIN, last: str | None = None
+) -> tuple[list[str], asyncio.Task[None], live.Reader]:
     joined = hub.join(person, last)
     assert joined is not None
     reader, hello = joined
@@ -33,7 +36,9 @@ async def texts_of(hub: Hub, person: Person = ADMIN, last: str | None = None) ->
 def messages(texts: list[str]) -> list[tuple[str, str, dict[str, object]]]:
     found = []
     for block in "".join(texts).split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith((":", "retry")))
+        fields = dict(
+            line.split(": ", 1) for line in block.splitlines() if not line.startswith((":", "retry"))
+        )
         if "data" in fields:
             found.append((fields["id"], fields["event"], json.loads(fields["data"])))
     return found
@@ -51,7 +56,11 @@ async def test_a_workloads_life_is_streamed(stands: Standing) -> None:
     assert statuses[0] == "pending"
     assert statuses[-1] == "succeeded"
     kinds = [data["kind"] for _, kind, data in seen if kind == "event"]
-    assert [kind for kind in kinds if kind in {"submitted", "started", "ended"}] == ["submitted", "started", "ended"]
+    assert [kind for kind in kinds if kind in {"submitted", "started", "ended"}] == [
+        "submitted",
+        "started",
+        "ended",
+    ]
     assert {"queue", "node"} <= {kind for _, kind, _ in seen}
 
 
@@ -159,7 +168,9 @@ def test_what_is_nobodys_business_stays_out_of_the_log(capsys: pytest.CaptureFix
 
     log.set_up("info")
     try:
-        structlog.get_logger("test").info("asked", command=["hunter2"], token="hunter2", env={"K": "hunter2"}, name="job")
+        structlog.get_logger("test").info(
+            "asked", command=["hunter2"], token="hunter2", env={"K": "hunter2"}, name="job"
+        )
     finally:
         structlog.reset_defaults()
     said = capsys.readouterr().err

@@ -7,7 +7,11 @@ from .standing import Standing
 
 async def test_a_job_runs_and_its_end_is_recorded(stands: Standing) -> None:
     made = await stands.submit("sh", "-c", "echo out; exit 0", name="first")
-    assert (made["name"], made["status"], made["command"]) == ("first", "pending", ["sh", "-c", "echo out; exit 0"])
+    assert (made["name"], made["status"], made["command"]) == (
+        "first",
+        "pending",
+        ["sh", "-c", "echo out; exit 0"],
+    )
     done = await stands.until("first", "succeeded")
     assert done["ended_s"] >= done["submitted_s"]
     assert [event["kind"] for event in done["events"]][-1] == "submitted"
@@ -132,11 +136,26 @@ async def test_everything_wrong_is_told_at_once_by_its_field(stands: Standing) -
 
 
 async def test_what_is_no_submission_is_refused_as_a_problem(stands: Standing) -> None:
-    for body in (b"", b"{", b"[]", b"1", b'{"project": 1}', b'{"command": "\\ud800"}', b"\xff", b'{"pods":[' * 4000):
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b"1",
+        b'{"project": 1}',
+        b'{"command": "\\ud800"}',
+        b"\xff",
+        b'{"pods":[' * 4000,
+    ):
         said = await stands.admin.post("/api/v1/workloads", content=body)
         assert said.status_code == 422, body
         assert said.json()["status"] == 422
-    for path in ("workloads?limit=0", "workloads?after=x", "workloads?status=odd", "events?after=-1", "usage?since=x"):
+    for path in (
+        "workloads?limit=0",
+        "workloads?after=x",
+        "workloads?status=odd",
+        "events?after=-1",
+        "usage?since=x",
+    ):
         assert (await stands.admin.get(f"/api/v1/{path}")).status_code == 422, path
     assert (await stands.admin.get("/api/v1/nothing")).status_code == 404
     assert (await stands.admin.delete("/api/v1/status")).status_code == 405
@@ -154,7 +173,7 @@ async def test_logs_follow_over_a_restart_until_the_end(stands: Standing) -> Non
                 lines.append(line)
 
     following = asyncio.create_task(follow())
-    while not (stands.pool.home / "again").exists():
+    while not (stands.pool.home / "again").exists():  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     await stands.admin.post("/api/v1/workloads/talks/suspend")
     await stands.until("talks", "pending")
@@ -186,3 +205,11 @@ async def test_a_gang_shows_its_pods(stands: Standing) -> None:
     started = [event for event in row["events"] if event["kind"] == "started"]
     assert len(started) == 1
     assert started[0]["numbers"]["pods"] == 3
+
+
+async def test_a_failure_says_how(stands: Standing) -> None:
+    await stands.submit("sh", "-c", "exit 3", name="fails", retries=0)
+    row = await stands.until("fails", "failed")
+    told = {event["kind"]: event["sentence"] for event in row["events"]}
+    assert told["failed"] == "Pod fails/0/0 failed: It ended with exit code 3."
+    assert row["reason"]["why"] == "failed"

@@ -49,7 +49,6 @@ TYPES: tuple[str, ...] = get_args(Type)
 EVENTS_SHOWN = 20
 
 
-
 @routes.get("", response_model=WorkloadPage, responses=problems(422))
 async def list_workloads(
     pool: ThePool,
