@@ -37,6 +37,7 @@ _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
 _PLACE = "<!-- settings -->"
 _REST = "<!-- operations -->"
+_COMMANDS = "<!-- commands -->"
 _LOG = logging.getLogger(__name__)
 
 
@@ -48,6 +49,10 @@ def setup(app: Sphinx) -> None:
 def _fill(_app: Sphinx, name: str, source: list[str]) -> None:
     if name == "policy":
         source[0] = source[0].replace(_PLACE, _settings())
+    if name == "cli":
+        from cli_reference import reference as commands
+
+        source[0] = source[0].replace(_COMMANDS, commands())
     if name == "rest":
         from rest_reference import reference
 

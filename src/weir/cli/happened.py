@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -132,22 +133,27 @@ def _last(
 def _as_they_come(
     pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
 ) -> "Iterator[EventRow]":
+    from weir.client.stream import Change
     from weir.model.pool import EventRow
 
+    def wanted(row: object) -> bool:
+        return (
+            isinstance(row, EventRow)
+            and row.id > last
+            and name in (None, row.workload)
+            and project in (None, row.project)
+            and kind in (None, row.kind)
+        )
+
     last = 0
-    for row in _last(pool, name, project, kind, limit):
-        last = max(last, row.id)
-        yield row
-    for change in pool.stream():
-        row_ = change.row
-        if (
-            isinstance(row_, EventRow)
-            and row_.id > last
-            and name in (None, row_.workload)
-            and project in (None, row_.project)
-            and kind in (None, row_.kind)
-        ):
-            yield row_
+    for number, change in enumerate(chain([Change("reset", None)], pool.stream())):
+        # With the first change it is certain that nothing more is missed; until then something may have been.
+        looks = change.kind == "reset" or number == 1
+        missed = _last(pool, name, project, kind, limit) if looks else [change.row]
+        for row in missed:
+            if isinstance(row, EventRow) and wanted(row):
+                last = row.id
+                yield row
 
 
 def _print_each(rows: "Iterable[EventRow]", *, named: bool) -> int:

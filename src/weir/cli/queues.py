@@ -1,21 +1,20 @@
 """`weir project` and `weir department`: the quota tree."""
 
-import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
 from weir.cli.outputs import OutputOption, WatchOption, show
+from weir.cli.quotas import Kind, put, times, words
 from weir.cli.watching import append, changed, is_terminal, repaint
-from weir.cli.words import amount, number
+from weir.cli.words import amount, lasting, number
 
 if TYPE_CHECKING:
     from weir.client.api import Pool
     from weir.model.pool import QueueRow
 
-Kind = Literal["project", "department"]
 Amounts = Annotated[Sequence[str], Parameter(negative=())]
 
 project = App(name="project", help="Make, set, list and delete projects: who has which quota.")
@@ -30,6 +29,12 @@ def _further(amounts: dict[str, float]) -> str:
     """Amounts of what isn't GPUs."""
     return (
         ",".join(f"{name}={amount(name, value)}" for name, value in amounts.items() if name != "gpu") or "-"
+    )
+
+
+def _rules(row: "QueueRow") -> str:
+    return (
+        ",".join(f"{word}={lasting(value) if value else 'none'}" for word, value in row.times.items()) or "-"
     )
 
 
@@ -48,6 +53,7 @@ _NUMBERS: "tuple[Column[QueueRow], ...]" = (
         drop=1,
         tone=lambda row: "busy" if row.pending else "plain",
     ),
+    Column("TIME RULES", _rules, least=8, drop=9, wide=True),
     Column("FURTHER QUOTA", lambda row: _further(row.quota), least=8, drop=9, wide=True),
     Column("FURTHER ALLOCATED", lambda row: _further(row.allocated), least=8, drop=9, wide=True),
 )
@@ -63,100 +69,6 @@ DEPARTMENTS: "tuple[Column[QueueRow], ...]" = (
 )
 
 
-def _words(
-    gpus: str | None,
-    quota: Sequence[str],
-    limit: Sequence[str],
-    weight: Sequence[str],
-    priority: int | None,
-) -> dict[str, Any]:
-    """What was written, in the words of a scenario.
-
-    Raises:
-        ValueError: an amount isn't written as one.
-    """
-    words: dict[str, Any] = {}
-    for key, written in (("quota", quota), ("limit", limit), ("weight", weight)):
-        amounts = dict(_amount(f"--{key}", each) for each in written)
-        if amounts:
-            words[key] = amounts
-    if gpus is not None:
-        words["quota"] = {**words.get("quota", {}), "gpu": gpus}
-    if priority is not None:
-        words["priority"] = priority
-    return words
-
-
-def _amount(option: str, written: str) -> tuple[str, str]:
-    """`gpu=4`; a bare `4` is of GPUs."""
-    name, parted, value = written.partition("=")
-    if not parted:
-        name, value = "gpu", written
-    if not name or not value:
-        raise ValueError(f"{option} {written!r} is no amount: write one such as gpu=4 or memory=256Gi")
-    return name, value
-
-
-def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
-    """What it says now, with what is said anew."""
-    before: dict[str, Any] = {
-        key: {name: int(value) if value == int(value) else value for name, value in amounts.items()}
-        for key, amounts in (("quota", row.quota), ("limit", row.limit), ("weight", row.weight))
-    }
-    after: dict[str, Any] = {**before, "priority": row.priority}
-    if row.parent is not None:
-        after["department" if row.kind == "project" else "parent"] = row.parent
-    for key, value in words.items():
-        after[key] = {**after[key], **value} if isinstance(value, dict) else value
-    return {key: value for key, value in after.items() if value not in ({}, "")}
-
-
-def _put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, Any]], *, new: bool) -> int:
-    """Make one that isn't there, or set one that is."""
-    from weir.client.api import Pool
-    from weir.client.errors import Refused
-
-    try:
-        said = words()
-    except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
-        return 2
-    if above is not None:
-        said["department" if kind == "project" else "parent"] = above
-    with Pool() as pool:
-        get, put = (
-            (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
-        )
-        try:
-            row = get(name)
-        except Refused as refused:
-            if refused.status != 404:
-                raise
-            if not new:
-                print(
-                    f"weir: There is no {kind} {name}: `weir {kind} create {name}` makes it.", file=sys.stderr
-                )
-                return 2
-            done = put(name, **{key: value for key, value in said.items() if value != ""})
-        else:
-            if new:
-                print(
-                    f"weir: There is a {kind} {name} already: `weir {kind} set {name}` changes it.",
-                    file=sys.stderr,
-                )
-                return 2
-            done = put(name, **_merged(row, said))
-    print(f"{kind.capitalize()} {name} {'is made' if new else 'is set'}: {_said(done)}.")
-    return 0
-
-
-def _said(row: "QueueRow") -> str:
-    gpus = row.quota.get("gpu")
-    quota = "no quota of GPUs" if gpus is None else f"{number(gpus)} GPU{'' if gpus == 1 else 's'} guaranteed"
-    limit = f", at most {number(row.limit['gpu'])}" if "gpu" in row.limit else ""
-    return f"{quota}{limit}" + (f", in {row.parent}" if row.parent else "")
-
-
 @project.command(name="create")
 def create_project(
     name: str,
@@ -168,6 +80,10 @@ def create_project(
     limit: Amounts = (),
     weight: Amounts = (),
     priority: int | None = None,
+    max_runtime: str | None = None,
+    idle_limit: str | None = None,
+    lifetime: str | None = None,
+    grace: str | None = None,
 ) -> int:
     """Make a project.
 
@@ -187,8 +103,19 @@ def create_project(
         Its claim on what others don't use, beside its siblings; 0 for none.
     priority
         Among siblings, who gets surplus first.
+    max_runtime
+        Its workloads are ended after this long, such as 24h; 0 for no such rule.
+    idle_limit
+        They are ended, after a warning, when their GPUs did nothing for this long; 0 for no such rule.
+    lifetime
+        Build sessions are ended after this long; 0 for no such rule.
+    grace
+        How long its workloads may take to stop; 0 for no notice.
     """
-    return _put("project", name, department, lambda: _words(gpus, quota, limit, weight, priority), new=True)
+    rules = times(max_runtime, idle_limit, lifetime, grace)
+    return put(
+        "project", name, department, lambda: words(gpus, quota, limit, weight, priority) | rules, new=True
+    )
 
 
 @project.command(name="set")
@@ -202,6 +129,10 @@ def set_project(
     limit: Amounts = (),
     weight: Amounts = (),
     priority: int | None = None,
+    max_runtime: str | None = None,
+    idle_limit: str | None = None,
+    lifetime: str | None = None,
+    grace: str | None = None,
 ) -> int:
     """Change a project. What isn't named stays as it is.
 
@@ -221,8 +152,19 @@ def set_project(
         Its claim on what others don't use, beside its siblings; 0 for none.
     priority
         Among siblings, who gets surplus first.
+    max_runtime
+        Its workloads are ended after this long, such as 24h; 0 for no such rule.
+    idle_limit
+        They are ended, after a warning, when their GPUs did nothing for this long; 0 for no such rule.
+    lifetime
+        Build sessions are ended after this long; 0 for no such rule.
+    grace
+        How long its workloads may take to stop; 0 for no notice.
     """
-    return _put("project", name, department, lambda: _words(gpus, quota, limit, weight, priority), new=False)
+    rules = times(max_runtime, idle_limit, lifetime, grace)
+    return put(
+        "project", name, department, lambda: words(gpus, quota, limit, weight, priority) | rules, new=False
+    )
 
 
 @department.command(name="create")
@@ -256,7 +198,7 @@ def create_department(
     priority
         Among siblings, who gets surplus first.
     """
-    return _put("department", name, parent, lambda: _words(gpus, quota, limit, weight, priority), new=True)
+    return put("department", name, parent, lambda: words(gpus, quota, limit, weight, priority), new=True)
 
 
 @department.command(name="set")
@@ -290,7 +232,7 @@ def set_department(
     priority
         Among siblings, who gets surplus first.
     """
-    return _put("department", name, parent, lambda: _words(gpus, quota, limit, weight, priority), new=False)
+    return put("department", name, parent, lambda: words(gpus, quota, limit, weight, priority), new=False)
 
 
 @project.command(name="list")

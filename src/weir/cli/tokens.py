@@ -32,7 +32,6 @@ COLUMNS: "tuple[Column[TokenRow], ...]" = (
 @app.command
 def create(
     user: str,
-    /,
     *,
     admin: Annotated[bool, Parameter(negative=())] = False,
     project: Annotated[Sequence[str], Parameter(name=("--project", "-p"), negative=())] = (),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 
 
-def why(name: str, *, output: OutputOption = "table") -> int:
+def why(name: str, /, *, output: OutputOption = "table") -> int:
     """Say why a workload waits, with its queue's numbers and what would let it start now.
 
     Parameters

@@ -174,6 +174,8 @@ def _changes(pool: "Pool", picked: Picked, limit: int) -> "Iterator[WorkloadRow]
     changes = pool.stream()
     yield from reversed(picked.of(pool, limit)[0])
     for change in changes:
+        if change.kind == "reset":
+            yield from reversed(picked.of(pool, limit)[0])
         if isinstance(change.row, WorkloadRow) and picked.holds(change.row):
             yield change.row
 
@@ -191,7 +193,7 @@ def _frame(found: "tuple[list[WorkloadRow], int]", here: Screen, output: Output)
     ]
 
 
-def describe(name: str, *, output: OutputOption = "table", watch: WatchOption = False) -> int:
+def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption = False) -> int:
     """Show all that is known of a workload: what it asked for, its pods, what happened to it.
 
     Parameters

@@ -17,15 +17,19 @@ KINDS: Mapping[str, type[Answer]] = {
     "queue": QueueRow,
     "node": NodeRow,
 }
+RESET = "reset"
 Row = WorkloadRow | EventRow | QueueRow | NodeRow
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is new: `kind` says which of the four `row` is, `id` where to go on from."""
+    """One thing that is new: `kind` says which of the four `row` is, `id` where to go on from.
+
+    After a `reset`, which has no row, something was missed: ask for the lists again.
+    """
 
     kind: str
-    row: Row
+    row: Row | None
     id: str | None = None
 
 
@@ -61,6 +65,8 @@ class Reader:
     def _complete(self) -> Change | None:
         kind, text = self._kind, "\n".join(self._text)
         self._kind, self._text = "", []
+        if kind == RESET:
+            return Change(kind, None, self.last)
         model = KINDS.get(kind)
         if model is None or not text:
             return None

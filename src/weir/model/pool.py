@@ -142,6 +142,7 @@ class QueueRow(Answer):
     limit: dict[str, float] = {}
     weight: dict[str, float] = {}
     priority: int = 100
+    times: dict[str, float] = {}  # time rules of a project, by their words, in seconds; 0 is none
     allocated: dict[str, float] = {}
     share: dict[str, float] = {}
     running: int = 0

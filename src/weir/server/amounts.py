@@ -35,6 +35,17 @@ def _bounds(bounds: Mapping[str, int]) -> dict[str, float]:
     return {name: plain(name, value) for name, value in bounds.items() if value < UNLIMITED}
 
 
+def _times(queue: Queue) -> dict[str, float]:
+    times = queue.times
+    stated = {
+        "max_runtime": times.max_runtime_s,
+        "idle_limit": times.idle_limit_s,
+        "lifetime": times.lifetime_s,
+        "stop_grace": times.stop_grace_s,
+    }
+    return {word: value for word, value in stated.items() if value is not None}
+
+
 def queue_rows(
     cluster: Cluster,
     policy: Policy,
@@ -57,6 +68,7 @@ def queue_rows(
             limit=_bounds(queue.limit),
             weight={name: float(value) for name, value in queue.weight.items()},
             priority=queue.priority,
+            times=_times(queue),
             allocated=_amounts(names, ledger.allocated[at]),
             share=_amounts(names, share[at]),
             running=runs[at],
@@ -76,6 +88,7 @@ def bare_queue_row(queue: Queue) -> QueueRow:
         limit=_bounds(queue.limit),
         weight=dict(queue.weight),
         priority=queue.priority,
+        times=_times(queue),
     )
 
 

@@ -4,8 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-
-from tests.rooms.client.conftest import fake as fake
+from tests.rooms.client.conftest import fake  # noqa: F401 - a fixture
 
 NOW_S = 1_003_600.0
 

@@ -3,9 +3,9 @@
 import socket
 
 import pytest
-
 from tests.rooms.cli.shown import fill
 from tests.rooms.client.fake import Fake, Said, problem
+
 from weir.cli.main import main
 
 
@@ -58,13 +58,13 @@ def test_wrong_requests(words: str, said: str, fake: Fake, capsys: pytest.Captur
 def test_what_the_pool_refuses_is_said_in_options(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     error = {"field": "pods[0].gpus", "message": "pods[0].gpus: no node has 16; write at most 8"}
     fake.on("POST", "/workloads", problem(422, "The submission: ...", error))
-    assert main("submit -p vision --gpus 16 -- a".split()) == 2
+    assert main(["submit", "-p", "vision", "--gpus", "16", "--", "a"]) == 2
     assert _one_sentence(capsys) == "weir: --gpus: no node has 16; write at most 8."
 
 
 @pytest.mark.parametrize("words", ["describe nobody", "why nobody", "logs nobody", "stop nobody"])
 def test_what_is_not_there(words: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
-    name = words.split()[0]
+    name = words.split(maxsplit=1)[0]
     path = {"describe": "", "why": "/why", "logs": "/logs", "stop": "/stop"}[name]
     fake.on(
         "POST" if name == "stop" else "GET",

@@ -4,9 +4,9 @@ import json
 
 import pytest
 import yaml
-
 from tests.rooms.cli.shown import DETAIL, ROWS, USAGE, fill
 from tests.rooms.client.fake import Fake, Said, page, problem, queue, row
+
 from weir.cli.main import main
 from weir.cli.paint import Screen
 from weir.cli.workloads import COLUMNS, description
@@ -181,7 +181,27 @@ def test_nothing_is_said_on_the_error_output_and_that_is_fine(
 
 def test_what_is_asked_of_the_pool(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fill(fake)
-    assert main("list -A -p vision --status failed --type train --user ada -q res --limit 5".split()) == 0
+    assert (
+        main(
+            [
+                "list",
+                "-A",
+                "-p",
+                "vision",
+                "--status",
+                "failed",
+                "--type",
+                "train",
+                "--user",
+                "ada",
+                "-q",
+                "res",
+                "--limit",
+                "5",
+            ]
+        )
+        == 0
+    )
     assert fake.asked[-1].query == {
         "all": "true", "project": "vision", "status": "failed", "type": "train", "user": "ada", "q": "res", "limit": "5",
     }  # fmt: skip
@@ -293,16 +313,18 @@ def test_projects_are_made_once_and_set_in_part(fake: Fake, capsys: pytest.Captu
     }
     assert main(["project", "set", "nobody", "--gpus", "1"]) == 2
     assert "weir project create nobody" in capsys.readouterr().err
-    fake.on(
-        "GET", "/projects/vision", queue("vision", quota={"gpu": 4.0, "memory": 2.0**38}, weight={"gpu": 2.5})
+    known = queue(
+        "vision", quota={"gpu": 4.0, "memory": 2.0**38}, weight={"gpu": 2.5}, times={"lifetime": 60.0}
     )
+    fake.on("GET", "/projects/vision", known)
     assert main(["project", "create", "vision"]) == 2
-    assert main(["project", "set", "vision", "--gpus", "6", "--department", ""]) == 0
+    assert main(["project", "set", "vision", "--gpus", "6", "--department", "", "--grace", "1m"]) == 0
     assert fake.asked[-1].body == {
         "name": "vision",
         "quota": {"gpu": "6", "memory": 2**38},
         "weight": {"gpu": 2.5},
         "priority": 100,
+        "times": {"lifetime": 60.0, "stop_grace": "1m"},
     }
 
 

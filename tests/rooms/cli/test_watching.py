@@ -5,9 +5,9 @@ import json
 import re
 
 import pytest
-
 from tests.rooms.cli.shown import NODE, fill
 from tests.rooms.client.fake import Asked, Fake, Said, page, row
+
 from weir.cli import watching
 from weir.cli.columns import Column, Lines, table
 from weir.cli.completion import complete
@@ -120,7 +120,7 @@ def test_columns_go_by_importance_and_names_lose_their_middle() -> None:
     ]
     assert table([0], columns, Screen(20, None, colour=False)) == [
         "NAME            KEEP",
-        "a-very…-indeed  1234",
+        "a-very-…indeed  1234",
     ]
 
 

@@ -68,7 +68,7 @@ def served() -> Iterator[Fake]:
                 self.wfile.write(piece.encode())
                 self.wfile.flush()
 
-        do_GET = do_POST = do_PUT = do_DELETE = do
+        do_GET = do_POST = do_PUT = do_DELETE = do  # noqa: N815 - what the library calls
 
         def log_message(self, *_words: object) -> None:
             pass

@@ -6,9 +6,9 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.rooms.client.fake import Asked, Fake, Said, page, problem, queue, row
 
 import weir
-from tests.rooms.client.fake import Asked, Fake, Said, page, problem, queue, row
 from weir.client import AsyncPool, Pool, Refused, Unreachable
 from weir.client.address import find
 from weir.model.pool import EventRow, Submission, WorkloadRow
