@@ -66,7 +66,7 @@ def _carried_out(words: list[str]) -> int:
 
     app = App(name="weir", help_format="plaintext", help_formatter="plain", version=__version__)
     for command in COMMANDS:
-        app.command(command.target, name=command.name, help=command.does)
+        app.command(command.target, name=command.name)
     try:
         done = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:

@@ -43,7 +43,7 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("project creat x", 'Did you mean "create"?'),
         ("project create x --quota gpu=", "is no amount: write one such as gpu=4"),
         ("report usage --since yesterday", "--since 'yesterday' is no time: write how long ago"),
-        ("describe", "name"),
+        ("describe", "NAME"),
         ("stop", "no workload is named"),
         ("token revoke abc", "abc"),
         ("exec a", "no command is named"),
