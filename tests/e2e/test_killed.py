@@ -19,11 +19,10 @@ from tests.rooms.server.serving import Serving
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 JOBS, KILLS = 36 * EFFORT, 8 * EFFORT
 JOB = """
-here={home}/at-$WEIR_WORKLOAD
-mkdir $here || echo $WEIR_WORKLOAD >> {home}/twice
-trap 'rmdir $here; exit 1' TERM
-sleep {seconds} & wait $!
-rmdir $here
+exec 9> {home}/lock-$WEIR_WORKLOAD
+flock -n 9 || echo $WEIR_WORKLOAD >> {home}/twice
+trap 'exit 1' TERM
+sleep {seconds} 9>&- & wait $!
 echo $WEIR_WORKLOAD >> {home}/done
 """
 
