@@ -19,6 +19,8 @@ from pathlib import Path
 from statistics import median
 
 SUBMITTERS = 8
+ASKED = 10
+"""How often each page is asked for."""
 _SERVE = (
     "import sys; from pathlib import Path; from weir.server.up import run; "
     "sys.exit(run(Path(sys.argv[1]), port=0, virtual_gpus=8, log_level='warning'))"
@@ -148,18 +150,17 @@ def lists(server: Server, queued: int) -> dict[str, float]:
         "why": None,
         "status": "/api/v1/status",
         "projects": "/api/v1/projects",
-        "metrics": None,
     }
     name = client.ask("GET", "/api/v1/workloads?limit=1")["items"][0]["name"]
     for what, path in asked.items():
-        if what == "metrics":
-            continue
         times = []
-        for _ in range(7):
+        before_s = server.cpu_s()
+        for _ in range(ASKED):
             begun = time.perf_counter()
             client.ask("GET", path or f"/api/v1/workloads/{name}/why")
             times.append(time.perf_counter() - begun)
         found[f"{what}_ms"] = median(times) * 1000
+        found[f"{what}_cpu_ms"] = (server.cpu_s() - before_s) / ASKED * 1000
         found[f"{what}_ms_most"] = max(times) * 1000
     return found
 

@@ -38,7 +38,9 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _NAME_SAID = "write letters, digits, dots, dashes and underscores, at most 63, a letter or digit at both ends"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OWN_PREFIX = "WEIR_"
-_SUFFIX_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
+_SUFFIX_DIGITS = "23456789"
+"""What a made suffix begins with: one with a digit in it doesn't make a workload unlike the others."""
+_SUFFIX_LETTERS = "bcdfghjkmnpqrstvwxz" + _SUFFIX_DIGITS
 _SUFFIX_LENGTH = 5
 
 
@@ -126,9 +128,9 @@ def _check_name(name: str | None, path: tuple[str, ...], fields: Fields) -> None
 
 def _made_name(asked: Submission) -> str:
     """A name for one that has none: `train-4k2pb`."""
-    letters = len(_SUFFIX_LETTERS)
-    chosen = [_SUFFIX_LETTERS[byte % letters] for byte in secrets.token_bytes(_SUFFIX_LENGTH)]
-    return f"{asked.type}-{''.join(chosen)}"
+    first, *others = secrets.token_bytes(_SUFFIX_LENGTH)
+    letters = [_SUFFIX_LETTERS[byte % len(_SUFFIX_LETTERS)] for byte in others]
+    return f"{asked.type}-{_SUFFIX_DIGITS[first % len(_SUFFIX_DIGITS)]}{''.join(letters)}"
 
 
 def _check_words(asked: Submission, fields: Fields) -> None:

@@ -7,6 +7,7 @@ from weir.backends.local.journal import Kept
 from weir.cluster.events import End, Place, PodKey
 from weir.control.port import EndWorkload
 from weir.model.pool import Status, Why, WorkloadRow
+from weir.model.resources import span
 from weir.model.workloads import Workload
 
 
@@ -105,7 +106,8 @@ def row_of(line: Line) -> WorkloadRow:
 
 def _reason(line: Line, status: Status) -> Why | None:
     if line.ended is not None:
-        return Why(why=line.ended.how.value, sentence=line.ended.sentence) if line.ended.sentence else None
+        how, after_s = line.ended.how.value, line.ended.at_s - line.submitted_s
+        return Why(why=how, sentence=line.ended.sentence or f"{line.spec.name} {how} after {span(after_s)}.")
     if status == "stopping":
         return line.stopping
     if status == "pending" and line.held is not None:

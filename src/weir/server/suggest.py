@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from weir.cluster.jobs import Job
+from weir.model.files.words import PRIORITY_MAX
 from weir.model.policy import Policy
 from weir.model.pool import Suggestion
 from weir.model.resources import span
@@ -139,7 +140,7 @@ def _more_urgent(trials: Trials) -> Iterator[Suggestion]:
         if each.project == job.project and each is not job
     ]
     priority = max(others, default=job.spec.priority) + 1
-    if priority <= job.spec.priority + 1 and max(others, default=priority) < job.spec.priority:
+    if not job.spec.priority < priority <= PRIORITY_MAX:
         return
     outcome = trials.tried(replace(job.spec, priority=priority))
     if outcome is not None:

@@ -31,6 +31,7 @@ def test_nothing_sent_makes_it_fail(server: Serving) -> None:
         _try(operation, server)
         asked += 1
     assert asked > 20
+    assert server.get("/readyz") == {"status": "ok"}, "what was accepted can be decided about"
 
 
 def _try(operation: Any, server: Serving) -> None:
@@ -45,6 +46,8 @@ def _try(operation: Any, server: Serving) -> None:
     def run(case: schemathesis.Case) -> None:
         if case.query:
             case.query.pop("follow", None)  # a stream that ends with its workload
+        if case.operation.label == "POST /api/v1/workloads" and isinstance(case.body, dict):
+            _make_acceptable(case.body)
         answer = case.call(headers={"Authorization": f"Bearer {server.token}"}, timeout=20)
         if answer.status_code == 503:
             pytest.fail(answer.text)
@@ -52,6 +55,18 @@ def _try(operation: Any, server: Serving) -> None:
         case.validate_response(answer, checks=checks)
 
     run()
+
+
+def _make_acceptable(body: dict[str, Any]) -> None:
+    """Take out what names things there aren't, so that some of what is asked for is queued."""
+    body["project"] = "default"
+    for key in ("name", "directory", "env", "topology"):
+        body.pop(key, None)
+    pods = body.get("pods")
+    for group in pods if isinstance(pods, list) else ():
+        if isinstance(group, dict):
+            for key in ("nodes", "gpu_models", "resources"):
+                group.pop(key, None)
 
 
 def test_the_description_names_bodies_and_who_may_ask(server: Serving) -> None:

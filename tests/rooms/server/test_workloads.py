@@ -2,6 +2,8 @@
 
 import asyncio
 
+from weir.cluster.runtimes import stem
+
 from .standing import Standing
 
 
@@ -27,6 +29,7 @@ async def test_it_is_listed_the_moment_it_is_submitted(stands: Standing) -> None
     made = await stands.submit()
     assert [row["name"] for row in (await stands.get("workloads"))["items"]] == [made["name"]]
     assert made["name"].startswith("train-")
+    assert stem(made["name"]) == "train", "those without a name are alike to the engine"
 
 
 async def test_lists_are_filtered_and_paged_newest_first(stands: Standing) -> None:

@@ -28,6 +28,7 @@ _FULL_DISK_S = 1.0
 _OOM_ADJUST = b"500"
 """Where memory ends and no limit holds, the kernel ends a job before it ends the pool."""
 
+_ALL_SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -36,7 +37,8 @@ def supervise(directory: str) -> None:
     os.setsid()
     _prctl(_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGCHLD))
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     lock = pods.take_lock(directory)
     if lock is None:
         return
@@ -99,7 +101,7 @@ class Supervisor:
         try:
             self._leader = self._spawn(log)
         except _NotSpawnable as failure:
-            os.write(log, f"weir: {failure}\n".encode(errors="replace"))
+            self._say(str(failure))
             self._status = failure.code << 8
             return
         finally:
@@ -169,7 +171,7 @@ class Supervisor:
                 ),
                 setpgroup=0,
                 setsigmask=(),
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them; a job expects them
+                setsigdef=_ALL_SIGNALS,  # whatever the server was started with, or Python ignores
             )
         except FileNotFoundError:
             raise _NotSpawnable(NOT_FOUND, f"{command[0]} was not found") from None
@@ -196,9 +198,20 @@ class Supervisor:
         self._status = status
         for cgroup in self._cgroups:
             cgroup.see()
+            if cgroup.ran_out:
+                self._say("it used more memory than it asked for, and was ended")
         if self._kill_at is None:
             self._kill_at = time.monotonic() + self._start["grace_s"]
             self._tell_what_is_left()
+
+    def _say(self, sentence: str) -> None:
+        """To whoever reads the pod's log."""
+        with suppress(OSError):
+            log = os.open(f"{self._directory}/{pods.LOG}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                os.write(log, f"weir: {sentence}\n".encode(errors="replace"))
+            finally:
+                os.close(log)
 
     def _stop(self) -> None:
         """Told to stop: notice to the group, and an end to its time."""

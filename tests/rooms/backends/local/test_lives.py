@@ -229,3 +229,16 @@ def test_the_watch_sleeps_when_nothing_happens(rig: Rig) -> None:
     supervisor = supervisor_of(rig, pod)
     until(lambda: (pods.stat_of(supervisor) or [b""])[0] == b"S")
     assert rig.backend._watch._pause_s() == -1.0
+
+
+def test_a_job_hears_all_signals_however_the_pool_was_started(rig: Rig) -> None:
+    pod = rig.run("sh", "-c", "grep -E 'SigBlk|SigIgn' /proc/self/status")
+    rig.exit(pod)
+    of_the_library = 3 << 31  # signals 32 and 33 are its own, and nobody's to set
+    assert not any(int(line.split()[1], 16) & ~of_the_library for line in rig.log(pod).splitlines())
+
+
+def test_a_job_inherits_no_files(rig: Rig) -> None:
+    pod = rig.run(*python("import os", "print(sorted(os.listdir('/proc/self/fd')))"))
+    rig.exit(pod)
+    assert rig.log(pod) == "['0', '1', '2', '3']\n"  # the last is the listing itself

@@ -253,6 +253,7 @@ def test_more_memory_than_asked_for_ends_a_pod_and_says_so(grouped: Rig) -> None
     ended = grouped.backend.home.start(1, 1, 0, 0).ended
     assert ended is not None
     assert ended.out_of_memory
+    assert "more memory" in grouped.log(pod)
     assert "memory" in ended.sentence
 
 
