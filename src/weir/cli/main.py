@@ -62,9 +62,10 @@ def overview() -> str:
 def _carried_out(words: list[str]) -> int:
     from cyclopts import App, CycloptsError
 
+    from weir.cli.help import Help
     from weir.client.errors import PoolError, Refused, Unreachable
 
-    app = App(name="weir", help_format="plaintext", help_formatter="plain", version=__version__)
+    app = App(name="weir", help_format="plaintext", help_formatter=Help(), version=__version__)
     for command in COMMANDS:
         app.command(command.target, name=command.name)
     try:
