@@ -97,12 +97,17 @@ def _suggested(suggestion: "Suggestion", answer: "WhyAnswer", here: Screen) -> l
     return [*lines, f"    {here.paint(said, 'quiet')}"] if said else lines
 
 
+_OPTIONS = ("gpus", "gpu_memory", "devices", "pods", "cpu", "memory", "priority", "preemptible", "type")
+
+
 def as_command(change: dict[str, object], name: str) -> str:
     """How to do what is suggested; nothing where it can't be said in a few words."""
     if change == {"held": False}:
         return f"weir resume {name}"
     words: list[str] = []
     for key, value in change.items():
+        if key not in _OPTIONS:
+            return ""
         option = "workers" if key == "pods" else key.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{option}")

@@ -58,7 +58,7 @@ COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
     Column("TYPE", lambda row: row.type, drop=8),
     Column("PRIORITY", lambda row: f"{row.priority:,}", right=True, drop=9, wide=True),
     Column("PREEMPTIBLE", lambda row: "yes" if row.preemptible else "no", drop=9, wide=True),
-    Column("STATUS", lambda row: row.status, tone=tone_of),
+    Column("STATUS", lambda row: row.status, least=9, tone=tone_of),
     Column("GPUS", lambda row: number(row.devices), right=True),
     Column("PODS", lambda row: f"{row.pods_running}/{row.pods}", right=True, drop=6),
     Column("AGE", lambda row: since(row.submitted_s), right=True, drop=4),

@@ -9,6 +9,7 @@ from tests.rooms.client.fake import Fake, Said, page, problem, queue, row
 
 from weir.cli.main import main
 from weir.cli.paint import Screen
+from weir.cli.why import as_command
 from weir.cli.workloads import COLUMNS, description
 from weir.model.pool import WorkloadDetail
 
@@ -342,3 +343,19 @@ def test_the_snapshot_is_the_output(fake: Fake, capsys: pytest.CaptureFixture[st
     fake.on("GET", "/snapshot", Said(pieces=("cluster: {}\n",), content="text/yaml"))
     assert main(["snapshot"]) == 0
     assert capsys.readouterr().out == "cluster: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"gpus": 0.5}, "weir submit --gpus 0.5 ..."),
+        ({"pods": 3}, "weir submit --workers 3 ..."),
+        ({"priority": 51, "preemptible": True}, "weir submit --priority 51 --preemptible ..."),
+        ({"held": False}, "weir resume a"),
+        ({"ended": "b"}, ""),
+        ({"topology": {"name": "t"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_suggestion_as_a_command(change: dict, said: str) -> None:
+    assert as_command(change, "a") == said
