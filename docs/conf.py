@@ -5,6 +5,7 @@ and allowed values come from there, and only what a setting means is written in 
 that is not described, a description of none, and a reason that is not explained fail the build.
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -33,7 +34,10 @@ html_theme = "furo"
 html_title = f"Weir {release}"
 
 _HERE = Path(__file__).parent
+sys.path.insert(0, str(_HERE))
 _PLACE = "<!-- settings -->"
+_REST = "<!-- operations -->"
+_COMMANDS = "<!-- commands -->"
 _LOG = logging.getLogger(__name__)
 
 
@@ -45,6 +49,14 @@ def setup(app: Sphinx) -> None:
 def _fill(_app: Sphinx, name: str, source: list[str]) -> None:
     if name == "policy":
         source[0] = source[0].replace(_PLACE, _settings())
+    if name == "cli":
+        from cli_reference import reference as commands
+
+        source[0] = source[0].replace(_COMMANDS, commands())
+    if name == "rest":
+        from rest_reference import reference
+
+        source[0] = source[0].replace(_REST, reference())
     if name == "reasons":
         for word in (*Why, *Rule):
             if f"`{word.value}`" not in source[0]:

@@ -1,3 +1,28 @@
-"""Weir: one pool of GPUs for many teams, with guaranteed quotas and honest answers."""
+"""Weir: one pool of GPUs for many teams, with guaranteed quotas and honest answers.
+
+Inside a job: `weir.checkpointed(step=...)`, `weir.stopping()`, `weir.report(step=..., loss=...)`. From
+anywhere: `weir.Pool()` and `weir.AsyncPool()` submit and watch.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weir.client.aio import AsyncPool
+    from weir.client.api import Pool
+    from weir.client.inside import checkpointed, report, stopping
 
 __version__ = "0.1.0"
+__all__ = ["AsyncPool", "Pool", "__version__", "checkpointed", "report", "stopping"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is used when it is used: importing `weir` costs nothing."""
+    if name in {"checkpointed", "report", "stopping"}:
+        from weir.client import inside
+
+        return getattr(inside, name)
+    if name in {"AsyncPool", "Pool"}:
+        from weir import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,8 @@
 """Small random clusters and jobs, all of which could run to their end if nothing went wrong."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from weir.backends.simulated.fate import Fate
 from weir.backends.simulated.faults import Faults
@@ -11,8 +12,8 @@ from weir.cluster.reduce import reduce
 from weir.cluster.state import Cluster
 from weir.decide.memo import Memo
 from weir.model.nodes import Node, Topology
-from weir.model.policy import Policy
-from weir.model.queues import Queue
+from weir.model.policy import LifeRules, Policy
+from weir.model.queues import Queue, TimeRules
 from weir.model.scenario import Scenario
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
@@ -28,6 +29,9 @@ from .standin import first_fit
 
 GPU_MEMORY = 16 << 30
 RACK = "rack"
+TIMED_EACH = 4
+"""One in so many simulations has time rules."""
+MEASURED_EVERY_S = 40.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Case:
     fates: tuple[Fate, ...]
     policy: Policy
     faults: Faults
+    measured_every_s: float = 0.0
 
 
 def case(seed: int) -> Case:
@@ -45,7 +50,38 @@ def case(seed: int) -> Case:
     draw = random.Random(seed)
     scenario = _scenario(draw)
     fates = [fate for at in range(draw.randint(4, 24)) if (fate := _fate(draw, scenario, at)) is not None]
-    return Case(scenario, tuple(fates), _policy(draw), _faults(draw, seed))
+    made = Case(scenario, tuple(fates), _policy(draw), _faults(draw, seed))
+    return _timed(made, random.Random(f"times of {seed}")) if seed % TIMED_EACH == TIMED_EACH - 1 else made
+
+
+def _timed(of: Case, draw: random.Random) -> Case:
+    """With time rules, some jobs that idle, and measurements that show it."""
+
+    def times() -> dict[str, float]:
+        return {type_.value: draw.choice((0.0, 120.0, 300.0)) for type_ in WorkloadType}
+
+    life = {
+        "max_runtime": {type_.value: draw.choice((0.0, 0.0, 600.0)) for type_ in WorkloadType},
+        "idle_limit": times(),
+        "idle_warning": {type_.value: 60.0 for type_ in WorkloadType},
+        "lifetime": draw.choice((0.0, 400.0)),
+        "lifetime_warning": 100.0,
+    }
+    fates = tuple(
+        replace(fate, idle_after_s=draw.choice((0.0, 200.0)) if draw.random() < 0.5 else inf)
+        for fate in of.fates
+    )
+    queues = tuple(
+        replace(queue, times=TimeRules(idle_limit_s=draw.choice((None, None, 0.0, 200.0))))
+        for queue in of.scenario.queues
+    )
+    return Case(
+        replace(of.scenario, queues=queues),
+        fates,
+        of.policy.model_copy(update={"life": LifeRules.model_validate(life)}),
+        of.faults,
+        MEASURED_EVERY_S,
+    )
 
 
 def _scenario(draw: random.Random) -> Scenario:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import count
 
 from weir.backends.simulated.faults import Crashed, FaultyWorld
-from weir.cluster.events import Event, WorkloadEnded
+from weir.cluster.events import Event, Noted, WorkloadEnded
 from weir.cluster.state import Cluster
 from weir.control.loop import Control, Decide
 from weir.decide.cycle import decide as engine
@@ -31,6 +31,7 @@ class Story:
 
     def __init__(self, tell: Callable[[str], None] | None) -> None:
         self.ended: Counter[str] = Counter()
+        self.told: Counter[tuple[str, str]] = Counter()
         self.log: list[str] = []
         self._tell = tell
 
@@ -44,7 +45,17 @@ class Story:
         """An event was reduced."""
         if isinstance(event, WorkloadEnded):
             self.ended[event.workload] += 1
+        elif isinstance(event, Noted):
+            self._noted(event)
         self.note(f"    {event}")
+
+    def _noted(self, event: Noted) -> None:
+        """Nobody is ended for idling, or for the age of a session, who wasn't warned."""
+        truths.hold(bool(event.sentence), f"{event.kind} of {event.workload} without a sentence")
+        if event.kind in ("idle", "lifetime"):
+            warned = (event.workload, f"{event.kind}_warning") in self.told
+            truths.hold(warned, f"{event.workload} is ended by {event.kind} without a warning")
+        self.told[event.workload, event.kind] += 1
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
         """The engine answered."""
@@ -57,7 +68,7 @@ class Ordeal:
 
     def __init__(self, of: Case, decide: Decide, tell: Callable[[str], None] | None = None) -> None:
         self.case = of
-        self.world = FaultyWorld(of.scenario, of.fates, of.faults)
+        self.world = FaultyWorld(of.scenario, of.fates, of.faults, measured_every_s=of.measured_every_s)
         self.story = Story(tell)
         self._engine = decide
         self._acted = False
@@ -65,6 +76,7 @@ class Ordeal:
         self.control = self._connected()
 
     def _connected(self) -> Control:
+        self._connected_s = self.world.now_s
         return Control(
             self.world, self.case.policy, self.world.clock, readers=(self.story,), decide=self._decide
         )
@@ -122,6 +134,7 @@ class Ordeal:
     def _check(self) -> None:
         truths.of_world(self.world)
         truths.of_cluster(self.control.cluster, self.case.policy, self.world.now_s)
+        truths.of_times(self.control.cluster, self.case.policy, self.world, self._connected_s)
         truths.of_rebuilt(self.control.cluster)
         if not self._acted:
             truths.of_waiting(self.control.cluster, self.case.policy, self.world.now_s)

@@ -23,6 +23,7 @@ from weir.cluster.jobs import Phase
 from weir.cluster.reduce import reduce
 from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
+from weir.control.limits import limits_of
 from weir.decide.memo import Memo
 from weir.decide.plan import Plan
 from weir.model.nodes import Node
@@ -30,6 +31,8 @@ from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
 
 from .standin import first_fit
+
+FACT_LATE_S_MOST = 5.0
 
 
 class Untrue(AssertionError):
@@ -88,6 +91,30 @@ def of_cluster(cluster: Cluster, policy: Policy, now_s: float) -> None:
             assert since_s is not None
             over_s = now_s - since_s - policy.gang_grace
             hold(over_s <= 0, f"{name} is below its minimum for {now_s - since_s} s, {over_s} s too long")
+
+
+def of_times(cluster: Cluster, policy: Policy, world: World, connected_s: float) -> None:
+    """Nothing runs for longer than its time rules say, or idles for longer where that is measured.
+
+    A measurement may come late, and idle time begins anew when control connects.
+    """
+    late_s = 2 * world.measured_every_s + FACT_LATE_S_MOST
+    for name, job in cluster.jobs.items():
+        if job.started_s is None or not job.running_pods():
+            continue
+        project = cluster.ledger.queues[cluster.ledger.position[job.spec.project]]
+        limits = limits_of(job.spec, project.times, policy.life)
+        ran_s = world.now_s - job.started_s
+        if limits.max_runtime_s is not None:
+            hold(job.ran_s + ran_s < limits.max_runtime_s, f"{name} has run for {job.ran_s} + {ran_s} s")
+        if limits.lifetime_s is not None:
+            hold(ran_s < limits.lifetime_s, f"{name} has been open for {ran_s} s")
+        run = world.runs.get(name)
+        if limits.idle_limit_s is None or run is None or run.started_s is None or not job.devices_milli:
+            continue
+        since_s = max(run.started_s + run.fate.idle_after_s, job.started_s, connected_s)
+        idle_s = world.now_s - since_s
+        hold(idle_s <= limits.idle_limit_s + late_s, f"{name} has idled for {idle_s} s")
 
 
 def of_plan(plan: Plan, again: Plan) -> None:

@@ -1,21 +1,83 @@
-"""Which commands there are. A new one is a line here; its module is imported when it is asked for."""
+"""Which commands there are, by topic. A new one is a line; its module is imported when asked for."""
 
 from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: its word, `module:attribute` of a function or a cyclopts app, and what it does."""
+    """A command: its word, `module:attribute` of a function or a cyclopts app, and what it does.
+
+    `names` says what the words after it name, for completion.
+    """
 
     name: str
     target: str
     does: str
+    names: str = ""
 
 
-COMMANDS = (
-    Command(
-        "scenario", "weir.cli.scenario:app", "Play scenario files, or hold them against what they expect."
+class Topic(NamedTuple):
+    """Commands that belong together."""
+
+    title: str
+    commands: tuple[Command, ...]
+
+
+TOPICS = (
+    Topic(
+        "Workloads",
+        (
+            Command("submit", "weir.cli.submit:submit", "Queue a command."),
+            Command("list", "weir.cli.workloads:list_", "List workloads."),
+            Command("describe", "weir.cli.workloads:describe", "Show all that is known of one.", "workloads"),
+            Command(
+                "why", "weir.cli.why:why", "Say why one waits, and what would let it start.", "workloads"
+            ),
+            Command("logs", "weir.cli.logs:logs", "Print the output of one, or follow it.", "workloads"),
+            Command("exec", "weir.cli.inside:exec_", "Run a command beside one that runs.", "workloads"),
+            Command("stop", "weir.cli.acts:stop", "End workloads for good.", "workloads"),
+            Command("suspend", "weir.cli.acts:suspend", "Stop workloads, to be resumed later.", "workloads"),
+            Command("resume", "weir.cli.acts:resume", "Let suspended workloads start again.", "workloads"),
+            Command("rerun", "weir.cli.acts:rerun", "Submit workloads that are over anew.", "ended"),
+        ),
     ),
-    Command(
-        "simulate", "weir.cli.simulate:simulate", "Replay a trace of jobs on a cluster, and compare policies."
+    Topic(
+        "The pool",
+        (
+            Command("up", "weir.cli.up:up", "Serve this machine's GPUs as a pool."),
+            Command("status", "weir.cli.machines:status", "Show the pool in one glance."),
+            Command("top", "weir.cli.machines:top", "Show what projects hold and what GPUs do."),
+            Command("nodes", "weir.cli.machines:nodes", "List the machines."),
+            Command("events", "weir.cli.happened:events", "Show what happened, and why.", "workloads"),
+            Command("report", "weir.cli.report:app", "Report who used what."),
+        ),
+    ),
+    Topic(
+        "Who may use it",
+        (
+            Command("project", "weir.cli.queues:project", "Make, set, list and delete projects.", "projects"),
+            Command("department", "weir.cli.queues:department", "The same for departments.", "departments"),
+            Command("token", "weir.cli.tokens:app", "Make, list and revoke tokens."),
+        ),
+    ),
+    Topic(
+        "What if",
+        (
+            Command(
+                "scenario",
+                "weir.cli.scenario:app",
+                "Play scenario files, or hold them against what they expect.",
+            ),
+            Command(
+                "simulate",
+                "weir.cli.simulate:simulate",
+                "Replay a trace of jobs on a cluster, and compare policies.",
+            ),
+            Command("snapshot", "weir.cli.snapshot:snapshot", "Print the pool as a scenario file."),
+        ),
+    ),
+    Topic(
+        "The shell",
+        (Command("completion", "weir.cli.completion:completion", "Print what completes words in a shell."),),
     ),
 )
+COMMANDS = tuple(command for topic in TOPICS for command in topic.commands)

@@ -1,8 +1,8 @@
 """The entry of `weir`: which command was meant, and the exit code.
 
-0 done, 1 it failed, 2 the request was wrong. The overview is printed from the list of commands
-alone: people and completions ask for it all the time, and the command line library costs more to
-import than everything else.
+0 done, 1 it failed, 2 the request was wrong, 3 the server can't be reached. The overview is printed from
+the list of commands alone: people and completions ask for it all the time, and the command line library
+costs more to import than everything else.
 """
 
 import os
@@ -10,9 +10,10 @@ import sys
 from collections.abc import Sequence
 
 from weir import __version__
-from weir.cli.commands import COMMANDS
+from weir.cli.commands import COMMANDS, TOPICS
 
-FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
+FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
+_TAKE_COMMANDS = ("submit", "exec")
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -37,39 +38,62 @@ def _answered(words: list[str]) -> int:
     if words == ["--version"]:
         print(__version__)
         return 0
+    if words[:1] == ["__complete"]:
+        from weir.cli.completion import complete
+
+        return complete(words[1:])
     return _carried_out(words)
 
 
 def overview() -> str:
     """What `weir --help` says."""
     width = max(len(command.name) for command in COMMANDS)
-    lines = [f"  {command.name:<{width}}  {command.does}" for command in COMMANDS]
-    return "\n".join(
-        [
-            "Usage: weir COMMAND",
-            "",
-            "One pool of GPUs for many teams, with guaranteed quotas and honest answers.",
-            "",
-            "Commands:",
-            *lines,
-            "",
-            "`weir COMMAND --help` tells more about one.",
-        ]
-    )
+    lines = [
+        "Usage: weir COMMAND",
+        "",
+        "One pool of GPUs for many teams, with guaranteed quotas and honest answers.",
+    ]
+    for topic in TOPICS:
+        lines += ["", f"{topic.title}:"]
+        lines += [f"  {command.name:<{width}}  {command.does}" for command in topic.commands]
+    return "\n".join([*lines, "", "`weir COMMAND --help` tells more about one."])
 
 
 def _carried_out(words: list[str]) -> int:
     from cyclopts import App, CycloptsError
 
-    app = App(name="weir", help_format="plaintext", help_formatter="plain", version=__version__)
+    from weir.cli.help import Help
+    from weir.client.errors import PoolError, Refused, Unreachable
+
+    app = App(name="weir", help_format="plaintext", help_formatter=Help(), version=__version__)
     for command in COMMANDS:
-        app.command(command.target, name=command.name, help=command.does)
+        app.command(command.target, name=command.name)
     try:
         done = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
-        print(f"weir: {' '.join(str(error).split())} See weir --help.", file=sys.stderr)
+        _complain(_misunderstood(words, str(error)))
         return WRONG_REQUEST
+    except PoolError as error:
+        _complain(str(error))
+        if isinstance(error, Unreachable):
+            return UNREACHABLE
+        return WRONG_REQUEST if isinstance(error, Refused) and error.is_ours else FAILED
     return done if isinstance(done, int) else 0
+
+
+def _complain(said: str) -> None:
+    """One line of the error output, after whatever was printed before."""
+    sys.stdout.flush()
+    print(f"weir: {said}", file=sys.stderr)
+
+
+def _misunderstood(words: Sequence[str], said: str) -> str:
+    said = " ".join(said.split())
+    if words[0] in _TAKE_COMMANDS and "--" not in words:
+        said = said.partition(" Did you mean")[0]  # it may well be an option of that command
+        return f"{said} The command that is to run goes after --: weir {words[0]} ... -- COMMAND."
+    named = words[0] if any(words[0] == command.name for command in COMMANDS) else ""
+    return f"{said} See weir {named + ' ' if named else ''}--help."
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The facts a cluster is made of. A backend reports them, control adds its own; `reduce` applies them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -145,6 +146,17 @@ class PromiseDropped:
     workload: str
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something people should read of a workload: what control does or will do. It changes nothing."""
+
+    workload: str
+    at_s: float
+    kind: str
+    sentence: str
+    numbers: Mapping[str, object] = field(default_factory=dict)
+
+
 Event = (
     NodeSet
     | NodeLost
@@ -159,4 +171,5 @@ Event = (
     | Checkpointed
     | Promised
     | PromiseDropped
+    | Noted
 )

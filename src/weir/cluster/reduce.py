@@ -24,7 +24,7 @@ from weir.model.workloads import WHOLE_MILLI
 def reduce(cluster: Cluster, event: events.Event) -> None:
     """Apply one event to the cluster."""
     cluster.now_s = max(cluster.now_s, getattr(event, "at_s", cluster.now_s))
-    if type(event) is not events.Checkpointed:
+    if type(event) not in (events.Checkpointed, events.Noted):
         cluster.changes += 1
         cluster.changed_s = cluster.now_s
     _REDUCERS[type(event)](cluster, event)
@@ -256,6 +256,10 @@ def _checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
         if cluster.saved and cluster.saved[-1].saved_s != job.saved_s:
             cluster.saved.clear()
         cluster.saved.append(job)
+
+
+def _noted(_cluster: Cluster, _event: events.Noted) -> None:
+    """It is for people."""
 
 
 # Pods
@@ -544,4 +548,5 @@ _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.PodStopped: _stopped,
     events.Promised: _promised,
     events.PromiseDropped: _promise_dropped,
+    events.Noted: _noted,
 }

@@ -12,9 +12,7 @@ A gang left incomplete by a lost node isn't judged here: whether it can be compl
 engine's to know, and `gang_grace` is its rule.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from weir.cluster.events import (
@@ -22,6 +20,7 @@ from weir.cluster.events import (
     End,
     NodeLost,
     NodeSet,
+    Noted,
     PodAssigned,
     PodKey,
     PodStopped,
@@ -35,6 +34,8 @@ from weir.cluster.events import (
     WorkloadSubmitted,
 )
 from weir.cluster.jobs import Job, Phase
+from weir.control.limits import Limits, Said, Warned, limits_of, look, next_look, use_seen
+from weir.control.memory import Hold, Life
 from weir.control.outbox import Outbox
 from weir.control.port import (
     EndWorkload,
@@ -49,52 +50,14 @@ from weir.control.port import (
     Status,
     StatusFound,
     StopPod,
+    UseSeen,
     Withdrawn,
 )
 from weir.control.timers import Due, Timers
+from weir.model.policy import LifeRules
+from weir.model.queues import TimeRules
 from weir.model.reasons import Cause
 from weir.model.resources import span
-
-
-@dataclass(frozen=True, slots=True)
-class LifeRules:
-    """How long and how often."""
-
-    failures_most: int = 3  # in a row without a saved state between them
-    pause_first_s: float = 10.0
-    pause_most_s: float = 600.0
-    stop_grace_s: float = 30.0
-
-    def pause_s(self, failures: int) -> float:
-        """How long a workload waits after it failed for the n-th time in a row."""
-        return float(min(self.pause_most_s, self.pause_first_s * 2 ** (failures - 1)))
-
-
-class Hold(StrEnum):
-    """Why a workload may not be started."""
-
-    FAILING = "its other pods are being stopped after one failed"
-    PAUSE = "it failed and is tried again after a pause"
-    FINISHING = "some of its pods are done"
-    ENDING = "it is being ended"
-    SUSPENDED = "it is suspended"
-
-
-class Life:
-    """One workload's life. `alive` are its pods whose last start, in `start_of`, hasn't exited."""
-
-    __slots__ = ("alive", "done", "ending", "failures", "holds", "settled", "start_of", "starts", "timed_s")
-
-    def __init__(self) -> None:
-        self.starts = 0
-        self.settled = 0
-        self.failures = 0
-        self.start_of: dict[PodKey, int] = {}
-        self.alive: set[PodKey] = set()
-        self.done: set[PodKey] = set()
-        self.holds: dict[Hold, str] = {}
-        self.ending: tuple[End, str] | None = None
-        self.timed_s: float | None = None  # the start for which its maximum run time is being watched
 
 
 def kept_run_s(job: Job) -> float:
@@ -109,7 +72,7 @@ class Lives:
 
     def __init__(self, outbox: Outbox, rules: LifeRules) -> None:
         self._out = outbox
-        self._rules = rules
+        self.rules = rules
         self._lives: dict[str, Life] = {}
         self._jobs = outbox.cluster.jobs
         self.now_s = 0.0
@@ -118,7 +81,7 @@ class Lives:
         self._takes: dict[type, Callable[[Any], None]] = {
             NodeSet: happen,
             NodeLost: happen,
-            QueuesSet: happen,
+            QueuesSet: self._queues_set,
             TopologiesSet: happen,
             Checkpointed: happen,
             Promised: happen,
@@ -127,6 +90,7 @@ class Lives:
             StatusFound: self._status_found,
             PodRuns: self._runs,
             PodExited: self._exited,
+            UseSeen: self._use_seen,
             Withdrawn: self._withdrawn,
         }
 
@@ -148,10 +112,10 @@ class Lives:
             life = self._lives[workload]
             if due is Due.RETRY:
                 self._free(job, life, Hold.PAUSE)
-            elif job.started_s == since_s and life.ending is None:
-                assert job.spec.max_runtime_s is not None
-                sentence = f"{workload} has run for {span(job.spec.max_runtime_s)}, the most it may."
-                self._end(job, life, LifeCause(LifeRule.MAX_RUNTIME, sentence), now_s)
+            elif life.watch.looks_s == since_s:
+                life.watch.looks_s = None
+                self._look(job, life)
+                self._watch(job, life)
 
     def assigned(self, assigned: PodAssigned) -> int:
         """A pod is given its place by a plan; the number of this start."""
@@ -162,7 +126,7 @@ class Lives:
         life.alive.add(pod)
         life.done.discard(pod)  # it gave its room back and runs again with its gang
         self._out.happen(assigned)
-        self._watch_runtime(self._jobs[pod.workload], life)
+        self._watch(self._jobs[pod.workload], life)
         return life.starts
 
     def stop(self, pod: PodKey, cause: Cause | LifeCause, now_s: float, moves: bool = False) -> None:
@@ -171,7 +135,8 @@ class Lives:
         by_plan = cause if isinstance(cause, Cause) else None
         self._out.happen(PodStopping(pod, now_s, by_plan))
         if pod in life.alive:
-            self._out.order(StopPod(pod, life.start_of[pod], self._rules.stop_grace_s, cause, moves))
+            grace_s = self._limits(self._jobs[pod.workload]).grace_s
+            self._out.order(StopPod(pod, life.start_of[pod], grace_s, cause, moves))
         else:
             self._out.happen(PodStopped(pod, now_s))
 
@@ -187,7 +152,7 @@ class Lives:
         if life is None or job is None:
             return
         life.starts = max(life.starts, status.starts)
-        life.settled, life.failures = status.settled, status.failures
+        life.settled, life.failures, life.restarts = status.settled, status.failures, status.restarts
         if status.retry_at_s is not None:
             self._pause(job, life, status.retry_at_s)
 
@@ -202,7 +167,7 @@ class Lives:
         self._out.happen(PodAssigned(fact.place, fact.at_s))
         if fact.stopping:
             self._out.happen(PodStopping(pod, fact.at_s))
-        self._watch_runtime(self._jobs[pod.workload], life)
+        self._watch(self._jobs[pod.workload], life)
 
     def _exited(self, fact: PodExited) -> None:
         pod, at_s = fact.pod, fact.at_s
@@ -233,7 +198,9 @@ class Lives:
         elif Hold.SUSPENDED not in life.holds:
             self._hold(job, life, Hold.SUSPENDED, fact.reason)
             sentence = f"{fact.workload} is suspended: {fact.reason or Hold.SUSPENDED.value}."
-            self._stop_all(job, LifeCause(LifeRule.SUSPENDED, sentence), self.now_s)
+            cause = LifeCause(LifeRule.SUSPENDED, sentence)
+            self._note(job, cause.rule, sentence, cause.numbers, self.now_s)
+            self._stop_all(job, cause, self.now_s)
 
     def _withdrawn(self, fact: Withdrawn) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
@@ -241,17 +208,60 @@ class Lives:
             cause = LifeCause(LifeRule.WITHDRAWN, f"{fact.workload} was withdrawn.")
             self._end(job, life, cause, fact.at_s)
 
-    # What follows
+    def _queues_set(self, fact: QueuesSet) -> None:
+        self._out.happen(fact)
+        self.look_at_all()
 
-    def _watch_runtime(self, job: Job, life: Life) -> None:
-        most_s, started_s = job.spec.max_runtime_s, job.started_s
-        if most_s is not None and started_s is not None and life.timed_s != started_s:
-            life.timed_s = started_s
-            self.timers.set(started_s + most_s - job.ran_s, Due.MAX_RUNTIME, job.spec.name, started_s)
+    def _use_seen(self, fact: UseSeen) -> None:
+        life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
+        if life is not None and job is not None and life.ending is None and job.devices_milli:
+            said = use_seen(job, self._limits(job), life.watch, fact.fraction, fact.at_s)
+            self._heed(job, life, said, fact.at_s)
+
+    # Time rules
+
+    def look_at_all(self) -> None:
+        """The rules changed: they hold for what runs already, too."""
+        for name, life in list(self._lives.items()):
+            if life.alive:
+                self._watch(self._jobs[name], life)
+
+    def _limits(self, job: Job) -> Limits:
+        ledger = self._out.cluster.ledger
+        at = ledger.position.get(job.spec.project)
+        return limits_of(job.spec, TimeRules() if at is None else ledger.queues[at].times, self.rules)
+
+    def _watch(self, job: Job, life: Life) -> None:
+        """Come back when the time rules say something: at once perhaps, but never in the midst of facts."""
+        watch = life.watch
+        if job.started_s is None or life.ending is not None:
+            return
+        watch.begin(job.started_s)
+        next_s = next_look(job, self._limits(job), watch)
+        if next_s is not None and (watch.looks_s is None or next_s < watch.looks_s):
+            watch.looks_s = next_s
+            self.timers.set(next_s, Due.LIMIT, job.spec.name, next_s)
+
+    def _look(self, job: Job, life: Life) -> None:
+        """Hold a workload against the time rules."""
+        if job.started_s is not None and life.ending is None:
+            self._heed(job, life, look(job, self._limits(job), life.watch, self.now_s), self.now_s)
+
+    def _heed(self, job: Job, life: Life, said: Said | None, at_s: float) -> None:
+        if isinstance(said, Warned):
+            self._note(job, f"{said.rule.value}_warning", said.sentence, said.numbers, at_s)
+        elif said is not None:
+            self._end(job, life, said, at_s)
+
+    def _note(self, job: Job, kind: str, sentence: str, numbers: Mapping[str, object], at_s: float) -> None:
+        self._out.happen(Noted(job.spec.name, at_s, str(kind), sentence, numbers))
+
+    # What follows
 
     def _end(self, job: Job, life: Life, cause: LifeCause, now_s: float) -> None:
         """Stop a workload for good."""
-        life.ending = (End.STOPPED, cause.sentence)
+        life.ending = cause
+        self._note(job, cause.rule, cause.sentence, cause.numbers, now_s)
         self._hold(job, life, Hold.ENDING)
         self._stop_all(job, cause, now_s)
         if not life.alive:
@@ -263,7 +273,9 @@ class Lives:
             life.failures = 0
         self._hold(job, life, Hold.FAILING)
         group = job.spec.groups[pod.group].name
-        cause = LifeCause(LifeRule.GANG_FAILED, f"Pod {group}/{pod.index} of {pod.workload} failed.")
+        sentence = f"Pod {group}/{pod.index} of {pod.workload} failed."
+        cause = LifeCause(LifeRule.GANG_FAILED, sentence, {"pod": f"{group}/{pod.index}"})
+        self._note(job, cause.rule, sentence, cause.numbers, at_s)
         for other in job.running_pods():
             key = PodKey(pod.workload, other.group, other.index)
             if key != pod:
@@ -287,13 +299,14 @@ class Lives:
         """None of its pods is alive any more: what becomes of it?"""
         failing = Hold.FAILING in life.holds
         if not failing and life.done and _is_done(job, life):
-            self._over(job, End.SUCCEEDED, at_s)
+            self._over(job, life, End.SUCCEEDED, at_s)
         elif life.ending is not None:
-            self._over(job, life.ending[0], at_s, life.ending[1])
+            self._over(job, life, End.STOPPED, at_s, life.ending)
         else:
             for pod in sorted(life.done):
                 self._gone(job, pod, at_s)  # without effect on one that gave its room back before
             life.done.clear()
+            life.restarts += life.starts > life.settled
             life.settled = life.starts
             if failing:
                 self._failed(job, life, at_s)
@@ -304,10 +317,16 @@ class Lives:
     def _failed(self, job: Job, life: Life, at_s: float) -> None:
         """It failed, and all its pods are gone: again after a pause, or never."""
         life.failures += 1
-        if life.failures > self._rules.failures_most:
-            self._over(job, End.FAILED, at_s, f"It failed {life.failures} times in a row.")
+        if life.failures > self._limits(job).retries:
+            sentence = f"It failed {life.failures} times in a row." if life.failures > 1 else "It failed."
+            cause = LifeCause(LifeRule.FAILED_OFTEN, sentence, {"failures": life.failures})
+            self._over(job, life, End.FAILED, at_s, cause)
             return
-        retry_at_s = at_s + self._rules.pause_s(life.failures)
+        pause_s = self.rules.pause_s(life.failures)
+        retry_at_s = at_s + pause_s
+        sentence = f"It failed ({life.failures} in a row) and is tried again in {span(pause_s)}."
+        numbers = {"failures": life.failures, "retry_at_s": retry_at_s}
+        self._note(job, "retry", sentence, numbers, at_s)
         self._pause(job, life, retry_at_s)
         self._free(job, life, Hold.FAILING)
         self._free(job, life, Hold.FINISHING)
@@ -319,15 +338,16 @@ class Lives:
         )
         self.timers.set(retry_at_s, Due.RETRY, job.spec.name, retry_at_s)
 
-    def _over(self, job: Job, how: End, at_s: float, sentence: str = "") -> None:
+    def _over(self, job: Job, life: Life, how: End, at_s: float, cause: LifeCause | None = None) -> None:
         name = job.spec.name
         ran_s = job.ran_s + (at_s - job.started_s if job.started_s is not None else 0.0)
         del self._lives[name]
         self._out.happen(WorkloadEnded(name, how, at_s, ran_s))
-        self._out.order(EndWorkload(name, how, at_s, sentence))
+        sentence = cause.sentence if cause is not None else ""
+        self._out.order(EndWorkload(name, how, at_s, sentence, ran_s, life.watch.started_s, cause))
 
     def _remember(self, job: Job, life: Life, retry_at_s: float | None = None) -> None:
-        status = Status(life.starts, life.settled, life.failures, job.ran_s, retry_at_s)
+        status = Status(life.starts, life.settled, life.failures, job.ran_s, retry_at_s, life.restarts)
         self._out.order(SetStatus(job.spec.name, status))
 
     # Holds

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from weir.cluster.events import PodAssigned, Promised, PromiseDropped
 from weir.cluster.state import Cluster
-from weir.control.life import LifeRules, Lives
+from weir.control.life import Lives
 from weir.control.outbox import Outbox, Reader
 from weir.control.port import Backend, KeepRoom, LeaveRoom, StartPod
 from weir.decide.cycle import decide
@@ -30,24 +30,38 @@ class Control:
         policy: Policy,
         clock: Callable[[], float],
         *,
-        rules: LifeRules | None = None,
         readers: Sequence[Reader] = (),
         decide: Decide = decide,
     ) -> None:
         self.cluster = Cluster()
-        self.policy = policy
+        self._policy = policy
         self.memo = Memo()
         self._backend = backend
         self._clock = clock
         self._decide = decide
         self._out = Outbox(self.cluster, readers)
-        self._lives = Lives(self._out, rules or LifeRules())
+        self._lives = Lives(self._out, policy.life)
         self._plan_wakes_s: float | None = None
+        self._rules_changed = False
+
+    @property
+    def policy(self) -> Policy:
+        """What it decides by. Another one holds from the next step on, for what runs already, too."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+        self._lives.rules = policy.life
+        self._rules_changed = True
 
     def step(self) -> None:
         """One turn: take in what happened, decide, carry it out."""
         now_s = self._clock()
         self._lives.take_in(self._backend.events(), now_s)
+        if self._rules_changed:
+            self._rules_changed = False
+            self._lives.look_at_all()
         self._lives.due(now_s)
         if self._may_act():
             started = perf_counter()
@@ -58,6 +72,7 @@ class Control:
             self._plan_wakes_s = plan.wake_s
             if plan.acts:
                 self._carry_out(plan, now_s)
+                self._lives.due(now_s)  # what was started may have no time left
         else:
             self._plan_wakes_s = None
         effects = self._out.take()

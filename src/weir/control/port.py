@@ -12,8 +12,8 @@ Everything a backend is to the rest of Weir is in this file. A backend promises:
   all, and repeating one that was carried out does no harm.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -43,20 +43,24 @@ class Exit(StrEnum):
 
 
 class LifeRule(StrEnum):
-    """Why control stops a pod by itself, without a plan of the engine."""
+    """Why control stops a pod, or ends a workload, by itself, without a plan of the engine."""
 
     GANG_FAILED = "gang_failed"
+    FAILED_OFTEN = "failed_often"
     MAX_RUNTIME = "max_runtime"
+    IDLE = "idle"
+    LIFETIME = "lifetime"
     WITHDRAWN = "withdrawn"
     SUSPENDED = "suspended"
 
 
 @dataclass(frozen=True, slots=True)
 class LifeCause:
-    """Why control stops a pod, as data and as one sentence."""
+    """Why control stops a pod or ends a workload, as data and as one sentence."""
 
     rule: LifeRule
     sentence: str
+    numbers: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class Status:
     failures: int = 0  # since it last saved its state
     ran_s: float = 0.0  # run it keeps
     retry_at_s: float | None = None  # not to be started before
+    restarts: int = 0  # of its gang: how often it has run before its next run, or the one it is in
 
 
 # Facts only the port knows; the others are events of the cluster
@@ -105,6 +110,15 @@ class PodExited:
 
 
 @dataclass(frozen=True, slots=True)
+class UseSeen:
+    """What a workload really used of all its devices together, from 0 to 1, as measured up to this time."""
+
+    workload: str
+    fraction: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Withdrawn:
     """A person wants a workload stopped for good."""
 
@@ -124,6 +138,7 @@ Fact = (
     | StatusFound
     | PodRuns
     | PodExited
+    | UseSeen
     | Withdrawn
 )
 
@@ -175,12 +190,18 @@ class SetStatus:
 
 @dataclass(frozen=True, slots=True)
 class EndWorkload:
-    """A workload is over: report nothing of it any more."""
+    """A workload is over: report nothing of it any more.
+
+    `ran_s` is the run it kept, or its whole run if it succeeded; `started_s` when it last started.
+    """
 
     workload: str
     how: End
     at_s: float
     sentence: str = ""
+    ran_s: float = 0.0
+    started_s: float | None = None
+    cause: LifeCause | None = None  # where it didn't end by itself
 
 
 Effect = StartPod | StopPod | KeepRoom | LeaveRoom | SetStatus | EndWorkload

@@ -8,7 +8,7 @@ class Due(IntEnum):
     """What a timer was set for."""
 
     RETRY = 0  # a workload that backs off may start again
-    MAX_RUNTIME = 1  # a workload has run for as long as it may
+    LIMIT = 1  # a workload may have run for as long as it may, or has to be warned of it
 
 
 class Timers:

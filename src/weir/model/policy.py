@@ -37,6 +37,41 @@ class ByType(Settings):
         return float(getattr(self, type_.value))
 
 
+class FractionByType(Settings):
+    """One fraction for each workload type."""
+
+    build: Fraction = 0.0
+    train: Fraction = 0.0
+    inference: Fraction = 0.0
+
+    def of(self, type_: WorkloadType) -> float:
+        """The fraction for workloads of `type_`."""
+        return float(getattr(self, type_.value))
+
+
+class LifeRules(Settings):
+    """How often a workload is tried, how long it may run, and what happens before it is stopped.
+
+    A time of 0 means that there is no such rule. Projects may say otherwise, workloads may ask for less.
+    """
+
+    failures_most: Annotated[int, Field(ge=0)] = 3  # in a row without a saved state between them
+    pause_first: Seconds = 10.0
+    pause_most: Seconds = 600.0
+    stop_grace: Seconds = 30.0
+    stop_grace_most: Seconds = 600.0
+    max_runtime: ByType = ByType()
+    idle_limit: ByType = ByType()
+    idle_warning: ByType = ByType(build=900.0, train=900.0, inference=900.0)
+    idle_below: FractionByType = FractionByType(build=0.05, train=0.05, inference=0.05)
+    lifetime: Seconds = 0.0  # of build sessions
+    lifetime_warning: Seconds = 900.0
+
+    def pause_s(self, failures: int) -> float:
+        """How long a workload waits after it failed for the n-th time in a row."""
+        return float(min(self.pause_most, self.pause_first * 2.0 ** min(failures - 1, 64)))
+
+
 class Usage(Settings):
     """How past use lowers a queue's claim on the surplus; `k` = 0 remembers nothing."""
 
@@ -122,6 +157,7 @@ class Policy(Settings):
     fill: Fill = Fill()
     topology: TopologyRules = TopologyRules()
     price: Price = Price()
+    life: LifeRules = LifeRules()
     search_steps: Annotated[int, Field(ge=1)] = 512  # bound of every backtracking search
 
     @model_validator(mode="before")

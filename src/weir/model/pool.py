@@ -142,6 +142,7 @@ class QueueRow(Answer):
     limit: dict[str, float] = {}
     weight: dict[str, float] = {}
     priority: int = 100
+    times: dict[str, float] = {}  # time rules of a project, by their words, in seconds; 0 is none
     allocated: dict[str, float] = {}
     share: dict[str, float] = {}
     running: int = 0
@@ -258,6 +259,22 @@ class TokenMade(Answer):
     user: str
     role: Literal["admin", "member"]
     projects: list[str] = []
+
+
+class TokenRow(Answer):
+    """A token in a list, without its secret."""
+
+    id: int
+    user: str
+    role: Literal["admin", "member"]
+    projects: list[str] = []
+    created_s: float | None = None
+
+
+class TokenPage(Page):
+    """A page of tokens."""
+
+    items: list[TokenRow]
 
 
 class TokenAsked(Shape):

@@ -5,6 +5,16 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class TimeRules:
+    """What a project says about time; None: what the policy says, 0: no such rule. All in seconds."""
+
+    max_runtime_s: float | None = None
+    idle_limit_s: float | None = None
+    lifetime_s: float | None = None  # of build sessions
+    stop_grace_s: float | None = None  # 0 = stopped without notice
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """A department or a project.
 
@@ -20,3 +30,4 @@ class Queue:
     weight: Mapping[str, float] = field(default_factory=dict)
     priority: int = 100
     created_s: float = 0.0
+    times: TimeRules = TimeRules()

@@ -107,6 +107,9 @@ class Workload:
     topology: TopologyRequest | None = None
     user: str = ""
     restart_s: float | None = None  # stated cost of a restart in device seconds; None = unknown
+    idle_limit_s: float | None = None  # None: its project's or the policy's; 0 = none at all
+    grace_s: float | None = None  # how long it may take to stop; None: its project's or the policy's
+    retries: int | None = None  # failures in a row after which it is tried again; None: the policy's
 
     @property
     def pods(self) -> int:

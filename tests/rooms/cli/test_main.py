@@ -76,3 +76,39 @@ def test_tables_fit_and_lose_nothing() -> None:
     assert max(map(len, shown.splitlines())) <= 40
     assert shown.splitlines()[0] == "POD             REASON"
     assert " ".join(line[16:] for line in shown.splitlines()[1:-1]) == words
+
+
+HELP = """\
+Usage: weir logs [OPTIONS] NAME
+
+Print the output of a workload.
+
+Arguments:
+  NAME  The workload: the newest of that name.
+
+Options:
+  -f, --follow  Go on, and print what comes, until it is over.
+  --pod         Of this pod, as group/index; `weir describe` lists them.
+                By default the first one.
+  --start       Of this start of it; by default the last one.
+  -n, --tail    Only so many of its last lines.
+
+"""
+
+
+def test_help_is_two_columns_that_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "72")
+    assert main(["logs", "--help"]) == 0
+    assert capsys.readouterr().out == HELP
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_help_fits(
+    command: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    main([command, "--help"])
+    assert all(len(line) <= width for line in capsys.readouterr().out.splitlines())

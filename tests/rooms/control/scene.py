@@ -1,16 +1,16 @@
 """A backend that does nothing by itself: tests tell the facts, and look at the effects."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from weir.cluster.events import NodeSet, Place, PodKey, QueuesSet, WorkloadSubmitted
+from weir.cluster.events import Event, NodeSet, Noted, Place, PodKey, QueuesSet, WorkloadSubmitted
 from weir.cluster.state import Cluster
-from weir.control.life import LifeRules
 from weir.control.loop import Control
 from weir.control.port import Effect, Exit, Fact, PodExited, StartPod
 from weir.decide.memo import Memo
 from weir.decide.plan import Plan
 from weir.model.nodes import Node
-from weir.model.policy import Policy
+from weir.model.policy import LifeRules, Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 
@@ -27,11 +27,21 @@ class Scene:
         self.now_s = 0.0
         self.effects: list[Effect] = []
         self.plans: list[Plan] = []
+        self.notes: list[Noted] = []
         self._facts: list[Fact] = [*GROUND, *facts]
-        self.control = Control(self, Policy(), lambda: self.now_s, rules=rules, decide=self._decide)
+        policy = Policy(life=rules or LifeRules())
+        self.control = Control(self, policy, lambda: self.now_s, readers=(self,), decide=self._decide)
 
     def _decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
         return self.plans.pop(0) if self.plans else Plan()
+
+    def happened(self, event: Event) -> None:
+        """Keep what people should read."""
+        if isinstance(event, Noted):
+            self.notes.append(event)
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """Plans are the test's own."""
 
     def events(self) -> Iterable[Fact]:
         """What the test told."""
@@ -70,9 +80,9 @@ class Scene:
 
 
 def gang(
-    name: str = "job", pods: int = 2, *, least: int | None = None, max_runtime_s: float | None = None
+    name: str = "job", pods: int = 2, *, least: int | None = None, devices: int = 1, **words: Any
 ) -> Fact:
     """A workload of pods with one device each."""
     needed = pods if least is None else least
-    group = PodGroup("worker", Request(devices=1), pods, needed)
-    return WorkloadSubmitted(Workload(name, "team", (group,), needed, 0.0, max_runtime_s=max_runtime_s), 0.0)
+    group = PodGroup("worker", Request(devices=devices), pods, needed)
+    return WorkloadSubmitted(Workload(name, "team", (group,), needed, 0.0, **words), 0.0)

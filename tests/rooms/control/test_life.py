@@ -1,7 +1,6 @@
 """The life of workloads: a few facts, and what came of them."""
 
 from weir.cluster.events import Checkpointed, End, Place, PodKey, Promised, WorkloadHeld
-from weir.control.life import LifeRules
 from weir.control.port import (
     EndWorkload,
     Exit,
@@ -18,6 +17,7 @@ from weir.control.port import (
     Withdrawn,
 )
 from weir.decide.plan import Eviction, Plan, Promise
+from weir.model.policy import LifeRules
 from weir.model.reasons import Cause, Rule
 
 from .scene import Scene, gang
@@ -31,13 +31,15 @@ def test_gang_succeeds_when_all_its_pods_are_done() -> None:
     starts = scene.starts("job", 2)
     first, second = scene.exits(starts, Exit.DONE)
     assert scene.step(first, at_s=10.0) == []
-    assert scene.step(second, at_s=20.0) == [EndWorkload("job", End.SUCCEEDED, 0.0, "")]
+    assert scene.step(second, at_s=20.0) == [
+        EndWorkload("job", End.SUCCEEDED, 0.0, "", ran_s=0.0, started_s=0.0)
+    ]
     assert not scene.control.cluster.jobs
 
 
 def test_failed_pod_stops_the_others_and_the_gang_starts_again_after_a_pause() -> None:
     """A failure is the gang's, once, however many of its pods say so."""
-    scene = Scene(gang(), rules=LifeRules(pause_first_s=10.0))
+    scene = Scene(gang(), rules=LifeRules(pause_first=10.0))
     first, second = starts = scene.starts("job", 2)
     (stop,) = scene.step(PodExited(first, starts[first], Exit.FAILED, 5.0), at_s=5.0)
     assert isinstance(stop, StopPod)
@@ -45,7 +47,9 @@ def test_failed_pod_stops_the_others_and_the_gang_starts_again_after_a_pause() -
     assert isinstance(stop.cause, LifeCause)
     assert stop.cause.rule is LifeRule.GANG_FAILED
     (status,) = scene.step(PodExited(second, starts[second], Exit.STOPPED, 6.0), at_s=6.0)
-    assert status == SetStatus("job", Status(starts=2, settled=2, failures=1, ran_s=0.0, retry_at_s=16.0))
+    assert status == SetStatus(
+        "job", Status(starts=2, settled=2, failures=1, ran_s=0.0, retry_at_s=16.0, restarts=1)
+    )
     assert "failed" in scene.job_holds("job")
     assert scene.control.wakes_s == 16.0
     scene.step(at_s=16.0)
@@ -54,7 +58,7 @@ def test_failed_pod_stops_the_others_and_the_gang_starts_again_after_a_pause() -
 
 def test_pauses_double_until_it_has_failed_too_often() -> None:
     """No workload fails for ever."""
-    scene = Scene(gang(pods=1), rules=LifeRules(failures_most=2, pause_first_s=10.0))
+    scene = Scene(gang(pods=1), rules=LifeRules(failures_most=2, pause_first=10.0))
     pauses = []
     for _ in range(2):
         starts = scene.starts("job")
@@ -90,7 +94,7 @@ def test_evicted_workload_waits_again_with_the_run_it_saved() -> None:
     (stop,) = scene.step(gang("waiting", 1), at_s=50.0, plan=Plan(evictions=[Eviction(pod, TAKEN)]))
     assert stop == StopPod(pod, starts[pod], 30.0, TAKEN)
     (status,) = scene.step(*scene.exits(starts, Exit.STOPPED), at_s=55.0)
-    assert status == SetStatus("job", Status(starts=1, settled=1, failures=0, ran_s=40.0))
+    assert status == SetStatus("job", Status(starts=1, settled=1, failures=0, ran_s=40.0, restarts=1))
     job = scene.control.cluster.jobs["job"]
     assert job.ran_s == 40.0
     assert not job.held
@@ -181,7 +185,7 @@ def test_restarted_control_finds_everything_again() -> None:
         gang("failed", 1),
         StatusFound("failed", Status(starts=1, settled=1, failures=1, retry_at_s=60.0)),
     )
-    assert scene.step(at_s=30.0) == [EndWorkload("done", End.SUCCEEDED, 15.0, "")]
+    assert scene.step(at_s=30.0) == [EndWorkload("done", End.SUCCEEDED, 15.0, "", ran_s=5.0, started_s=10.0)]
     cluster = scene.control.cluster
     assert [*cluster.promised] == ["waiting"]
     assert cluster.jobs["job"].started_s == 10.0

@@ -19,6 +19,10 @@ BOUNDS = st.integers(0, 10**6) | st.sampled_from(["unlimited", "1500m", 0.5])
 WEIGHTS = st.integers(0, 100) | st.sampled_from([0.5, 0.1])
 RESOURCES = st.sampled_from(["gpu", "cpu", "memory", "pods", "gpu.H100", "rdma/hca"])
 PRIORITIES = st.integers(-1000, 1000)
+TERMS = st.sampled_from(["2h", 90, 0.5, 0])
+TIMES = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("max_runtime", "idle_limit", "lifetime", "stop_grace"), TERMS)
+)
 WHYS = st.sampled_from(["over_limit", "no_room", "gang_incomplete"])
 EFFECTS = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
 
@@ -50,7 +54,8 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     ]
     draw(st.randoms()).shuffle(document["departments"])
     document["projects"] = [
-        {**_queue(draw, name), **_above(draw, "department", departments)} for name in projects
+        {**_queue(draw, name), **_above(draw, "department", departments), **optional(draw, {"times": TIMES})}
+        for name in projects
     ]
     free = {node["name"]: list(range(node["gpus"])) for node in nodes}
     names = draw(unique(WORDS, 4)) if projects else []
@@ -113,6 +118,9 @@ def _workload(
             "preemptible": st.booleans(),
             "submitted": PAST,
             "max_runtime": st.sampled_from(["2h", 90, 0.5]),
+            "idle_limit": st.sampled_from(["2h", 90, 0.5]),
+            "grace": TERMS,
+            "retries": st.integers(0, 100),
             "checkpointed": PAST,
             "topology": st.fixed_dictionaries(
                 {"name": st.just("net"), "required": st.sampled_from(levels)},

@@ -20,6 +20,7 @@ from weir.control.port import (
     StartPod,
     StatusFound,
     StopPod,
+    UseSeen,
     Withdrawn,
 )
 from weir.model.nodes import Node
@@ -51,13 +52,15 @@ class Faults:
 class FaultyWorld(World):
     """A world with faults."""
 
-    def __init__(self, scenario: Scenario, fates: Iterable[Fate], faults: Faults) -> None:
+    def __init__(
+        self, scenario: Scenario, fates: Iterable[Fate], faults: Faults, *, measured_every_s: float = 0.0
+    ) -> None:
         self._faults = faults
         self._draw = random.Random(faults.seed)  # noqa: S311 - chance that can be replayed
         self._connection = 0
         self._due_s: dict[str, float] = {}  # when the last fact about an object is delivered
         self.crashes = 0
-        super().__init__(scenario, fates)
+        super().__init__(scenario, fates, measured_every_s=measured_every_s)
         self._await_loss()
 
     def _happens(self, probability: float) -> bool:
@@ -164,7 +167,7 @@ def _about(fact: Fact) -> str:
             about = f"workload {fact.place.pod.workload}"
         case PodExited():
             about = f"workload {fact.pod.workload}"
-        case StatusFound() | Checkpointed() | WorkloadHeld() | Withdrawn():
+        case StatusFound() | Checkpointed() | WorkloadHeld() | UseSeen() | Withdrawn():
             about = f"workload {fact.workload}"
         case _:
             about = "queues"

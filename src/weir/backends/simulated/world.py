@@ -5,6 +5,7 @@ know of it waits in the inbox until it asks. Nothing here decides, and nothing h
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -35,6 +36,7 @@ from weir.control.port import (
     Status,
     StatusFound,
     StopPod,
+    UseSeen,
 )
 from weir.model.nodes import Node
 from weir.model.scenario import Scenario
@@ -49,8 +51,10 @@ NOTICED_AFTER_S = 1.0
 class World:
     """The backend of a simulation."""
 
-    def __init__(self, scenario: Scenario, fates: Iterable[Fate]) -> None:
+    def __init__(self, scenario: Scenario, fates: Iterable[Fate], *, measured_every_s: float = 0.0) -> None:
+        """`measured_every_s`: how often control is told what the running ones use; 0 = never."""
         self.now_s = 0.0
+        self.measured_every_s = measured_every_s
         self.nodes: dict[str, Node] = {node.name: node for node in scenario.nodes}
         self.runs: dict[str, Run] = {}
         self.lost_gpu_s = 0.0  # run that had to be repeated
@@ -71,6 +75,8 @@ class World:
         }
         self._repaced: dict[str, Run] = {}
         self._await_next()
+        if measured_every_s:
+            self.at(measured_every_s, self._measure, None)
         self.connect()
 
     # Time
@@ -255,6 +261,15 @@ class World:
         self.tell(WorkloadSubmitted(workload, workload.submitted_s))
         self._await_next()
 
+    def _measure(self, _: None) -> None:
+        """Tell what is used, as long as there is or will be something to measure."""
+        for name, run in self.runs.items():
+            if run.started_s is not None:
+                used = 0.0 if self.now_s >= run.started_s + run.fate.idle_after_s else 1.0
+                self.tell(UseSeen(name, used, self.now_s))
+        if self.runs or self._queue:
+            self.at(self.now_s + self.measured_every_s, self._measure, None)
+
     def _plan_ahead(self) -> None:
         """Let what was started, stopped or broken just now take up its new pace."""
         for run in self._repaced.values():
@@ -299,7 +314,7 @@ def _by_index(pod: PodKey) -> tuple[int, int]:
 
 
 def _with_starts(status: Status, starts: int) -> Status:
-    return Status(starts, status.settled, status.failures, status.ran_s, status.retry_at_s)
+    return replace(status, starts=starts)
 
 
 def gpus_of(request: Request, node: Node) -> float:

@@ -23,14 +23,14 @@ def check_parts(parts: Parts, mistakes: Mistakes) -> None:
     for at, node in parts.nodes.items():
         _check_links(node, ("cluster", "nodes", at, "links"), mistakes)
     for at, department in parts.departments.items():
-        _check_queue(department, ("departments", at), mistakes)
+        check_queue(department, ("departments", at), mistakes)
     for at, project in parts.projects.items():
-        _check_queue(project, ("projects", at), mistakes)
+        check_queue(project, ("projects", at), mistakes)
     for (at, position), group in parts.groups.items():
-        _check_group(group, ("workloads", at, "pods", position), mistakes)
+        check_group(group, ("workloads", at, "pods", position), mistakes)
     total = len(parts.workloads)
     for at, workload in parts.workloads.items():
-        _check_workload(workload, submitted_s(workload, at, total), ("workloads", at), mistakes)
+        check_workload(workload, submitted_s(workload, at, total), ("workloads", at), mistakes)
 
 
 def submitted_s(workload: WrittenWorkload, at: int, total: int) -> float:
@@ -57,7 +57,8 @@ def _devices_of(node: WrittenNode) -> str:
     return f"write 0 to {node.gpus - 1}" if node.gpus else f"node {node.name} has no gpus; leave links out"
 
 
-def _check_queue(queue: WrittenQueue, path: Path, mistakes: Mistakes) -> None:
+def check_queue(queue: WrittenQueue, path: Path, mistakes: Mistakes) -> None:
+    """Tell a limit below its quota."""
     quota = _finite(queue.quota)
     for resource, most in _finite(queue.limit).items():
         if most < quota.get(resource, 0):
@@ -72,7 +73,8 @@ def _finite(bounds: Mapping[str, Written]) -> dict[str, int]:
     return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
 
 
-def _check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
+def check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
+    """Tell what of a pod group contradicts the rest of it."""
     written = group.model_fields_set
     if group.min is not None and group.min > group.count:
         text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"
@@ -104,7 +106,8 @@ def _check_toleration(toleration: WrittenToleration, path: Path, mistakes: Mista
         )
 
 
-def _check_workload(workload: WrittenWorkload, submitted: float, path: Path, mistakes: Mistakes) -> None:
+def check_workload(workload: WrittenWorkload, submitted: float, path: Path, mistakes: Mistakes) -> None:
+    """Tell what of a workload contradicts its pods or its times."""
     total = sum(group.count for group in workload.pods)
     least = sum(map(minimum, workload.pods))
     wanted = workload.min_pods

@@ -12,10 +12,11 @@ from weir.model.files.written import (
     WrittenPods,
     WrittenProject,
     WrittenQueue,
+    WrittenTimes,
     WrittenWorkload,
 )
 from weir.model.nodes import Node, Taint, Toleration
-from weir.model.queues import Queue
+from weir.model.queues import Queue, TimeRules
 from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
 from weir.model.scenario import Expect, PodExpected, WorkloadExpected
 from weir.model.workloads import (
@@ -110,7 +111,12 @@ def _queue(written: WrittenQueue, at: int, parent: str | None, gpus: Mapping[str
         weight=dict(written.weight),
         priority=written.priority,
         created_s=60.0 * at if written.created is None else written.created,
+        times=_times(written.times) if isinstance(written, WrittenProject) else TimeRules(),
     )
+
+
+def _times(written: WrittenTimes) -> TimeRules:
+    return TimeRules(written.max_runtime, written.idle_limit, written.lifetime, written.stop_grace)
 
 
 def _bounds(written: Mapping[str, Written]) -> dict[str, int]:
@@ -163,6 +169,9 @@ def workload_of(written: WrittenWorkload, submitted: float) -> Workload:
         priority=priority,
         preemptible=priority < PREEMPTIBLE_BELOW if written.preemptible is None else written.preemptible,
         max_runtime_s=written.max_runtime,
+        idle_limit_s=written.idle_limit,
+        grace_s=written.grace,
+        retries=written.retries,
         topology=None if asked is None else TopologyRequest(asked.name, asked.required, asked.preferred),
     )
 

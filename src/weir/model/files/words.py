@@ -146,6 +146,15 @@ def _positive(written: Any) -> float:
     return span_s
 
 
+def _term(written: Any) -> float:
+    term_s = seconds(written)
+    if term_s < 0:
+        raise ValueError(
+            f"{written!r} is negative: write a duration such as 90s, 10m or 2h30m, or 0 for none"
+        )
+    return term_s
+
+
 _QUANTITY = {"type": ["number", "string"], "description": "a number or a quantity such as 500m, 1.5 or 40Gi"}
 _BOUND = {"type": ["number", "string"], "description": 'a number, a quantity such as 40Gi, or "unlimited"'}
 _TIME = {"type": ["number", "string"], "description": "seconds, or a time such as 90s, -10m or 2h30m"}
@@ -165,6 +174,7 @@ Weight = Annotated[float, PlainValidator(_weight), WithJsonSchema(_QUANTITY)]
 Offset = Annotated[float, PlainValidator(seconds), WithJsonSchema(_TIME)]
 Past = Annotated[float, PlainValidator(_past), WithJsonSchema(_TIME)]
 Span = Annotated[float, PlainValidator(_positive), WithJsonSchema(_TIME)]
+Term = Annotated[float, PlainValidator(_term), WithJsonSchema(_TIME)]
 Devices = Annotated[int, Field(ge=0, le=DEVICES_MAX)]
 Device = Annotated[int, Field(ge=0, lt=DEVICES_MAX)]
 Priority = Annotated[int, Field(ge=-PRIORITY_MAX - 1, le=PRIORITY_MAX)]

@@ -15,7 +15,7 @@ from weir.model.files.document import FLOAT, INTEGER
 from weir.model.files.making import HOSTNAME_LABEL
 from weir.model.nodes import Node, Toleration
 from weir.model.policy import Policy
-from weir.model.queues import Queue
+from weir.model.queues import Queue, TimeRules
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
 from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected
 from weir.model.workloads import (
@@ -118,6 +118,10 @@ def _time(at_s: float) -> str | float:
     return "0s"
 
 
+def _time_or_none(at_s: float | None) -> str | float | None:
+    return None if at_s is None else _time(at_s)
+
+
 def _thousandths(milli: int) -> int | str:
     return milli // 1000 if milli % 1000 == 0 else f"{milli}m"
 
@@ -181,8 +185,14 @@ def _queue(queue: Queue) -> dict[str, Any]:
             "weight": weight or None,
             "priority": _unless(100, queue.priority),
             "created": _time(queue.created_s),
+            "times": _times(queue.times),
         }
     )
+
+
+def _times(times: TimeRules) -> dict[str, Any] | None:
+    values = {each.name.removesuffix("_s"): getattr(times, each.name) for each in fields(times)}
+    return _stated({name: _time_or_none(value) for name, value in values.items()}) or None
 
 
 def _workload(
@@ -203,8 +213,11 @@ def _workload(
             "submitted": _time(workload.submitted_s),
             "started": None if started is None or started == workload.submitted_s else _time(started),
             "min_pods": _unless(sum(group.min for group in workload.groups), workload.min_pods),
-            "max_runtime": None if workload.max_runtime_s is None else _time(workload.max_runtime_s),
-            "checkpointed": None if checkpointed is None else _time(checkpointed),
+            "max_runtime": _time_or_none(workload.max_runtime_s),
+            "idle_limit": _time_or_none(workload.idle_limit_s),
+            "grace": _time_or_none(workload.grace_s),
+            "retries": workload.retries,
+            "checkpointed": _time_or_none(checkpointed),
             "topology": asked,
             "pods": groups,
         }

@@ -25,6 +25,7 @@ from weir.model.files.words import (
     Resource,
     SomeBytes,
     Span,
+    Term,
     Units,
     Weight,
 )
@@ -99,10 +100,20 @@ class WrittenDepartment(WrittenQueue):
     parent: Name | None = None
 
 
+class WrittenTimes(Shape):
+    """Time rules of a project, in place of the policy's; 0 is none."""
+
+    max_runtime: Term | None = None
+    idle_limit: Term | None = None
+    lifetime: Term | None = None
+    stop_grace: Term | None = None
+
+
 class WrittenProject(WrittenQueue):
     """A project; without a department it is at the root."""
 
     department: Name | None = None
+    times: WrittenTimes = WrittenTimes()
 
 
 class WrittenToleration(Shape):
@@ -166,6 +177,9 @@ class WrittenWorkload(Shape):
     started: Past | None = None
     min_pods: Count | None = None
     max_runtime: Span | None = None
+    idle_limit: Span | None = None
+    grace: Term | None = None
+    retries: Annotated[int, Field(ge=0, le=100)] | None = None
     checkpointed: Past | None = None
     topology: WrittenTopologyRequest | None = None
     pods: Annotated[list[WrittenGroup], Field(min_length=1)]

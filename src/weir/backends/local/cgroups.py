@@ -1,0 +1,232 @@
+"""Control groups, where the kernel lets us: limits of a pod, and a hold on every process of it.
+
+Version 2, version 1 or both side by side; what isn't there or isn't ours to write is left out, and
+a pod then is a group of processes like any other. Groups lie below the one the pool runs in and
+exist only as long as their pods.
+
+Standard library only: supervisors use `Cgroup`, the server `found`.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+
+_TRIES = 20
+_PERIOD_US = 100_000
+_OWN = "weir-pool"
+"""Where the pool itself goes in a version 2 group that is to be divided: such a group has no processes."""
+
+Words = tuple[str, dict[str, str], str, str]
+"""A group as it is written down: its path, what its files are set to, what its parent hands down,
+and the group supervisors are in."""
+
+
+class Cgroup:
+    """One group of a pod in one hierarchy."""
+
+    __slots__ = ("_files", "_hands_down", "_holds_us", "_outside", "_parent", "_path", "ran_out")
+
+    def __init__(self, path: str, files: dict[str, str], hands_down: str, outside: str) -> None:
+        self._path = path
+        self._parent = path.rpartition("/")[0]
+        self._files = files
+        self._hands_down = hands_down
+        self._outside = outside
+        self._holds_us = False
+        self.ran_out = False  # whether the kernel ended something in it for want of memory
+
+    def make(self) -> bool:
+        """Make it; whether that was allowed. A limit it doesn't know is left out."""
+        for _ in range(_TRIES):  # the last pod of the pool may be taking the parent away
+            try:
+                with suppress(FileExistsError):
+                    os.mkdir(self._parent)
+                    if self._hands_down:
+                        _try_to_set(f"{self._parent}/cgroup.subtree_control", self._hands_down)
+                with suppress(FileExistsError):
+                    os.mkdir(self._path)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+            for name, value in self._files.items():
+                _try_to_set(f"{self._path}/{name}", value)
+            return True
+        return False
+
+    def join(self) -> bool:
+        """Put this process into it; whether that was allowed."""
+        self._holds_us = _try_to_set(f"{self._path}/cgroup.procs", "0")
+        return self._holds_us
+
+    def leave(self) -> None:
+        """Put this process where it was, if it may."""
+        self._holds_us = not _try_to_set(f"{self._outside}/cgroup.procs", "0")
+
+    def see(self) -> None:
+        """Notice whether it ran out of memory."""
+        for name in ("memory.events", "memory.oom_control"):
+            for line in _text(f"{self._path}/{name}").splitlines():
+                key, _, value = line.partition(" ")
+                if key == "oom_kill" and value != "0":
+                    self.ran_out = True
+
+    def kill(self) -> None:
+        """End everything in it, but never this process."""
+        if self._holds_us:
+            return
+        if not _try_to_set(f"{self._path}/cgroup.kill", "1"):
+            for pid in self.processes():
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def processes(self) -> list[int]:
+        """The ids of the processes in it."""
+        return [int(pid) for pid in _text(f"{self._path}/cgroup.procs").split()]
+
+    def remove(self) -> None:
+        """Take it away, and the pool's if it was the last."""
+        with suppress(OSError):
+            os.rmdir(self._path)
+            os.rmdir(self._parent)
+
+
+class Cgroups:
+    """Where the groups of a pool's pods can be made."""
+
+    def __init__(
+        self, pool: str, memory: str = "", cpu: str = "", unified: str = "", controllers: str = ""
+    ) -> None:
+        self._pool = pool
+        self._memory = memory  # version 1
+        self._cpu = cpu  # version 1
+        self._unified = unified  # version 2
+        self._controllers = controllers.split()  # that version 2 hands down here
+
+    def __bool__(self) -> bool:
+        return bool(self._memory or self._cpu or self._unified)
+
+    @property
+    def limits_memory(self) -> bool:
+        """Whether memory can be limited."""
+        return bool(self._memory) or "memory" in self._controllers
+
+    def of_pod(self, pod: str, *, cpu_milli: int = 0, cpu_most: bool = False, memory: int = 0) -> list[Words]:
+        """The groups of a pod: its part of the processors, a limit if `cpu_most`, and a limit of memory."""
+        quota = cpu_milli * _PERIOD_US // 1000 if cpu_most and cpu_milli else 0
+        words: list[Words] = []
+        if self._memory and memory:
+            words.append(self._in(self._memory, pod, {"memory.limit_in_bytes": str(memory)}))
+        if self._cpu and cpu_milli:
+            files = {"cpu.shares": str(max(2, cpu_milli * 1024 // 1000))}
+            if quota:
+                files |= {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)}
+            words.append(self._in(self._cpu, pod, files))
+        if self._unified:
+            files = {}
+            if "memory" in self._controllers and memory:
+                files |= {"memory.max": str(memory), "memory.oom.group": "1"}
+            if "cpu" in self._controllers and cpu_milli:
+                files["cpu.weight"] = str(min(10_000, max(1, cpu_milli // 10)))
+                if quota:
+                    files["cpu.max"] = f"{quota} {_PERIOD_US}"
+            hands_down = " ".join(f"+{name}" for name in self._controllers)
+            words.append(self._in(self._unified, pod, files, hands_down))
+        return words
+
+    def _in(self, base: str, pod: str, files: dict[str, str], hands_down: str = "") -> Words:
+        own = f"{base}/{_OWN}"
+        outside = own if hands_down and os.access(own, os.F_OK) else base
+        return f"{base}/{self._pool}/{pod.replace('/', '.')}", files, hands_down, outside
+
+
+def found(pool: str) -> Cgroups:
+    """What this process may use, below the groups it is in itself."""
+    places: dict[str, str] = {}
+    for names, base in _own():
+        if _may_make(base, pool):
+            places.update(dict.fromkeys(names, base))
+    memory, cpu, unified = places.get("memory", ""), places.get("cpu", ""), places.get("", "")
+    controllers = _handed_down(unified) if unified else ""
+    if (memory or cpu) and not controllers:
+        unified = ""  # it limits nothing, and those of version 1 know the processes as well
+    return Cgroups(pool, memory, cpu, unified, controllers)
+
+
+def _own() -> Iterator[tuple[list[str], str]]:
+    """The groups this process is in, as directories, by controllers; version 2 has none ("")."""
+    mounts: dict[str, tuple[str, str]] = {}  # by controller: what is mounted where
+    for line in _text("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (kind, _, options) = before.split(), [*after.split(), "", "", ""][:3]
+        if kind == "cgroup2":
+            mounts.setdefault("", (fields[3], fields[4]))
+        elif kind == "cgroup":
+            for option in options.split(","):
+                mounts.setdefault(option, (fields[3], fields[4]))
+    for line in _text("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        names = controllers.split(",")
+        if names[0] not in mounts:
+            continue
+        root, mounted = mounts[names[0]]
+        below = path.removeprefix(root if root != "/" else "")
+        yield names, f"{mounted}/{below.strip('/')}".rstrip("/")
+
+
+def _may_make(base: str, pool: str) -> bool:
+    """Whether groups can be made there."""
+    trial = f"{base}/{pool}-{os.getpid()}"
+    try:
+        os.mkdir(trial)
+        os.rmdir(trial)
+    except OSError:
+        return False
+    return True
+
+
+def _handed_down(base: str) -> str:
+    """The controllers a version 2 group hands to those below, of the two we want; asks it to, if need be."""
+    offered = _text(f"{base}/cgroup.controllers").split()
+    wanted = [name for name in ("cpu", "memory") if name in offered]
+    handed = f"{base}/cgroup.subtree_control"
+    if any(name not in _text(handed).split() for name in wanted):
+        line = " ".join(f"+{name}" for name in wanted)
+        alone = _text(f"{base}/cgroup.procs").split() == [str(os.getpid())]
+        if not _try_to_set(handed, line) and alone:
+            with suppress(OSError):  # the group is ours alone: go one below, so that it can be divided
+                os.mkdir(f"{base}/{_OWN}")
+            if _try_to_set(f"{base}/{_OWN}/cgroup.procs", "0"):
+                _try_to_set(handed, line)
+    return " ".join(name for name in wanted if name in _text(handed).split())
+
+
+def _try_to_set(path: str, value: str) -> bool:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.write(fd, value.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _text(path: str) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    text = b""
+    try:
+        while more := os.read(fd, 1 << 16):
+            text += more
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    return text.decode(errors="replace")

@@ -1,0 +1,167 @@
+"""The machine's GPUs. The one module that talks to NVML; where there is no driver there are none.
+
+Which devices there are is asked once; what each does now, and for which process, as often as wanted.
+"""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+_VIRTUAL_MEMORY = 16 << 30
+_SHARED_SWITCH = 30
+"""NVML_TOPOLOGY_HOSTBRIDGE: devices no farther from one another share a host bridge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device. `name` is what CUDA calls it; `parent` is the physical one it is a part of, if it is."""
+
+    index: int
+    name: str
+    uuid: str
+    model: str
+    memory: int
+    handle: int = 0
+    parent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What a device does now. `use` is of its time, 0 to 1; None where it can't be known."""
+
+    index: int
+    use: float | None = None
+    memory_used: int | None = None
+    memory_of: dict[int, int] = field(default_factory=dict)  # by process
+    use_of: dict[int, float] = field(default_factory=dict)  # by process
+
+
+class Nvml:
+    """The driver, asked through the library it ships."""
+
+    def __init__(self, library: Any) -> None:
+        self._nvml = library
+        self._handles: dict[int, Any] = {}
+        self._seen_us: dict[int, int] = {}
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices, in the order of their bus, as far as this process may see them.
+
+        A device that is cut in instances (MIG) counts as those.
+        """
+        found: list[Device] = []
+        allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = None if allowed is None else [name.strip() for name in allowed.split(",")]
+        for at in range(self._nvml.nvmlDeviceGetCount()):
+            handle = self._nvml.nvmlDeviceGetHandleByIndex(at)
+            parts = self._parts(handle)
+            for part in parts or [handle]:
+                uuid = _text(self._nvml.nvmlDeviceGetUUID(part))
+                name = uuid if parts else str(at)
+                if names is not None and name not in names and uuid not in names:
+                    continue
+                memory = int(self._nvml.nvmlDeviceGetMemoryInfo(part).total)
+                model = _text(self._nvml.nvmlDeviceGetName(part))
+                self._handles[len(found)] = part
+                found.append(Device(len(found), name, uuid, model, memory, at, at if parts else None))
+        return tuple(found)
+
+    def links(self, devices: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
+        """Sets of devices that are close: joined by NVLink, then behind one host bridge."""
+        whole = [device for device in devices if device.parent is None]
+        near = _sets(whole, self._are_linked) + _sets(whole, self._are_near)
+        return tuple(dict.fromkeys(found for found in near if 1 < len(found) < len(devices)))
+
+    def doing(self) -> list[Doing]:
+        """What every device does now."""
+        return [self._doing(index, handle) for index, handle in self._handles.items()]
+
+    def _doing(self, index: int, handle: Any) -> Doing:
+        nvml, use, used = self._nvml, None, None
+        memory_of: dict[int, int] = {}
+        use_of: dict[int, float] = {}
+        with suppress(nvml.NVMLError):
+            used = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+        with suppress(nvml.NVMLError):
+            use = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+        with suppress(nvml.NVMLError):
+            for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
+                memory_of[process.pid] = int(process.usedGpuMemory or 0)
+        with suppress(nvml.NVMLError):
+            since_us = self._seen_us.get(index, int((time.time() - 60) * 1e6))
+            for sample in nvml.nvmlDeviceGetProcessUtilization(handle, since_us):
+                use_of[sample.pid] = max(use_of.get(sample.pid, 0.0), sample.smUtil / 100)
+                self._seen_us[index] = max(self._seen_us.get(index, 0), sample.timeStamp)
+        return Doing(index, use, used, memory_of, use_of)
+
+    def _parts(self, handle: Any) -> list[Any]:
+        nvml = self._nvml
+        try:
+            current, _ = nvml.nvmlDeviceGetMigMode(handle)
+            if current != nvml.NVML_DEVICE_MIG_ENABLE:
+                return []
+            most = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
+        except nvml.NVMLError:
+            return []
+        parts = []
+        for at in range(most):
+            with suppress(nvml.NVMLError):
+                parts.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, at))
+        return parts
+
+    def _are_linked(self, one: Device, other: Device) -> bool:
+        nvml = self._nvml
+        try:
+            status = nvml.nvmlDeviceGetP2PStatus(
+                self._handles[one.index], self._handles[other.index], nvml.NVML_P2P_CAPS_INDEX_NVLINK
+            )
+        except nvml.NVMLError:
+            return False
+        return bool(status == nvml.NVML_P2P_STATUS_OK)
+
+    def _are_near(self, one: Device, other: Device) -> bool:
+        try:
+            level = self._nvml.nvmlDeviceGetTopologyCommonAncestor(
+                self._handles[one.index], self._handles[other.index]
+            )
+        except self._nvml.NVMLError:
+            return False
+        return bool(level <= _SHARED_SWITCH)
+
+
+def driver() -> Nvml | None:
+    """The driver of this machine; None where there is none."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    return Nvml(pynvml)
+
+
+def virtual(count: int, memory: int = _VIRTUAL_MEMORY) -> tuple[Device, ...]:
+    """Devices there are none of, to try things with."""
+    return tuple(Device(at, str(at), f"virtual-{at}", "virtual", memory) for at in range(count))
+
+
+def _sets(devices: list[Device], are_close: Any) -> list[tuple[int, ...]]:
+    """The devices by who is close to whom, directly or through others."""
+    found: list[tuple[int, ...]] = []
+    left = list(devices)
+    while left:
+        near = [left.pop(0)]
+        for one in near:
+            close = [other for other in left if are_close(one, other)]
+            left = [other for other in left if other not in close]
+            near += close
+        found.append(tuple(sorted(device.index for device in near)))
+    return found
+
+
+def _text(said: str | bytes) -> str:
+    return said.decode() if isinstance(said, bytes) else said

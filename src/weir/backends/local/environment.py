@@ -1,0 +1,149 @@
+"""What a pod's process finds in its environment.
+
+What people wrote goes over what frameworks are told; which devices are its own, and who it is to
+the pool, nobody overwrites.
+"""
+
+import os
+import socket
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from weir.model.workloads import WHOLE_MILLI
+
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
+    *("CUDA_HOME", "CUDA_PATH", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+)
+"""What it gets of the pool's own environment, and everything that begins with LC_."""
+PORTS = range(20_000, 30_000)
+"""Where launchers of gangs meet: below the ports the kernel gives to outgoing connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A pod's place in its gang: launchers take each pod for a node of its own."""
+
+    rank: int = 0
+    world: int = 1
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The devices a pod sees: how drivers call them, its part of each, and that part in bytes."""
+
+    devices: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    share_milli: int = WHOLE_MILLI
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a pod is to the pool."""
+
+    workload: str
+    project: str
+    pod: str  # workload/group/index
+    pod_id: str  # UID/START-GROUP-INDEX
+    directory: str
+    notes: str
+    checkpoints: str
+    restarts: int = 0
+
+
+def environment(
+    inherited: Mapping[str, str],
+    written: Collection[tuple[str, str]],
+    who: Identity,
+    seat: Seat,
+    sight: Sight,
+) -> dict[str, str]:
+    """The whole environment of a pod's process."""
+    kept = {name: value for name, value in inherited.items() if name in INHERITED or name.startswith("LC_")}
+    kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    kept["PYTHONUNBUFFERED"] = "1"  # its log is followed
+    return kept | _gang(seat) | _shares(sight) | dict(written) | _own(who) | _devices(sight)
+
+
+def _gang(seat: Seat) -> dict[str, str]:
+    return {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(seat.port),
+        "RANK": str(seat.rank),
+        "NODE_RANK": str(seat.rank),
+        "WORLD_SIZE": str(seat.world),
+        "LOCAL_RANK": "0",  # each pod sees only its own devices, from 0
+        "LOCAL_WORLD_SIZE": "1",
+    }
+
+
+def _shares(sight: Sight) -> dict[str, str]:
+    """What frameworks read of themselves to be content with a part of a device."""
+    if not sight.devices or sight.share_milli >= WHOLE_MILLI:
+        return {}
+    fraction = f"{sight.share_milli / WHOLE_MILLI:.3f}"
+    return {
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": fraction,
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "CUPY_GPU_MEMORY_LIMIT": f"{sight.share_milli / 10:g}%",
+    }
+
+
+def _devices(sight: Sight) -> dict[str, str]:
+    seen = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(sight.names),
+        "WEIR_DEVICES": ",".join(map(str, sight.devices)),
+    }
+    if sight.devices:
+        seen["WEIR_GPU_FRACTION"] = f"{min(sight.share_milli, WHOLE_MILLI) / WHOLE_MILLI:.3f}"
+        seen["WEIR_GPU_MEMORY"] = str(sight.memory)
+    return seen
+
+
+def _own(who: Identity) -> dict[str, str]:
+    return {
+        "WEIR_WORKLOAD": who.workload,
+        "WEIR_PROJECT": who.project,
+        "WEIR_POD": who.pod,
+        "WEIR_POD_ID": who.pod_id,
+        "WEIR_POD_DIRECTORY": who.directory,
+        "WEIR_NOTES": who.notes,
+        "WEIR_RESTARTS": str(who.restarts),
+        "WEIR_CHECKPOINT_DIR": who.checkpoints,
+    }
+
+
+class Ports:
+    """Ports for gangs to meet at. Each is used by one gang at a time and free when it is given."""
+
+    def __init__(self, ports: range = PORTS) -> None:
+        self._ports = ports
+        self._next = os.getpid() * 97 % len(ports)  # another pool on this machine begins elsewhere
+        self.used: set[int] = set()
+
+    def take(self) -> int:
+        """A port nobody listens at; 0 if there is none."""
+        for _ in range(len(self._ports)):
+            port = self._ports[self._next]
+            self._next = (self._next + 1) % len(self._ports)
+            if port not in self.used and _is_free(port):
+                self.used.add(port)
+                return port
+        return 0
+
+    def give_back(self, port: int) -> None:
+        """The gang is gone."""
+        self.used.discard(port)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as trial:
+        try:
+            trial.bind(("", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,85 @@
+"""The workloads the backend knows, and those starts of their pods that aren't over."""
+
+from dataclasses import dataclass, field
+
+from weir.backends.local.environment import Ports, Seat
+from weir.backends.local.journal import Launch
+from weir.cluster.events import Place, PodKey, Promised
+from weir.control.port import KeepRoom, LeaveRoom
+from weir.model.workloads import Workload
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One start of a pod that isn't over."""
+
+    place: Place
+    uid: int
+    start: int
+    directory: str
+    at_s: float  # when it was ordered
+    seat: Seat
+    process: int = -1  # of its supervisor; -1 until the nursery has answered
+    since_s: float | None = None  # since when its supervisor is known to be there
+    stopping: bool = False
+    noted: int = 0  # how much of its notes was read
+
+
+@dataclass(frozen=True, slots=True)
+class PodNow:
+    """What `LocalBackend.pods` says of a start that isn't over."""
+
+    place: Place
+    uid: int
+    start: int
+    directory: str
+    at_s: float
+    since_s: float | None
+    stopping: bool
+
+
+@dataclass(slots=True, eq=False)
+class Launched:
+    """A workload that isn't over."""
+
+    workload: Workload
+    launch: Launch
+    promised: Promised | None = None
+    starts_of: dict[PodKey, int] = field(default_factory=dict)  # how often each pod was started
+    seats: dict[PodKey, Seat] = field(default_factory=dict)  # of pods that run
+    port: int = 0
+
+    def sit(self, pods: list[PodKey], ports: Ports) -> dict[PodKey, Seat]:
+        """Places in the gang for pods that start together, beside those that run already."""
+        if not self.seats:
+            self.port = ports.take()
+        taken = {seat.rank for pod, seat in self.seats.items() if pod not in pods}
+        world = len(taken) + len(pods)
+        ranks = (rank for rank in range(len(taken) + len(pods)) if rank not in taken)
+        for pod, rank in zip(sorted(pods), ranks, strict=False):
+            self.seats[pod] = Seat(rank, world, self.port)
+        return {pod: self.seats[pod] for pod in pods}
+
+    def sits(self, pod: PodKey, seat: Seat, ports: Ports) -> None:
+        """A pod that was found has this place."""
+        self.seats[pod] = seat
+        self.port = seat.port
+        if seat.port:
+            ports.used.add(seat.port)
+
+    def stands(self, pod: PodKey, ports: Ports) -> None:
+        """A pod is over; the last one gives the port back."""
+        if self.seats.pop(pod, None) is not None and not self.seats:
+            ports.give_back(self.port)
+            self.port = 0
+
+    def placed(self, pod: PodKey) -> KeepRoom | LeaveRoom | None:
+        """A pod starts: the room kept for it is its own now. What is to be remembered of that."""
+        if self.promised is None:
+            return None
+        old = self.promised
+        rest = tuple(place for place in old.places if place.pod != pod)
+        if len(rest) == len(old.places):
+            return None
+        self.promised = Promised(old.workload, rest, old.at_s, old.freed_by) if rest else None
+        return KeepRoom(self.promised) if self.promised is not None else LeaveRoom(old.workload)

@@ -1,0 +1,84 @@
+"""One thread that waits for descriptors and for moments, and otherwise sleeps."""
+
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+_log = logging.getLogger(__name__)
+
+
+class Watch:
+    """Calls what is to be called, one after another, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._woken = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._epoll.register(self._woken, select.EPOLLIN)
+        self._calls: dict[int, Callable[[], None]] = {}
+        self._lock = threading.Lock()
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="weir-watch", daemon=True)
+        self._thread.start()
+
+    def add(self, fd: int, call: Callable[[], None]) -> None:
+        """Call this whenever there is something to read."""
+        with self._lock:
+            self._calls[fd] = call
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def drop(self, fd: int) -> None:
+        """Watch it no more."""
+        with self._lock:
+            known = self._calls.pop(fd, None)
+        if known is not None:
+            self._epoll.unregister(fd)
+
+    def later(self, after_s: float, call: Callable[[], None]) -> None:
+        """Call this once, after a while."""
+        with self._lock:
+            heappush(self._later, (time.monotonic() + after_s, next(self._numbers), call))
+        os.eventfd_write(self._woken, 1)
+
+    def close(self) -> None:
+        """End the thread; nothing is called after this."""
+        self._closing = True
+        os.eventfd_write(self._woken, 1)
+        self._thread.join()
+        self._calls.clear()
+        self._epoll.close()
+        os.close(self._woken)
+
+    def _run(self) -> None:
+        while not self._closing:
+            for fd, _ in self._epoll.poll(self._pause_s()):
+                if fd == self._woken:
+                    os.eventfd_read(fd)
+                elif (call := self._calls.get(fd)) is not None and not self._closing:
+                    _guarded(call)
+            while (due := self._due()) is not None:
+                _guarded(due)
+
+    def _pause_s(self) -> float:
+        with self._lock:
+            return max(0.0, self._later[0][0] - time.monotonic()) if self._later else -1.0
+
+    def _due(self) -> Callable[[], None] | None:
+        with self._lock:
+            if self._closing or not self._later or self._later[0][0] > time.monotonic():
+                return None
+            return heappop(self._later)[2]
+
+
+def _guarded(call: Callable[[], None]) -> None:
+    """One call that fails must not end the watch."""
+    try:
+        call()
+    except Exception:  # noqa: BLE001 - whatever it was
+        _log.exception("something that was watched for could not be dealt with")

@@ -1,0 +1,155 @@
+"""Tables of rows that fit the terminal.
+
+Where there is little room, the least important columns go until the rest can have what they must; then
+sentences and names are shortened, in turn, to what there is. Programs that read the output get all of it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from weir.cli.paint import Screen, Tone, cells, plain, shortened, wrapped
+
+Row = TypeVar("Row")
+GAP = "  "
+SENTENCE_EASY, NAME_EASY = 48, 24
+"""Columns of this width are read without trouble; wider ones give way first."""
+
+
+def _plain_tone(_row: object) -> Tone:
+    return "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """One column.
+
+    `least` is the width it may be shortened to (0: never shortened); `drop` says how soon it goes (0:
+    never, 9 first); `sentence`: it loses its end rather than its middle; `wide`: asked for with
+    `--output wide`.
+    """
+
+    head: str
+    cell: Callable[[Row], str]
+    right: bool = False
+    least: int = 0
+    drop: int = 0
+    sentence: bool = False
+    wide: bool = False
+    tone: Callable[[Row], Tone] = _plain_tone
+
+
+def table(
+    rows: Sequence[Row], columns: Sequence[Column[Row]], screen: Screen, *, wide: bool = False
+) -> list[str]:
+    """The rows under their heads, line by line. Sentences nobody says take no column.
+
+    With `wide` nothing is left out or shortened, whatever the terminal.
+    """
+    shown = [
+        column
+        for column in columns
+        if (wide or not column.wide) and not (column.sentence and not any(map(column.cell, rows)))
+    ]
+    texts = [[plain(column.cell(row)) for row in rows] for column in shown]
+    natural = [
+        max([cells(column.head), *map(cells, cells_)]) for column, cells_ in zip(shown, texts, strict=True)
+    ]
+    kept, widths = _fit(shown, natural, None if wide else screen.width)
+    heads = GAP.join(
+        _aligned(shown[at].head, width, right=shown[at].right) for at, width in zip(kept, widths, strict=True)
+    )
+    lines = [screen.paint(heads.rstrip(), "quiet")]
+    for number, row in enumerate(rows):
+        parts = [
+            _cell(shown[at], row, texts[at][number], width, screen)
+            for at, width in zip(kept, widths, strict=True)
+        ]
+        lines.append(GAP.join(parts).rstrip())
+    return lines
+
+
+class Lines(Generic[Row]):
+    """A table whose rows come one by one: columns grow as they must, and never shrink again."""
+
+    def __init__(self, columns: Sequence[Column[Row]], *, wide: bool = False) -> None:
+        self._columns = [column for column in columns if wide or not column.wide]
+        self._widths = [max(cells(column.head), column.least) for column in self._columns]
+        self._begun = False
+
+    def next(self, row: Row, screen: Screen) -> list[str]:
+        """The line of a row, after the heads if it is the first."""
+        texts = [plain(column.cell(row)) for column in self._columns]
+        self._widths = [max(width, cells(text)) for width, text in zip(self._widths, texts, strict=True)]
+        if self._columns and not self._columns[-1].right:
+            self._widths[-1] = 0  # nothing comes after it
+        lines = []
+        if not self._begun:
+            self._begun = True
+            heads = [
+                _aligned(column.head, width, right=column.right)
+                for column, width in zip(self._columns, self._widths, strict=True)
+            ]
+            lines.append(screen.paint(GAP.join(heads).rstrip(), "quiet"))
+        parts = [
+            _cell(column, row, text, max(width, cells(text)), screen)
+            for column, text, width in zip(self._columns, texts, self._widths, strict=True)
+        ]
+        return [*lines, GAP.join(parts).rstrip()]
+
+
+def _cell(column: Column[Row], row: Row, text: str, width: int, screen: Screen) -> str:
+    """One cell; the colour is on the word alone, not on the room around it."""
+    text = shortened(text, width, middle=not column.sentence)
+    space = " " * (width - cells(text))
+    painted = screen.paint(text, column.tone(row))
+    return space + painted if column.right else painted + space
+
+
+def _fit(
+    shown: Sequence[Column[Row]], natural: Sequence[int], width: int | None
+) -> tuple[list[int], list[int]]:
+    """Which columns stay, and how wide each is."""
+    kept = list(range(len(shown)))
+    while width is not None:
+        least = [min(natural[at], shown[at].least or natural[at]) for at in kept]
+        if sum(least) + len(GAP) * (len(kept) - 1) <= width:
+            break
+        goes = max(kept, key=lambda at: (shown[at].drop, at))
+        if not shown[goes].drop:
+            break
+        kept.remove(goes)
+    widths = [natural[at] for at in kept]
+    over = 0 if width is None else sum(widths) + len(GAP) * (len(kept) - 1) - width
+    while over > 0:
+        room = [at for at, each in enumerate(kept) if shown[each].least and widths[at] > shown[each].least]
+        if not room:
+            break
+        widths[max(room, key=lambda at: _can_spare(shown[kept[at]], widths[at]))] -= 1
+        over -= 1
+    return kept, widths
+
+
+def _can_spare(column: Column[Row], width: int) -> tuple[bool, int]:
+    """Who gives way: first what is wider than it is easily read, sentences before names."""
+    easy = SENTENCE_EASY if column.sentence else NAME_EASY
+    return width > easy, width if column.sentence else width - SENTENCE_EASY
+
+
+def _aligned(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - cells(text))
+    return space + text if right else text + space
+
+
+def pairs(said: Sequence[tuple[str, str]], screen: Screen, indent: str = "  ") -> list[str]:
+    """What is known of one thing: a label and a text a line; long texts go on below, aligned."""
+    if not said:
+        return []
+    width = max(cells(label) for label, _ in said)
+    lines = []
+    for label, text in said:
+        room = None if screen.width is None else screen.width - len(indent) - width - len(GAP)
+        first, *more = wrapped(plain(text), room).split("\n")
+        lines.append(f"{indent}{screen.paint(_aligned(label, width, right=False), 'quiet')}{GAP}{first}")
+        lines += [" " * (len(indent) + width + len(GAP)) + line for line in more]
+    return lines

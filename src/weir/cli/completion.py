@@ -1,0 +1,156 @@
+"""`weir completion`: scripts for shells, and the words those ask for.
+
+The scripts are a few lines that hand the words of the line back to `weir`, so they never go out of date.
+Names are asked of the pool, with little patience: where it doesn't answer, there are none.
+"""
+
+import http.client
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode, urlsplit
+
+from weir.cli.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+WORD = "__complete"
+"""The command that scripts call: `weir __complete WORDS...`, the last one being typed."""
+_PATIENCE_S = 0.4
+_NAMES_MOST = 200
+_VALUES_OF = {
+    "--project": "projects",
+    "-p": "projects",
+    "--department": "departments",
+    "-d": "departments",
+    "--parent": "departments",
+}
+_QUERIES: dict[str, tuple[str, dict[str, str]]] = {
+    "workloads": ("workloads", {"limit": str(_NAMES_MOST)}),
+    "ended": ("workloads", {"limit": str(_NAMES_MOST), "all": "true"}),
+    "projects": ("projects", {}),
+    "departments": ("departments", {}),
+}
+
+BASH = """\
+_weir() {
+    local IFS=$'\\n'
+    COMPREPLY=($(weir __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    [[ ${#COMPREPLY[@]} -eq 0 ]] && compopt -o default
+}
+complete -F _weir weir
+"""
+ZSH = """\
+#compdef weir
+_weir() {
+    local -a found
+    found=(${(f)"$(weir __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    if (( ${#found} )); then compadd -a found; else _files; fi
+}
+compdef _weir weir
+"""
+FISH = """\
+function __weir_complete
+    set -l words (commandline -opc) (commandline -ct)
+    weir __complete $words[2..-1] 2>/dev/null
+end
+complete -c weir -a '(__weir_complete)'
+"""
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
+    """Print what completes words of weir in a shell.
+
+    bash: eval "$(weir completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish:
+    weir completion fish > ~/.config/fish/completions/weir.fish
+
+    Parameters
+    ----------
+    shell
+        Which shell.
+    """
+    print({"bash": BASH, "zsh": ZSH, "fish": FISH}[shell], end="")
+    return 0
+
+
+def complete(words: Sequence[str]) -> int:
+    """Print what the last word may be, a line each. Never fails, never says anything else."""
+    *before, begun = words or [""]
+    with suppress(Exception):
+        for word in _candidates(before, begun):
+            if word.startswith(begun):
+                print(word)
+    return 0
+
+
+def _candidates(before: Sequence[str], begun: str) -> Iterator[str]:
+    if not before:
+        yield from (command.name for command in COMMANDS)
+        return
+    if "--" in before:
+        return
+    command = next((command for command in COMMANDS if command.name == before[0]), None)
+    if command is None:
+        return
+    app = _app(command.target, command.name)
+    below = [name for name in app if not name.startswith("-")] if app.default_command is None else []
+    if below and len(before) == 1:
+        yield from below
+        return
+    if below:
+        app = app[before[1]]
+    of = _VALUES_OF.get(before[-1])
+    if of is not None:
+        yield from _names(of)
+        return
+    yield from _words_of(app, before[-1], begun)
+    if command.names and not begun.startswith("-") and not before[-1].startswith("-"):
+        taken = set(before)
+        yield from (name for name in _names(command.names) if name not in taken)
+
+
+def _app(target: str, name: str) -> "App":
+    from importlib import import_module
+
+    from cyclopts import App
+
+    module, _, attribute = target.partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, App):
+        return found
+    app = App(name=name)
+    app.default(found)
+    return app
+
+
+def _words_of(app: "App", last: str, begun: str) -> Iterator[str]:
+    """The choices of the option before, or of a word by itself; else the options."""
+    for argument in app.assemble_argument_collection():
+        names = [name for name in argument.names if name.startswith("-")]
+        if last in names:
+            yield from argument.get_choices() or ()
+        elif begun.startswith("-"):
+            yield from (name for name in names if name.startswith("--") or not begun.startswith("--"))
+        elif not names and not last.startswith("-"):
+            yield from argument.get_choices() or ()
+
+
+def _names(of: str) -> list[str]:
+    """Names the pool knows, if it says so quickly."""
+    from weir.client.address import find
+
+    address = find()
+    path, params = _QUERIES[of]
+    parts = urlsplit(address.url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=_PATIENCE_S)
+    try:
+        headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
+        connection.request("GET", f"{parts.path}/api/v1/{path}?{urlencode(params)}", headers=headers)
+        answer = connection.getresponse()
+        said: Any = json.loads(answer.read()) if answer.status == 200 else {}
+    finally:
+        connection.close()
+    return [str(item["name"]) for item in said.get("items", ())]

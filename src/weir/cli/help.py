@@ -1,0 +1,87 @@
+"""How a command explains itself: options in one column, what they mean in another."""
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from weir.cli.paint import cells, screen, wrapped
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpEntry, HelpPanel
+    from rich.console import Console, ConsoleOptions
+
+_LABEL_WIDTH_MAX = 28
+_WIDTH_MAX = 100
+"""Longer lines are hard to read."""
+_GAP = 2
+_MANY = {"submit": "-- COMMAND...", "exec": "-- COMMAND...", "scenario": "FILE..."}
+"""What comes again and again, in words; elsewhere it is names."""
+
+
+class Help:
+    """Writes help as plain text. The commands of a group keep to one line each."""
+
+    def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:  # noqa: ARG002
+        """One panel: the words, the options, or the commands."""
+        if not panel.entries:
+            return
+        room = _room()
+        said = [(_label(entry), _meaning(entry)) for entry in panel.entries]
+        width = min(_LABEL_WIDTH_MAX, max(cells(label) for label, _ in said))
+        lines = ["Options:" if panel.title == "Parameters" else f"{panel.title}:"]
+        for label, meaning in said:
+            lines += _entry(label, meaning, width, room)
+        _say("\n".join([*lines, ""]))
+
+    def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:  # noqa: ARG002
+        """The line that shows how it is written."""
+        words = _text(usage).split()
+        if words:
+            many = next((said for word, said in _MANY.items() if word in words), "NAME...")
+            shown = " ".join(many if word == "[ARGS...]" else word for word in words)
+            _say(f"{shown if shown.startswith('Usage:') else f'Usage: {shown}'}\n")
+
+    def render_description(self, console: "Console", options: "ConsoleOptions", description: Any) -> None:  # noqa: ARG002
+        """What it does, in paragraphs."""
+        room = _room()
+        for paragraph in _text(description).split("\n\n"):
+            if paragraph.strip():
+                _say(wrapped(" ".join(paragraph.split()), room) + "\n")
+
+
+def _room() -> int:
+    return min(screen().width or _WIDTH_MAX, _WIDTH_MAX)
+
+
+def _entry(label: str, meaning: str, width: int, room: int) -> list[str]:
+    indent = " " * (2 + width + _GAP)
+    lines = wrapped(meaning, room, indent).split("\n") if meaning else [""]
+    if cells(label) > width:
+        return [f"  {label}", *(lines if meaning else [])]
+    return [f"  {label}{lines[0][2 + cells(label) :]}".rstrip(), *lines[1:]]
+
+
+def _label(entry: "HelpEntry") -> str:
+    options = ", ".join(entry.positive_shorts + entry.positive_names + entry.negative_names)
+    return entry.positional_label or options
+
+
+def _meaning(entry: "HelpEntry") -> str:
+    said = " ".join(_text(entry.description).split())
+    choices = [str(each) for each in entry.choices or ()]
+    if any(choice not in re.findall(r"\w+", said) for choice in choices):
+        said += f" One of {', '.join(choices)}."
+    default = str(entry.default) if entry.default is not None else ""
+    if default and "efault" not in said and default not in ("False", "True", "()"):
+        said += f" By default {default}."
+    return said.strip()
+
+
+def _text(said: Any) -> str:
+    """What is shown, without its dress."""
+    bare = getattr(said, "primary_renderable", said)
+    return "" if bare is None else str(getattr(bare, "plain", bare))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")

@@ -1,0 +1,121 @@
+"""`weir exec`: a command beside a running pod, on the machine where it runs.
+
+What a pod's process sees is in /proc, for the person who runs the pool and nobody else; no part of the
+server is needed for it. Its id stays in the environment, so what is started here ends with the pod.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weir.model.pool import PodRow, WorkloadDetail
+
+_TICKS_AT = 19
+"""Where /proc/PID/stat says when a process started, counted after the name."""
+
+
+class _NotHere(Exception):
+    """Nothing can be run there, and what to do."""
+
+
+def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
+    """Run a command beside a running workload, as in `weir exec NAME -- nvidia-smi`.
+
+    It has the environment, the devices and the directory of one of its pods, and ends with it. This works
+    on the machine the workload runs on, for the person who runs the pool there.
+
+    Parameters
+    ----------
+    name
+        The workload.
+    command
+        What to run; everything after --.
+    pod
+        Beside this pod, as group/index; by default the first one that runs.
+    """
+    from weir.client.api import Pool
+
+    if not command:
+        print("weir: no command is named: write it after --, such as -- nvidia-smi.", file=sys.stderr)
+        return 2
+    with Pool() as pool:
+        detail = pool.get(name)
+        local = pool.address.is_loopback
+    try:
+        said = _running(detail, _chosen(detail, pod), local=local)
+        environment, directory = _seen(said)
+    except _NotHere as reason:
+        print(f"weir: {reason}.", file=sys.stderr)
+        return 1
+    _join(said.get("cgroup"))
+    sys.stdout.flush()
+    try:
+        os.chdir(directory)
+        os.execvpe(command[0], command, environment)  # noqa: S606 - that is what was asked for
+    except OSError as error:
+        print(f"weir: {command[0]} can't be run: {error.strerror}.", file=sys.stderr)
+        return 1
+
+
+def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
+    """The pod that is meant, and the position of its group."""
+    groups: dict[str, int] = {}
+    for row in detail.pod_rows:
+        group = row.name.rsplit("/", 2)[-2]
+        at = groups.setdefault(group, len(groups))
+        short = "/".join(row.name.rsplit("/", 2)[-2:])
+        if row.status == "running" and pod in (None, short, row.name) and row.start is not None:
+            return row, at
+    which = detail.name if pod is None else f"{detail.name}'s pod {pod}"
+    raise _NotHere(f"{which} doesn't run; `weir describe {detail.name}` shows what does")
+
+
+def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> dict[str, Any]:
+    """What its supervisor wrote down."""
+    from weir.client.address import home
+
+    if not local:
+        raise _NotHere("the pool is on another machine: run this there")
+    row, group = chosen
+    index = row.name.rsplit("/", 1)[1]
+    path = home() / "pods" / str(detail.uid) / f"{row.start}-{group}-{index}" / "running.json"
+    try:
+        said = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise _NotHere(f"{path.parent} isn't there: run this on the machine of the pool") from None
+    except (OSError, ValueError) as error:
+        raise _NotHere(f"{path} can't be read: run this as the person who runs the pool") from error
+    assert isinstance(said, dict)
+    return said
+
+
+def _seen(said: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """The environment and the directory of the pod's process, if it still is that process."""
+    at = Path("/proc") / str(said.get("leader"))
+    try:
+        ticks = (at / "stat").read_text().rpartition(")")[2].split()[_TICKS_AT]
+        if said.get("leader_ticks") not in (None, int(ticks)):
+            raise _NotHere("its process is over")
+        raw = (at / "environ").read_bytes().decode("utf-8", "surrogateescape")
+        directory = str((at / "cwd").readlink())
+    except PermissionError:
+        raise _NotHere(
+            "its process belongs to someone else: run this as the person who runs the pool"
+        ) from None
+    except (OSError, IndexError, ValueError):
+        raise _NotHere("its process is over") from None
+    return dict(each.split("=", 1) for each in raw.split("\0") if "=" in each), directory
+
+
+def _join(cgroup: object) -> None:
+    """Count for the pod's limits, where the kernel lets us."""
+    groups = cgroup if isinstance(cgroup, list) else [cgroup] if isinstance(cgroup, str) and cgroup else []
+    for each in groups:
+        try:
+            Path(str(each), "cgroup.procs").write_text(str(os.getpid()))
+        except OSError:
+            continue

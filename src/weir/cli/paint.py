@@ -1,0 +1,89 @@
+"""The terminal: how wide it is, whether it has colours, and the few tones that mean something."""
+
+import os
+import shutil
+import sys
+import textwrap
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+Tone = Literal["plain", "quiet", "strong", "good", "busy", "bad"]
+_CODES = {"quiet": "2", "strong": "1", "good": "32", "busy": "33", "bad": "31"}
+_WIDTH_MIN = 20
+_WIDE = ("W", "F")
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Where words go. Without a `width` nothing is shortened: it is a file, or another program."""
+
+    width: int | None
+    height: int | None
+    colour: bool
+
+    def paint(self, text: str, tone: Tone) -> str:
+        """The text in a tone, if there are colours."""
+        if not self.colour or tone == "plain" or not text:
+            return text
+        return f"\x1b[{_CODES[tone]}m{text}\x1b[0m"
+
+
+def screen(stream: TextIO | None = None) -> Screen:
+    """What is behind a stream; by default the output."""
+    out = sys.stdout if stream is None else stream
+    if not out.isatty():
+        columns = os.environ.get("COLUMNS", "")
+        return Screen(max(_WIDTH_MIN, int(columns)) if columns.isdigit() else None, None, colour=False)
+    size = shutil.get_terminal_size()
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Screen(max(_WIDTH_MIN, size.columns), size.lines, colour=colour)
+
+
+def plain(text: str) -> str:
+    """Text that can do nothing to a terminal: what doesn't print is written out."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells_of(each) for each in text)
+
+
+def _cells_of(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in _WIDE else 1
+
+
+def shortened(text: str, width: int, *, middle: bool) -> str:
+    """At most `width` columns of it. Names lose their middle, sentences their end."""
+    if cells(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    tail = (width - 1) // 2 if middle else 0
+    start = _fitting(text, width - 1 - tail)
+    end = _fitting(text[::-1], tail)[::-1]
+    return f"{start if middle else start.rstrip()}…{end}"
+
+
+def wrapped(text: str, width: int | None, indent: str = "") -> str:
+    """A paragraph, indented, in lines that fit."""
+    if width is None:
+        return indent + text
+    lines = textwrap.wrap(text, max(_WIDTH_MIN, width - len(indent)), break_on_hyphens=False)
+    return "\n".join(indent + line for line in lines or [""])
+
+
+def _fitting(text: str, width: int) -> str:
+    used = 0
+    for at, character in enumerate(text):
+        used += _cells_of(character)
+        if used > width:
+            return text[:at]
+    return text

@@ -1,0 +1,317 @@
+"""`weir project` and `weir department`: the quota tree."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from weir.cli.columns import Column, table
+from weir.cli.outputs import OutputOption, WatchOption, show
+from weir.cli.quotas import Kind, put, times, words
+from weir.cli.watching import append, changed, is_terminal, repaint
+from weir.cli.words import amount, lasting, number
+
+if TYPE_CHECKING:
+    from weir.client.api import Pool
+    from weir.model.pool import QueueRow
+
+Amounts = Annotated[Sequence[str], Parameter(negative=())]
+
+project = App(name="project", help="Make, set, list and delete projects: who has which quota.")
+department = App(name="department", help="Make, set, list and delete departments, which hold projects.")
+
+
+def _gpus(amounts: dict[str, float], missing: str) -> str:
+    return number(amounts["gpu"]) if "gpu" in amounts else missing
+
+
+def _further(amounts: dict[str, float]) -> str:
+    """Amounts of what isn't GPUs."""
+    return (
+        ",".join(f"{name}={amount(name, value)}" for name, value in amounts.items() if name != "gpu") or "-"
+    )
+
+
+def _rules(row: "QueueRow") -> str:
+    return (
+        ",".join(f"{word}={lasting(value) if value else 'none'}" for word, value in row.times.items()) or "-"
+    )
+
+
+_NUMBERS: "tuple[Column[QueueRow], ...]" = (
+    Column("QUOTA", lambda row: _gpus(row.quota, "none"), right=True),
+    Column("ALLOCATED", lambda row: _gpus(row.allocated, "0"), right=True),
+    Column("SHARE", lambda row: _gpus(row.share, "0"), right=True, drop=3),
+    Column("LIMIT", lambda row: _gpus(row.limit, "none"), right=True, drop=5),
+    Column("WEIGHT", lambda row: _gpus(row.weight, "1"), right=True, drop=6),
+    Column("PRIORITY", lambda row: number(row.priority), right=True, drop=7),
+    Column("RUNNING", lambda row: number(row.running), right=True, drop=2),
+    Column(
+        "PENDING",
+        lambda row: number(row.pending),
+        right=True,
+        drop=1,
+        tone=lambda row: "busy" if row.pending else "plain",
+    ),
+    Column("TIME RULES", _rules, least=8, drop=9, wide=True),
+    Column("FURTHER QUOTA", lambda row: _further(row.quota), least=8, drop=9, wide=True),
+    Column("FURTHER ALLOCATED", lambda row: _further(row.allocated), least=8, drop=9, wide=True),
+)
+PROJECTS: "tuple[Column[QueueRow], ...]" = (
+    Column("PROJECT", lambda row: row.name, least=10),
+    Column("DEPARTMENT", lambda row: row.parent or "-", least=8, drop=4),
+    *_NUMBERS,
+)
+DEPARTMENTS: "tuple[Column[QueueRow], ...]" = (
+    Column("DEPARTMENT", lambda row: row.name, least=10),
+    Column("IN", lambda row: row.parent or "-", least=4, drop=4),
+    *_NUMBERS,
+)
+
+
+@project.command(name="create")
+def create_project(
+    name: str,
+    /,
+    *,
+    department: Annotated[str | None, Parameter(name=("--department", "-d"))] = None,
+    gpus: str | None = None,
+    quota: Amounts = (),
+    limit: Amounts = (),
+    weight: Amounts = (),
+    priority: int | None = None,
+    max_runtime: str | None = None,
+    idle_limit: str | None = None,
+    lifetime: str | None = None,
+    grace: str | None = None,
+) -> int:
+    """Make a project.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    department
+        The department it is in.
+    gpus
+        How many GPUs it is guaranteed: the same as --quota gpu=N.
+    quota
+        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
+    limit
+        What it can never pass, written likewise.
+    weight
+        Its claim on what others don't use, beside its siblings; 0 for none.
+    priority
+        Among siblings, who gets surplus first.
+    max_runtime
+        Its workloads are ended after this long, such as 24h; 0 for no such rule.
+    idle_limit
+        They are ended, after a warning, when their GPUs did nothing for this long; 0 for no such rule.
+    lifetime
+        Build sessions are ended after this long; 0 for no such rule.
+    grace
+        How long its workloads may take to stop; 0 for no notice.
+    """
+    rules = times(max_runtime, idle_limit, lifetime, grace)
+    return put(
+        "project", name, department, lambda: words(gpus, quota, limit, weight, priority) | rules, new=True
+    )
+
+
+@project.command(name="set")
+def set_project(
+    name: str,
+    /,
+    *,
+    department: Annotated[str | None, Parameter(name=("--department", "-d"))] = None,
+    gpus: str | None = None,
+    quota: Amounts = (),
+    limit: Amounts = (),
+    weight: Amounts = (),
+    priority: int | None = None,
+    max_runtime: str | None = None,
+    idle_limit: str | None = None,
+    lifetime: str | None = None,
+    grace: str | None = None,
+) -> int:
+    """Change a project. What isn't named stays as it is.
+
+    Parameters
+    ----------
+    name
+        The project.
+    department
+        The department it is in; an empty word for none.
+    gpus
+        How many GPUs it is guaranteed: the same as --quota gpu=N.
+    quota
+        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
+    limit
+        What it can never pass, written likewise; gpu=unlimited takes a limit away.
+    weight
+        Its claim on what others don't use, beside its siblings; 0 for none.
+    priority
+        Among siblings, who gets surplus first.
+    max_runtime
+        Its workloads are ended after this long, such as 24h; 0 for no such rule.
+    idle_limit
+        They are ended, after a warning, when their GPUs did nothing for this long; 0 for no such rule.
+    lifetime
+        Build sessions are ended after this long; 0 for no such rule.
+    grace
+        How long its workloads may take to stop; 0 for no notice.
+    """
+    rules = times(max_runtime, idle_limit, lifetime, grace)
+    return put(
+        "project", name, department, lambda: words(gpus, quota, limit, weight, priority) | rules, new=False
+    )
+
+
+@department.command(name="create")
+def create_department(
+    name: str,
+    /,
+    *,
+    parent: str | None = None,
+    gpus: str | None = None,
+    quota: Amounts = (),
+    limit: Amounts = (),
+    weight: Amounts = (),
+    priority: int | None = None,
+) -> int:
+    """Make a department.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    parent
+        The department it is in.
+    gpus
+        How many GPUs it is guaranteed; without, as many as its projects are.
+    quota
+        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
+    limit
+        What it can never pass, written likewise.
+    weight
+        Its claim on what others don't use, beside its siblings; 0 for none.
+    priority
+        Among siblings, who gets surplus first.
+    """
+    return put("department", name, parent, lambda: words(gpus, quota, limit, weight, priority), new=True)
+
+
+@department.command(name="set")
+def set_department(
+    name: str,
+    /,
+    *,
+    parent: str | None = None,
+    gpus: str | None = None,
+    quota: Amounts = (),
+    limit: Amounts = (),
+    weight: Amounts = (),
+    priority: int | None = None,
+) -> int:
+    """Change a department. What isn't named stays as it is.
+
+    Parameters
+    ----------
+    name
+        The department.
+    parent
+        The department it is in; an empty word for none.
+    gpus
+        How many GPUs it is guaranteed.
+    quota
+        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
+    limit
+        What it can never pass, written likewise; gpu=unlimited takes a limit away.
+    weight
+        Its claim on what others don't use, beside its siblings; 0 for none.
+    priority
+        Among siblings, who gets surplus first.
+    """
+    return put("department", name, parent, lambda: words(gpus, quota, limit, weight, priority), new=False)
+
+
+@project.command(name="list")
+def list_projects(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
+    """List projects: what each is guaranteed, holds, and may hold as things stand.
+
+    Parameters
+    ----------
+    watch
+        Go on, and show them again as they change.
+    output
+        table, wide (further resources), json or yaml.
+    """
+    return _list(lambda pool: pool.projects(), PROJECTS, "project", output, watch=watch)
+
+
+@department.command(name="list")
+def list_departments(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
+    """List departments: what each is guaranteed, holds, and may hold as things stand.
+
+    Parameters
+    ----------
+    watch
+        Go on, and show them again as they change.
+    output
+        table, wide (further resources), json or yaml.
+    """
+    return _list(lambda pool: pool.departments(), DEPARTMENTS, "department", output, watch=watch)
+
+
+def _list(
+    look: "Callable[[Pool], Sequence[QueueRow]]",
+    columns: "Sequence[Column[QueueRow]]",
+    kind: Kind,
+    output: Any,
+    *,
+    watch: bool,
+) -> int:
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        if watch and is_terminal() and output in ("table", "wide"):
+            return repaint(lambda here: table(look(pool), columns, here, wide=output == "wide"))
+        if watch:
+            return append(changed(lambda: look(pool), lambda row: row.name), columns, output)
+        rows = look(pool)
+    show(rows, columns, output, none=f"There is no {kind} yet: `weir {kind} create NAME --gpus 4` makes one.")
+    return 0
+
+
+@project.command(name="delete")
+def delete_project(name: str, /) -> int:
+    """Delete a project. It must have no workloads that wait or run.
+
+    Parameters
+    ----------
+    name
+        The project.
+    """
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        pool.delete_project(name)
+    print(f"Project {name} is deleted.")
+    return 0
+
+
+@department.command(name="delete")
+def delete_department(name: str, /) -> int:
+    """Delete a department. It must be empty.
+
+    Parameters
+    ----------
+    name
+        The department.
+    """
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        pool.delete_department(name)
+    print(f"Department {name} is deleted.")
+    return 0

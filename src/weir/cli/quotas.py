@@ -1,0 +1,120 @@
+"""What is said of a department or project on the command line, in the words of scenario files."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from weir.cli.words import number
+
+if TYPE_CHECKING:
+    from weir.model.pool import QueueRow
+
+Kind = Literal["project", "department"]
+
+
+def words(
+    gpus: str | None,
+    quota: Sequence[str],
+    limit: Sequence[str],
+    weight: Sequence[str],
+    priority: int | None,
+) -> dict[str, Any]:
+    """What was written, in the words of a scenario.
+
+    Raises:
+        ValueError: an amount isn't written as one.
+    """
+    words: dict[str, Any] = {}
+    for key, written in (("quota", quota), ("limit", limit), ("weight", weight)):
+        amounts = dict(_amount(f"--{key}", each) for each in written)
+        if amounts:
+            words[key] = amounts
+    if gpus is not None:
+        words["quota"] = {**words.get("quota", {}), "gpu": gpus}
+    if priority is not None:
+        words["priority"] = priority
+    return words
+
+
+def times(
+    max_runtime: str | None, idle_limit: str | None, lifetime: str | None, grace: str | None
+) -> dict[str, Any]:
+    """The time rules of a project, as far as they were written."""
+    stated = {
+        "max_runtime": max_runtime,
+        "idle_limit": idle_limit,
+        "lifetime": lifetime,
+        "stop_grace": grace,
+    }
+    times = {word: value for word, value in stated.items() if value is not None}
+    return {"times": times} if times else {}
+
+
+def _amount(option: str, written: str) -> tuple[str, str]:
+    """`gpu=4`; a bare `4` is of GPUs."""
+    name, parted, value = written.partition("=")
+    if not parted:
+        name, value = "gpu", written
+    if not name or not value:
+        raise ValueError(f"{option} {written!r} is no amount: write one such as gpu=4 or memory=256Gi")
+    return name, value
+
+
+def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
+    """What it says now, with what is said anew."""
+    before: dict[str, Any] = {
+        key: {name: int(value) if value == int(value) else value for name, value in amounts.items()}
+        for key, amounts in (("quota", row.quota), ("limit", row.limit), ("weight", row.weight))
+    }
+    after: dict[str, Any] = {**before, "priority": row.priority, "times": dict(row.times)}
+    if row.parent is not None:
+        after["department" if row.kind == "project" else "parent"] = row.parent
+    for key, value in words.items():
+        after[key] = {**after[key], **value} if isinstance(value, dict) else value
+    return {key: value for key, value in after.items() if value not in ({}, "")}
+
+
+def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, Any]], *, new: bool) -> int:
+    """Make one that isn't there, or set one that is."""
+    from weir.client.api import Pool
+    from weir.client.errors import Refused
+
+    try:
+        said = words()
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    if above is not None:
+        said["department" if kind == "project" else "parent"] = above
+    with Pool() as pool:
+        get, put = (
+            (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
+        )
+        try:
+            row = get(name)
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            if not new:
+                print(
+                    f"weir: There is no {kind} {name}: `weir {kind} create {name}` makes it.", file=sys.stderr
+                )
+                return 2
+            done = put(name, **{key: value for key, value in said.items() if value != ""})
+        else:
+            if new:
+                print(
+                    f"weir: There is a {kind} {name} already: `weir {kind} set {name}` changes it.",
+                    file=sys.stderr,
+                )
+                return 2
+            done = put(name, **_merged(row, said))
+    print(f"{kind.capitalize()} {name} {'is made' if new else 'is set'}: {_said(done)}.")
+    return 0
+
+
+def _said(row: "QueueRow") -> str:
+    gpus = row.quota.get("gpu")
+    quota = "no quota of GPUs" if gpus is None else f"{number(gpus)} GPU{'' if gpus == 1 else 's'} guaranteed"
+    limit = f", at most {number(row.limit['gpu'])}" if "gpu" in row.limit else ""
+    return f"{quota}{limit}" + (f", in {row.parent}" if row.parent else "")

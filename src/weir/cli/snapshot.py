@@ -1,0 +1,13 @@
+"""`weir snapshot`: the pool as a scenario file."""
+
+import sys
+
+
+def snapshot() -> int:
+    """Print the pool as a scenario that replays its next decision, as in `weir snapshot > now.yaml`."""
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        text = pool.snapshot()
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    return 0

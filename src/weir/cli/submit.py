@@ -1,0 +1,285 @@
+"""`weir submit`: a command becomes a workload."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from weir.cli.outputs import ProjectOption, print_plain
+from weir.cli.paint import screen
+from weir.cli.words import counted, number
+
+if TYPE_CHECKING:
+    from weir.model.pool import WorkloadDetail
+
+INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+"""What a command needs to find the programs it finds in this shell."""
+_OPTIONS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
+_ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
+
+
+def submit(
+    *command: Annotated[str, Parameter(show=True)],
+    project: ProjectOption = None,
+    gpus: Annotated[str | None, Parameter(name=("--gpus", "-g"))] = None,
+    workers: int | None = None,
+    elastic: str | None = None,
+    gpu_memory: str | None = None,
+    devices: int | None = None,
+    gpu_model: Annotated[Sequence[str], Parameter(negative=())] = (),
+    cpu: str | None = None,
+    memory: str | None = None,
+    type_: Annotated[Literal["train", "build", "inference"] | None, Parameter(name="--type")] = None,
+    priority: int | None = None,
+    preemptible: bool | None = None,
+    max_runtime: str | None = None,
+    idle_limit: str | None = None,
+    grace: str | None = None,
+    retries: int | None = None,
+    name: str | None = None,
+    env: Annotated[Sequence[str], Parameter(name=("--env", "-e"), negative=())] = (),
+    inherit: bool = True,
+    directory: str | None = None,
+    node: Annotated[Sequence[str], Parameter(negative=())] = (),
+    topology: str | None = None,
+    file: Annotated[Path | None, Parameter(name=("--file", "-f"))] = None,
+    wait: Annotated[bool, Parameter(negative=())] = False,
+    follow: Annotated[bool, Parameter(negative=())] = False,
+    output: Annotated[Literal["name", "json", "yaml"], Parameter(name=("--output", "-o"))] = "name",
+) -> int:
+    """Queue a command, as in `weir submit -p vision --gpus 2 -- python train.py`.
+
+    Its name goes to the output, what happens next to the error output, so that a script can keep the name.
+
+    Parameters
+    ----------
+    command
+        What every pod runs; everything after --.
+    project
+        The project it belongs to, whose quota it uses; $WEIR_PROJECT if left out.
+    gpus
+        GPUs for each pod: whole ones, or a share below 1 such as 0.5.
+    workers
+        How many pods run the command, as one gang; 1 by default.
+    elastic
+        How many pods at least and at most, such as 2:8: it starts with the fewer, grows and shrinks.
+    gpu_memory
+        Memory on a GPU instead of a share of it, such as 10Gi.
+    devices
+        With a share or memory: on how many GPUs; 1 by default.
+    gpu_model
+        Only on GPUs of this model; may be given several times.
+    cpu
+        Cores for each pod; 1 by default.
+    memory
+        Memory for each pod, such as 8Gi; 1Gi by default.
+    type_
+        train, build (interactive) or inference: sets priority and whether it may be preempted.
+    priority
+        Within its project, higher goes first.
+    preemptible
+        Whether it may be stopped for others; what may not must fit into quota.
+    max_runtime
+        It is ended after this long, such as 2h30m.
+    idle_limit
+        It is ended, after a warning, when its GPUs did nothing for this long.
+    grace
+        How long it may take to stop, such as 30s.
+    retries
+        How often it is started again after failing.
+    name
+        What it is called; made up if left out.
+    env
+        A variable for it: KEY=VALUE, or KEY with the value it has here; may be given several times.
+    inherit
+        Give it PATH and what else makes it find the programs this shell finds.
+    directory
+        Where it starts; the current directory by default.
+    node
+        Only on this machine; may be given several times.
+    topology
+        All pods in one part of the cluster: NAME:required=LEVEL or NAME:preferred=LEVEL.
+    file
+        A submission as YAML or JSON; options go over what it says.
+    wait
+        Wait until it is over: exit code 0 if it succeeded, else 1.
+    follow
+        Print its output as it comes and wait until it is over.
+    output
+        name, or all of it as json or yaml.
+    """
+    words: dict[str, Any] = {
+        key: value
+        for key, value in (
+            ("project", project), ("name", name), ("type", type_), ("priority", priority),
+            ("preemptible", preemptible), ("max_runtime", max_runtime), ("idle_limit", idle_limit),
+            ("grace", grace), ("retries", retries), ("directory", directory), ("gpus", gpus),
+            ("workers", workers), ("devices", devices), ("gpu_memory", gpu_memory),
+            ("cpu", cpu), ("memory", memory),
+        )
+        if value is not None
+    }  # fmt: skip
+    for key, values in (("command", command), ("gpu_models", gpu_model), ("nodes", node)):
+        if values:
+            words[key] = list(values)
+    from weir.client.errors import Refused
+    from weir.model import scenario
+
+    try:
+        words |= _read_options(elastic, topology)
+        body = {} if file is None else _read(file)
+        _check(words, body)
+        return _submit(body, words, env, inherit=inherit, wait=wait, follow=follow, output=output)
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+    except Refused as refused:
+        print(f"weir: {in_options(str(refused))}", file=sys.stderr)
+        return 2 if refused.is_ours else 1
+    except scenario.Refused as refused:
+        for mistake in refused.mistakes:
+            print(mistake, file=sys.stderr)
+    return 2
+
+
+def _submit(
+    body: dict[str, Any],
+    words: dict[str, Any],
+    env: Sequence[str],
+    *,
+    inherit: bool,
+    wait: bool,
+    follow: bool,
+    output: str,
+) -> int:
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        inherited = INHERITED if inherit and pool.address.is_loopback else ()
+        own = {key: os.environ[key] for key in inherited if key in os.environ}
+        variables = {**own, **body.pop("env", {}), **_variables(env)}
+        if variables:
+            words["env"] = variables
+        if "directory" in words:
+            words["directory"] = str(Path(words["directory"]).absolute())
+        made = pool.submit(body, **words)
+        if output == "name":
+            print(made.name, flush=True)
+            _say(made, shown=not follow)
+        else:
+            print_plain(made.model_dump(mode="json"), output)
+            sys.stdout.flush()
+        if follow:
+            from weir.cli.logs import follow_to_end
+
+            return follow_to_end(pool, made.name)
+        if wait:
+            from weir.cli.logs import wait_to_end
+
+            return wait_to_end(pool, made.name)
+    return 0
+
+
+def _say(made: "WorkloadDetail", *, shown: bool) -> None:
+    """What was queued, and what happens next."""
+    here = screen(sys.stderr)
+    pods = counted(made.pods, "pod")
+    asks = f"{pods}, {number(made.devices)} GPU{'' if made.devices == 1 else 's'}"
+    if made.pods > 1 and made.devices:
+        asks += " together"
+    print(here.paint(f"queued in {made.project}: {asks}, priority {made.priority}", "quiet"), file=sys.stderr)
+    if shown:
+        for said, does in (
+            (f"weir logs {made.name} -f", "follows its output"),
+            (f"weir why {made.name}", "says why it waits, if it does"),
+        ):
+            print(here.paint(f"  {said:<{len(made.name) + 13}}  {does}", "quiet"), file=sys.stderr)
+
+
+def _read_options(elastic: str | None, topology: str | None) -> dict[str, Any]:
+    words: dict[str, Any] = {}
+    if elastic is not None:
+        match = _ELASTIC.fullmatch(elastic)
+        if match is None:
+            raise ValueError(
+                f"--elastic {elastic!r} isn't two numbers: write at least and at most, such as 2:8"
+            )
+        words["elastic"] = (int(match[1]), int(match[2]))
+    if topology is not None:
+        named, parted, rest = topology.partition(":")
+        levels = dict(each.partition("=")[::2] for each in rest.split(","))
+        if not named or not parted or set(levels) - {"required", "preferred"} or not all(levels.values()):
+            right = "NAME:required=LEVEL or NAME:preferred=LEVEL"
+            raise ValueError(f"--topology {topology!r} can't be read: write {right}")
+        words["topology"] = {"name": named, **levels}
+    return words
+
+
+def _variables(env: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for each in env:
+        key, parted, value = each.partition("=")
+        if not parted and key not in os.environ:
+            raise ValueError(f"--env {key}: {key} isn't set here; write {key}=VALUE")
+        found[key] = value if parted else os.environ[key]
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The submission of a file; everything wrong with it is told with its line.
+
+    Raises:
+        scenario.Refused: it can't be read.
+    """
+    from pydantic import ValidationError
+
+    from weir.model.files.complaints import complain
+    from weir.model.files.document import read_document, text_of
+    from weir.model.files.lines import Mistakes
+    from weir.model.pool import Submission
+
+    mistakes = Mistakes(str(file))
+    body = read_document(text_of(file, mistakes), mistakes)
+    if not isinstance(body, dict):
+        mistakes.on(1, "is no mapping; write keys and values such as project: vision")
+    mistakes.refuse_if_any()
+    # What options may still say isn't missing yet.
+    whole = {"project": "-", "command": ["-"], **body}
+    try:
+        Submission.model_validate(whole)
+    except ValidationError as error:
+        complain(error, Submission, (), mistakes)
+    mistakes.refuse_if_any()
+    return dict(body)
+
+
+def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
+    """What everything else needs is there. The project may come from the environment.
+
+    Raises:
+        ValueError: it isn't.
+    """
+    if "project" not in words and "project" not in body and os.environ.get("WEIR_PROJECT"):
+        words["project"] = os.environ["WEIR_PROJECT"]
+    if "project" not in words and "project" not in body:
+        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
+    if "command" not in words and "command" not in body:
+        raise ValueError("no command is named: write it after --, such as -- python train.py")
+
+
+def in_options(said: str) -> str:
+    """A refusal in the words of the command line: `--gpus`, where the submission says `pods[0].gpus`."""
+
+    def option(match: re.Match[str]) -> str:
+        key = match[1]
+        return "--" + {"gpu_models": "gpu-model", "nodes": "node", "count": "workers", "min": "elastic"}.get(
+            key, key.replace("_", "-")
+        )
+
+    said = re.sub(r"\bpods\[0\]\.(\w+)", option, said)
+    keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|project|directory|env|topology"
+    keys += "|max_runtime|idle_limit|grace|retries|elastic|workers|nodes"
+    return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, said)

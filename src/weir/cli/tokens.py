@@ -1,0 +1,103 @@
+"""`weir token`: who may ask, and for what."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from weir.cli.columns import Column
+from weir.cli.outputs import OutputOption, print_plain, show
+from weir.cli.words import moment
+
+if TYPE_CHECKING:
+    from weir.model.pool import TokenRow
+
+app = App(name="token", help="Make, list and revoke the tokens people ask with.")
+
+COLUMNS: "tuple[Column[TokenRow], ...]" = (
+    Column("ID", lambda row: str(row.id), right=True),
+    Column("USER", lambda row: row.user, least=8),
+    Column("ROLE", lambda row: row.role),
+    Column(
+        "PROJECTS",
+        lambda row: ", ".join(row.projects) or ("all" if row.role == "admin" else "none"),
+        least=10,
+        drop=2,
+    ),
+    Column("MADE", lambda row: moment(row.created_s), drop=3),
+)
+
+
+@app.command
+def create(
+    user: str,
+    *,
+    admin: Annotated[bool, Parameter(negative=())] = False,
+    project: Annotated[Sequence[str], Parameter(name=("--project", "-p"), negative=())] = (),
+    output: Annotated[Literal["token", "json", "yaml"], Parameter(name=("--output", "-o"))] = "token",
+) -> int:
+    """Make a token for a person, and print it. It is shown this once.
+
+    Parameters
+    ----------
+    user
+        Who asks with it.
+    admin
+        They may do everything, in every project.
+    project
+        A project they may act in; may be given several times.
+    output
+        token (its text alone), json or yaml.
+    """
+    from weir.client.api import Pool
+
+    if not admin and not project:
+        print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
+        return 2
+    with Pool() as pool:
+        made = pool.make_token(user, role="admin" if admin else "member", projects=project)
+    if output != "token":
+        print_plain(made.model_dump(mode="json"), output)
+        return 0
+    print(made.token, flush=True)
+    may = "everywhere" if made.role == "admin" else f"in {', '.join(made.projects)}"
+    print(
+        f"for {made.user}, who may act {may}. It isn't shown again; `weir token revoke {made.id}` ends it.",
+        file=sys.stderr,
+    )
+    return 0
+
+
+@app.command(name="list")
+def list_(*, output: OutputOption = "table") -> int:
+    """List tokens, without their secrets.
+
+    Parameters
+    ----------
+    output
+        table, wide, json or yaml.
+    """
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        rows = pool.tokens()
+    show(rows, COLUMNS, output, none="There is no token besides this machine's own.")
+    return 0
+
+
+@app.command
+def revoke(number: int, /) -> int:
+    """Revoke a token: it is worth nothing from now on.
+
+    Parameters
+    ----------
+    number
+        Its id, as `weir token list` shows it.
+    """
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        pool.revoke_token(number)
+    print(f"Token {number} is revoked.")
+    return 0

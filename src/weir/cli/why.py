@@ -1,0 +1,118 @@
+"""`weir why`: the reason, the numbers, and what would let it start now."""
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from weir.cli.columns import Column, table
+from weir.cli.outputs import OutputOption, print_plain
+from weir.cli.paint import Screen, plain, screen, wrapped
+from weir.cli.words import number, ordinal, sentence
+from weir.cli.workloads import TONES
+
+if TYPE_CHECKING:
+    from weir.model.pool import QueueRow, Suggestion, WhyAnswer
+
+
+_IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
+
+
+def why(name: str, /, *, output: OutputOption = "table") -> int:
+    """Say why a workload waits, with its queue's numbers and what would let it start now.
+
+    Parameters
+    ----------
+    name
+        The workload: the newest of that name.
+    output
+        table for people, json or yaml for programs.
+    """
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        answer = pool.why(name)
+    if output in ("json", "yaml"):
+        print_plain(answer.model_dump(mode="json"), output)
+    else:
+        print("\n".join(answered(answer, screen())))
+    return 0
+
+
+def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
+    """The answer, for people."""
+    lines = [_head(answer, here)]
+    if answer.reason is not None and answer.status != "succeeded":
+        lines += [
+            "",
+            *wrapped(sentence(plain(answer.reason.sentence), answer.name), here.width, "  ").split("\n"),
+        ]
+    if answer.queues and answer.status not in _IS:
+        lines += ["", *(f"  {line}" for line in table(answer.queues, _QUEUES, _narrower(here, 2)))]
+    if answer.suggestions:
+        lines += ["", here.paint("What would let it start", "strong")]
+        for suggestion in answer.suggestions:
+            lines += _suggested(suggestion, answer, here)
+    elif answer.status == "pending":
+        lines += ["", here.paint("Nothing that was tried would let it start now.", "quiet")]
+    return lines
+
+
+def _head(answer: "WhyAnswer", here: Screen) -> str:
+    name = here.paint(plain(answer.name), "strong")
+    if answer.status != "pending":
+        is_ = _IS.get(answer.status, "is")
+        return (
+            f"{name} doesn't wait: it {is_} {here.paint(answer.status, TONES.get(answer.status, 'plain'))}."
+        )
+    queue = f" in {answer.queues[0].name}" if answer.queues else ""
+    if answer.position is None:
+        return f"{name} {here.paint('waits', 'busy')}{queue}."
+    place = "alone" if answer.waiting <= 1 else f"{ordinal(answer.position)} of {answer.waiting:,}"
+    return f"{name} {here.paint('waits', 'busy')}{queue}, {place}."
+
+
+def _narrower(here: Screen, by: int) -> Screen:
+    return Screen(None if here.width is None else here.width - by, here.height, here.colour)
+
+
+def _gpus(amounts: dict[str, float], missing: str) -> str:
+    return number(amounts["gpu"]) if "gpu" in amounts else missing
+
+
+_QUEUES: "Sequence[Column[QueueRow]]" = (
+    Column("QUEUE", lambda row: row.name, least=10),
+    Column("QUOTA", lambda row: _gpus(row.quota, "0"), right=True),
+    Column("SHARE", lambda row: _gpus(row.share, "0"), right=True),
+    Column("ALLOCATED", lambda row: _gpus(row.allocated, "0"), right=True),
+    Column("LIMIT", lambda row: _gpus(row.limit, "none"), right=True, drop=2),
+    Column("RUNNING", lambda row: number(row.running), right=True, drop=3),
+    Column("PENDING", lambda row: number(row.pending), right=True, drop=4),
+)
+
+
+def _suggested(suggestion: "Suggestion", answer: "WhyAnswer", here: Screen) -> list[str]:
+    first, *more = wrapped(plain(suggestion.sentence), here.width and here.width - 4).split("\n")
+    lines = [f"  - {first}", *(f"    {line}" for line in more)]
+    said = as_command(suggestion.change, answer.name)
+    return [*lines, f"    {here.paint(said, 'quiet')}"] if said else lines
+
+
+_OPTIONS = ("gpus", "gpu_memory", "devices", "pods", "cpu", "memory", "priority", "preemptible", "type")
+
+
+def as_command(change: dict[str, object], name: str) -> str:
+    """How to do what is suggested; nothing where it can't be said in a few words."""
+    if change == {"held": False}:
+        return f"weir resume {name}"
+    words: list[str] = []
+    for key, value in change.items():
+        if key not in _OPTIONS:
+            return ""
+        option = "workers" if key == "pods" else key.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{option}")
+        elif isinstance(value, str | int | float):
+            words += [f"--{option}", f"{value:g}" if isinstance(value, float) else str(value)]
+        else:
+            return ""
+    return f"weir submit {shlex.join(words)} ..." if words else ""

@@ -1,0 +1,100 @@
+"""Numbers as people read them: durations, sizes, shares, times of day."""
+
+import time
+
+from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, span, written
+
+NOTHING = "-"
+_GIB = 1 << 30
+_DAY_S = 86_400
+
+
+def lasting(seconds: float | None) -> str:
+    """A duration: `2h30m`, `40s`."""
+    return NOTHING if seconds is None else span(max(0.0, seconds)).replace(" ", "")
+
+
+def since(at_s: float | None, now_s: float | None = None) -> str:
+    """How long ago something was."""
+    return NOTHING if at_s is None else lasting((time.time() if now_s is None else now_s) - at_s)
+
+
+def clock(at_s: float | None, now_s: float | None = None) -> str:
+    """A time in local words: `07:12:05` of today, else `Nov 20 07:12`, else with the year."""
+    if at_s is None:
+        return NOTHING
+    now = time.localtime(time.time() if now_s is None else now_s)
+    at = time.localtime(at_s)
+    if at[:3] == now[:3]:
+        return time.strftime("%H:%M:%S", at)
+    if at.tm_year == now.tm_year:
+        return time.strftime("%b %d %H:%M", at)
+    return time.strftime("%Y-%m-%d %H:%M", at)
+
+
+def moment(at_s: float | None) -> str:
+    """A time in full: `2026-11-21 07:12:05`."""
+    return NOTHING if at_s is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
+
+
+def number(value: float | None, places: int = 2) -> str:
+    """A number without needless zeros: `4`, `0.5`, `1,200`."""
+    if value is None:
+        return NOTHING
+    rounded = round(value, places)
+    return f"{rounded:,.{places}f}".rstrip("0").rstrip(".") if places else f"{rounded:,.0f}"
+
+
+def size(bytes_: float | None) -> str:
+    """An amount of memory: `10Gi`."""
+    return NOTHING if bytes_ is None else written(MEMORY, int(bytes_))
+
+
+def percent(part: float | None) -> str:
+    """A part of one: `97 %`."""
+    return NOTHING if part is None else f"{100 * part:.0f} %"
+
+
+def hours(seconds: float | None) -> str:
+    """Device time: `12.5` hours."""
+    return NOTHING if seconds is None else f"{seconds / 3600:,.1f}"
+
+
+def amount(resource: str, value: float | None) -> str:
+    """An amount of a resource, as a pool answers it."""
+    if value is None:
+        return NOTHING
+    return size(value) if resource == MEMORY else number(value)
+
+
+def resource(name: str, value: float) -> str:
+    """An amount with what it is of: `4 GPUs`, `16 cores`, `64Gi`."""
+    if name == GPU:
+        return f"{number(value)} GPU{'' if value == 1 else 's'}"
+    if name.startswith(GPU_MODEL_PREFIX):
+        return f"{number(value)} {name.removeprefix(GPU_MODEL_PREFIX)}"
+    if name == CPU:
+        return f"{number(value)} core{'' if value == 1 else 's'}"
+    if name == MEMORY:
+        return f"{size(value)} memory"
+    return f"{number(value)} {name}"
+
+
+def sentence(said: str, name: str = "") -> str:
+    """What is said, as a sentence; a name it begins with stays as it is."""
+    text = " ".join(said.split())
+    first = text.partition(" ")[0]
+    if first.isalpha() and first.islower() and first != name:
+        text = text[0].upper() + text[1:]
+    return text if not text or text.endswith((".", "?", "!")) else f"{text}."
+
+
+def counted(many: int, one: str, several: str | None = None) -> str:
+    """`1 pod`, `4 pods`."""
+    return f"{many:,} {one if many == 1 else several or one + 's'}"
+
+
+def ordinal(place: int) -> str:
+    """`1st`, `2nd`, `11th`."""
+    suffix = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place:,}{suffix}"

@@ -1,0 +1,298 @@
+"""`weir list` and `weir describe`."""
+
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from weir.cli.columns import Column, pairs, table
+from weir.cli.happened import event_lines
+from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
+from weir.cli.paint import Screen, Tone, plain, screen, wrapped
+from weir.cli.watching import append, changed, is_terminal, repaint
+from weir.cli.words import clock, counted, lasting, moment, number, sentence, since
+
+if TYPE_CHECKING:
+    from weir.client.api import Pool
+    from weir.model.pool import PodRow, WorkloadDetail, WorkloadRow
+
+TONES: dict[str, Tone] = {
+    "running": "good",
+    "pending": "busy",
+    "starting": "busy",
+    "stopping": "busy",
+    "failed": "bad",
+    "stopped": "quiet",
+}
+LIVE = ("pending", "starting", "running", "stopping")
+_LIMIT, _PAGE, _EVENTS = 100, 500, 20
+
+
+def tone_of(row: "WorkloadRow | PodRow") -> Tone:
+    """The tone of its status."""
+    return TONES.get(row.status, "plain")
+
+
+def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
+    """How long it has run, with what it keeps from before; for one that waits what it keeps, if any."""
+    now = time.time() if now_s is None else now_s
+    ran_s = row.ran_s
+    if row.started_s is not None:
+        ran_s += max(0.0, (now if row.ended_s is None else row.ended_s) - row.started_s)
+    return lasting(ran_s) if ran_s or row.started_s is not None else "-"
+
+
+def why_of(row: "WorkloadRow") -> str:
+    """Why it waits, or how it ended."""
+    return "" if row.reason is None or row.status == "succeeded" else sentence(row.reason.sentence, row.name)
+
+
+COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
+    Column("NAME", lambda row: row.name, least=16),
+    Column("PROJECT", lambda row: row.project, least=8, drop=3),
+    Column("USER", lambda row: row.user, least=6, drop=7),
+    Column("TYPE", lambda row: row.type, drop=8),
+    Column("PRIORITY", lambda row: f"{row.priority:,}", right=True, drop=9, wide=True),
+    Column("PREEMPTIBLE", lambda row: "yes" if row.preemptible else "no", drop=9, wide=True),
+    Column("STATUS", lambda row: row.status, least=9, tone=tone_of),
+    Column("GPUS", lambda row: number(row.devices), right=True),
+    Column("PODS", lambda row: f"{row.pods_running}/{row.pods}", right=True, drop=6),
+    Column("AGE", lambda row: since(row.submitted_s), right=True, drop=4),
+    Column("RAN", time_of, right=True, drop=5),
+    Column("RESTARTS", lambda row: number(row.restarts), right=True, drop=9, wide=True),
+    Column("NODES", lambda row: ",".join(row.nodes), least=6, drop=9, wide=True),
+    Column("WHY", why_of, least=24, drop=2, sentence=True, tone=lambda _row: "quiet"),
+)
+
+
+def list_(
+    *,
+    project: ProjectOption = None,
+    all_: Annotated[bool, Parameter(name=("--all", "-A"), negative=())] = False,
+    status: Annotated[Sequence[str], Parameter(negative=())] = (),
+    type_: Annotated[str | None, Parameter(name="--type")] = None,
+    user: str | None = None,
+    search: Annotated[str | None, Parameter(name=("--search", "-q"))] = None,
+    limit: int = _LIMIT,
+    watch: WatchOption = False,
+    output: OutputOption = "table",
+) -> int:
+    """List workloads, newest first: those that wait or run, or with --all those that are over, too.
+
+    Parameters
+    ----------
+    project
+        Only those of this project.
+    all_
+        Those that are over, too.
+    status
+        Only those with this status; may be given several times.
+    type_
+        Only train, build or inference.
+    user
+        Only those of this person.
+    search
+        Only those whose name has this in it.
+    limit
+        How many at most; 0 for all.
+    watch
+        Go on: paint the list again as it changes, or where the output is no terminal print a line a change.
+    output
+        table, wide (more columns), json or yaml.
+    """
+    from weir.client.api import Pool
+
+    words = [word for each in status for word in each.split(",") if word]
+    ended = all_ or any(word not in LIVE for word in words)
+    picked = Picked(project, tuple(words), type_, user, search, ended)
+    with Pool() as pool:
+        if watch and is_terminal() and output in ("table", "wide"):
+            return repaint(lambda here: _frame(picked.of(pool, here.height or _LIMIT), here, output))
+        if watch:
+            return append(_changes(pool, picked, limit), COLUMNS, output)
+        rows, total = picked.of(pool, limit)
+    none = (
+        "There is no such workload."
+        if ended
+        else "No workload waits or runs; --all lists those that are over."
+    )
+    more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
+    show(rows, COLUMNS, output, none=none, more=more)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Which workloads are meant."""
+
+    project: str | None = None
+    status: tuple[str, ...] = ()
+    type: str | None = None
+    user: str | None = None
+    search: str | None = None
+    ended: bool = False
+
+    def of(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int]":
+        """So many of them (0: all), and how many there are."""
+        rows: list[WorkloadRow] = []
+        after: str | None = None
+        while True:
+            page = pool.page(
+                project=self.project,
+                status=self.status,
+                type=self.type,
+                user=self.user,
+                query=self.search,
+                ended=self.ended,
+                limit=min(_PAGE, limit - len(rows)) if limit else _PAGE,
+                after=after,
+            )
+            rows += page.items
+            if page.next is None or not page.items or 0 < limit <= len(rows):
+                return rows, max(page.total, len(rows))
+            after = page.next
+
+    def holds(self, row: "WorkloadRow") -> bool:
+        """Whether it is one of them. What ends is told once, though only those not over are meant."""
+        return (
+            self.project in (None, row.project)
+            and (not self.status or row.status in self.status)
+            and self.type in (None, row.type)
+            and self.user in (None, row.user)
+            and (self.search or "") in row.name
+        )
+
+
+def _changes(pool: "Pool", picked: Picked, limit: int) -> "Iterator[WorkloadRow]":
+    """The list as it is, oldest first, then each change."""
+    from weir.model.pool import WorkloadRow
+
+    changes = pool.stream()
+    yield from reversed(picked.of(pool, limit)[0])
+    for change in changes:
+        if change.kind == "reset":
+            yield from reversed(picked.of(pool, limit)[0])
+        if isinstance(change.row, WorkloadRow) and picked.holds(change.row):
+            yield change.row
+
+
+def _frame(found: "tuple[list[WorkloadRow], int]", here: Screen, output: Output) -> list[str]:
+    rows, total = found
+    by: Counter[str] = Counter(row.status for row in rows)
+    parts = [f"{by[status]:,} {status}" for status in (*LIVE, "succeeded", "failed", "stopped") if by[status]]
+    said = ", ".join(parts) if len(rows) == total else counted(total, "workload")
+    head = f"{clock(time.time())}  {said or 'No workload waits or runs.'}"
+    return [
+        here.paint(head, "quiet"),
+        "",
+        *(table(rows, COLUMNS, here, wide=output == "wide") if rows else []),
+    ]
+
+
+def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption = False) -> int:
+    """Show all that is known of a workload: what it asked for, its pods, what happened to it.
+
+    Parameters
+    ----------
+    name
+        The workload: the newest of that name.
+    output
+        table for people (wide says the environment, too), json or yaml for programs.
+    watch
+        Go on, and show it again as it changes.
+    """
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        if watch and is_terminal() and output in ("table", "wide"):
+            return repaint(lambda here: description(pool.get(name), here, wide=output == "wide"))
+        if watch:
+            found = changed(lambda: [pool.get(name)], lambda row: row.uid)
+            return append(found, COLUMNS, output)
+        detail = pool.get(name)
+    if output in ("json", "yaml"):
+        print_plain(detail.model_dump(mode="json"), output)
+    else:
+        print("\n".join(description(detail, screen(), wide=output == "wide")))
+    return 0
+
+
+def description(detail: "WorkloadDetail", here: Screen, *, wide: bool = False) -> list[str]:
+    """A workload, for people."""
+    head = f"{here.paint(detail.name, 'strong')}  {here.paint(_standing(detail), tone_of(detail))}"
+    lines = [head]
+    if detail.reason is not None:
+        lines += wrapped(sentence(plain(detail.reason.sentence), detail.name), here.width, "  ").split("\n")
+    lines += ["", *pairs(_facts(detail, wide=wide), here)]
+    if detail.pod_rows:
+        lines += ["", *table(detail.pod_rows, _PODS, here)]
+    if detail.events:
+        newest = sorted(detail.events, key=lambda row: (row.at_s, row.id))[-_EVENTS:]
+        lines += ["", *event_lines(newest, here, named=False)]
+    return lines
+
+
+def _standing(detail: "WorkloadDetail") -> str:
+    """Its status, and since when."""
+    if detail.ended_s is not None:
+        return f"{detail.status} {since(detail.ended_s)} ago"
+    if detail.status == "running":
+        return f"running for {since(detail.started_s)}"
+    if detail.status == "pending":
+        return f"pending for {since(detail.submitted_s)}"
+    return detail.status
+
+
+def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
+    pods = counted(detail.pods, "pod")
+    asks = f"{pods}, {number(detail.devices)} GPU{'' if detail.devices == 1 else 's'}"
+    running = f", {detail.pods_running} running" if 0 < detail.pods_running < detail.pods else ""
+    said = [
+        ("Project", f"{detail.project}, submitted by {detail.user}" if detail.user else detail.project),
+        ("Asks for", f"{asks} together{running}" if detail.pods > 1 and detail.devices else asks + running),
+        (
+            "Type",
+            f"{detail.type}, priority {detail.priority}, {'' if detail.preemptible else 'not '}preemptible",
+        ),
+        ("Submitted", f"{moment(detail.submitted_s)}, {since(detail.submitted_s)} ago"),
+    ]
+    if detail.started_s is not None:
+        said.append(("Started", f"{moment(detail.started_s)}, {since(detail.started_s)} ago"))
+    if detail.ended_s is not None:
+        said.append(("Ended", f"{moment(detail.ended_s)}, {since(detail.ended_s)} ago"))
+    limit = f" of at most {lasting(detail.max_runtime_s)}" if detail.max_runtime_s else ""
+    if time_of(detail) != "-" or limit:
+        again = f", restarted {'once' if detail.restarts == 1 else f'{detail.restarts:,} times'}"
+        said.append(("Ran", f"{time_of(detail)}{limit}{again if detail.restarts else ''}"))
+    if detail.checkpointed_s is not None:
+        step = f"step {detail.step:,}, " if detail.step is not None else ""
+        said.append(("Saved", f"{step}{since(detail.checkpointed_s)} ago"))
+    if detail.reported:
+        said.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))
+    if detail.command is not None:
+        said.append(("Command", shlex.join(detail.command)))
+    if detail.directory:
+        said.append(("Directory", detail.directory))
+    if detail.env and wide:
+        said += [
+            ("Environment" if not at else "", f"{key}={value}")
+            for at, (key, value) in enumerate(detail.env.items())
+        ]
+    elif detail.env:
+        said.append(("Environment", f"{counted(len(detail.env), 'variable')}: --output wide shows them"))
+    return said
+
+
+_PODS: "tuple[Column[PodRow], ...]" = (
+    Column("POD", lambda row: row.name.partition("/")[2] or row.name, least=8),
+    Column("STATUS", lambda row: row.status, tone=tone_of),
+    Column("NODE", lambda row: row.node or "-", least=8, drop=2),
+    Column("DEVICES", lambda row: ",".join(map(str, row.devices)) or "-", least=7, drop=3),
+    Column("SINCE", lambda row: since(row.since_s), right=True, drop=4),
+    Column("START", lambda row: number(row.start), right=True, drop=5),
+    Column("EXIT", lambda row: row.exit or "", least=8, drop=1, sentence=True),
+)

@@ -1,0 +1,192 @@
+"""Every question a pool answers, as data: the method, the path, and how the answer is read.
+
+The two clients differ only in how a call is carried out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, ValidationError
+
+from weir.client.errors import PoolError, Refused
+from weir.client.submissions import written
+from weir.model import pool as model
+from weir.model.pool import Problem, Submission
+
+Answered = TypeVar("Answered")
+Form = TypeVar("Form", bound=BaseModel)
+By = Literal["project", "department", "user", "type", "node"]
+Kind = Literal["projects", "departments"]
+Act = Literal["stop", "suspend", "resume", "rerun"]
+
+PAGE = 500
+"""Asked for at a time when a list is walked through."""
+_SAID_LENGTH_MAX = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answered]):
+    """One request. `reads` makes the answer of a successful response's bytes."""
+
+    method: str
+    path: str
+    reads: Callable[[bytes], Answered]
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: object = None
+
+
+def pool_status() -> Call[model.PoolStatus]:
+    """The pool in one glance."""
+    return Call("GET", "/status", _form(model.PoolStatus))
+
+
+def submit(
+    submission: Submission | Mapping[str, Any] | None, words: Mapping[str, Any]
+) -> Call[model.WorkloadDetail]:
+    """Queue a workload.
+
+    Raises:
+        Refused: it can't be used as it is.
+    """
+    return Call("POST", "/workloads", _form(model.WorkloadDetail), body=written(submission, words))
+
+
+def workloads(
+    *,
+    project: str | None,
+    status: Sequence[str],
+    kind: str | None,
+    user: str | None,
+    query: str | None,
+    ended: bool,
+    limit: int,
+    after: str | None,
+) -> Call[model.WorkloadPage]:
+    """A page of workloads, newest first."""
+    params = _params(
+        project=project, status=",".join(status), type=kind, user=user, q=query, limit=limit, after=after
+    )
+    return Call("GET", "/workloads", _form(model.WorkloadPage), params | ({"all": "true"} if ended else {}))
+
+
+def workload(name: str) -> Call[model.WorkloadDetail]:
+    """All that is known of one."""
+    return Call("GET", f"/workloads/{_part(name)}", _form(model.WorkloadDetail))
+
+
+def why(name: str) -> Call[model.WhyAnswer]:
+    """Why it waits."""
+    return Call("GET", f"/workloads/{_part(name)}/why", _form(model.WhyAnswer))
+
+
+def act(name: str, act: Act) -> Call[model.WorkloadRow]:
+    """Stop, suspend, resume or rerun one."""
+    return Call("POST", f"/workloads/{_part(name)}/{act}", _form(model.WorkloadRow))
+
+
+def logs(name: str, *, pod: str | None, start: int | None, tail: int | None, follow: bool) -> Call[None]:
+    """The output of a pod; read as it comes."""
+    params = _params(pod=pod, start=start, tail=tail)
+    return Call(
+        "GET", f"/workloads/{_part(name)}/logs", _nothing, params | ({"follow": "true"} if follow else {})
+    )
+
+
+def queues(kind: Kind) -> Call[model.QueuePage]:
+    """All projects, or all departments."""
+    return Call("GET", f"/{kind}", _form(model.QueuePage), {"limit": "1000"})
+
+
+def queue(kind: Kind, name: str) -> Call[model.QueueRow]:
+    """One of them."""
+    return Call("GET", f"/{kind}/{_part(name)}", _form(model.QueueRow))
+
+
+def set_queue(kind: Kind, name: str, words: Mapping[str, Any]) -> Call[model.QueueRow]:
+    """Make or change one."""
+    return Call("PUT", f"/{kind}/{_part(name)}", _form(model.QueueRow), body={**words, "name": name})
+
+
+def delete_queue(kind: Kind, name: str) -> Call[None]:
+    """Delete one."""
+    return Call("DELETE", f"/{kind}/{_part(name)}", _nothing)
+
+
+def nodes() -> Call[model.NodePage]:
+    """All machines."""
+    return Call("GET", "/nodes", _form(model.NodePage), {"limit": "1000"})
+
+
+def events(
+    *, workload: str | None, project: str | None, kind: str | None, limit: int, after: str | None
+) -> Call[model.EventPage]:
+    """A page of what happened, newest first."""
+    params = _params(workload=workload, project=project, kind=kind, limit=limit, after=after)
+    return Call("GET", "/events", _form(model.EventPage), params)
+
+
+def stream() -> Call[None]:
+    """What changes, as it does."""
+    return Call("GET", "/stream", _nothing)
+
+
+def usage(*, since_s: float | None, until_s: float | None, by: By) -> Call[model.UsageReport]:
+    """What was used."""
+    return Call("GET", "/usage", _form(model.UsageReport), _params(since=since_s, until=until_s, by=by))
+
+
+def snapshot() -> Call[str]:
+    """A scenario that replays the next decision."""
+    return Call("GET", "/snapshot", lambda raw: raw.decode("utf-8"))
+
+
+def tokens() -> Call[model.TokenPage]:
+    """All tokens, without their secrets."""
+    return Call("GET", "/tokens", _form(model.TokenPage), {"limit": "1000"})
+
+
+def make_token(user: str, role: str, projects: Sequence[str]) -> Call[model.TokenMade]:
+    """A new token."""
+    asked = {"user": user, "role": role, "projects": list(projects)}
+    return Call("POST", "/tokens", _form(model.TokenMade), body=asked)
+
+
+def revoke_token(number: int) -> Call[None]:
+    """A token is worth nothing from now on."""
+    return Call("DELETE", f"/tokens/{number}", _nothing)
+
+
+def refusal(status: int, raw: bytes) -> Refused:
+    """What an answer that is no success says."""
+    try:
+        return Refused(Problem.model_validate_json(raw))
+    except ValidationError:
+        said = raw[:_SAID_LENGTH_MAX].decode("utf-8", "replace")
+        words = " ".join(said.split()) or f"the pool answered {status} and said no more"
+        return Refused(Problem(title="The pool refused", status=status, detail=words))
+
+
+def _form(form: type[Form]) -> Callable[[bytes], Form]:
+    def read(raw: bytes) -> Form:
+        try:
+            return form.model_validate_json(raw)
+        except ValidationError as error:
+            raise PoolError(
+                "What answered is no pool of this version: check its address, or bring both to one version."
+            ) from error
+
+    return read
+
+
+def _nothing(_raw: bytes) -> None:
+    return None
+
+
+def _part(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _params(**values: str | float | None) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items() if value is not None and value != ""}

@@ -1,0 +1,104 @@
+"""What a job may say to the pool it runs in. Outside a pool each of these does nothing.
+
+Standard library only, and nothing but files: a job must never wait or fail because of its pool.
+"""
+
+import json
+import math
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+_LINE_MOST = 1 << 16
+_share_kept = False
+
+
+def checkpointed(step: int | None = None) -> None:
+    """The state is saved: whoever is stopped now loses nothing that was done before this."""
+    _note("checkpointed", step, {})
+
+
+def stopping() -> bool:
+    """Whether notice was given: save what matters and exit; after the grace period all is ended."""
+    directory = os.environ.get("WEIR_POD_DIRECTORY")
+    _keep_to_share()
+    return bool(directory) and os.access(f"{directory}/stop.json", os.F_OK)
+
+
+def report(step: int | None = None, **values: float) -> None:
+    """How far the job is and how well it does: numbers for its charts."""
+    _note("report", step, values)
+
+
+def _note(kind: str, step: int | None, values: dict[str, float]) -> None:
+    _keep_to_share()
+    directory = os.environ.get("WEIR_POD_DIRECTORY")
+    if not directory:
+        return
+    said = {
+        "kind": kind,
+        "at_s": time.time(),
+        "step": None if step is None else int(step),
+        "values": _numbers(values),
+    }
+    line = json.dumps(said, separators=(",", ":")).encode() + b"\n"
+    if len(line) > _LINE_MOST:
+        return
+    with suppress(OSError):
+        fd = os.open(f"{directory}/notes.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, line)
+        finally:
+            os.close(fd)
+        _poke()
+
+
+def _numbers(values: dict[str, Any]) -> dict[str, float]:
+    """Those that are numbers; arrays and tensors of one element are."""
+    kept = {}
+    for name, value in values.items():
+        with suppress(TypeError, ValueError, RuntimeError):
+            number = float(value)
+            if math.isfinite(number):
+                kept[name] = number
+    return kept
+
+
+def _poke() -> None:
+    """Tell the pool that there is something to read; if it doesn't hear, it reads it later."""
+    path, name = os.environ.get("WEIR_NOTES"), os.environ.get("WEIR_POD_ID")
+    if not path or not name:
+        return
+    home, _, socket_name = path.rpartition("/")
+    with suppress(OSError):
+        place = os.open(
+            home, os.O_PATH | os.O_CLOEXEC
+        )  # names of sockets are short, those of homes needn't be
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as out:
+                out.sendto(name.encode(), f"/proc/self/fd/{place}/{socket_name}")
+        finally:
+            os.close(place)
+
+
+def _keep_to_share() -> None:
+    """Have torch keep to this pod's share of its devices, once it is there; it reads no setting for that."""
+    global _share_kept  # noqa: PLW0603 - once in a process
+    torch = sys.modules.get("torch")
+    fraction = os.environ.get("WEIR_GPU_FRACTION")
+    if _share_kept or torch is None or not fraction:
+        return
+    limit: Callable[..., None] | None = getattr(
+        getattr(torch, "cuda", None), "set_per_process_memory_fraction", None
+    )
+    if limit is None:
+        return  # it is still being imported
+    _share_kept = True
+    with suppress(Exception):
+        if float(fraction) < 1.0 and torch.cuda.is_available():
+            for at in range(torch.cuda.device_count()):
+                limit(float(fraction), at)

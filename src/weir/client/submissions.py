@@ -1,0 +1,137 @@
+"""What is submitted, as it goes over the wire: in the words a person writes, checked before it is sent.
+
+A checked `Submission` holds numbers in other units than people write (thousandths of a device), so it is
+the written words that travel.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from pydantic import ValidationError
+
+from weir.client.errors import Refused
+from weir.model import scenario
+from weir.model.files.complaints import complain
+from weir.model.files.lines import Mistakes
+from weir.model.pool import Problem, Submission, Type
+
+Amount = int | float | str
+
+
+class Wanted(TypedDict, total=False):
+    """The words of a submission: those of the workload, and those of the pods of its only group.
+
+    `workers` is how many pods run the command; `elastic` how many at least and at most. A workload of
+    several kinds of pods names them in `pods` instead.
+    """
+
+    project: str
+    command: Sequence[str]
+    name: str | None
+    type: Type
+    priority: int | None
+    preemptible: bool | None
+    max_runtime: Amount | None
+    idle_limit: Amount | None
+    grace: Amount | None
+    retries: int | None
+    topology: Mapping[str, str] | None
+    env: Mapping[str, str]
+    directory: str | None
+    min_pods: int | None
+    pods: Sequence[Mapping[str, Any]]
+    workers: int
+    elastic: tuple[int, int]
+    gpus: Amount
+    devices: int
+    gpu_memory: Amount
+    gpu_models: Sequence[str]
+    cpu: Amount
+    memory: Amount
+    resources: Mapping[str, Amount]
+    node_selector: Mapping[str, str]
+    nodes: Sequence[str]
+
+
+_OF_PODS = (
+    "gpus", "devices", "gpu_memory", "gpu_models", "cpu", "memory", "resources", "node_selector", "nodes",
+)  # fmt: skip
+_MILLI = ("gpus", "cpu")
+"""Words of pods that a checked submission holds in thousandths."""
+
+
+def written(submission: Submission | Mapping[str, Any] | None, words: Mapping[str, Any]) -> dict[str, Any]:
+    """What to send: a submission with further words, which win where both say something.
+
+    Raises:
+        Refused: it can't be used; with all that is wrong.
+    """
+    body = _as_written(submission) if isinstance(submission, Submission) else dict(submission or {})
+    for word, value in words.items():
+        if word not in (*_OF_PODS, "workers", "elastic") and value is not None:
+            body[word] = _plain(value)
+    pods = _of_pods(words)
+    if pods:
+        groups = [dict(group) for group in body.get("pods", [{}])]
+        if len(groups) != 1:
+            raise _wrong([f"{', '.join(pods)}: there are {len(groups)} kinds of pods; say it in pods"])
+        body["pods"] = [{**groups[0], **pods}]
+    check(body)
+    return body
+
+
+def check(body: Mapping[str, Any]) -> None:
+    """Hold what would be sent against the form.
+
+    Raises:
+        Refused: with all that is wrong.
+    """
+    try:
+        Submission.model_validate(body)
+    except ValidationError as error:
+        mistakes = Mistakes("")
+        complain(error, Submission, (), mistakes)
+        try:
+            mistakes.refuse_if_any()
+        except scenario.Refused as refused:
+            raise _wrong([mistake.text for mistake in refused.mistakes]) from None
+
+
+def _of_pods(words: Mapping[str, Any]) -> dict[str, Any]:
+    pods = {word: _plain(words[word]) for word in _OF_PODS if words.get(word) is not None}
+    elastic, workers = words.get("elastic"), words.get("workers")
+    if elastic is not None and workers is not None:
+        raise _wrong(["workers: elastic says how many there are at least and at most; leave workers out"])
+    if elastic is not None:
+        least, most = elastic
+        if least > most:
+            raise _wrong([f"elastic: {least} is more than {most}; write the smaller number first"])
+        pods |= {"count": most, "min": least}
+    elif workers is not None:
+        pods["count"] = workers
+    return pods
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: no tuples, no mappings of other kinds."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _as_written(submission: Submission) -> dict[str, Any]:
+    body = submission.model_dump(mode="json", exclude_unset=True)
+    for group in body.get("pods", ()):
+        for word in _MILLI:
+            if word in group:
+                group[word] /= 1000
+    return body
+
+
+def _wrong(said: Sequence[str]) -> Refused:
+    errors = [{"message": each} for each in said]
+    return Refused(
+        Problem(title="The submission can't be used", status=422, detail="; ".join(said), errors=errors)
+    )

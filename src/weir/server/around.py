@@ -1,0 +1,152 @@
+"""What is done around the steps of control, all of it on the control thread.
+
+A new control is made with the view beginning anew; after a step what happened is written down and sent to
+those who watch; between steps reasons are found out, and once a minute what was held and used is summed up.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeGuard
+
+from weir.backends.local.home import Home
+from weir.cluster.state import Cluster
+from weir.control.loop import Control
+from weir.control.port import Effect, Exit, Fact, PodExited
+from weir.model.pool import Answer, QueueRow
+from weir.server import asking
+from weir.server.amounts import node_rows, queue_rows
+from weir.server.reasons import Reasons
+
+if TYPE_CHECKING:
+    from weir.server.pool import Pool
+
+MINUTE_S = 60.0
+STARTED_AFTER_S = 0.1
+"""When to look whether pods that were started run: nothing hangs on it but what people see."""
+REASONS_SENT_MOST = 64
+"""Rows sent live because nothing but their reason changed, in one turn."""
+
+
+class _Tap:
+    """Shows the view and the story what passes between control and the backend."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._home = Home(pool.home)
+
+    def events(self) -> Iterable[Fact]:
+        facts = list(self._pool.backend.events())
+        said = {(fact.pod, fact.start): self._said(fact) for fact in facts if _is_bad(fact)}
+        self._pool.story.facts(facts, said)
+        self._pool.view.facts(facts, said)
+        return facts
+
+    def _said(self, fact: PodExited) -> str:
+        """How a pod that didn't end well ended, in a sentence."""
+        pod, line = fact.pod, self._pool.view.lines.get(fact.pod.workload)
+        ended = None
+        if line is not None:
+            with suppress(OSError):
+                ended = self._home.start(line.uid, fact.start, pod.group, pod.index).ended
+        return fact.how.value if ended is None else ended.sentence
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        self._pool.backend.apply(effects)
+        self._pool.view.effects(effects)
+        self._pool.story.effects(effects)
+
+
+def _is_bad(fact: Fact) -> TypeGuard[PodExited]:
+    return isinstance(fact, PodExited) and fact.how in (Exit.FAILED, Exit.LOST)
+
+
+class Around:
+    """The household of the control thread."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._reasons = Reasons(pool.view.reasons)
+        self._next_minute_s = 0.0
+        self._queue_rows: dict[str, QueueRow] = {}
+        self._queues_next_s = 0.0
+        self._queues_changes = -1
+
+    def connect(self) -> Control:
+        """A new control: the view begins anew too."""
+        pool = self._pool
+        now_s = pool.clock()
+        nodes = pool.ground.nodes
+        pool.view.begin(pool.store.journal.workloads(), lambda workload: asking.devices_of(workload, nodes))
+        pool.backend.connect()
+        pool.story.begin(now_s)
+        pool.tally.connected_s = now_s
+        readers = (pool.view, pool.story, pool.tally, pool.meter)
+        control = Control(_Tap(pool), pool.policy, pool.clock, readers=readers)
+        pool.meter.watch(control.cluster, pool.store.sampled_s() or now_s)
+        return control
+
+    def begins(self, now_s: float) -> None:
+        """A step begins."""
+        self._pool.story.step(now_s)
+
+    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what rests needs it
+        """A step was carried out: tell of it."""
+        pool = self._pool
+        done = [pool.done.popleft() for _ in range(len(pool.done))]
+        told = [*done, *pool.story.take()]
+        if told:
+            pool.store.record(told)
+        self._send_rows()
+
+    def _send_rows(self) -> None:
+        pool = self._pool
+        rows = pool.view.publish()
+        pool.tally.ended(rows)
+        pool.hub.send([("workload", row, None) for row in rows])
+        for row in rows:
+            if row.ended_s is not None:
+                pool.uses.pop(row.name, None)
+                pool.reported.pop(row.name, None)
+
+    def rests(self, control: Control, now_s: float) -> float | None:
+        """Between steps: reasons, rows of queues for the stream, and once a minute what was used."""
+        pool = self._pool
+        cluster = control.cluster
+        changed = self._reasons.turn(cluster, pool.policy, now_s)
+        if pool.hub.readers:
+            rows = (pool.view.row(name) for name in changed[:REASONS_SENT_MOST])
+            pool.hub.send([("workload", row, None) for row in rows if row is not None])
+            self._send_queues(cluster, now_s)
+        if now_s >= self._next_minute_s:
+            if self._next_minute_s:
+                pool.store.sample(pool.meter.take(now_s))
+            self._next_minute_s = (now_s // MINUTE_S + 1) * MINUTE_S
+        if pool.done:
+            pool.store.record([pool.done.popleft() for _ in range(len(pool.done))])
+        times = [self._next_minute_s, self._reasons.due_s(cluster)]
+        if pool.view.starting:
+            pool.view.run_now(pool.backend.pods())
+            self._send_rows()
+        if pool.view.starting:
+            times.append(now_s + STARTED_AFTER_S)
+        if pool.hub.readers and cluster.changes != self._queues_changes:
+            times.append(self._queues_next_s)
+        return min(time_s for time_s in times if time_s is not None)
+
+    def _send_queues(self, cluster: Cluster, now_s: float) -> None:
+        """Rows of queues and nodes that changed, at most once in a while."""
+        pool = self._pool
+        if cluster.changes == self._queues_changes or now_s < self._queues_next_s:
+            return
+        started = time.perf_counter()
+        self._queues_changes = cluster.changes
+        running, pending = pool.view.counts()
+        rows = queue_rows(cluster, pool.policy, now_s, running, pending)
+        changes: list[tuple[str, Answer, str | None]] = [
+            ("queue", row, None) for name, row in rows.items() if self._queue_rows.get(name) != row
+        ]
+        self._queue_rows = rows
+        changes += [("node", row, None) for row in node_rows(cluster, pool.device_use)]
+        pool.hub.send(changes)
+        self._queues_next_s = now_s + max(1.0, 20 * (time.perf_counter() - started))

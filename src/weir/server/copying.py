@@ -1,0 +1,125 @@
+"""A copy of the cluster to try things on: rebuilt from what is true now, event by event.
+
+The facts are gathered on the control thread, which is quick; the copy is made of them wherever there is
+time. What was learned (run times, use, the mix of requests) is taken over, since decisions go by it.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+from weir.cluster.events import (
+    Checkpointed,
+    Event,
+    NodeSet,
+    Place,
+    PodAssigned,
+    PodKey,
+    PodStopping,
+    Promised,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
+from weir.cluster.jobs import Job, Phase
+from weir.cluster.mix import Mix
+from weir.cluster.reduce import reduce
+from weir.cluster.runtimes import RunTimes
+from weir.cluster.state import Cluster
+from weir.cluster.usage import UsageHistory
+from weir.model.workloads import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything that is true now, as events in an order in which each stands on those before it."""
+
+    events: tuple[Event, ...]
+    resources: tuple[str, ...]  # by row
+    requests: tuple[Request, ...]  # by number of their shape
+    mix: tuple[tuple[int, int], ...]  # (number of a shape, pods)
+    usage: UsageHistory
+    runtimes: RunTimes  # shared with the cluster: a trial ends nothing successfully
+    now_s: float
+    below_since_s: dict[str, float]
+    waits_since_s: dict[str, float]
+
+
+def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
+    """What is true in a cluster now; use in the past only if decisions go by it."""
+    events: list[Event] = [TopologiesSet(tuple(cluster.topologies.values()))]
+    events += [NodeSet(node) for node in cluster.nodes if node is not None]
+    events.append(QueuesSet(cluster.ledger.queues))
+    for job in cluster.jobs.values():
+        events.append(WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s))
+        if job.started_s is not None or job.stopping:
+            events += _pods_of(cluster, job)
+        if job.held:
+            events.append(WorkloadHeld(job.spec.name, True, job.held_why))
+    events += [_promise_of(cluster, job) for job in cluster.promised.values()]
+    return Picture(
+        events=tuple(events),
+        resources=tuple(cluster.rows.names),
+        requests=tuple(shape.request for shape in cluster.shapes.all),
+        mix=tuple((shape.id, pods) for shape, pods in cluster.mix.drawn),
+        usage=deepcopy(cluster.usage) if with_usage else UsageHistory(),
+        runtimes=cluster.runtimes,
+        now_s=cluster.now_s,
+        below_since_s={
+            name: job.below_since_s
+            for name, job in cluster.incomplete.items()
+            if job.below_since_s is not None
+        },
+        waits_since_s={
+            name: job.waits_since_s
+            for name, job in cluster.jobs.items()
+            if job.waits_since_s != job.spec.submitted_s
+        },
+    )
+
+
+def copy_of(picture: Picture) -> Cluster:
+    """A cluster of which all that is true."""
+    cluster = Cluster()
+    cluster.rows.see(picture.resources)
+    for request in picture.requests:
+        cluster.shapes.of(request)
+    for event in picture.events:
+        reduce(cluster, event)
+    cluster.usage = deepcopy(picture.usage)
+    cluster.mix = Mix()
+    cluster.mix.drawn = tuple((cluster.shapes.all[number], pods) for number, pods in picture.mix)
+    cluster.mix.version = 1
+    cluster.runtimes = picture.runtimes
+    cluster.now_s = max(cluster.now_s, picture.now_s)
+    for name, at_s in picture.below_since_s.items():
+        cluster.jobs[name].below_since_s = at_s
+    for name, at_s in picture.waits_since_s.items():
+        cluster.jobs[name].waits_since_s = at_s
+    return cluster
+
+
+def _pods_of(cluster: Cluster, job: Job) -> list[Event]:
+    name, events = job.spec.name, list[Event]()
+    started_s = job.spec.submitted_s if job.started_s is None else job.started_s
+    for group in job.pods:
+        for pod in group:
+            if pod.phase in (Phase.RUNNING, Phase.STOPPING):
+                key = PodKey(name, pod.group, pod.index)
+                events.append(PodAssigned(Place(key, cluster.node_names[pod.node], pod.devices), started_s))
+                if pod.phase is Phase.STOPPING:
+                    events.append(PodStopping(key, started_s))
+    if job.saved_s is not None:
+        events.insert(1, Checkpointed(name, job.saved_s))
+    return events
+
+
+def _promise_of(cluster: Cluster, job: Job) -> Promised:
+    name = job.spec.name
+    places = tuple(
+        Place(PodKey(name, pod.group, pod.index), cluster.node_names[pod.promise[0]], pod.promise[1])
+        for group in job.pods
+        for pod in group
+        if pod.promise is not None
+    )
+    return Promised(name, places, cluster.now_s, job.promised_by)

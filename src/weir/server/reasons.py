@@ -1,0 +1,83 @@
+"""Why workloads wait, found out at a bounded rate.
+
+A reason costs milliseconds, so it is found out once for all that wait alike, only after something has
+changed, and in turns: what one turn took is waited for many times over before the next.
+"""
+
+from time import thread_time
+
+from weir.cluster.jobs import Job
+from weir.cluster.state import Cluster
+from weir.decide.explain import reason
+from weir.model.policy import Policy
+from weir.model.pool import Why
+from weir.model.reasons import Reason
+
+TURN_S = 0.02
+"""How long one turn may take; at least one reason is found out."""
+PAUSE_LEAST_S = 0.5
+PAUSE_FACTOR = 20.0
+"""A turn that took so long is followed by a pause so many times as long."""
+
+
+def why_of(found: Reason | None) -> Why | None:
+    """A reason as it is answered."""
+    return (
+        None
+        if found is None
+        else Why(why=found.why.value, sentence=found.sentence, numbers=dict(found.numbers))
+    )
+
+
+class Reasons:
+    """The reasons of all that wait. All calls come from the control thread."""
+
+    def __init__(self, reasons: dict[str, Why]) -> None:
+        self.reasons = reasons
+        self._changes = -1
+        self._left: list[list[Job]] = []
+        self._next_s = 0.0
+
+    def due_s(self, cluster: Cluster) -> float | None:
+        """When the next turn is due; None while nothing has changed since the last one."""
+        waits = cluster.waiting or cluster.promised
+        return self._next_s if self._left or (waits and cluster.changes != self._changes) else None
+
+    def turn(self, cluster: Cluster, policy: Policy, now_s: float) -> list[str]:
+        """Find some out if it is time; the workloads of which the reason changed."""
+        due_s = self.due_s(cluster)
+        if due_s is None or now_s < due_s:
+            return []
+        started = thread_time()
+        if not self._left:
+            self._changes = cluster.changes
+            self._left = [[job for _, _, job in of.members] for of in cluster.waiting.values()]
+            self._left += [[job] for job in cluster.promised.values()]
+        changed: list[str] = []
+        while self._left:
+            members = [job for job in self._left.pop() if cluster.jobs.get(job.spec.name) is job]
+            if members:
+                why = why_of(reason(cluster, policy, members[0], now_s))
+                changed += self._keep(members, why)
+            if thread_time() - started > TURN_S:
+                break
+        took_s = thread_time() - started
+        self._next_s = now_s + max(PAUSE_LEAST_S, PAUSE_FACTOR * took_s)
+        return changed
+
+    def _keep(self, members: list[Job], why: Why | None) -> list[str]:
+        changed = []
+        alike: dict[int, bool] = {}  # reasons are shared by those that wait alike: each is compared once
+        for job in members:
+            name = job.spec.name
+            before = self.reasons.get(name)
+            same = alike.get(id(before))
+            if same is None:
+                same = alike[id(before)] = before == why
+            if not same:
+                changed.append(name)
+                if why is None:
+                    self.reasons.pop(name, None)
+                else:
+                    self.reasons[name] = why
+        return changed

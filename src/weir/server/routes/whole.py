@@ -1,0 +1,129 @@
+"""The pool as a whole: its status, nodes, events, use, the next decision as a scenario."""
+
+import asyncio
+import math
+from typing import Annotated, Literal, get_args
+
+from fastapi import APIRouter, Query, Response
+
+from weir import __version__
+from weir.model.pool import EventPage, NodePage, PoolStatus, UsageReport
+from weir.model.resources import seconds
+from weir.server.amounts import VIRTUAL_LABEL, node_rows
+from weir.server.auth import admin_only
+from weir.server.copying import picture_of
+from weir.server.pool import event_row
+from weir.server.problems import Refused
+from weir.server.routes.common import After, Limit, ThePool, Who, position, problems, said
+from weir.server.snapshot import snapshot
+
+routes = APIRouter(prefix="/api/v1", tags=["pool"])
+By = Literal["project", "department", "user", "type", "node"]
+BYS: tuple[str, ...] = get_args(By)
+_WEEK_S = 7 * 86400.0
+_EPOCH_LEAST_S = 1e8
+"""A number from here on is a time since the epoch, a smaller one a span before now."""
+
+
+@routes.get("/status", response_model=PoolStatus, responses=problems())
+async def status(pool: ThePool, _who: Who) -> Response:
+    """The pool in one glance."""
+    running, pending = pool.view.counts()
+    rows = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
+    return said(
+        PoolStatus(
+            version=__version__,
+            nodes=len(rows),
+            devices=sum(len(row.devices) for row in rows),
+            allocated=sum(device.allocated for row in rows for device in row.devices),
+            running=running.total(),
+            pending=pending.total(),
+            policy=pool.policy.preset,
+            started_s=pool.started_s,
+            virtual=pool.node.labels.get(VIRTUAL_LABEL) == "true",
+        )
+    )
+
+
+@routes.get("/nodes", response_model=NodePage, responses=problems(422))
+async def nodes(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
+    """Nodes, their devices, and who is on them."""
+    rows = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
+    begin = position(after) or 0
+    more = str(begin + limit) if begin + limit < len(rows) else None
+    return said(NodePage(total=len(rows), next=more, items=rows[begin : begin + limit]))
+
+
+@routes.get("/events", response_model=EventPage, responses=problems(422))
+async def events(
+    pool: ThePool,
+    who: Who,
+    workload: Annotated[str | None, Query(max_length=253)] = None,
+    project: Annotated[str | None, Query(max_length=253)] = None,
+    kind: Annotated[str | None, Query(max_length=64)] = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> Response:
+    """What happened, newest first; of the projects of who asks."""
+    page = await asyncio.to_thread(
+        pool.store.events,
+        workload=workload,
+        project=project,
+        projects=None if who.is_admin else sorted(who.projects),
+        kind=kind,
+        after=position(after),
+        limit=limit,
+    )
+    items = [event_row(each) for each in page.items]
+    more = None if page.after is None else str(page.after)
+    return said(EventPage.model_construct(total=page.total, next=more, items=items))
+
+
+@routes.get("/usage", response_model=UsageReport, responses=problems(422))
+async def usage(
+    pool: ThePool,
+    _who: Who,
+    since: Annotated[str | None, Query(max_length=64, description="7d, or seconds since the epoch.")] = None,
+    until: Annotated[str | None, Query(max_length=64, description="As since; now if none.")] = None,
+    by: Annotated[By, Query(description="What to add up by.")] = "project",
+) -> Response:
+    """What was held, really used, held idle and waited for."""
+    now_s = pool.clock()
+    since_s = now_s - _WEEK_S if since is None else _moment("since", since, now_s)
+    until_s = now_s if until is None else _moment("until", until, now_s)
+    if since_s >= until_s:
+        message = "since: isn't before until; write an earlier one"
+        raise Refused(422, message, [{"field": "since", "message": message}])
+    return said(await asyncio.to_thread(pool.store.usage, since_s, until_s, by))
+
+
+def _moment(name: str, text: str, now_s: float) -> float:
+    """A time since the epoch, or a span before now.
+
+    Raises:
+        Refused: it is neither.
+    """
+    try:
+        number: float | None = float(text)
+    except ValueError:
+        number = None
+    try:
+        if number is not None and math.isfinite(number) and number >= _EPOCH_LEAST_S:
+            return min(number, now_s)
+        return max(0.0, now_s - abs(seconds(text if number is None else number)))
+    except ValueError as error:
+        message = f"{name}: {error}"
+        raise Refused(422, message, [{"field": name, "message": message}]) from None
+
+
+@routes.get(
+    "/snapshot",
+    response_class=Response,
+    responses={200: {"content": {"text/yaml": {}}}, **problems(403)},
+)
+async def snapshot_of_pool(pool: ThePool, who: Who) -> Response:
+    """The pool as a scenario: played, its first cycle is what the pool decides next."""
+    admin_only(who)
+    picture = await pool.ask(picture_of)
+    text = await asyncio.to_thread(snapshot, picture, pool.policy, pool.clock())
+    return Response(text, media_type="text/yaml; charset=utf-8")

@@ -1,0 +1,187 @@
+"""The control thread: steps when something happened or is due, and answers questions between steps.
+
+Nothing else ever touches the cluster. A step that fails (the disk is full, a fault of ours) costs the
+picture, not the pool: a new control begins with the whole picture again, after a pause.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+from structlog import get_logger
+
+from weir.cluster.state import Cluster
+from weir.control.loop import Control
+
+Answer = TypeVar("Answer")
+_LOG = get_logger(__name__)
+PAUSE_FIRST_S = 0.2
+PAUSE_MOST_S = 10.0
+LONG_S = 0.003
+"""A turn that takes longer is followed by a rest as long, up to REST_S_MOST."""
+REST_S_MOST = 0.05
+STUCK_AFTER_S = 30.0
+ASKS_MOST = 1024
+
+
+class NotNow(Exception):
+    """The control loop can't answer; the sentence says why."""
+
+
+class Household(Protocol):
+    """What is done around steps."""
+
+    def connect(self) -> Control:
+        """A new control, before its first step."""
+        ...
+
+    def begins(self, now_s: float) -> None:
+        """A step begins."""
+        ...
+
+    def stepped(self, control: Control, now_s: float) -> None:
+        """A step was carried out whole."""
+        ...
+
+    def rests(self, control: Control, now_s: float) -> float | None:
+        """Nothing is to be done: do what can wait, and say when to come again."""
+        ...
+
+
+class Turns:
+    """The thread."""
+
+    def __init__(self, household: Household, clock: Callable[[], float]) -> None:
+        self._household = household
+        self._clock = clock
+        self._control: Control | None = None
+        self._woken = threading.Event()
+        self._has_facts = True
+        self._closing = False
+        self._asks: deque[tuple[Callable[[Cluster], Any], Future[Any]]] = deque()
+        self._pause_s = PAUSE_FIRST_S
+        self._not_before_s = 0.0
+        self._busy_since_s: float | None = None
+        self.failure: str | None = "It has just been started."
+        self._thread = threading.Thread(target=self._run, name="weir-control", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with what is there already."""
+        self._woken.set()
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to take in. From any thread."""
+        self._has_facts = True
+        self._woken.set()
+
+    def ask(self, fn: Callable[[Cluster], Answer]) -> "Future[Answer]":
+        """Have a question answered on the control thread after what happened until now was taken in.
+
+        `fn` only reads. The future fails with NotNow while there is no control.
+        """
+        future: Future[Answer] = Future()
+        if self._closing or len(self._asks) >= ASKS_MOST:
+            future.set_exception(NotNow("The control loop is too busy or has ended."))
+            return future
+        self._asks.append((fn, future))
+        self._woken.set()
+        return future
+
+    def close(self) -> None:
+        """End the thread after the step it is in."""
+        self._closing = True
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._answer_asks()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it doesn't decide now; None if it does."""
+        since_s = self._busy_since_s
+        if not self._thread.is_alive():
+            return "The control loop has ended."
+        if since_s is not None and time.monotonic() - since_s > STUCK_AFTER_S:
+            return "The control loop has been in one step for very long."
+        return self.failure
+
+    # The thread
+
+    def _run(self) -> None:
+        due_s: float | None = None
+        while not self._closing:
+            self._woken.wait(None if due_s is None else max(0.0, due_s - self._clock()))
+            self._woken.clear()
+            if self._is_closing():
+                break
+            started = time.perf_counter()
+            due_s = self._turn()
+            took_s = time.perf_counter() - started
+            if took_s > LONG_S:  # what happens meanwhile is taken in together, and others get to run
+                time.sleep(min(took_s, REST_S_MOST))
+
+    def _is_closing(self) -> bool:
+        """Asked anew: another thread says so."""
+        return self._closing
+
+    def _turn(self) -> float | None:
+        """One turn; when the next one is due."""
+        self._busy_since_s = time.monotonic()
+        try:
+            if self._control is None:
+                if self._clock() < self._not_before_s:
+                    self._answer_asks()
+                    return self._not_before_s
+                self._control = self._household.connect()
+                self._has_facts = True
+            wakes_s = self._control.wakes_s
+            if self._has_facts or (wakes_s is not None and wakes_s <= self._clock()):
+                self._has_facts = False
+                self._step(self._control)
+            self._answer_asks()
+            return self._earliest(self._control)
+        except OSError as error:
+            return self._broken(str(error), None)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the pool must go on
+            return self._broken(f"{type(error).__name__} in the control loop", error)
+        finally:
+            self._busy_since_s = None
+
+    def _step(self, control: Control) -> None:
+        now_s = self._clock()
+        self._household.begins(now_s)
+        control.step()
+        self._household.stepped(control, now_s)
+        if self.failure is not None:
+            self.failure = None
+            self._pause_s = PAUSE_FIRST_S
+
+    def _earliest(self, control: Control) -> float | None:
+        times = (control.wakes_s, self._household.rests(control, self._clock()))
+        return min((time_s for time_s in times if time_s is not None), default=None)
+
+    def _broken(self, sentence: str, error: Exception | None) -> float:
+        _LOG.error("control_broken", why=sentence, again_in_s=self._pause_s, exc_info=error)
+        self.failure = sentence
+        self._control = None
+        self._answer_asks()
+        self._not_before_s = self._clock() + self._pause_s
+        self._pause_s = min(PAUSE_MOST_S, self._pause_s * 2)
+        return self._not_before_s
+
+    def _answer_asks(self) -> None:
+        for _ in range(len(self._asks)):
+            fn, future = self._asks.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            if self._control is None or self._closing:
+                future.set_exception(NotNow(self.failure or "The server is being stopped."))
+                continue
+            try:
+                future.set_result(fn(self._control.cluster))
+            except Exception as error:  # noqa: BLE001 - it is told to whoever asked
+                future.set_exception(error)

@@ -1,0 +1,120 @@
+"""What workloads really use, looked at every few seconds and told to whoever goes by it.
+
+Control is told for its idle rules, the meter for the history, and metrics and rows show the last look.
+While nothing runs on virtual devices nobody looks: an idle pool does nothing.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Protocol
+
+from structlog import get_logger
+
+from weir.backends.local.sampling import PodUse, Sample
+from weir.control.port import UseSeen
+from weir.server.amounts import DeviceUse
+from weir.server.metrics import WorkloadUse
+from weir.server.pool import Pool
+
+EVERY_S = 10.0
+TIDY_EVERY_S = 3600.0
+_LOG = get_logger(__name__)
+
+
+class Looks(Protocol):
+    """Looks at devices and processes."""
+
+    def sample(self) -> Sample:
+        """Look now."""
+        ...
+
+
+class Uses:
+    """The thread that looks."""
+
+    def __init__(
+        self, pool: Pool, sampler: Looks, busy: Callable[[], bool], every_s: float = EVERY_S
+    ) -> None:
+        """`busy`: whether there is anything to look at."""
+        self._pool = pool
+        self._sampler = sampler
+        self._busy = busy
+        self._every_s = every_s
+        self._last_s: float | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="weir-uses", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        tidied_s = self._pool.clock()
+        while not self._closing.wait(self._every_s):
+            if self._pool.clock() - tidied_s > TIDY_EVERY_S:
+                tidied_s = self._pool.clock()
+                self._tidy(tidied_s)
+            if not self._busy():
+                self._last_s = None
+                self._pool.device_use = {}
+                continue
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - a look that fails costs that look
+                _LOG.warning("look_failed", kind=type(error).__name__, why=str(error))
+
+    def _tidy(self, now_s: float) -> None:
+        """What the history needn't hold any more goes."""
+        try:
+            self._pool.store.tidy(now_s)
+        except OSError as error:
+            _LOG.warning("tidying_failed", why=str(error))
+
+    def look(self) -> None:
+        """Look once."""
+        sample = self._sampler.sample()
+        node = self._pool.node.name
+        passed_s = self._every_s if self._last_s is None else sample.at_s - self._last_s
+        self._last_s = sample.at_s
+        self._pool.device_use = {
+            (node, each.index): DeviceUse(each.use, each.memory_used) for each in sample.devices
+        }
+        fractions = _by_workload(sample)
+        for name, (fraction, devices) in fractions.items():
+            use = self._pool.uses.setdefault(name, WorkloadUse())
+            use.use = fraction
+            use.gpu_s += fraction * devices * passed_s
+            use.idle_gpu_s += (1.0 - fraction) * devices * passed_s
+            self._pool.backend.tell(UseSeen(name, fraction, sample.at_s))
+        self._pool.turns.ask(lambda _: self._meter(sample, fractions))
+
+    def _meter(self, sample: Sample, fractions: dict[str, tuple[float, float]]) -> None:
+        """On the control thread: what was seen goes into the history."""
+        meter, node = self._pool.meter, self._pool.node.name
+        for name, (fraction, _) in fractions.items():
+            meter.used(name, node, fraction, sample.at_s)
+        for each in sample.devices:
+            if each.use is not None:
+                meter.device_used(node, each.index, each.use, each.memory_used or 0, sample.at_s)
+
+
+def _by_workload(sample: Sample) -> dict[str, tuple[float, float]]:
+    """Of each workload what it uses of all its devices, and how many those are; where all of it is known."""
+    pods: defaultdict[str, list[PodUse]] = defaultdict(list)
+    for each in sample.pods:
+        if each.pod.place.devices:
+            pods[each.pod.place.pod.workload].append(each)
+    found = {}
+    for name, uses in pods.items():
+        devices = float(sum(len(each.pod.place.devices) for each in uses))
+        known = [(each.use, len(each.pod.place.devices)) for each in uses if each.use is not None]
+        if len(known) == len(uses):
+            found[name] = (sum(use * count for use, count in known) / devices, devices)
+    return found

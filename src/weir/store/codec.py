@@ -1,0 +1,34 @@
+"""Nouns as JSON and back. What a newer version wrote besides is left aside."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter
+
+from weir.cluster.events import Promised
+from weir.model.queues import Queue
+from weir.model.workloads import Workload
+
+Noun = TypeVar("Noun")
+
+WORKLOAD: Final = TypeAdapter(Workload)
+PROMISED: Final = TypeAdapter(Promised)
+QUEUE: Final = TypeAdapter(Queue)
+
+
+def packed(adapter: TypeAdapter[Noun], noun: Noun) -> str:
+    """A noun as JSON, without what it has by default."""
+    return adapter.dump_json(noun, exclude_defaults=True).decode()
+
+
+def as_json(value: object) -> str:
+    """A plain value as JSON."""
+    return json.dumps(value, separators=(",", ":"), default=str)
+
+
+def mapping_of(text: str) -> Mapping[str, Any]:
+    """A JSON object."""
+    value = json.loads(text)
+    assert isinstance(value, dict)
+    return value

@@ -1,0 +1,172 @@
+"""What the local backend writes down, as rows: room kept, what control remembers, ends.
+
+A workload's end and the event that tells of it are one transaction, and a unique index holds that there
+is one. A name is a workload's own until it is over, so effects, which name workloads, find the row.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, select, update
+
+from weir.backends.local.journal import Keepable, Kept, Launch
+from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, SetStatus, Status
+from weir.model.queues import Queue
+from weir.model.resources import span
+from weir.store.codec import PROMISED, WORKLOAD, packed
+from weir.store.database import Database
+from weir.store.history import History
+from weir.store.queues import queues_of
+from weir.store.rows import Happening
+from weir.store.tables import ENDED, LIVE, submissions, workloads
+
+KEPT = (
+    select(workloads, submissions)
+    .join(submissions, submissions.c.uid == workloads.c.uid)
+    .order_by(workloads.c.uid)
+)
+_LIVE_OF_NAME = workloads.update().where(
+    workloads.c.name == bindparam("of_name"), workloads.c.state == bindparam("of_state")
+)
+_SET_STATUS = _LIVE_OF_NAME.values(
+    {name: bindparam(name) for name in ("starts", "settled", "failures", "ran_s", "retry_at_s", "restarts")}
+)
+_SET_PROMISED = _LIVE_OF_NAME.values(promised=bindparam("promised"))
+_SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
+
+
+def kept_of(row: Row[Any]) -> Kept:
+    """A workload as the journal tells of it."""
+    return Kept(
+        workload=WORKLOAD.validate_json(row.spec),
+        launch=launch_of(row),
+        submitted_at_s=row.submitted_s,
+        status=Status(row.starts, row.settled, row.failures, row.ran_s, row.retry_at_s, row.restarts),
+        promised=None if row.promised is None else PROMISED.validate_json(row.promised),
+        saved_s=row.saved_s,
+        held=row.held,
+        withdrawn_s=row.withdrawn_s,
+    )
+
+
+def launch_of(row: Row[Any]) -> Launch:
+    """What a workload is started with."""
+    return Launch(
+        uid=row.uid,
+        command=tuple(json.loads(row.command)),
+        environment=tuple((name, value) for name, value in json.loads(row.environment)),
+        directory=row.directory,
+        grace_s=row.grace_s,
+    )
+
+
+class StoreJournal:
+    """The journal over a database."""
+
+    def __init__(self, database: Database, history: History) -> None:
+        self._database = database
+        self._history = history
+
+    def queues(self) -> tuple[Queue, ...]:
+        """The quota tree, parents before children."""
+        return self._database.read(queues_of)
+
+    def workloads(self) -> Sequence[Kept]:
+        """Those that aren't over."""
+
+        def read(connection: Connection) -> list[Kept]:
+            return [kept_of(row) for row in connection.execute(KEPT.where(workloads.c.state == LIVE))]
+
+        return self._database.read(read)
+
+    def keep(self, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
+        """Write down effects, and when workloads saved their state. Durable when it returns; idempotent.
+
+        Raises:
+            StoreFailed: it can't be written; then nothing of it is kept.
+        """
+        if effects or saved:
+            self._database.write(lambda connection: self._write(connection, effects, saved)).result()
+
+    def _write(self, connection: Connection, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
+        statuses: dict[str, Status] = {}
+        promises: dict[str, str | None] = {}
+        ends: dict[str, EndWorkload] = {}
+        for effect in effects:
+            if isinstance(effect, SetStatus):
+                statuses[effect.workload] = effect.status
+            elif isinstance(effect, KeepRoom):
+                promises[effect.promised.workload] = packed(PROMISED, effect.promised)
+            elif isinstance(effect, LeaveRoom):
+                promises[effect.workload] = None
+            else:
+                ends.setdefault(effect.workload, effect)
+        if saved:
+            rows = [{"saved_s": at_s} | _of(name) for name, at_s in saved.items()]
+            connection.execute(_SET_SAVED, rows)
+        if statuses:
+            connection.execute(
+                _SET_STATUS, [_columns(status) | _of(name) for name, status in statuses.items()]
+            )
+        if promises:
+            connection.execute(
+                _SET_PROMISED, [{"promised": text} | _of(name) for name, text in promises.items()]
+            )
+        if ends:
+            self._end(connection, ends)
+
+    def _end(self, connection: Connection, ends: Mapping[str, EndWorkload]) -> None:
+        found = connection.execute(
+            select(workloads.c.uid, workloads.c.name, workloads.c.project, workloads.c.submitted_s).where(
+                workloads.c.name.in_(list(ends)), workloads.c.state == LIVE
+            )
+        )
+        rows, told = [], []
+        for uid, name, project, submitted_s in found:
+            end = ends[name]
+            if end.at_s < submitted_s:
+                continue  # the end of an earlier workload of this name, told again
+            sentence = end.sentence or f"{name} {end.how.value} after {span(end.at_s - submitted_s)}."
+            rows.append(
+                {
+                    "of_uid": uid,
+                    "state": end.how.value,
+                    "ended_s": end.at_s,
+                    "ran_s": end.ran_s,
+                    "started_s": end.started_s,
+                    "sentence": sentence,
+                }
+            )
+            numbers: dict[str, object] = {"how": end.how.value, "ran_s": end.ran_s}
+            if end.cause is not None:
+                numbers |= {"rule": end.cause.rule.value, **end.cause.numbers}
+            told.append(Happening(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
+        if rows:
+            connection.execute(_SET_END, rows)
+            self._history.write(connection, told)
+
+
+_SET_END = (
+    update(workloads)
+    .where(workloads.c.uid == bindparam("of_uid"))
+    .values(
+        promised=None,
+        **{name: bindparam(name) for name in ("state", "ended_s", "ran_s", "started_s", "sentence")},
+    )
+)
+
+
+def _of(name: str) -> dict[str, Any]:
+    return {"of_name": name, "of_state": LIVE}
+
+
+def _columns(status: Status) -> dict[str, Any]:
+    return {
+        "starts": status.starts,
+        "settled": status.settled,
+        "failures": status.failures,
+        "ran_s": status.ran_s,
+        "retry_at_s": status.retry_at_s,
+        "restarts": status.restarts,
+    }

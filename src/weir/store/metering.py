@@ -1,0 +1,401 @@
+"""What everything holds, integrated exactly between the moments at which it changes.
+
+Nothing is sampled that is known: what a workload holds is the product of its devices and the time between
+two events, so a job of a second counts as much as one of a day. Only what devices really do is measured,
+and counts for the time since it was measured last.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+from weir.cluster.events import (
+    Event,
+    PodAssigned,
+    PodKey,
+    PodStopped,
+    PodStopping,
+    WorkloadEnded,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
+from weir.cluster.shapes import GPU_ROW
+from weir.cluster.state import Cluster
+from weir.decide.plan import Plan
+from weir.model.resources import GPU, UNLIMITED
+from weir.store.rows import DeviceSample, Samples, UseSample, WorkloadSample
+
+_MILLI = 1000.0
+
+Group = tuple[str, str, str, str]
+"""Project, department, user, type."""
+
+
+class _Project:
+    """What a project holds, and how long each preemptible thousandth of it was over quota."""
+
+    __slots__ = ("milli", "over_s", "preemptible_milli", "since_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.milli = 0
+        self.preemptible_milli = 0
+        self.over_s = 0.0
+        self.since_s = now_s
+
+    def advance(self, at_s: float, quota: int) -> None:
+        passed_s = at_s - self.since_s
+        if passed_s <= 0:
+            return
+        self.since_s = at_s
+        if self.preemptible_milli:
+            over = min(max(0, self.milli - quota), self.preemptible_milli)
+            self.over_s += passed_s * over / self.preemptible_milli
+
+
+class _Who:
+    """A workload that isn't over."""
+
+    __slots__ = ("group", "held", "pods", "preempted", "preemptible", "uid", "waits")
+
+    def __init__(self, uid: int | None, group: Group, preemptible: bool) -> None:
+        self.uid = uid
+        self.group = group
+        self.preemptible = preemptible
+        self.pods = 0
+        self.held = False
+        self.waits = False
+        self.preempted = False  # in the run it is in
+
+
+class _Holding:
+    """What a workload holds on one node. Sums in thousandths of a device, times seconds."""
+
+    __slots__ = (
+        "allocated",
+        "mark_s",
+        "milli",
+        "node",
+        "over",
+        "preempted",
+        "seen",
+        "seen_s",
+        "since_s",
+        "used",
+        "who",
+    )
+
+    def __init__(self, who: _Who, node: str, at_s: float) -> None:
+        self.who = who
+        self.node = node
+        self.milli = 0
+        self.since_s = self.seen_s = at_s
+        self.mark_s = 0.0  # `over_s` of its project at `since_s`
+        self.clear()
+
+    def clear(self) -> None:
+        self.allocated = self.seen = self.used = self.over = 0.0
+        self.preempted = 0
+
+    def advance(self, at_s: float, over_s: float) -> None:
+        if at_s > self.since_s:
+            self.allocated += self.milli * (at_s - self.since_s)
+            self.since_s = at_s
+        if self.who.preemptible:
+            self.over += self.milli * (over_s - self.mark_s)
+        self.mark_s = over_s
+
+
+class _Device:
+    """One device. Sums as of a holding."""
+
+    __slots__ = ("allocated", "memory_most", "milli", "seen", "seen_s", "since_s", "used")
+
+    def __init__(self, at_s: float) -> None:
+        self.milli = 0.0
+        self.since_s = self.seen_s = at_s
+        self.clear()
+
+    def clear(self) -> None:
+        self.allocated = self.seen = self.used = 0.0
+        self.memory_most = 0
+
+    def advance(self, at_s: float) -> None:
+        if at_s > self.since_s:
+            self.allocated += self.milli * (at_s - self.since_s)
+            self.since_s = at_s
+
+
+class _Waiting:
+    """How many of a group wait, and for how long they have, all together."""
+
+    __slots__ = ("count", "since_s", "waited_s")
+
+    def __init__(self, at_s: float) -> None:
+        self.count = 0
+        self.since_s = at_s
+        self.waited_s = 0.0
+
+    def advance(self, at_s: float) -> None:
+        if at_s > self.since_s:
+            self.waited_s += self.count * (at_s - self.since_s)
+            self.since_s = at_s
+
+
+class Meter:
+    """A reader of control: attach it to `Control(readers=...)`, and `take` from it every minute.
+
+    Events come from the control thread; use and `take` may come from any. Over quota is what a project
+    holds above its gpu quota, spread over its preemptible workloads in proportion. A workload waits while
+    it holds nothing and isn't held back (suspended, backing off).
+    """
+
+    def __init__(self, uid_of: Callable[[str], int | None]) -> None:
+        """`uid_of`: the number of a workload that isn't over, by name; asked once, when it is submitted."""
+        self._uid_of = uid_of
+        self._cluster: Cluster | None = None
+        self._since_s = 0.0
+        self._projects: dict[str, _Project] = {}
+        self._whos: dict[str, _Who] = {}
+        self._holdings: dict[tuple[str, str], _Holding] = {}
+        self._over: list[_Holding] = []  # of workloads that ended since the last take
+        self._pods: dict[PodKey, tuple[_Holding, int, tuple[int, ...]]] = {}
+        self._devices: dict[tuple[str, int], _Device] = {}
+        self._waiting: dict[Group, _Waiting] = {}
+        self._lock = Lock()
+        self._takes: dict[type, Callable[[Any], None]] = {
+            WorkloadSubmitted: self._submitted,
+            WorkloadHeld: self._held,
+            WorkloadEnded: self._ended,
+            PodAssigned: self._assigned,
+            PodStopping: self._stopping,
+            PodStopped: self._stopped,
+        }
+
+    def watch(self, cluster: Cluster, since_s: float) -> None:
+        """The cluster whose events come: call it after `Control` is made, before its first step.
+
+        Nothing before `since_s` is counted: `Store.sampled_s()` where it says something, so that what ran
+        on while the server was away is counted too, and once.
+        """
+        self._cluster = cluster
+        self._since_s = since_s
+
+    def happened(self, event: Event) -> None:
+        """An event was reduced."""
+        take = self._takes.get(type(event))
+        if take is not None:
+            with self._lock:
+                take(event)
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """Plans change nothing by themselves."""
+
+    def used(self, workload: str, node: str, fraction: float, at_s: float) -> None:
+        """Since the last call, this fraction of what a workload holds on a node was really used."""
+        with self._lock:
+            holding = self._holdings.get((workload, node))
+            if holding is not None and at_s > holding.seen_s:
+                seen = holding.milli * (at_s - holding.seen_s)
+                holding.seen_s = at_s
+                holding.seen += seen
+                holding.used += seen * min(1.0, max(0.0, fraction))
+
+    def device_used(self, node: str, device: int, fraction: float, memory: int, at_s: float) -> None:
+        """Since the last call, this fraction of a device was used, and this much of its memory is."""
+        with self._lock:
+            found = self._device(node, device)
+            if at_s > found.seen_s:
+                seen = _MILLI * (at_s - found.seen_s)
+                found.seen_s = at_s
+                found.seen += seen
+                found.used += seen * min(1.0, max(0.0, fraction))
+            found.memory_most = max(found.memory_most, memory)
+
+    def take(self, now_s: float) -> Samples:
+        """What was held and used since the last call, for `Store.sample`."""
+        with self._lock:
+            since_s, self._since_s = self._since_s, max(now_s, self._since_s)
+            return self._taken(since_s, self._since_s)
+
+    def _taken(self, since_s: float, now_s: float) -> Samples:
+        for name, project in self._projects.items():
+            project.advance(now_s, self._quota(name))
+        holdings, self._over = [*self._over, *self._holdings.values()], []
+        uses: dict[tuple[Group, str], list[float]] = {}
+        preempted: dict[tuple[Group, str], int] = {}
+        by_workload = []
+        for holding in holdings:
+            who, key = holding.who, (holding.who.group, holding.node)
+            holding.advance(now_s, self._projects[who.group[0]].over_s)
+            sums = [value / _MILLI for value in (holding.allocated, holding.seen, holding.used, holding.over)]
+            into = uses.setdefault(key, [0.0] * len(sums))
+            uses[key] = [before + value for before, value in zip(into, sums, strict=True)]
+            preempted[key] = preempted.get(key, 0) + holding.preempted
+            if who.uid is not None and any(sums):
+                by_workload.append(WorkloadSample(who.uid, holding.node, *sums))
+            holding.clear()
+        self._holdings = {key: holding for key, holding in self._holdings.items() if holding.milli}
+        samples = [
+            UseSample(
+                *group,
+                node,
+                allocated_gpu_s=sums[0],
+                seen_gpu_s=sums[1],
+                used_gpu_s=sums[2],
+                over_quota_gpu_s=sums[3],
+                preempted=preempted[group, node],
+            )
+            for (group, node), sums in uses.items()
+            if any(sums) or preempted[group, node]
+        ]
+        return Samples(since_s, now_s, [*samples, *self._waited(now_s)], by_workload, self._of_devices(now_s))
+
+    def _waited(self, now_s: float) -> list[UseSample]:
+        found = []
+        for group, waiting in list(self._waiting.items()):
+            waiting.advance(now_s)
+            if waiting.waited_s:
+                found.append(UseSample(*group, "", waiting_s=waiting.waited_s))
+            waiting.waited_s = 0.0
+            if not waiting.count:
+                del self._waiting[group]
+        return found
+
+    def _of_devices(self, now_s: float) -> list[DeviceSample]:
+        found = []
+        for (node, index), device in self._devices.items():
+            device.advance(now_s)
+            if device.allocated or device.seen:
+                found.append(
+                    DeviceSample(
+                        node,
+                        index,
+                        device.allocated / _MILLI,
+                        device.seen / _MILLI,
+                        device.used / _MILLI,
+                        device.memory_most,
+                    )
+                )
+            device.clear()
+        return found
+
+    # What events do
+
+    def _submitted(self, event: WorkloadSubmitted) -> None:
+        spec = event.workload
+        cluster = self._known()
+        position = cluster.ledger.position.get(spec.project)
+        parent = None if position is None else cluster.ledger.queues[position].parent
+        group = (spec.project, parent or "", spec.user, spec.type.value)
+        who = self._whos[spec.name] = _Who(self._uid_of(spec.name), group, spec.preemptible)
+        self._wait(who, event.at_s)
+
+    def _held(self, event: WorkloadHeld) -> None:
+        who = self._whos.get(event.workload)
+        if who is not None:
+            who.held = event.held
+            self._wait(who, self._known().now_s)
+
+    def _ended(self, event: WorkloadEnded) -> None:
+        who = self._whos.pop(event.workload, None)
+        if who is None:
+            return
+        for pod in [pod for pod in self._pods if pod.workload == event.workload]:
+            self._free(pod, event.at_s)
+        for key in [key for key in self._holdings if key[0] == event.workload]:
+            self._over.append(self._holdings.pop(key))
+        who.held = True
+        self._wait(who, event.at_s)
+
+    def _assigned(self, event: PodAssigned) -> None:
+        place, at_s = event.place, max(event.at_s, self._since_s)
+        name = place.pod.workload
+        who = self._whos.get(name)
+        if who is None or place.pod in self._pods:
+            return
+        job = self._known().jobs[name]
+        milli = dict(job.pods[place.pod.group][place.pod.index].amounts).get(GPU_ROW, 0)
+        holding = self._holdings.get((name, place.node))
+        if holding is None:
+            holding = self._holdings[name, place.node] = _Holding(who, place.node, at_s)
+            holding.mark_s = self._project(who, at_s).over_s
+        if not holding.milli:
+            holding.seen_s = max(holding.seen_s, at_s)
+        self._change(holding, milli, at_s)
+        self._pods[place.pod] = (holding, milli, place.devices)
+        for index in place.devices:
+            device = self._device(place.node, index)
+            device.advance(at_s)
+            device.milli += milli / len(place.devices)
+        who.pods += 1
+        who.preempted = False
+        self._wait(who, at_s)
+
+    def _stopping(self, event: PodStopping) -> None:
+        found = self._pods.get(event.pod)
+        if event.cause is not None and found is not None and not found[0].who.preempted:
+            found[0].who.preempted = True
+            found[0].preempted += 1
+
+    def _stopped(self, event: PodStopped) -> None:
+        who = self._whos.get(event.pod.workload)
+        if who is not None and event.pod in self._pods:
+            self._free(event.pod, event.at_s)
+            self._wait(who, event.at_s)
+
+    # What follows
+
+    def _known(self) -> Cluster:
+        assert self._cluster is not None, "watch a cluster first"
+        return self._cluster
+
+    def _quota(self, project: str) -> int:
+        ledger = self._known().ledger
+        position = ledger.position.get(project)
+        return UNLIMITED if position is None else ledger.queues[position].quota.get(GPU, UNLIMITED)
+
+    def _project(self, who: _Who, at_s: float) -> _Project:
+        name = who.group[0]
+        project = self._projects.get(name)
+        if project is None:
+            project = self._projects[name] = _Project(at_s)
+        project.advance(at_s, self._quota(name))
+        return project
+
+    def _device(self, node: str, index: int) -> _Device:
+        device = self._devices.get((node, index))
+        if device is None:
+            device = self._devices[node, index] = _Device(self._since_s)
+        return device
+
+    def _change(self, holding: _Holding, milli: int, at_s: float) -> None:
+        """A workload holds so much more, or less, on a node."""
+        project = self._project(holding.who, at_s)
+        holding.advance(at_s, project.over_s)
+        holding.milli += milli
+        project.milli += milli
+        if holding.who.preemptible:
+            project.preemptible_milli += milli
+
+    def _free(self, pod: PodKey, at_s: float) -> None:
+        holding, milli, devices = self._pods.pop(pod)
+        at_s = max(at_s, self._since_s)
+        self._change(holding, -milli, at_s)
+        holding.who.pods -= 1
+        for index in devices:
+            device = self._device(holding.node, index)
+            device.advance(at_s)
+            device.milli -= milli / len(devices)
+
+    def _wait(self, who: _Who, at_s: float) -> None:
+        """Count it among those that wait, or no longer, from now on."""
+        waits = not who.pods and not who.held
+        if waits == who.waits:
+            return
+        who.waits = waits
+        at_s = max(at_s, self._since_s)
+        waiting = self._waiting.get(who.group)
+        if waiting is None:
+            waiting = self._waiting[who.group] = _Waiting(at_s)
+        waiting.advance(at_s)
+        waiting.count += 1 if waits else -1

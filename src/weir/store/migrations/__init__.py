@@ -1,0 +1,1 @@
+"""Every change of the tables, in order; run when a database is opened."""

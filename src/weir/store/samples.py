@@ -1,0 +1,191 @@
+"""Use, summed by minute, hour and day the moment it comes: there is nothing to roll up later.
+
+A sum of a day is a row like that of a minute. So totals agree whatever they are read from, and keeping
+less of the finer ones is only a matter of deleting them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, func, select
+
+from weir.store.database import Database
+from weir.store.dialects import add_up, put
+from weir.store.rows import Retention, Samples
+from weir.store.tables import (
+    DAY,
+    HOUR,
+    LIVE,
+    MINUTE,
+    SPANS,
+    device_uses,
+    events,
+    marks,
+    submissions,
+    uses,
+    workload_uses,
+    workloads,
+)
+
+SAMPLED = "sampled"
+"""The mark that says up to when use is in the store."""
+PIECES_MOST = 24 * 60
+"""Minutes a long stretch is spread over; a longer one is spread over hours, and one of months over days."""
+FORGOTTEN_TOGETHER = 2000
+"""Rows that are deleted in one transaction: others wait for it."""
+
+Values = Mapping[str, Any]
+
+
+class Uses:
+    """Sums of use over a database."""
+
+    def __init__(self, database: Database, retention: Retention) -> None:
+        self._database = database
+        self.retention = retention
+
+    def sampled_s(self) -> float | None:
+        """Up to when use is in the store."""
+        mark = select(marks.c.at_s).where(marks.c.name == SAMPLED)
+        return self._database.read(lambda connection: connection.execute(mark).scalar())
+
+    def add(self, samples: Samples) -> None:
+        """Add what was held and used between two moments."""
+        pieces = list(_pieces(samples.since_s, samples.until_s))
+        if not pieces:
+            return
+        tables = (
+            (uses, _spread(map(asdict, samples.uses), pieces, uses)),
+            (workload_uses, _spread(map(asdict, samples.workloads), pieces, workload_uses)),
+            (device_uses, _spread(map(asdict, samples.devices), pieces, device_uses)),
+        )
+
+        def work(connection: Connection) -> None:
+            for table, rows in tables:
+                add_up(connection, table, rows, most=("memory_most",))
+            put(connection, marks, {"name": SAMPLED, "at_s": samples.until_s})
+
+        self._database.write(work, durable=False)
+
+    def tidy(self, now_s: float) -> int:
+        """Forget what is older than the retention says.
+
+        Minutes go by whole hours and hours by whole days: what a report makes up of the finer sums of an
+        hour (a day) is kept as long as any of them may be asked for.
+        """
+        keep = self.retention
+        before_s = {
+            MINUTE: (now_s - keep.minutes_s) // HOUR * HOUR,
+            HOUR: (now_s - keep.hours_s) // DAY * DAY,
+            DAY: (now_s - keep.days_s) // DAY * DAY,
+        }
+        gone = 0
+        for table in (uses, workload_uses, device_uses):
+            for span_s in SPANS:
+                gone += self._forget_sums(table, span_s, before_s[span_s])
+        gone += self._forget_workloads(now_s - keep.workloads_s)
+        return gone + self._forget_events(now_s - keep.events_s)
+
+    def _forget_sums(self, table: Table, span_s: int, before_s: float) -> int:
+        """Whole instants at a time: they are what the tables are indexed by."""
+        old = (table.c.span_s == span_s, table.c.at_s < before_s)
+        gone = 0
+        while True:
+            instants = self._database.read(
+                lambda connection: list(
+                    connection.execute(
+                        select(table.c.at_s, func.count()).where(*old).group_by(table.c.at_s).limit(500)
+                    )
+                )
+            )
+            if not instants:
+                return gone
+            together: list[int] = []
+            rows = 0
+            for at_s, count in instants:
+                together.append(at_s)
+                rows += count
+                if rows >= FORGOTTEN_TOGETHER:
+                    break
+            where = (table.c.span_s == span_s, table.c.at_s.in_(together))
+            gone += self._delete(table, where)
+
+    def _forget_workloads(self, before_s: float) -> int:
+        old = (
+            select(workloads.c.uid)
+            .where(workloads.c.ended_s < before_s, workloads.c.state != LIVE)
+            .limit(FORGOTTEN_TOGETHER)
+        )
+        gone = 0
+        while uids := self._database.read(lambda connection: list(connection.execute(old).scalars())):
+            self._delete(submissions, (submissions.c.uid.in_(uids),))
+            self._delete(workload_uses, (workload_uses.c.uid.in_(uids),))
+            gone += self._delete(workloads, (workloads.c.uid.in_(uids),))
+        return gone
+
+    def _forget_events(self, before_s: float) -> int:
+        """Not the newest: numbers go on from it."""
+        last = select(func.max(events.c.id)).scalar_subquery()
+        old = (
+            select(events.c.id)
+            .where(events.c.at_s < before_s, events.c.id < last)
+            .order_by(events.c.id)
+            .limit(FORGOTTEN_TOGETHER)
+        )
+        gone = 0
+        while ids := self._database.read(lambda connection: list(connection.execute(old).scalars())):
+            gone += self._delete(events, (events.c.id.in_(ids),))
+        return gone
+
+    def _delete(self, table: Table, where: Sequence[Any]) -> int:
+        statement = delete(table).where(*where)
+        work = self._database.write(lambda connection: connection.execute(statement).rowcount, durable=False)
+        return work.result()
+
+
+def _pieces(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
+    """The minutes (hours, days) between two moments: when each begins, and its part of the whole."""
+    whole_s = until_s - since_s
+    if whole_s <= 0:
+        return
+    step_s = next((span_s for span_s in SPANS if whole_s <= PIECES_MOST * span_s), DAY)
+    at_s = since_s
+    while at_s < until_s:
+        end_s = min(until_s, (at_s // step_s + 1) * step_s)
+        yield at_s, (end_s - at_s) / whole_s
+        at_s = end_s
+
+
+def _spread(
+    rows: Iterable[Values], pieces: Sequence[tuple[float, float]], table: Table
+) -> list[dict[str, Any]]:
+    """What is added to each sum of each span. Counts, which can't be split, go to the last piece."""
+    keys = [column.name for column in table.primary_key if column.name not in ("span_s", "at_s")]
+    sums: dict[tuple[Any, ...], dict[str, Any]] = {}
+    counted = {"preempted", "memory_most"}
+    shares: dict[tuple[int, int], float] = defaultdict(float)
+    for at_s, part in pieces:
+        for span_s in SPANS:
+            shares[span_s, int(at_s // span_s) * span_s] += part
+    last = pieces[-1][0]
+    for row in rows:
+        key = tuple(row[name] for name in keys)
+        for (span_s, at_s), part in shares.items():
+            found = sums.setdefault((span_s, at_s, key), {"span_s": span_s, "at_s": at_s} | _key(row, keys))
+            is_last = at_s == int(last // span_s) * span_s
+            for name, value in row.items():
+                if name in keys:
+                    continue
+                if name == "memory_most":
+                    found[name] = max(found.get(name, 0), value)
+                elif name in counted:
+                    found[name] = found.get(name, 0) + (value if is_last else 0)
+                else:
+                    found[name] = found.get(name, 0.0) + value * part
+    return list(sums.values())
+
+
+def _key(row: Values, keys: Sequence[str]) -> dict[str, Any]:
+    return {name: row[name] for name in keys}

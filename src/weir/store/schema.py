@@ -1,0 +1,39 @@
+"""Bringing the schema up to date when a database is opened."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from weir.store.failures import StoreFailed
+
+HEAD = "0001"
+"""The newest migration. Read here first: Alembic is only imported where there is something to do."""
+
+
+def bring_up_to_date(connection: Connection) -> None:
+    """Run the migrations this database hasn't seen, all in one transaction."""
+    with connection.begin():
+        if _revision(connection) == HEAD:
+            return
+        from alembic import command
+        from alembic.config import Config
+        from alembic.script import ScriptDirectory
+        from alembic.util import CommandError
+
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        config.attributes["connection"] = connection
+        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        found = _revision(connection)
+        if found is not None and found not in known:
+            raise StoreFailed("The database was made by a newer version of Weir: use that version.")
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise StoreFailed(f"The database can't be brought up to date: {error}.") from error
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

@@ -1,0 +1,247 @@
+"""The store as everyone else sees it: one class over the rooms' own modules."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Literal
+
+from weir.backends.local.journal import Journal, Kept
+from weir.model.pool import UsageReport
+from weir.model.queues import Queue
+from weir.store.database import Database
+from weir.store.history import History, filters
+from weir.store.journal import StoreJournal
+from weir.store.queues import Queues
+from weir.store.rows import (
+    Happening,
+    Listed,
+    Page,
+    Point,
+    Recollected,
+    Recorded,
+    Retention,
+    Samples,
+    Submitted,
+    TokenRow,
+    Wanted,
+)
+from weir.store.samples import Uses
+from weir.store.tokens import Tokens
+from weir.store.usage import By, Usage
+from weir.store.workloads import Workloads
+
+
+class Store:
+    """The database of one pool, opened by one process at a time.
+
+    Every method may be called from any thread. Methods that change state (workloads, queues, tokens, the
+    journal) return once it is durable; what many threads ask for at once shares one commit. Those that end
+    in `_soon` return a future for it instead (`asyncio.wrap_future` awaits it). Events and samples are
+    written soon and without waiting for the disk: a power cut may lose the last of them, never more.
+
+    Raises, from every method: StoreFailed (an OSError) when the disk is full or broken, in which case
+    nothing of the call is kept; and the Refusal named at the method.
+    """
+
+    journal: Journal
+    """What the local backend writes down; see `weir.backends.local.journal`."""
+
+    def __init__(self, url: str | None, home: Path, *, retention: Retention | None = None) -> None:
+        """Open the database, bring its schema up to date, start the writer.
+
+        `url` None: SQLite in `home`/weir.db. Otherwise an SQLAlchemy URL (`postgresql+psycopg://...`).
+        """
+        self._database = Database(url, home)
+        kept = retention or Retention()
+        self._history = History(self._database)
+        self.journal = StoreJournal(self._database, self._history)
+        self._workloads = Workloads(self._database)
+        self._queues = Queues(self._database)
+        self._tokens = Tokens(self._database)
+        self._uses = Uses(self._database, kept)
+        self._usage = Usage(self._database, kept)
+
+    def close(self) -> None:
+        """Write what is queued, and close. Idempotent."""
+        self._database.close()
+
+    # Workloads
+
+    def submit(self, asked: Submitted) -> Kept:
+        """Queue a workload: `kept.launch.uid` is its number. Raises NameTaken, NoSuchQueue (its project)."""
+        return self.submit_soon(asked).result()
+
+    def submit_soon(self, asked: Submitted) -> "Future[Kept]":
+        """As `submit`."""
+        return self._workloads.submit(asked)
+
+    def withdraw(self, name: str, at_s: float) -> Kept:
+        """A person wants it stopped for good; again is no harm. Raises NoSuchWorkload, WorkloadOver."""
+        return self.withdraw_soon(name, at_s).result()
+
+    def withdraw_soon(self, name: str, at_s: float) -> "Future[Kept]":
+        """As `withdraw`."""
+        return self._workloads.change(
+            name, lambda kept: {"withdrawn_s": at_s} if kept.withdrawn_s is None else {}
+        )
+
+    def hold(self, name: str, why: str) -> Kept:
+        """A person suspends it. Raises NoSuchWorkload, WorkloadOver."""
+        return self.hold_soon(name, why).result()
+
+    def hold_soon(self, name: str, why: str) -> "Future[Kept]":
+        """As `hold`."""
+        return self._workloads.change(name, lambda _: {"held": why})
+
+    def release(self, name: str) -> Kept:
+        """A person lets it go on. Raises NoSuchWorkload, WorkloadOver."""
+        return self.release_soon(name).result()
+
+    def release_soon(self, name: str) -> "Future[Kept]":
+        """As `release`."""
+        return self._workloads.change(name, lambda kept: {} if kept.held is None else {"held": None})
+
+    def workload(self, name: str) -> Recorded | None:
+        """The newest workload of this name, over or not."""
+        return self._workloads.newest(name)
+
+    def workload_of(self, uid: int) -> Recorded | None:
+        """The workload with this number."""
+        return self._workloads.of(uid)
+
+    def workloads(
+        self,
+        wanted: Wanted,
+        *,
+        live: Mapping[int, str] | None = None,
+        after: int | None = None,
+        limit: int = 100,
+    ) -> Page[Listed]:
+        """A page of workloads, newest first (by uid, which is also the key of the next page).
+
+        `live` says the status (starting, running, stopping) of those that aren't over, by uid; what it
+        doesn't name is pending. It is what `wanted.statuses` is asked of, and stands in the lines.
+        """
+        return self._workloads.page(wanted, live or {}, after, limit)
+
+    # The quota tree
+
+    def queues(self) -> tuple[Queue, ...]:
+        """All of it, parents before children: what `QueuesSet` takes."""
+        return self._queues.all()
+
+    def set_queue(self, queue: Queue) -> tuple[Queue, ...]:
+        """Make a department or project, or change it; the tree after it. Raises QueueUnsound, QueueInUse."""
+        return self._queues.set(queue)
+
+    def delete_queue(self, name: str) -> tuple[Queue, ...]:
+        """Take one out; the tree after it. Raises NoSuchQueue, QueueInUse."""
+        return self._queues.delete(name)
+
+    # Tokens
+
+    def make_token(
+        self,
+        user: str,
+        role: Literal["admin", "member"],
+        projects: Sequence[str] = (),
+        *,
+        text: str | None = None,
+    ) -> tuple[TokenRow, str]:
+        """A new token and its text, which is shown this once: the store keeps only its SHA-256.
+
+        `text`: use this one (of 20 characters at least). Making the same one again changes its row.
+        """
+        return self._tokens.make(user, role, projects, text)
+
+    def token(self, text: str) -> TokenRow | None:
+        """Who asks with this text; answered from memory."""
+        return self._tokens.of(text)
+
+    def tokens(self) -> tuple[TokenRow, ...]:
+        """All tokens, by number."""
+        return self._tokens.all()
+
+    def delete_token(self, id_: int) -> None:
+        """A token is no longer good. Raises NoSuchToken."""
+        self._tokens.delete(id_)
+
+    # The history
+
+    def record(self, happenings: Sequence[Happening]) -> None:
+        """Write events down soon.
+
+        Not the ends of workloads: the journal records those (kind "ended", with `numbers["how"]`) in the
+        transaction that ends them, once for each. Where an event is a workload's, give its `uid` too.
+        """
+        self._history.record(happenings)
+
+    def listen(self, hear: Callable[[Sequence[Recollected]], None]) -> Callable[[], None]:
+        """Be told of events the moment they are in the history, in the order of their numbers, ends too.
+
+        `hear` is called on the writer's thread and must be quick; the answer stops it.
+        """
+        return self._history.listen(hear)
+
+    def events(
+        self,
+        *,
+        workload: str | None = None,
+        uid: int | None = None,
+        project: str | None = None,
+        projects: Sequence[str] | None = None,
+        kind: str | None = None,
+        after: int | None = None,
+        limit: int = 100,
+    ) -> Page[Recollected]:
+        """A page of events, newest first; `after` is the number of the last one seen."""
+        where = filters(workload=workload, uid=uid, project=project, projects=projects, kind=kind)
+        return self._history.page(where, after, limit)
+
+    def events_since(self, id_: int, limit: int = 1000) -> Sequence[Recollected]:
+        """Those with a higher number, oldest first: what a stream that was broken off has missed."""
+        return self._history.since(id_, limit)
+
+    # Use
+
+    def sample(self, samples: Samples) -> None:
+        """Add what `Meter.take` gives to the sums of its minutes, hours and days; it is written soon."""
+        self._uses.add(samples)
+
+    def sampled_s(self) -> float | None:
+        """Up to when use is in the store: what `Meter.watch` begins with. None where nothing is."""
+        return self._uses.sampled_s()
+
+    def usage(self, since_s: float, until_s: float, by: By, *, now_s: float | None = None) -> UsageReport:
+        """Sums by key.
+
+        Where minutes or hours aren't kept any more, the span is widened to what is; the report says to what.
+        """
+        return self._usage.report(since_s, until_s, time.time() if now_s is None else now_s, by)
+
+    def chart(
+        self,
+        since_s: float,
+        until_s: float,
+        *,
+        points: int = 240,
+        project: str | None = None,
+        uid: int | None = None,
+        device: tuple[str, int] | None = None,
+        now_s: float | None = None,
+    ) -> Sequence[Point]:
+        """At most so many points of a project, a workload, a device (node, index) or, with none, the pool."""
+        return self._usage.chart(
+            since_s,
+            until_s,
+            time.time() if now_s is None else now_s,
+            points=points,
+            project=project,
+            uid=uid,
+            device=device,
+        )
+
+    def tidy(self, now_s: float) -> int:
+        """Forget what is older than the retention says, in small steps; how many rows. Call it every hour."""
+        return self._uses.tidy(now_s)

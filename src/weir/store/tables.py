@@ -1,0 +1,186 @@
+"""The tables. What a row means is said in `weir.store.rows`; how they came about in `migrations`.
+
+Times are seconds since the epoch. Values that are only read back whole are JSON. What a list of
+workloads needs is apart from what they are started with: rows that change often stay small, and a page
+of a list never touches an environment.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+LIVE = "live"
+"""State of a workload that isn't over; the others are the words of `weir.cluster.events.End`."""
+ENDED = "ended"
+"""Kind of the event that is the end of a workload."""
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+SPANS = (MINUTE, HOUR, DAY)
+
+metadata = MetaData()
+_Number = BigInteger().with_variant(Integer, "sqlite")  # what SQLite calls INTEGER holds 64 bits
+
+queues = Table(
+    "queues",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("parent", String),
+    Column("is_project", Boolean, nullable=False),
+    Column("spec", Text, nullable=False),
+)
+
+workloads = Table(
+    "workloads",
+    metadata,
+    Column("uid", _Number, primary_key=True, autoincrement=True),
+    Column("name", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("department", String),
+    Column("user", String, nullable=False),
+    Column("type", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("preemptible", Boolean, nullable=False),
+    Column("devices", Double, nullable=False),
+    Column("pods", Integer, nullable=False),
+    Column("submitted_s", Double, nullable=False),
+    Column("started_s", Double),
+    Column("ended_s", Double),
+    Column("ran_s", Double, nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("starts", Integer, nullable=False),
+    Column("settled", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("restarts", Integer, nullable=False),
+    Column("retry_at_s", Double),
+    Column("promised", Text),
+    Column("saved_s", Double),
+    Column("held", Text),
+    Column("withdrawn_s", Double),
+    sqlite_autoincrement=True,  # a number is never given twice, whatever was deleted
+)
+Index(
+    "workloads_live_name",
+    workloads.c.name,
+    unique=True,
+    sqlite_where=text("state = 'live'"),
+    postgresql_where=text("state = 'live'"),
+)
+Index("workloads_name", workloads.c.name, workloads.c.uid)
+Index("workloads_state", workloads.c.state, workloads.c.uid)
+Index("workloads_project", workloads.c.project, workloads.c.uid)
+Index("workloads_ended", workloads.c.ended_s)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("uid", _Number, primary_key=True, autoincrement=False),
+    Column("spec", Text, nullable=False),
+    Column("command", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("directory", Text, nullable=False),
+    Column("grace_s", Double, nullable=False),
+    Column("asked", Text, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("sha256", String(64), nullable=False, unique=True),
+    Column("user", String, nullable=False),
+    Column("role", String, nullable=False),
+    Column("projects", Text, nullable=False),
+    Column("created_s", Double, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=False),
+    Column("at_s", Double, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("uid", _Number),
+    Column("workload", String),
+    Column("project", String),
+    Column("pod", String),
+    Column("sentence", Text, nullable=False),
+    Column("numbers", Text, nullable=False),
+)
+Index(
+    "events_one_end",
+    events.c.uid,
+    unique=True,
+    sqlite_where=text("kind = 'ended'"),
+    postgresql_where=text("kind = 'ended'"),
+)
+Index("events_uid", events.c.uid, events.c.id)
+Index("events_project", events.c.project, events.c.id)
+Index("events_kind", events.c.kind, events.c.id)
+
+
+def _sums() -> list[Column[float]]:
+    names = ("allocated_gpu_s", "seen_gpu_s", "used_gpu_s")
+    return [Column(name, Double, nullable=False) for name in names]
+
+
+uses = Table(
+    "uses",
+    metadata,
+    Column("span_s", Integer, primary_key=True),
+    Column("at_s", _Number, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("department", String, primary_key=True),
+    Column("user", String, primary_key=True),
+    Column("type", String, primary_key=True),
+    Column("node", String, primary_key=True),
+    *_sums(),
+    Column("over_quota_gpu_s", Double, nullable=False),
+    Column("waiting_s", Double, nullable=False),
+    Column("preempted", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+workload_uses = Table(
+    "workload_uses",
+    metadata,
+    Column("uid", _Number, primary_key=True, autoincrement=False),
+    Column("span_s", Integer, primary_key=True),
+    Column("at_s", _Number, primary_key=True),
+    Column("node", String, primary_key=True),
+    *_sums(),
+    Column("over_quota_gpu_s", Double, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("workload_uses_at", workload_uses.c.span_s, workload_uses.c.at_s)
+
+device_uses = Table(
+    "device_uses",
+    metadata,
+    Column("node", String, primary_key=True),
+    Column("device", Integer, primary_key=True),
+    Column("span_s", Integer, primary_key=True),
+    Column("at_s", _Number, primary_key=True),
+    *_sums(),
+    Column("memory_most", _Number, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("device_uses_at", device_uses.c.span_s, device_uses.c.at_s)
+
+marks = Table(
+    "marks",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("at_s", Double, nullable=False),
+)

@@ -1,0 +1,197 @@
+"""What was used over a time: whole days from the sums of days, its ends from hours and minutes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
+
+from weir.model.pool import UsageReport, UsageRow
+from weir.store.database import Database
+from weir.store.rows import Point, Retention
+from weir.store.tables import DAY, HOUR, LIVE, MINUTE, SPANS, device_uses, uses, workload_uses, workloads
+
+By = Literal["project", "department", "user", "type", "node"]
+POINTS_MOST = 2000
+_SUMS = ("allocated_gpu_s", "seen_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s", "preempted")
+
+Piece = tuple[int, int, int]
+"""The sums of one span length, from the first instant to before the second."""
+
+
+def pieces(since_s: float, until_s: float, now_s: float, retention: Retention) -> list[Piece]:
+    """The fewest sums that make up a time; its ends are widened to the finest sums still kept there."""
+    first = _floored(since_s, now_s, retention)
+    end = -_floored(-until_s, now_s, retention, at_s=until_s)
+    found: list[Piece] = []
+    _divide(first, end, SPANS[::-1], now_s, retention, found)
+    return sorted(found, key=lambda piece: piece[1])
+
+
+def _floored(value_s: float, now_s: float, retention: Retention, at_s: float | None = None) -> int:
+    span_s = _finest(value_s if at_s is None else at_s, now_s, retention)
+    return int(value_s // span_s) * span_s
+
+
+def _finest(at_s: float, now_s: float, retention: Retention) -> int:
+    """The shortest sums that are kept of a moment."""
+    if at_s >= now_s - retention.minutes_s:
+        return MINUTE
+    return HOUR if at_s >= now_s - retention.hours_s else DAY
+
+
+def _divide(
+    first: int, end: int, spans: Sequence[int], now_s: float, retention: Retention, found: list[Piece]
+) -> None:
+    """Take the longest sums that lie inside, and the next shorter ones for what is left at both ends."""
+    if first >= end:
+        return
+    span_s = spans[0]
+    from_s, to_s = -(-first // span_s) * span_s, end // span_s * span_s
+    if from_s >= to_s:
+        _divide(first, end, spans[1:], now_s, retention, found)
+        return
+    found.append((span_s, from_s, to_s))
+    _divide(first, from_s, spans[1:], now_s, retention, found)
+    _divide(to_s, end, spans[1:], now_s, retention, found)
+
+
+def _in(table: Table, found: Sequence[Piece]) -> ColumnElement[bool]:
+    return or_(
+        *(
+            and_(table.c.span_s == span_s, table.c.at_s >= from_s, table.c.at_s < to_s)
+            for span_s, from_s, to_s in found
+        )
+    )
+
+
+class Usage:
+    """Reports over a database."""
+
+    def __init__(self, database: Database, retention: Retention) -> None:
+        self._database = database
+        self._retention = retention
+
+    def report(self, since_s: float, until_s: float, now_s: float, by: By) -> UsageReport:
+        """Sums by key."""
+        found = pieces(since_s, until_s, now_s, self._retention)
+        if not found:
+            return UsageReport(since_s=since_s, until_s=until_s, by=by, rows=[])
+        first, end = found[0][1], found[-1][2]
+
+        def read(connection: Connection) -> dict[str, dict[str, Any]]:
+            rows: dict[str, dict[str, Any]] = {}
+            for key, values in _sums(connection, found, by):
+                rows[key] = {**rows.get(key, {}), **values}
+            counts = (
+                _on_nodes(connection, found, first, end)
+                if by == "node"
+                else _counts(connection, first, end, by)
+            )
+            for key, values in counts:
+                rows[key] = {**rows.get(key, {}), **values}
+            return rows
+
+        read_rows = self._database.read(read)
+        rows = [_row(key, values) for key, values in read_rows.items()]
+        rows.sort(key=lambda row: (-row.allocated_gpu_s, -row.waiting_s, row.key))
+        return UsageReport(since_s=float(first), until_s=float(end), by=by, rows=rows)
+
+    def chart(
+        self,
+        since_s: float,
+        until_s: float,
+        now_s: float,
+        *,
+        points: int,
+        project: str | None,
+        uid: int | None,
+        device: tuple[str, int] | None,
+    ) -> Sequence[Point]:
+        """Points of one line."""
+        points = max(1, min(points, POINTS_MOST))
+        long_s = until_s - since_s
+        finest = _finest(since_s, now_s, self._retention)
+        span_s = next((span for span in SPANS if span >= finest and long_s <= points * span), DAY)
+        step_s = span_s * max(1, -(-int(long_s) // (span_s * points)))
+        table, where = _line(project, uid, device)
+        first, end = int(since_s // step_s) * step_s, until_s
+        at_s = table.c.at_s - table.c.at_s % step_s
+        names = [name for name in _SUMS[:-1] if name in table.c]
+        query = (
+            select(at_s.label("at_s"), *(func.sum(table.c[name]).label(name) for name in names))
+            .where(table.c.span_s == span_s, table.c.at_s >= first, table.c.at_s < end, *where)
+            .group_by(at_s)
+            .order_by(at_s)
+        )
+        rows = self._database.read(lambda connection: connection.execute(query).mappings().all())
+        return [Point(at_s=row["at_s"], span_s=step_s, **{name: row[name] for name in names}) for row in rows]
+
+
+def _line(
+    project: str | None, uid: int | None, device: tuple[str, int] | None
+) -> tuple[Table, list[ColumnElement[bool]]]:
+    if device is not None:
+        return device_uses, [device_uses.c.node == device[0], device_uses.c.device == device[1]]
+    if uid is not None:
+        return workload_uses, [workload_uses.c.uid == uid]
+    return uses, [] if project is None else [uses.c.project == project]
+
+
+def _sums(connection: Connection, found: Sequence[Piece], by: By) -> Iterator[tuple[str, dict[str, Any]]]:
+    key = uses.c[by]
+    query = select(key, *(func.sum(uses.c[name]).label(name) for name in _SUMS)).where(_in(uses, found))
+    if by == "node":
+        query = query.where(key != "")
+    for row in connection.execute(query.group_by(key)).mappings():
+        yield row[by], {name: row[name] for name in _SUMS}
+
+
+def _counts(connection: Connection, first: int, end: int, by: By) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Workloads that weren't over before it, and those that ended in it."""
+    key = func.coalesce(workloads.c[by], "")
+    there = (
+        workloads.c.submitted_s < end,
+        or_(workloads.c.state == LIVE, workloads.c.ended_s >= first),
+    )
+    query = select(key, func.count(), _ended(first, end)).where(*there).group_by(key)
+    for name, count, ended in connection.execute(query):
+        yield name, {"workloads": count, "ended": ended}
+
+
+def _on_nodes(
+    connection: Connection, found: Sequence[Piece], first: int, end: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Workloads that held room on a node, and those of them that ended meanwhile."""
+    ran = (
+        select(workload_uses.c.uid, workload_uses.c.node)
+        .distinct()
+        .where(_in(workload_uses, found))
+        .subquery()
+    )
+    query = (
+        select(ran.c.node, func.count(), _ended(first, end))
+        .select_from(ran.join(workloads, workloads.c.uid == ran.c.uid))
+        .group_by(ran.c.node)
+    )
+    for node, count, ended in connection.execute(query):
+        yield node, {"workloads": count, "ended": ended}
+
+
+def _ended(first: int, end: int) -> ColumnElement[int]:
+    return func.count().filter(workloads.c.ended_s >= first, workloads.c.ended_s < end)
+
+
+def _row(key: str, values: dict[str, Any]) -> UsageRow:
+    seen = values.get("seen_gpu_s", 0.0)
+    used = values.get("used_gpu_s", 0.0)
+    return UsageRow(
+        key=key,
+        allocated_gpu_s=values.get("allocated_gpu_s", 0.0),
+        used_gpu_s=used if seen else None,
+        idle_gpu_s=max(0.0, seen - used) if seen else None,
+        over_quota_gpu_s=values.get("over_quota_gpu_s", 0.0),
+        waiting_s=values.get("waiting_s", 0.0),
+        workloads=values.get("workloads", 0),
+        ended=values.get("ended", 0),
+        preempted=values.get("preempted", 0),
+    )

@@ -1,0 +1,238 @@
+"""Workloads as people submit, stop and list them."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, or_, select, update
+
+from weir.backends.local.journal import Kept, Launch
+from weir.cluster.events import End
+from weir.store.codec import WORKLOAD, as_json, mapping_of, packed
+from weir.store.database import Database
+from weir.store.failures import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOver
+from weir.store.journal import KEPT, kept_of
+from weir.store.rows import Listed, Page, Recorded, Submitted, Wanted
+from weir.store.tables import LIVE, queues, submissions, workloads
+
+PAGE_MOST = 1000
+PENDING = "pending"
+_ENDS = frozenset(end.value for end in End)
+
+_INSERT = insert(workloads)
+_INSERT_SUBMISSION = insert(submissions)
+_columns = workloads.c
+_UID_OF_LIVE = select(_columns.uid).where(_columns.state == LIVE)
+_PROJECT = select(queues.c.parent, queues.c.is_project)
+_LINE = select(
+    *(
+        _columns[name]
+        for name in (
+            *("uid", "name", "project", "department", "user", "type", "state", "priority", "preemptible"),
+            *(
+                "devices",
+                "pods",
+                "submitted_s",
+                "started_s",
+                "ended_s",
+                "ran_s",
+                "restarts",
+                "sentence",
+                "held",
+            ),
+        )
+    )
+)
+
+
+class Workloads:
+    """What is asked about workloads, over a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def submit(self, asked: Submitted) -> "Future[Kept]":
+        """Queue a workload."""
+        row, bulk = _row(asked), _bulk(asked)
+        return self._database.write(lambda connection: _submit(connection, asked, row, bulk))
+
+    def change(self, name: str, values: Callable[[Kept], Mapping[str, Any]]) -> "Future[Kept]":
+        """Set columns of a workload that isn't over; `values` are asked for once it is known."""
+
+        def work(connection: Connection) -> Kept:
+            row = connection.execute(KEPT.where(_columns.name == name, _columns.state == LIVE)).one_or_none()
+            if row is None:
+                _refuse(connection, name)
+            kept = kept_of(row)
+            changed = values(kept)
+            if not changed:
+                return kept
+            connection.execute(update(workloads).where(_columns.uid == row.uid).values(changed))
+            return replace(kept, **changed)
+
+        return self._database.write(work)
+
+    def newest(self, name: str) -> Recorded | None:
+        """The newest workload of a name."""
+        return self._one(
+            _columns.uid == select(func.max(_columns.uid)).where(_columns.name == name).scalar_subquery()
+        )
+
+    def of(self, uid: int) -> Recorded | None:
+        """The workload with a number."""
+        return self._one(_columns.uid == uid)
+
+    def _one(self, which: ColumnElement[bool]) -> Recorded | None:
+        row = self._database.read(lambda connection: connection.execute(KEPT.where(which)).one_or_none())
+        if row is None:
+            return None
+        return Recorded(_listed(row, {}), kept_of(row), mapping_of(row.asked))
+
+    def page(self, wanted: Wanted, live: Mapping[int, str], after: int | None, limit: int) -> Page[Listed]:
+        """A page of them, newest first."""
+        limit = max(1, min(limit, PAGE_MOST))
+        where = _filters(wanted)
+        ends = sorted(_ENDS if wanted.statuses is None else _ENDS.intersection(wanted.statuses))
+
+        def read(connection: Connection) -> Page[Listed]:
+            rows: list[Row[Any]] = []
+            total = 0
+            if wanted.live:
+                count, found = _live(connection, where, wanted.statuses, live, after, limit)
+                total, rows = total + count, rows + found
+            if wanted.ended and ends:
+                these = (*where, _columns.state.in_(ends))
+                total += connection.execute(select(func.count()).where(*these)).scalar_one()
+                rows += connection.execute(_newest(_LINE.where(*these), after, limit)).all()
+            rows.sort(key=lambda row: -int(row.uid))
+            more = len(rows) > limit
+            items = [_listed(row, live) for row in rows[:limit]]
+            return Page(items, total, items[-1].uid if more else None)
+
+        return self._database.read(read)
+
+
+def _live(
+    connection: Connection,
+    where: Sequence[ColumnElement[bool]],
+    statuses: Collection[str] | None,
+    live: Mapping[int, str],
+    after: int | None,
+    limit: int,
+) -> tuple[int, list[Row[Any]]]:
+    """How many that aren't over, and the lines of one page of them."""
+    here = (*where, _columns.state == LIVE)
+    if statuses is None:
+        total = connection.execute(select(func.count()).where(*here)).scalar_one()
+        return total, list(connection.execute(_newest(_LINE.where(*here), after, limit)))
+    if _ENDS.issuperset(statuses):
+        return 0, []
+    asked = frozenset(statuses)
+    uids = connection.execute(select(_columns.uid).where(*here).order_by(_columns.uid.desc())).scalars()
+    meant = [uid for uid in uids if live.get(uid, PENDING) in asked]
+    page = [uid for uid in meant if after is None or uid < after][: limit + 1]
+    return len(meant), list(connection.execute(_LINE.where(_columns.uid.in_(page))))
+
+
+def _newest(lines: Select[Any], after: int | None, limit: int) -> Select[Any]:
+    if after is not None:
+        lines = lines.where(_columns.uid < after)
+    return lines.order_by(_columns.uid.desc()).limit(limit + 1)
+
+
+def _filters(wanted: Wanted) -> tuple[ColumnElement[bool], ...]:
+    where: list[ColumnElement[bool]] = []
+    for column, words in (
+        (_columns.project, wanted.projects),
+        (_columns.type, wanted.types),
+        (_columns.user, wanted.users),
+    ):
+        if words is not None:
+            where.append(column.in_(list(words)))
+    if wanted.q:
+        texts = (_columns.name, _columns.user, _columns.project)
+        where.append(or_(*(column.icontains(wanted.q, autoescape=True) for column in texts)))
+    return tuple(where)
+
+
+def _row(asked: Submitted) -> dict[str, Any]:
+    workload = asked.workload
+    return {
+        "name": workload.name,
+        "project": workload.project,
+        "department": None,
+        "user": workload.user,
+        "type": workload.type.value,
+        "state": LIVE,
+        "priority": workload.priority,
+        "preemptible": workload.preemptible,
+        "devices": asked.devices,
+        "pods": workload.pods,
+        "submitted_s": workload.submitted_s,
+        "ran_s": 0.0,
+        "sentence": "",
+        "starts": 0,
+        "settled": 0,
+        "failures": 0,
+        "restarts": 0,
+    }
+
+
+def _bulk(asked: Submitted) -> dict[str, Any]:
+    return {
+        "spec": packed(WORKLOAD, asked.workload),
+        "command": as_json(asked.command),
+        "environment": as_json(asked.environment),
+        "directory": asked.directory,
+        "grace_s": asked.grace_s,
+        "asked": as_json(asked.asked),
+    }
+
+
+def _submit(
+    connection: Connection, asked: Submitted, row: Mapping[str, Any], bulk: Mapping[str, Any]
+) -> Kept:
+    workload = asked.workload
+    project = connection.execute(_PROJECT.where(queues.c.name == workload.project)).one_or_none()
+    if project is None or not project.is_project:
+        raise NoSuchQueue(f"There is no project {workload.project}: make it, or name another.")
+    if connection.execute(_UID_OF_LIVE.where(_columns.name == workload.name)).first() is not None:
+        raise NameTaken(
+            f"A workload called {workload.name} isn't over yet: take another name, or stop it first."
+        )
+    done = connection.execute(_INSERT, {**row, "department": project.parent})
+    assert done.inserted_primary_key is not None
+    uid = int(done.inserted_primary_key[0])
+    connection.execute(_INSERT_SUBMISSION, {"uid": uid, **bulk})
+    launch = Launch(uid, asked.command, asked.environment, asked.directory, asked.grace_s)
+    return Kept(workload, launch, workload.submitted_s)
+
+
+def _refuse(connection: Connection, name: str) -> NoReturn:
+    if connection.execute(select(_columns.uid).where(_columns.name == name)).first() is None:
+        raise NoSuchWorkload(f"There is no workload called {name}.")
+    raise WorkloadOver(f"{name} is over already.")
+
+
+def _listed(row: Row[Any], live: Mapping[int, str]) -> Listed:
+    over = row.state != LIVE
+    return Listed(
+        uid=row.uid,
+        name=row.name,
+        project=row.project,
+        department=row.department,
+        user=row.user,
+        type=row.type,
+        status=row.state if over else live.get(row.uid, PENDING),
+        priority=row.priority,
+        preemptible=row.preemptible,
+        devices=row.devices,
+        pods=row.pods,
+        submitted_s=row.submitted_s,
+        started_s=row.started_s,
+        ended_s=row.ended_s,
+        ran_s=row.ran_s,
+        restarts=row.restarts,
+        sentence=row.sentence if over else row.held or "",
+    )

@@ -1,0 +1,1 @@
+"""What every backend that is driven by the control loop must show."""

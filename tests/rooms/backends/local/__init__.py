@@ -1,0 +1,1 @@
+"""The local backend, with real processes."""

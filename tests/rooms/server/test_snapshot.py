@@ -1,0 +1,114 @@
+"""The live pool as a scenario, and the copies trials are made on: both decide as the pool does."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from weir.backends.simulated.play import Play
+from weir.backends.simulated.populate import populate
+from weir.cluster.events import End, PodAssigned, WorkloadEnded, WorkloadHeld, WorkloadSubmitted
+from weir.cluster.reduce import reduce
+from weir.cluster.state import Cluster
+from weir.decide.cycle import decide
+from weir.decide.memo import Memo
+from weir.decide.plan import Plan
+from weir.model.files import parse_scenario
+from weir.model.policy import Policy
+from weir.model.workloads import PodGroup, Request, Workload
+from weir.server.copying import copy_of, picture_of
+from weir.server.snapshot import snapshot
+from weir.server.trials import Trials
+
+from .standing import Standing
+
+WORLD = """
+cluster:
+  nodes: [{name: "node-[0-3]", gpus: 4, cpu: 32, memory: 256Gi}]
+departments: [{name: lab, quota: {gpu: 12}}]
+projects:
+  - {name: a, department: lab, quota: {gpu: 6}}
+  - {name: b, department: lab, quota: {gpu: 6}}
+  - {name: c, quota: {gpu: 4}}
+"""
+
+
+def _workloads(dice: random.Random) -> Iterator[Workload]:
+    for at in range(dice.randrange(5, 30)):
+        devices = dice.choice([0, 1, 1, 2, 4])
+        share = dice.choice([1000, 1000, 500]) if devices == 1 else 1000
+        group = PodGroup("0", Request(devices, share), dice.choice([1, 1, 2, 3]), 1)
+        yield Workload(
+            f"job-{at}",
+            dice.choice("abc"),
+            (group,),
+            dice.randrange(1, group.count + 1),
+            1000.0 + at,
+            priority=dice.choice([50, 60, 100]),
+            preemptible=dice.random() < 0.8,
+        )
+
+
+def lived(seed: int) -> tuple[Cluster, Memo, float]:
+    """A cluster something has happened in, its plans carried out at once."""
+    dice = random.Random(seed)
+    cluster, memo, now_s = populate(parse_scenario(WORLD, "world")), Memo(), 1000.0
+    for workload in _workloads(dice):
+        reduce(cluster, WorkloadSubmitted(workload, workload.submitted_s))
+        now_s = workload.submitted_s + 0.5
+        if dice.random() < 0.6:
+            for place in decide(cluster, Policy(), now_s, memo).binds:
+                reduce(cluster, PodAssigned(place, now_s))
+        if cluster.jobs and dice.random() < 0.2:
+            reduce(cluster, WorkloadEnded(dice.choice(sorted(cluster.jobs)), End.STOPPED, now_s))
+        if cluster.jobs and dice.random() < 0.1:
+            name = dice.choice(sorted(cluster.jobs))
+            if not cluster.jobs[name].is_running:
+                reduce(cluster, WorkloadHeld(name, True, "a test says so"))
+    return cluster, memo, now_s + 1
+
+
+def said(plan: Plan) -> tuple[object, ...]:
+    return plan.binds, plan.evictions, plan.promises, plan.drops
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_copy_decides_alike(seed: int) -> None:
+    cluster, memo, now_s = lived(seed)
+    copy = copy_of(picture_of(cluster))
+    assert said(decide(copy, Policy(), now_s, Memo())) == said(decide(cluster, Policy(), now_s, memo))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_first_cycle_of_a_snapshot_is_the_next_decision(seed: int) -> None:
+    cluster, memo, now_s = lived(seed)
+    plan = decide(cluster, Policy(), now_s, memo)
+    played = Play(parse_scenario(snapshot(picture_of(cluster), Policy(), now_s), "snapshot"))
+    played.cycle()
+    assert said(played.plan) == said(plan)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_trials_leave_the_copy_as_it_was(seed: int) -> None:
+    cluster, memo, now_s = lived(seed)
+    waiting = [name for name, job in cluster.jobs.items() if not job.is_running and not job.held]
+    if not waiting:
+        return
+    running = [name for name, job in cluster.jobs.items() if job.started_s is not None]
+    trials = Trials(picture_of(cluster), Policy(), waiting[0])
+    before = said(decide(cluster, Policy(), now_s, memo))
+    trials.tried(trials.job.spec, running[:2])
+    trials.tried(trials.job.spec)
+    assert said(decide(trials.cluster, Policy(), now_s, Memo())) == before
+
+
+async def test_the_pool_gives_its_snapshot(stands: Standing) -> None:
+    await stands.submit("sleep", "60", name="runs", gpus=3)
+    await stands.until("runs", "running")
+    await stands.submit("sleep", "60", name="waits", gpus=2, env={"SECRET": "hunter2"})
+    answer = await stands.admin.get("/api/v1/snapshot")
+    assert answer.headers["content-type"].startswith("text/yaml")
+    assert "hunter2" not in answer.text
+    scenario = parse_scenario(answer.text, "snapshot")
+    assert {workload.name for workload in scenario.workloads} == {"runs", "waits"}
+    assert len(scenario.placed) == 1

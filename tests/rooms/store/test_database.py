@@ -1,0 +1,282 @@
+"""What the database promises: kill -9, a full disk, two servers, other versions."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+import weir.store.schema
+from weir.store import Happening, NameTaken, Samples, Store, StoreFailed, UseSample, Wanted
+from weir.store.schema import HEAD
+from weir.store.tables import metadata
+
+from .given import NOW_S, end, opened, submitted
+
+WRITES = """
+import sys, threading
+from pathlib import Path
+from tests.rooms.store.given import opened, submitted, end, NOW_S
+from weir.store import Happening
+with opened(Path(sys.argv[1])) as store:
+    def work(mine):
+        for at in range(10_000):
+            name = f"w{sys.argv[2]}-{mine}-{at}"
+            kept = store.submit(submitted(name))
+            sys.stdout.write(f"submitted {name}\\n")
+            store.record([Happening(NOW_S, "noted", "it runs", kept.launch.uid, name)])
+            if at % 2:
+                store.journal.keep([end(name)], {})
+                sys.stdout.write(f"ended {name}\\n")
+            sys.stdout.flush()
+    for mine in range(4):
+        threading.Thread(target=work, args=(mine,), daemon=True).start()
+    threading.Event().wait()
+"""
+
+
+def test_what_was_promised_survives_kill_9(tmp_path: Path) -> None:
+    """Whoever was answered finds it; an end has one event, and an event of an end its end."""
+    submitted_, ended = set(), set()
+    for turn in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITES, str(tmp_path), str(turn)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[3],
+        )
+        assert process.stdout is not None
+        for _ in range(60 + 37 * turn):
+            _tell(process.stdout.readline(), submitted_, ended)
+        process.kill()
+        rest, _ = process.communicate()
+        for line in rest.splitlines(keepends=True):
+            _tell(line, submitted_, ended)
+    with opened(tmp_path) as store:
+        live = {kept.workload.name for kept in store.journal.workloads()}
+        over = {line.name for line in store.workloads(Wanted(live=False, ended=True), limit=1000).items}
+        assert submitted_ <= live | over
+        assert ended <= over
+        assert not live & over
+        ends = [one.workload for one in store.events(kind="ended", limit=1000).items]
+        assert sorted(over) == sorted(ends)
+        page = store.events(limit=1)
+        store.record([Happening(NOW_S, "noted", "later")])
+        store.submit(submitted("next"))
+        assert store.events(limit=1).items[0].id == page.items[0].id + 1
+    raw = sqlite3.connect(tmp_path / "weir.db")
+    assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    raw.close()
+
+
+def _tell(line: str, submitted_: set[str], ended: set[str]) -> None:
+    if line.endswith("\n"):
+        what, name = line.split()
+        (submitted_ if what == "submitted" else ended).add(name)
+
+
+@contextmanager
+def full_disk(store: Store, home: Path) -> Iterator[None]:
+    """Let the database grow by a few pages and no further."""
+    pages = (home / "weir.db").stat().st_size // 4096 + 40
+    engine = store._database.engine
+    assert engine is not None
+
+    def limit(connection: Connection) -> None:
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    event.listen(engine, "begin", limit)
+    try:
+        yield
+    finally:
+        event.remove(engine, "begin", limit)
+        pages = 1 << 30
+        store._database.write(limit).result()
+
+
+def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> None:
+    """Those before it are there, those after it are not, and with room again it goes on."""
+    with opened(tmp_path) as store:
+        with full_disk(store, tmp_path):
+            done = 0
+
+            def submit_all() -> None:
+                nonlocal done
+                while True:
+                    store.submit(submitted(f"train-{done}", asked={"filler": "x" * 2000}))
+                    done += 1
+
+            with pytest.raises(StoreFailed, match=r"disk .* is full: nothing was changed") as refused:
+                submit_all()
+            assert refused.value.is_full
+            assert isinstance(refused.value, OSError)
+            page = store.workloads(Wanted(), limit=1000)
+            assert page.total == done > 0
+            with ThreadPoolExecutor(8) as threads:
+                fails = [
+                    threads.submit(store.submit, submitted(f"more-{at}", asked={"filler": "x" * 90_000}))
+                    for at in range(16)
+                ]
+                assert all(isinstance(each.exception(), StoreFailed) for each in fails)
+            store.record([Happening(NOW_S, "noted", "x" * 4000)] * 100)
+            assert store.workloads(Wanted()).total == done
+        store.submit(submitted("after"))
+        store.journal.keep([end("train-0")], {})
+        assert store.events(kind="ended").total == 1
+    raw = sqlite3.connect(tmp_path / "weir.db")
+    assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    raw.close()
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from tests.rooms.store.given import opened, submitted
+from weir.store import StoreFailed, Wanted
+with opened(Path(sys.argv[1])) as store:
+    store.submit(submitted("first"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+    done = 1
+    try:
+        for at in range(10_000):
+            store.submit(submitted(f"train-{at}", asked={"filler": "x" * 5000}))
+            done += 1
+    except StoreFailed as failed:
+        print(failed)
+    assert store.workloads(Wanted()).total == done
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    store.submit(submitted("after"))
+    print(done + 1)
+"""
+
+
+def test_file_that_cant_be_written_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> None:
+    """The system says no in the midst of a write, as a full disk does."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    sentence, count = done.stdout.splitlines()
+    assert sentence.startswith(("The disk", "The database can't be used"))
+    with opened(tmp_path) as store:
+        assert store.workloads(Wanted()).total == int(count)
+
+
+def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None:
+    """They share a commit; what one breaks is done again for each by itself."""
+
+    def fails(_: object) -> None:
+        raise RuntimeError("broken")
+
+    def slow(_: object) -> None:
+        import time
+
+        time.sleep(0.2)  # so that the next ones come together
+
+    store._database.write(slow)
+    futures = [store.submit_soon(submitted(f"train-{at}")) for at in range(5)]
+    broken = store._database.write(fails)
+    futures += [store.submit_soon(submitted(f"train-{at}")) for at in range(3, 8)]
+    assert isinstance(broken.exception(), RuntimeError)
+    outcomes = [future.exception() for future in futures]
+    assert [type(outcome) for outcome in outcomes if outcome is not None] == [NameTaken, NameTaken]
+    assert store.workloads(Wanted()).total == 8
+
+
+def test_work_that_was_given_up_isnt_done(store: Store) -> None:
+    """Whoever cancelled it in time isn't surprised by it."""
+    import time
+
+    store._database.write(lambda _: time.sleep(0.2))
+    future = store.submit_soon(submitted("train"))
+    assert future.cancel()
+    store.submit(submitted("other"))
+    assert store.workload("train") is None
+
+
+def test_closed_store_refuses(tmp_path: Path) -> None:
+    """What was queued before is written."""
+    store = Store(None, tmp_path)
+    store.record([Happening(NOW_S, "noted", "x")])
+    store.sample(Samples(NOW_S, NOW_S + 60, [UseSample("p", "", "ann", "train", "n", 60.0)]))
+    store.close()
+    store.close()
+    with pytest.raises(StoreFailed, match="closed"):
+        store.hold("train", "x")
+    with pytest.raises(StoreFailed, match="closed"):
+        store.queues()
+    with opened(tmp_path) as again:
+        assert again.events().total == 1
+        assert again.sampled_s() == NOW_S + 60
+
+
+def test_one_server_has_the_database(tmp_path: Path) -> None:
+    """A second one is told to wait; nothing outlives the first."""
+    opens = "import sys; from pathlib import Path; from weir.store import Store; Store(None, Path(sys.argv[1])).close()"
+    command = [sys.executable, "-c", opens, str(tmp_path)]
+    with opened(tmp_path):
+        second = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert "Another server has the database" in second.stderr
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_files_are_the_owners_alone(tmp_path: Path) -> None:
+    """Environments are in them."""
+    home = tmp_path / "home"
+    with opened(home) as store:
+        store.submit(submitted("train"))
+        assert home.stat().st_mode & 0o777 == 0o700
+        for file in home.iterdir():
+            assert file.stat().st_mode & 0o077 == 0 or file.name == "weir.lock"
+
+
+def test_migrations_make_the_tables_that_are_used(tmp_path: Path) -> None:
+    """And the newest is the one the opener looks for."""
+    with opened(tmp_path):
+        pass
+    engine = create_engine(f"sqlite:///{tmp_path}/weir.db")
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+    migrations = Path(weir.store.schema.__file__).parent / "migrations"
+    assert ScriptDirectory(str(migrations)).get_current_head() == HEAD
+
+
+def test_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """And so is what isn't one."""
+    with opened(tmp_path):
+        pass
+    raw = sqlite3.connect(tmp_path / "weir.db")
+    raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    raw.commit()
+    raw.close()
+    with pytest.raises(StoreFailed, match="newer version"):
+        Store(None, tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "weir.db").write_bytes(b"This is a letter." * 1000)
+    with pytest.raises(StoreFailed, match="not a database"):
+        Store(None, other)
+
+
+def test_tables_can_be_made_elsewhere() -> None:
+    """Nothing in them is one database's own."""
+    dialect = postgresql.dialect()
+    for table in metadata.sorted_tables:
+        assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect))
+        for index in table.indexes:
+            made = str(CreateIndex(index).compile(dialect=dialect))
+            assert ("WHERE" in made) == (index.name in ("workloads_live_name", "events_one_end"))
