@@ -182,6 +182,8 @@ class Pool:
         """
         if asked.project in self.ground.of:
             acts_only(person, asked.project)
+        if asked.name in self.view.lines:  # it may be over in the store, and control not yet done with it
+            raise NameTaken(f"A workload called {asked.name} isn't over yet: write another name.")
         for tries_left in reversed(range(NAMES_TRIED_MOST)):
             now_s = self.clock()
             made = asking.submitted(asked, raw, user=person.user, now_s=now_s, ground=self.ground)

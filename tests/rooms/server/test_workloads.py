@@ -1,8 +1,13 @@
 """Workloads over REST: submitted, listed, described, stopped, suspended, run again; what is refused."""
 
 import asyncio
+from concurrent.futures import Future
 
+import pytest
+
+from weir.backends.local.journal import Kept
 from weir.cluster.runtimes import stem
+from weir.store import StoreFailed, Submitted
 
 from .standing import Standing
 
@@ -216,3 +221,21 @@ async def test_a_failure_says_how(stands: Standing) -> None:
     told = {event["kind"]: event["sentence"] for event in row["events"]}
     assert told["failed"] == "Pod fails/0/0 failed: It ended with exit code 3."
     assert row["reason"]["why"] == "failed"
+
+
+async def test_what_cant_be_written_down_is_refused_and_not_there(
+    stands: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_asked: Submitted) -> "Future[Kept]":
+        future: Future[Kept] = Future()
+        future.set_exception(StoreFailed("The disk is full.", is_full=True))
+        return future
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stands.pool.store, "submit_soon", full)
+        said = await stands.admin.post("/api/v1/workloads", json={"project": "default", "command": ["true"]})
+    assert said.status_code == 503
+    assert "The disk is full." in said.json()["detail"]
+    assert (await stands.get("workloads"))["total"] == 0
+    await stands.submit("true", name="later")
+    await stands.until("later", "succeeded")
