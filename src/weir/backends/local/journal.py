@@ -17,6 +17,9 @@ Keepable = KeepRoom | LeaveRoom | SetStatus | EndWorkload
 """The effects that are remembered; the others start and stop processes."""
 
 
+_NO_STATUS = Status()
+
+
 class StoreFailed(OSError):
     """What should have been kept couldn't be: nothing of it is kept."""
 
@@ -39,7 +42,7 @@ class Kept:
     workload: Workload
     launch: Launch
     submitted_at_s: float
-    status: Status = Status()
+    status: Status = _NO_STATUS
     promised: Promised | None = None
     saved_s: float | None = None  # when it last saved its state
     held: str | None = None  # why a person suspended it
