@@ -1,6 +1,6 @@
 """All benchmarks, one after another.
 
-    python -m bench [engine packing quotas spot topology] [--traces DIRECTORY] [--output json] [--quick]
+    python -m bench [engine packing quotas spot store topology] [--traces DIRECTORY] [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
 """
@@ -29,6 +29,7 @@ def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
         ],
         "quotas": replays,
         "spot": replays,
+        "store": ["--quick"] if quick else [],
         "topology": replays,
     }
 

@@ -1,8 +1,7 @@
 """What everything holds, integrated exactly between the moments at which it changes.
 
-Nothing is sampled that is known: what a workload holds is the product of its devices and the time between
-two events, so a job of a second counts as much as one of a day. Only what devices really do is measured,
-and counts for the time since it was measured last.
+What is known isn't sampled: a job holds its devices from one event to another, be it a second or a day.
+Only what devices really do is measured, and counts for the time since it was measured last.
 """
 
 from collections.abc import Callable

@@ -195,3 +195,7 @@ class Retention:
     days_s: float = 5 * 366 * 86400.0
     events_s: float = 90 * 86400.0
     workloads_s: float = 366 * 86400.0  # that are over
+
+    def __post_init__(self) -> None:
+        if not 0 < self.minutes_s <= self.hours_s <= self.days_s:
+            raise ValueError("Minutes are kept no longer than hours, and hours no longer than days.")

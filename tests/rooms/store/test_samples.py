@@ -245,3 +245,9 @@ def test_charts_have_as_many_points_as_there_is_room_for(store: Store) -> None:
     assert store.chart(FIRST_S, now_s, uid=7, points=1, now_s=now_s)[0].used_gpu_s == pytest.approx(5400)
     assert store.chart(FIRST_S, now_s, device=("node", 1), now_s=now_s)[3].used_gpu_s == pytest.approx(45)
     assert list(store.chart(FIRST_S, now_s, uid=8, now_s=now_s)) == []
+
+
+def test_finer_sums_are_kept_no_longer_than_coarser_ones() -> None:
+    """A report is made of both."""
+    with pytest.raises(ValueError, match="no longer than hours"):
+        Retention(minutes_s=100.0, hours_s=50.0)

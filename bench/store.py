@@ -1,0 +1,179 @@
+"""What writing down costs: submissions, ends, lists of what is queued, and reports over a year.
+
+The database is where --home says (by default a new directory here, because /tmp may be memory, which
+flushes nothing).
+"""
+
+import argparse
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Literal
+
+from bench.tables import show
+from weir.cluster.events import End
+from weir.control.port import EndWorkload, SetStatus, Status
+from weir.model.queues import Queue
+from weir.model.workloads import PodGroup, Request, Workload
+from weir.store import Happening, Samples, Store, Submitted, UseSample, Wanted, WorkloadSample
+
+Row = dict[str, object]
+
+NOW_S = 1_800_000_000.0
+QUEUED = 10_000
+PROJECTS, USERS, NODES = 20, 3, 4
+YEAR_DAYS = 365
+KEYS: tuple[Literal["project", "user", "node"], ...] = ("project", "user", "node")
+
+
+def asked(name: str, at: int = 0) -> Submitted:
+    """A workload as a person sends it, with an environment of some size."""
+    group = PodGroup("0", Request(devices=1))
+    workload = Workload(name, f"project-{at % PROJECTS}", (group,), 1, NOW_S + at, user=f"user-{at % 7}")
+    environment = tuple((f"VARIABLE_{each}", "x" * 40) for each in range(20))
+    command = ("python", "train.py", "--config", "large.yaml")
+    return Submitted(workload, command, environment, "/home/user", 30.0, 1.0, {"project": "project-0"})
+
+
+def rate(what: str, threads: int, count: int, do: Callable[[int], object]) -> Row:
+    """How many of something in a second, asked for by so many threads."""
+    with ThreadPoolExecutor(threads) as pool:
+        started = perf_counter()
+        list(pool.map(do, range(count)))
+        took_s = perf_counter() - started
+    return {"what": f"{what}, {threads} threads", "per_second": round(count / took_s)}
+
+
+def timed(what: str, do: Callable[[], object], goal_ms: float, times: int = 5) -> Row:
+    """How long something takes: the middle of some tries."""
+    tries = []
+    for _ in range(times):
+        started = perf_counter()
+        do()
+        tries.append(1000 * (perf_counter() - started))
+    return {"what": what, "ms": round(median(tries), 1), "goal_ms": goal_ms}
+
+
+def submissions(store: Store) -> list[Row]:
+    """Submissions and whole lives."""
+
+    def live(at: int) -> None:
+        name = f"life-{at}"
+        kept = store.submit(asked(name, at))
+        told = [
+            Happening(NOW_S, kind, f"{name} {kind}", kept.launch.uid, name) for kind in ("queued", "started")
+        ]
+        store.record(told)
+        store.journal.keep([SetStatus(name, Status(1, 1))], {})
+        store.journal.keep([EndWorkload(name, End.SUCCEEDED, NOW_S + at + 10)], {})
+
+    return [
+        rate("submissions", 1, 1000, lambda at: store.submit(asked(f"one-{at}", at))),
+        rate("submissions", 32, 5000, lambda at: store.submit(asked(f"many-{at}", at))),
+        rate("lives (submitted, settled, ended, three events)", 1, 300, live),
+        rate("lives (submitted, settled, ended, three events)", 32, 3000, lambda at: live(at + 300)),
+    ]
+
+
+def lists(store: Store) -> list[Row]:
+    """Lists of ten thousand that are queued, and what a new server reads."""
+    queued = store.workloads(Wanted()).total
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(lambda at: store.submit(asked(f"queued-{at}", at)), range(max(0, QUEUED - queued))))
+    uids = [line.uid for line in store.workloads(Wanted(), limit=1000).items]
+    running = dict.fromkeys(uids[::100], "running")
+    middle = uids[-1] - QUEUED // 2
+    of = f"{store.workloads(Wanted()).total:,} queued"
+    return [
+        timed(f"{of}: first page of 100", lambda: store.workloads(Wanted()), 200),
+        timed(f"{of}: page of 1,000", lambda: store.workloads(Wanted(), limit=1000), 200),
+        timed(f"{of}: page in the middle", lambda: store.workloads(Wanted(), after=middle), 200),
+        timed(f"{of}: of a project", lambda: store.workloads(Wanted(projects=["project-7"])), 200),
+        timed(f"{of}: of a user, by name", lambda: store.workloads(Wanted(users=["user-3"], q="99")), 200),
+        timed(
+            f"{of}: those that run", lambda: store.workloads(Wanted(statuses=["running"]), live=running), 200
+        ),
+        timed(f"{of}: pending", lambda: store.workloads(Wanted(statuses=["pending"]), live=running), 200),
+        timed(f"{of}: ended ones too", lambda: store.workloads(Wanted(ended=True)), 200),
+        timed(f"{of}: found again by a new server", store.journal.workloads, 2000),
+    ]
+
+
+def year(store: Store, home: Path) -> list[Row]:
+    """A year of use, with a minute of every other hour and every minute of its last day; reports over it."""
+    draw = random.Random(1)
+    end_s = NOW_S // 86400 * 86400
+    started = perf_counter()
+    minutes = 0
+    for day in range(YEAR_DAYS):
+        at_s = end_s - (YEAR_DAYS - day) * 86400
+        step_s = 60.0 if day == YEAR_DAYS - 1 else 7200.0
+        while at_s < end_s - (YEAR_DAYS - day - 1) * 86400:
+            minutes += 1
+            uses = [
+                UseSample(
+                    f"project-{p}",
+                    f"lab-{p % 4}",
+                    f"user-{u}",
+                    "train",
+                    f"node-{draw.randrange(NODES)}",
+                    60.0,
+                    60.0,
+                    30.0,
+                )
+                for p in range(PROJECTS)
+                for u in range(USERS)
+                if draw.random() < 0.5
+            ]
+            of_workloads = [WorkloadSample(day * 40 + at, "node-0", 60.0, 60.0, 30.0) for at in range(40)]
+            store.sample(Samples(at_s, at_s + 60, uses, of_workloads))
+            at_s += step_s
+        store.tidy(at_s) if day % 30 == 29 else store.queues()
+    store.tidy(end_s)
+    store.set_queue(store.queues()[0])
+    wrote_s = perf_counter() - started
+    size_mb = sum(file.stat().st_size for file in home.iterdir()) / 1e6
+    rows: list[Row] = [
+        {"what": "a sample", "ms": round(1000 * wrote_s / minutes, 1)},
+        {"what": "database after a year, MB", "size_mb": round(size_mb)},
+    ]
+    for days in (7, 30, YEAR_DAYS):
+        since_s = end_s - days * 86400 + 12_345
+        rows += [
+            timed(f"use of {days} days by {by}", partial(store.usage, since_s, end_s, by, now_s=end_s), 500)
+            for by in KEYS
+        ]
+    rows.append(
+        timed("chart of a year", lambda: store.chart(end_s - YEAR_DAYS * 86400, end_s, now_s=end_s), 500)
+    )
+    return rows
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.store", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--home", type=Path, help="a directory on the disk to be measured")
+    parser.add_argument("--quick", action="store_true", help="without the year")
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    args = parser.parse_args(words)
+    home = Path(tempfile.mkdtemp(prefix="weir-store-", dir=args.home or Path.cwd()))
+    store = Store(None, home)
+    try:
+        for at in range(PROJECTS):
+            store.set_queue(Queue(f"project-{at}"))
+        rows = submissions(store) + lists(store)
+        rows += [] if args.quick else year(store, home)
+    finally:
+        store.close()
+        shutil.rmtree(home)
+    show("What writing down costs", rows, args.output)
+
+
+if __name__ == "__main__":
+    main()
