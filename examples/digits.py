@@ -1,7 +1,7 @@
 """Learn to read handwritten digits: a small network in plain numpy, written as a job of a pool should be.
 
-It can be stopped at any moment. What it knows (weights, momentum, step, random numbers) is saved whole or not at
-all; started again, it goes on at the very step, and ends with the same loss as if nobody had stopped it.
+It can be stopped at any moment. What it knows (weights, momentum, step, random numbers) is saved whole or not
+at all; started again, it goes on at the very step, and ends with the same loss as if nobody had stopped it.
 
     weir submit -p vision --gpus 1 -- python digits.py --seed 1
 """
@@ -52,7 +52,9 @@ class Training:
 
     def save(self, path: Path) -> None:
         """Whole or not at all: written beside it, then put in its place."""
-        arrays = {f"{kind}.{name}": each for kind in ("weights", "speed") for name, each in vars(self)[kind].items()}
+        arrays = {
+            f"{kind}.{name}": each for kind in ("weights", "speed") for name, each in vars(self)[kind].items()
+        }
         beside = path.with_suffix(".new.npz")
         with beside.open("wb") as file:
             np.savez(file, step=self.step, random=json.dumps(self.random.bit_generator.state), **arrays)
@@ -95,7 +97,12 @@ def slopes(weights: Arrays, pictures: Any, shown: Any) -> tuple[float, Arrays]:
     loss = float(-np.log(chances[at, shown]).sum())
     chances[at, shown] -= 1.0
     back = (chances @ weights["out"].T) * (1.0 - hidden**2)
-    found = {"in": pictures.T @ back, "in_bias": back.sum(0), "out": hidden.T @ chances, "out_bias": chances.sum(0)}
+    found = {
+        "in": pictures.T @ back,
+        "in_bias": back.sum(0),
+        "out": hidden.T @ chances,
+        "out_bias": chances.sum(0),
+    }
     return loss, {name: each / BATCH for name, each in found.items()}
 
 

@@ -92,7 +92,7 @@ class Cycle:
     def _exchange(self, server: Server) -> None:
         for candidate, goes, spots in Exchange(server, self.gone, self.coming).run():
             by = candidate.job.spec.name
-            cause = Causes(self.cluster, candidate.job).of(Rule.EXCHANGE, goes)
+            cause = Causes(self.cluster, self.books, candidate.job).of(Rule.EXCHANGE, goes)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
             places = tuple(self._place(spot) for spot in spots)
             self.plan.promises.append(Promise(by, places, (goes.spec.name,)))
@@ -103,7 +103,7 @@ class Cycle:
         for goes, spots in Fill(server).run():
             names = [spot.pod.job.spec.name for spot in spots]
             self.gone.add(goes)
-            cause = Causes(self.cluster, spots[0].pod.job).of(Rule.FILL, goes.job)
+            cause = Causes(self.cluster, self.books, spots[0].pod.job).of(Rule.FILL, goes.job)
             self.plan.evictions.append(Eviction(key_of(goes), cause))
             for name, spot in zip(names, spots, strict=True):
                 self.plan.promises.append(Promise(name, (self._place(spot),), (goes.job.spec.name,)))
@@ -167,7 +167,7 @@ class Cycle:
         return self.memo.affinity(self.cluster, job)
 
     def _promise(self, job: Job, taken: Taken) -> None:
-        by, causes = job.spec.name, Causes(self.cluster, job)
+        by, causes = job.spec.name, Causes(self.cluster, self.books, job)
         self.coming.add(by)
         self.coming.update(moved.spec.name for moved, _, _ in taken.moved)
         freed_by = dict.fromkeys(pod.job.spec.name for pod, _ in taken.stopped)
