@@ -30,7 +30,8 @@ def demo() -> int:
         with Stage() as stage:
             facts = _told(stage)
     except Interrupted:
-        print("\nEnded: everything that was started has ended, and its files are gone.", file=sys.stderr)
+        left = f"{stage.home} could not be removed" if stage.home.exists() else "its files are gone"
+        print(f"\nEnded: everything that was started has ended, and {left}.", file=sys.stderr)
         return INTERRUPTED
     except (Stuck, PoolError) as error:
         return _fail(str(error))
