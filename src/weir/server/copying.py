@@ -57,7 +57,7 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
         if job.started_s is not None or job.stopping:
             events += _pods_of(cluster, job)
         if job.held:
-            events.append(WorkloadHeld(job.spec.name, True, job.held_why))
+            events.append(WorkloadHeld(job.spec.name, True, job.held_why, job.held_until_s))
     events += [_promise_of(cluster, job) for job in cluster.promised.values()]
     return Picture(
         events=tuple(events),
