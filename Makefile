@@ -8,11 +8,12 @@ JOBS ?= auto
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help properties test check format docs demo bench soak constraints clean
+.PHONY: help properties test check format docs demo replay bench soak constraints clean
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
-	@echo "make demo    see what it does                make bench   measure it"
+	@echo "make demo    take the tour, in a minute      make bench   measure it"
+	@echo "make replay  two real weeks of ten teams, with fixed parts and with guaranteed quotas"
 	@echo "make soak    simulate seed after seed, from SEED=1, until one fails"
 	@echo "make format  format and mend what can be     make docs    build the manual"
 
@@ -40,7 +41,10 @@ docs: $(READY)
 	$(VENV)/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 demo: $(READY)
-	@$(PY) -m weir.cli.demo
+	@$(PY) -m weir demo
+
+replay: $(READY)
+	@$(PY) -m weir.cli.replay
 
 bench: $(READY)
 	$(PY) -m bench $(ARGS)

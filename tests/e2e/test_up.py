@@ -137,7 +137,8 @@ def test_an_owner_gets_room_back_within_two_seconds(tmp_path: Path) -> None:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
         events = server.get("/api/v1/events?kind=stopping")["items"]
-        assert any(event["numbers"].get("rule", "").startswith("reclaim") for event in events)
+        reclaims = [event for event in events if event["numbers"].get("rule") == "reclaim_quota"]
+        assert "guests holds 4 GPUs with a quota of 0, owners 0 with 4" in reclaims[-1]["sentence"]
     assert median(took) < 2.0, took
     print("from submit to running:", [round(each, 3) for each in took])
 

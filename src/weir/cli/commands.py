@@ -44,6 +44,7 @@ TOPICS = (
         "The pool",
         (
             Command("up", "weir.cli.up:up", "Serve this machine's GPUs as a pool."),
+            Command("demo", "weir.cli.tour.command:demo", "Take the tour: a pool of its own, in a minute."),
             Command("status", "weir.cli.machines:status", "Show the pool in one glance."),
             Command("top", "weir.cli.machines:top", "Show what projects hold and what GPUs do."),
             Command("nodes", "weir.cli.machines:nodes", "List the machines."),

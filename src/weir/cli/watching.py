@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 EVERY_S = 1.0
-_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 Row = TypeVar("Row", bound="BaseModel")
 Frame = Callable[[Screen], Sequence[str]]
@@ -28,7 +28,7 @@ def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None)
 
     height, painted = 0, 0
     last: Sequence[str] = ()
-    sys.stdout.write(_HIDE)
+    sys.stdout.write(HIDE)
     try:
         while True:
             here = screen()
@@ -39,7 +39,7 @@ def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None)
                     raise
                 said = str(error) if here.width is None else shortened(str(error), here.width, middle=False)
                 lines = [*last, "", here.paint(said, "bad")]
-            height = _paint(lines, here, height)
+            height = paint_over(lines, here, height)
             painted += 1
             if times is not None and painted >= times:
                 return 0
@@ -47,11 +47,11 @@ def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None)
     except KeyboardInterrupt:
         return 0
     finally:
-        sys.stdout.write(_SHOW)
+        sys.stdout.write(SHOW)
         sys.stdout.flush()
 
 
-def _paint(lines: Sequence[str], here: Screen, before: int) -> int:
+def paint_over(lines: Sequence[str], here: Screen, before: int) -> int:
     """Over the frame before, which was so many lines high; how high this one is."""
     most = max(2, (here.height or 10_000) - 1)
     if len(lines) > most:

@@ -17,6 +17,7 @@ from weir.cluster.state import Cluster
 from weir.decide.attempt import Taken
 from weir.decide.bench import Bench
 from weir.decide.books import Books, usage_of
+from weir.decide.causes import Causes
 from weir.decide.exchange import Exchange
 from weir.decide.fill import Fill
 from weir.decide.memo import Memo
@@ -91,7 +92,7 @@ class Cycle:
     def _exchange(self, server: Server) -> None:
         for candidate, goes, spots in Exchange(server, self.gone, self.coming).run():
             by = candidate.job.spec.name
-            cause = self._cause(Rule.EXCHANGE, by)
+            cause = Causes(self.cluster, self.books, candidate.job).of(Rule.EXCHANGE, goes)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
             places = tuple(self._place(spot) for spot in spots)
             self.plan.promises.append(Promise(by, places, (goes.spec.name,)))
@@ -102,7 +103,8 @@ class Cycle:
         for goes, spots in Fill(server).run():
             names = [spot.pod.job.spec.name for spot in spots]
             self.gone.add(goes)
-            self.plan.evictions.append(Eviction(key_of(goes), self._cause(Rule.FILL, names[0])))
+            cause = Causes(self.cluster, self.books, spots[0].pod.job).of(Rule.FILL, goes.job)
+            self.plan.evictions.append(Eviction(key_of(goes), cause))
             for name, spot in zip(names, spots, strict=True):
                 self.plan.promises.append(Promise(name, (self._place(spot),), (goes.job.spec.name,)))
 
@@ -165,15 +167,15 @@ class Cycle:
         return self.memo.affinity(self.cluster, job)
 
     def _promise(self, job: Job, taken: Taken) -> None:
-        by = job.spec.name
+        by, causes = job.spec.name, Causes(self.cluster, self.books, job)
         self.coming.add(by)
         self.coming.update(moved.spec.name for moved, _, _ in taken.moved)
         freed_by = dict.fromkeys(pod.job.spec.name for pod, _ in taken.stopped)
         freed_by.update(dict.fromkeys(moved.spec.name for moved, _, _ in taken.moved))
         for pod, rule in taken.stopped:
-            self.plan.evictions.append(Eviction(key_of(pod), self._cause(rule, by)))
+            self.plan.evictions.append(Eviction(key_of(pod), causes.of(rule, pod.job)))
         for moved, spots, rule in taken.moved:
-            cause = self._cause(rule, by)
+            cause = causes.of(rule, moved)
             self.plan.evictions += [Eviction(key_of(spot.pod), cause, moves=True) for spot in spots]
             self.plan.promises.append(
                 Promise(moved.spec.name, tuple(self._place(spot) for spot in spots), ())
@@ -181,9 +183,6 @@ class Cycle:
         self.plan.promises.append(
             Promise(by, tuple(self._place(spot) for spot in taken.spots), tuple(freed_by))
         )
-
-    def _cause(self, rule: Rule, by: str) -> Cause:
-        return Cause(rule, by, f"stopped for {by} ({rule})")
 
 
 def key_of(pod: Pod) -> PodKey:

@@ -5,6 +5,7 @@ those who watch; between steps reasons are found out, and once a minute what was
 """
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from weir.model.pool import Answer, QueueRow
 from weir.server import asking
 from weir.server.amounts import node_rows, queue_rows
 from weir.server.reasons import Reasons
+from weir.server.view import ENDED_MOST
 
 if TYPE_CHECKING:
     from weir.server.pool import Pool
@@ -51,6 +53,9 @@ class Around:
         self._pool = pool
         self._reasons = Reasons(pool.view.reasons)
         self._next_minute_s = 0.0
+        self._over: deque[tuple[str, int]] = (
+            deque()
+        )  # that ended last, and of which is kept what they reported
         self._queue_rows: dict[str, QueueRow] = {}
         self._queues_next_s = 0.0
         self._queues_changes = -1
@@ -90,7 +95,11 @@ class Around:
         for row in rows:
             if row.ended_s is not None:
                 pool.uses.pop(row.name, None)
-                pool.reported.pop(row.name, None)
+                self._over.append((row.name, row.uid))
+        while len(self._over) > ENDED_MOST:
+            name, uid = self._over.popleft()
+            if (said := pool.reported.get(name)) is not None and said.uid == uid:
+                del pool.reported[name]
 
     def rests(self, control: Control, now_s: float) -> float | None:
         """Between steps: reasons, rows of queues for the stream, and once a minute what was used."""

@@ -1,4 +1,4 @@
-"""`make demo`: real weeks of ten teams, replayed twice on the same machines.
+"""`make replay`: real weeks of ten teams, replayed twice on the same machines.
 
 Once with a fixed part of the machines for each team, once with guaranteed quotas in one pool. Nothing is
 sent or fetched, and no GPU is needed.
@@ -60,7 +60,7 @@ def main() -> int:
     print(f"{WEEKS} real weeks of ten teams' jobs, replayed twice on the same machines.\n")
     runs = _replayed((STATIC, GUARANTEED))
     scenario, about = _subject()
-    path = Path(gettempdir()) / "weir-demo.html"
+    path = Path(gettempdir()) / "weir-replay.html"
     path.write_text(
         report(scenario, runs, title=TITLE, about=about, notes=(ABOUT_JOBS, ABOUT_QUOTAS)), "utf-8"
     )
