@@ -18,7 +18,7 @@ from weir.control.loop import Control
 from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Request, Workload
 
-RULES = LifeRules(failures_most=50, pause_first_s=0.01, pause_most_s=0.05)
+RULES = LifeRules(failures_most=50, pause_first=0.01, pause_most=0.05)
 
 
 class Pool:
@@ -34,7 +34,7 @@ class Pool:
     def _begin(self) -> None:
         self.woken = False
         self.backend = LocalBackend(self.journal, self.home, self.machine, wake=self._wake)
-        self.control = Control(self.backend, Policy(), time.time, rules=RULES)
+        self.control = Control(self.backend, Policy(life=RULES), time.time)
 
     def _wake(self) -> None:
         self.woken = True

@@ -38,6 +38,23 @@ def test_a_second_pool_in_one_home_is_refused(tmp_path: Path) -> None:
         assert len(said.stderr.splitlines()) == 1, said.stderr
 
 
+def test_what_keeps_it_from_beginning_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    with serving(tmp_path / "home") as server:
+        port = server.url.rsplit(":", 1)[1]
+        for home, words, hint in (
+            (tmp_path / "file", ["port=0"], "WEIR_HOME"),
+            (Path("/proc/nowhere"), ["port=0"], "WEIR_HOME"),
+            (tmp_path / "other", [f"port={port}"], "--port"),
+            (tmp_path / "other", ["port=0", "database='mysql://x'"], "sqlite:///FILE or postgresql"),
+            (tmp_path / "other", ["port=0", "database='nonsense'"], "database"),
+        ):
+            said = up(home, *words)
+            assert (said.returncode, said.stdout) == (1, ""), home
+            assert len(said.stderr.splitlines()) == 1, said.stderr
+            assert hint in said.stderr, said.stderr
+
+
 def test_a_policy_that_cant_be_read_is_told_of(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("presett: fair\n")

@@ -33,6 +33,8 @@ from weir.model.workloads import WHOLE_MILLI
 from .standin import first_fit
 
 FACT_LATE_S_MOST = 5.0
+ROUNDING_S = 1e-6
+"""Sums of times in another order differ by as little."""
 
 
 class Untrue(AssertionError):
@@ -106,9 +108,10 @@ def of_times(cluster: Cluster, policy: Policy, world: World, connected_s: float)
         limits = limits_of(job.spec, project.times, policy.life)
         ran_s = world.now_s - job.started_s
         if limits.max_runtime_s is not None:
-            hold(job.ran_s + ran_s < limits.max_runtime_s, f"{name} has run for {job.ran_s} + {ran_s} s")
+            over_s = job.ran_s + ran_s - limits.max_runtime_s
+            hold(over_s < ROUNDING_S, f"{name} has run for {job.ran_s} + {ran_s} s")
         if limits.lifetime_s is not None:
-            hold(ran_s < limits.lifetime_s, f"{name} has been open for {ran_s} s")
+            hold(ran_s - limits.lifetime_s < ROUNDING_S, f"{name} has been open for {ran_s} s")
         run = world.runs.get(name)
         if limits.idle_limit_s is None or run is None or run.started_s is None or not job.devices_milli:
             continue

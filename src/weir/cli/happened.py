@@ -69,7 +69,8 @@ def events(
     if output in ("json", "yaml"):
         print_plain([row.model_dump(mode="json") for row in found], output)
     elif not found:
-        print("Nothing happened yet.", file=sys.stderr)
+        of = f" of kind {kind}: `weir events --output wide` shows which there are" if kind else " yet"
+        print(f"Nothing happened{of}.", file=sys.stderr)
     elif output == "wide":
         append(found, COLUMNS, output)
     else:

@@ -21,6 +21,10 @@ _TICKS_AT = 19
 class _NotHere(Exception):
     """Nothing can be run there, and what to do."""
 
+    def __init__(self, sentence: str, code: int = 1) -> None:
+        super().__init__(sentence)
+        self.code = code
+
 
 def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     """Run a command beside a running workload, as in `weir exec NAME -- nvidia-smi`.
@@ -50,7 +54,7 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
         environment, directory = _seen(said)
     except _NotHere as reason:
         print(f"weir: {reason}.", file=sys.stderr)
-        return 1
+        return reason.code
     _join(said.get("cgroup"))
     sys.stdout.flush()
     try:
@@ -63,6 +67,8 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
 
 def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
     """The pod that is meant, and the position of its group."""
+    if not detail.command:
+        raise _NotHere(f"your token doesn't hold for project {detail.project}", code=2)
     groups: dict[str, int] = {}
     for row in detail.pod_rows:
         group = row.name.rsplit("/", 2)[-2]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weir.cli.words import number
 
 if TYPE_CHECKING:
+    from weir.client.api import Pool
     from weir.model.pool import QueueRow
 
 Kind = Literal["project", "department"]
@@ -66,6 +67,8 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
         key: {name: int(value) if value == int(value) else value for name, value in amounts.items()}
         for key, amounts in (("quota", row.quota), ("limit", row.limit), ("weight", row.weight))
     }
+    if row.follows:
+        before["quota"].pop("gpu", None)
     after: dict[str, Any] = {**before, "priority": row.priority, "times": dict(row.times)}
     if row.parent is not None:
         after["department" if row.kind == "project" else "parent"] = row.parent
@@ -86,6 +89,12 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
         return 2
     if above is not None:
         said["department" if kind == "project" else "parent"] = above
+    if not new and not said:
+        print(
+            f"weir: nothing is to be changed: write what, such as `weir {kind} set {name} --gpus 4`.",
+            file=sys.stderr,
+        )
+        return 2
     with Pool() as pool:
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
@@ -96,9 +105,7 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
             if refused.status != 404:
                 raise
             if not new:
-                print(
-                    f"weir: There is no {kind} {name}: `weir {kind} create {name}` makes it.", file=sys.stderr
-                )
+                print(f"weir: {_not_there(pool, kind, name)}", file=sys.stderr)
                 return 2
             done = put(name, **{key: value for key, value in said.items() if value != ""})
         else:
@@ -113,8 +120,19 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
     return 0
 
 
+def _not_there(pool: "Pool", kind: Kind, name: str) -> str:
+    """It can't be set: it has to be made first, or is something else."""
+    other: Kind = "department" if kind == "project" else "project"
+    others = pool.departments() if kind == "project" else pool.projects()
+    if any(row.name == name for row in others):
+        return f"{name} is a {other}: `weir {other} set {name}` changes it."
+    return f"There is no {kind} {name}: `weir {kind} create {name}` makes it."
+
+
 def _said(row: "QueueRow") -> str:
     gpus = row.quota.get("gpu")
     quota = "no quota of GPUs" if gpus is None else f"{number(gpus)} GPU{'' if gpus == 1 else 's'} guaranteed"
+    if row.follows:
+        quota += " (what is in it has together)"
     limit = f", at most {number(row.limit['gpu'])}" if "gpu" in row.limit else ""
     return f"{quota}{limit}" + (f", in {row.parent}" if row.parent else "")

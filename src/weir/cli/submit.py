@@ -281,5 +281,5 @@ def in_options(said: str) -> str:
 
     said = re.sub(r"\bpods\[0\]\.(\w+)", option, said)
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|project|directory|env|topology"
-    keys += "|max_runtime|idle_limit|grace|retries|elastic|workers|nodes"
+    keys += "|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
     return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, said)

@@ -1,6 +1,7 @@
 """`weir list` and `weir describe`."""
 
 import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -115,6 +116,10 @@ def list_(
         if watch:
             return append(_changes(pool, picked, limit), COLUMNS, output)
         rows, total = picked.of(pool, limit)
+        if project and not rows and all(row.name != project for row in pool.projects()):
+            said = f"there is no project {project}; `weir project list` shows which there are"
+            print(f"weir: --project: {said}.", file=sys.stderr)
+            return 2
     none = (
         "There is no such workload."
         if ended

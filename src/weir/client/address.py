@@ -71,6 +71,5 @@ def find(url: str | None = None, token: str | None = None) -> Address:
 def _checked(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        right = f"http://{url.rsplit('://', maxsplit=1)[-1]}"
-        raise Unreachable(f"{url} is no address of a pool: write one such as {right}.")
+        raise Unreachable(f"{url} is no address of a pool: write one such as http://127.0.0.1:9347.")
     return url.rstrip("/")

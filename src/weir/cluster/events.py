@@ -90,6 +90,7 @@ class WorkloadHeld:
     workload: str
     held: bool
     reason: str = ""
+    until_s: float | None = None  # it is let go by itself then
 
 
 @dataclass(frozen=True, slots=True)

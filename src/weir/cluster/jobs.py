@@ -48,6 +48,7 @@ class Job:
         "below_since_s",
         "devices_milli",
         "held",
+        "held_until_s",
         "held_why",
         "is_elastic",
         "likenesses",
@@ -108,6 +109,7 @@ class Job:
         self.below_since_s: float | None = None
         self.held = False
         self.held_why = ""
+        self.held_until_s: float | None = None  # it is let go by itself then
         self.promised_by: tuple[str, ...] = ()
         self.price_terms: tuple[float, float, float] | None = (
             None  # of `weir.decide.price`, while its pods stay

@@ -237,12 +237,15 @@ def _ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
 
 def _held(cluster: Cluster, event: events.WorkloadHeld) -> None:
     job = cluster.jobs.get(event.workload)
-    if job is None or job.held == event.held:
+    if job is None:
+        return
+    if job.held == event.held:
+        job.held_why, job.held_until_s = event.reason, event.until_s
         return
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         _count(cluster, pod, -1)
-    job.held, job.held_why = event.held, event.reason
+    job.held, job.held_why, job.held_until_s = event.held, event.reason, event.until_s
     for pod in pods:
         _count(cluster, pod, 1)
     _rank(cluster, job)

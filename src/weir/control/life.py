@@ -184,7 +184,7 @@ class Lives:
                 return
         else:
             if fact.how is Exit.FAILED and life.ending is None:
-                self._failing(job, life, pod, at_s)
+                self._failing(job, life, fact)
             self._gone(job, pod, at_s)
         if not life.alive:
             self._verdict(job, life, at_s)
@@ -205,7 +205,8 @@ class Lives:
     def _withdrawn(self, fact: Withdrawn) -> None:
         life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
         if life is not None and job is not None and life.ending is None:
-            cause = LifeCause(LifeRule.WITHDRAWN, f"{fact.workload} was withdrawn.")
+            by = f" by {fact.by}" if fact.by else ""
+            cause = LifeCause(LifeRule.WITHDRAWN, f"{fact.workload} was stopped{by}.")
             self._end(job, life, cause, fact.at_s)
 
     def _queues_set(self, fact: QueuesSet) -> None:
@@ -267,14 +268,19 @@ class Lives:
         if not life.alive:
             self._verdict(job, life, now_s)
 
-    def _failing(self, job: Job, life: Life, pod: PodKey, at_s: float) -> None:
+    def _failing(self, job: Job, life: Life, fact: PodExited) -> None:
         """A pod failed: the others of its gang are stopped."""
+        pod, at_s = fact.pod, fact.at_s
         if job.saved_s is not None:
             life.failures = 0
         self._hold(job, life, Hold.FAILING)
         group = job.spec.groups[pod.group].name
-        sentence = f"Pod {group}/{pod.index} of {pod.workload} failed."
-        cause = LifeCause(LifeRule.GANG_FAILED, sentence, {"pod": f"{group}/{pod.index}"})
+        name = f"{group}/{pod.index}"
+        life.failed = fact.said or "It failed."
+        if job.spec.pods > 1:
+            life.failed = f"Pod {name} failed: {_inside(life.failed)}"
+        sentence = f"Pod {name} of {pod.workload} failed."
+        cause = LifeCause(LifeRule.GANG_FAILED, sentence, {"pod": name})
         self._note(job, cause.rule, sentence, cause.numbers, at_s)
         for other in job.running_pods():
             key = PodKey(pod.workload, other.group, other.index)
@@ -318,7 +324,10 @@ class Lives:
         """It failed, and all its pods are gone: again after a pause, or never."""
         life.failures += 1
         if life.failures > self._limits(job).retries:
-            sentence = f"It failed {life.failures} times in a row." if life.failures > 1 else "It failed."
+            sentence = life.failed or "It failed."
+            if life.failures > 1:
+                last = f" The last time: {_inside(sentence)}" if life.failed else ""
+                sentence = f"It failed {life.failures} times in a row.{last}"
             cause = LifeCause(LifeRule.FAILED_OFTEN, sentence, {"failures": life.failures})
             self._over(job, life, End.FAILED, at_s, cause)
             return
@@ -334,7 +343,11 @@ class Lives:
 
     def _pause(self, job: Job, life: Life, retry_at_s: float) -> None:
         self._hold(
-            job, life, Hold.PAUSE, f"it failed ({life.failures} in a row) and is tried again after a pause"
+            job,
+            life,
+            Hold.PAUSE,
+            f"it failed ({life.failures} in a row) and is tried again after a pause",
+            retry_at_s,
         )
         self.timers.set(retry_at_s, Due.RETRY, job.spec.name, retry_at_s)
 
@@ -352,17 +365,28 @@ class Lives:
 
     # Holds
 
-    def _hold(self, job: Job, life: Life, hold: Hold, sentence: str = "") -> None:
-        life.holds[hold] = sentence or hold.value
+    def _hold(
+        self, job: Job, life: Life, hold: Hold, sentence: str = "", until_s: float | None = None
+    ) -> None:
+        life.holds[hold] = (sentence or hold.value, until_s)
         name = job.spec.name
         if name in self._out.cluster.promised:
             self._out.happen(PromiseDropped(name))
             self._out.order(LeaveRoom(name))
-        self._out.happen(WorkloadHeld(name, True, life.holds[hold]))
+        self._out.happen(WorkloadHeld(name, True, *life.holds[hold]))
 
     def _free(self, job: Job, life: Life, hold: Hold) -> None:
-        if life.holds.pop(hold, None) is not None and not life.holds:
-            self._out.happen(WorkloadHeld(job.spec.name, False))
+        """One thing less holds it; what still does is said anew."""
+        if life.holds.pop(hold, None) is None:
+            return
+        left = list(life.holds.values())
+        said = WorkloadHeld(job.spec.name, True, *left[-1]) if left else WorkloadHeld(job.spec.name, False)
+        self._out.happen(said)
+
+
+def _inside(sentence: str) -> str:
+    """A sentence as the second half of another."""
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _is_done(job: Job, life: Life) -> bool:

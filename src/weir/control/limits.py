@@ -96,34 +96,49 @@ class Watch:
             self.idle_warned = self.lifetime_warned = False
 
 
-def next_look(job: Job, limits: Limits, watch: Watch) -> float | None:
-    """When run time and lifetime say something next, though it be over; None if never."""
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When run time and lifetime say something. A timer and what it brings about go by the same numbers."""
+
+    out_s: float | None  # it has run for as long as it may
+    warns_s: float | None  # its session has been open for so long that people are told
+    closes_s: float | None
+
+
+def moments(job: Job, limits: Limits) -> Moments:
+    """The moments of the run a workload is in."""
     started_s = job.started_s
     assert started_s is not None
-    moments = []
-    if limits.max_runtime_s is not None:
-        moments.append(started_s + limits.max_runtime_s - job.ran_s)
-    if limits.lifetime_s is not None:
-        early_s = 0.0 if watch.lifetime_warned else limits.lifetime_warning_s
-        moments.append(started_s + max(0.0, limits.lifetime_s - early_s))
-    return min(moments, default=None)
+    most_s, lifetime_s = limits.max_runtime_s, limits.lifetime_s
+    return Moments(
+        out_s=None if most_s is None else started_s + most_s - job.ran_s,
+        warns_s=None if lifetime_s is None else started_s + max(0.0, lifetime_s - limits.lifetime_warning_s),
+        closes_s=None if lifetime_s is None else started_s + lifetime_s,
+    )
+
+
+def next_look(job: Job, limits: Limits, watch: Watch) -> float | None:
+    """When run time and lifetime say something next, though it be over; None if never."""
+    at = moments(job, limits)
+    coming = (at.out_s, at.closes_s if watch.lifetime_warned else at.warns_s)
+    return min((each for each in coming if each is not None), default=None)
 
 
 def look(job: Job, limits: Limits, watch: Watch, now_s: float) -> Said | None:
     """What run time and lifetime say now."""
-    name, started_s = job.spec.name, job.started_s
+    at, name, started_s = moments(job, limits), job.spec.name, job.started_s
     assert started_s is not None
-    most_s, lifetime_s = limits.max_runtime_s, limits.lifetime_s
-    if most_s is not None and now_s >= started_s + most_s - job.ran_s:
-        return _ran_out(name, most_s, job.ran_s + now_s - started_s)
-    if lifetime_s is None:
+    if at.out_s is not None and now_s >= at.out_s:
+        assert limits.max_runtime_s is not None
+        return _ran_out(name, limits.max_runtime_s, job.ran_s + now_s - started_s)
+    if at.closes_s is None or at.warns_s is None:
         return None
-    ends_s = started_s + lifetime_s
-    if now_s >= ends_s:
-        return _lived(name, lifetime_s, now_s - started_s)
-    if now_s >= ends_s - limits.lifetime_warning_s and not watch.lifetime_warned:
+    assert limits.lifetime_s is not None
+    if now_s >= at.closes_s:
+        return _lived(name, limits.lifetime_s, now_s - started_s)
+    if now_s >= at.warns_s and not watch.lifetime_warned:
         watch.lifetime_warned = True
-        return _will_have_lived(name, lifetime_s, ends_s - now_s)
+        return _will_have_lived(name, limits.lifetime_s, at.closes_s - now_s)
     return None
 
 

@@ -24,6 +24,7 @@ class Life:
         "alive",
         "done",
         "ending",
+        "failed",
         "failures",
         "holds",
         "restarts",
@@ -41,6 +42,7 @@ class Life:
         self.start_of: dict[PodKey, int] = {}
         self.alive: set[PodKey] = set()
         self.done: set[PodKey] = set()
-        self.holds: dict[Hold, str] = {}
+        self.holds: dict[Hold, tuple[str, float | None]] = {}  # a sentence, and until when
         self.ending: LifeCause | None = None
+        self.failed = ""  # how it failed last
         self.watch = Watch()

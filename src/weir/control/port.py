@@ -107,6 +107,7 @@ class PodExited:
     start: int
     how: Exit
     at_s: float
+    said: str = ""  # how it ended, in a sentence, where the backend knows more than `how`
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class Withdrawn:
 
     workload: str
     at_s: float
+    by: str = ""
 
 
 Fact = (

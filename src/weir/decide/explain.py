@@ -47,7 +47,10 @@ class _Diagnosis:
     def reason(self) -> Reason:  # noqa: PLR0911 - one return for each answer
         job = self._job
         if job.held:
-            return Reason(Why.HELD, f"it is held: {job.held_why or 'suspended'}", {"held": job.held_why})
+            numbers: dict[str, object] = {"held": job.held_why}
+            if job.held_until_s is not None:
+                numbers["until_s"] = job.held_until_s
+            return Reason(Why.HELD, f"it is held: {job.held_why or 'suspended'}", numbers)
         if job.spec.name in self._cluster.promised:
             return self._promised()
         if job.waiting is None:
@@ -123,17 +126,15 @@ class _Diagnosis:
                     refused[why or ""] += 1
             able = refused.pop("", 0)
             if not able:
-                counts = _counted(refused)
-                sentence = (
-                    f"no node can take a pod of group {group}: of {sum(refused.values())} nodes {counts}"
-                )
+                sentence = f"no node can take a pod of group {group}: {_among('node', 'refuses', refused)}"
                 if not refused:
                     sentence = "there are no nodes"
                 return Reason(Why.NO_NODE_MATCHES, sentence, {"group": group, "refused_by": dict(refused)})
             if not self._memo.could_run(self._cluster, candidate.of):
+                those = "one node that matches" if able == 1 else f"{able} nodes that match"
                 return Reason(
                     Why.NO_NODE_MATCHES,
-                    f"the {able} nodes that match can't hold {lack} pods of group {group} even when empty",
+                    f"the {those} can't hold {lack} pods of group {group} even when empty",
                     {"group": group, "needed": lack, "nodes": able},
                 )
         return None
@@ -155,9 +156,7 @@ class _Diagnosis:
         numbers["needed"] = {group: lack for group, (_, lack) in fitting.items()}
         pods = sum(candidate.lacks)
         placed = sum(have for have, _ in fitting.values())
-        where = (
-            f"of {sum(short.values())} full nodes {_counted(short)}" if short else "no node has room for it"
-        )
+        where = _among("full node", "", short) if short else "no node has room for it"
         if placed == pods:
             return self._kept_from(candidate, numbers)
         partners = self._partners(candidate)
@@ -315,6 +314,14 @@ def _holds(capacity: Mapping[str, int], shape: Shape) -> bool:
     request = shape.request
     wanted = {"cpu": request.cpu_milli, "memory": request.memory, **dict(request.further)}
     return all(capacity.get(name, 0) >= amount for name, amount in wanted.items())
+
+
+def _among(noun: str, verb: str, counts: Counter[str]) -> str:
+    """`of 12 nodes 9 by gpu, 3 by cpu`, or `1 node refuses, by gpu`."""
+    total = counts.total()
+    if total == 1:
+        return f"{' '.join(filter(None, ('1', noun, verb)))}, by {next(iter(counts))}"
+    return f"of {total} {noun}s {_counted(counts)}"
 
 
 def _counted(counts: Counter[str]) -> str:

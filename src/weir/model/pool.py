@@ -139,6 +139,7 @@ class QueueRow(Answer):
     kind: Literal["department", "project"]
     parent: str | None = None
     quota: dict[str, float] = {}  # unlimited where missing, but for gpu
+    follows: bool = False  # its gpu quota is the sum of those below it: none was stated
     limit: dict[str, float] = {}
     weight: dict[str, float] = {}
     priority: int = 100

@@ -31,3 +31,4 @@ class Queue:
     priority: int = 100
     created_s: float = 0.0
     times: TimeRules = TimeRules()
+    follows: bool = False  # a department that states no gpu quota: it is the sum of those below

@@ -7,13 +7,11 @@ those who watch; between steps reasons are found out, and once a minute what was
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
-from weir.backends.local.home import Home
 from weir.cluster.state import Cluster
 from weir.control.loop import Control
-from weir.control.port import Effect, Exit, Fact, PodExited
+from weir.control.port import Effect, Fact
 from weir.model.pool import Answer, QueueRow
 from weir.server import asking
 from weir.server.amounts import node_rows, queue_rows
@@ -35,32 +33,17 @@ class _Tap:
 
     def __init__(self, pool: "Pool") -> None:
         self._pool = pool
-        self._home = Home(pool.home)
 
     def events(self) -> Iterable[Fact]:
         facts = list(self._pool.backend.events())
-        said = {(fact.pod, fact.start): self._said(fact) for fact in facts if _is_bad(fact)}
-        self._pool.story.facts(facts, said)
-        self._pool.view.facts(facts, said)
+        self._pool.story.facts(facts)
+        self._pool.view.facts(facts)
         return facts
-
-    def _said(self, fact: PodExited) -> str:
-        """How a pod that didn't end well ended, in a sentence."""
-        pod, line = fact.pod, self._pool.view.lines.get(fact.pod.workload)
-        ended = None
-        if line is not None:
-            with suppress(OSError):
-                ended = self._home.start(line.uid, fact.start, pod.group, pod.index).ended
-        return fact.how.value if ended is None else ended.sentence
 
     def apply(self, effects: Sequence[Effect]) -> None:
         self._pool.backend.apply(effects)
         self._pool.view.effects(effects)
         self._pool.story.effects(effects)
-
-
-def _is_bad(fact: Fact) -> TypeGuard[PodExited]:
-    return isinstance(fact, PodExited) and fact.how in (Exit.FAILED, Exit.LOST)
 
 
 class Around:

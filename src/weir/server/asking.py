@@ -276,11 +276,11 @@ def queue_from(
     made = replace(_queue(asked, parent), created_s=now_s if before is None else before.created_s)
     if is_project or GPU in asked.quota:
         return made
-    return replace(made, quota={**made.quota, **_gpus(_below(name, ground.queues))})
+    return replace(made, quota={**made.quota, **_gpus(_below(name, ground.queues))}, follows=True)
 
 
 def follow(queue: Queue | None, name: str, ground: Ground) -> list[Queue]:
-    """Departments whose gpu quota was the sum below them, with what it is once `name` is set or gone."""
+    """Departments that follow the sum below them, with what it is once `name` is set or gone."""
     queues = {each.name: each for each in ground.queues}
     followed = []
     before = ground.of.get(name)
@@ -293,11 +293,12 @@ def follow(queue: Queue | None, name: str, ground: Ground) -> list[Queue]:
         here: str | None = parent
         while here is not None:
             department = ground.of[here]
-            if department.quota.get(GPU) != _below(here, ground.queues):
+            if not department.follows:
                 break
             total = _below(here, tuple(queues.values()))
             if total != department.quota.get(GPU):
-                queues[here] = replace(department, quota={**department.quota, **_gpus(total)})
+                others = {key: value for key, value in department.quota.items() if key != GPU}
+                queues[here] = replace(department, quota={**others, **_gpus(total)})
                 followed.append(queues[here])
             here = department.parent
     return followed

@@ -7,6 +7,7 @@ time. What was learned (run times, use, the mix of requests) is taken over, sinc
 from copy import deepcopy
 from dataclasses import dataclass
 
+from weir.cluster.columns import Columns
 from weir.cluster.events import (
     Checkpointed,
     Event,
@@ -38,6 +39,7 @@ class Picture:
     resources: tuple[str, ...]  # by row
     requests: tuple[Request, ...]  # by number of their shape
     mix: tuple[tuple[int, int], ...]  # (number of a shape, pods)
+    mix_room: Columns | None  # the room there was when the mix was drawn up
     usage: UsageHistory
     runtimes: RunTimes  # shared with the cluster: a trial ends nothing successfully
     now_s: float
@@ -55,13 +57,14 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
         if job.started_s is not None or job.stopping:
             events += _pods_of(cluster, job)
         if job.held:
-            events.append(WorkloadHeld(job.spec.name, True, job.held_why))
+            events.append(WorkloadHeld(job.spec.name, True, job.held_why, job.held_until_s))
     events += [_promise_of(cluster, job) for job in cluster.promised.values()]
     return Picture(
         events=tuple(events),
         resources=tuple(cluster.rows.names),
         requests=tuple(shape.request for shape in cluster.shapes.all),
         mix=tuple((shape.id, pods) for shape, pods in cluster.mix.drawn),
+        mix_room=_mix_room(cluster),
         usage=deepcopy(cluster.usage) if with_usage else UsageHistory(),
         runtimes=cluster.runtimes,
         now_s=cluster.now_s,
@@ -89,6 +92,7 @@ def copy_of(picture: Picture) -> Cluster:
     cluster.usage = deepcopy(picture.usage)
     cluster.mix = Mix()
     cluster.mix.drawn = tuple((cluster.shapes.all[number], pods) for number, pods in picture.mix)
+    cluster.mix.room = picture.mix_room
     cluster.mix.version = 1
     cluster.runtimes = picture.runtimes
     cluster.now_s = max(cluster.now_s, picture.now_s)
@@ -97,6 +101,17 @@ def copy_of(picture: Picture) -> Cluster:
     for name, at_s in picture.waits_since_s.items():
         cluster.jobs[name].waits_since_s = at_s
     return cluster
+
+
+def _mix_room(cluster: Cluster) -> Columns | None:
+    """The room by which the mix was drawn up, of the nodes that are still there."""
+    room = cluster.mix.room
+    if room is None:
+        return None
+    rows, nodes = cluster.room.free.shape
+    room = room.grown(rows, nodes, cluster.room.share.shape[1])
+    there = [at for at, node in enumerate(cluster.nodes) if node is not None]
+    return Columns(room.free[:, there], room.share[there], room.memory[there])
 
 
 def _pods_of(cluster: Cluster, job: Job) -> list[Event]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from weir.backends.local import pods
 from weir.backends.local.home import Home
+from weir.backends.local.output import read_on
 from weir.model.workloads import Workload
 from weir.server.problems import Refused
 
@@ -61,8 +62,10 @@ class Log:
         if at is None:
             return
         position = await asyncio.to_thread(_tail_at, self.path(at), tail)
-        while block := await asyncio.to_thread(_read, self.path(at), position):
-            position += len(block)
+        while True:
+            block, position = await asyncio.to_thread(read_on, str(self.path(at)), position, BLOCK)
+            if not block:
+                return
             yield block
 
     async def follow(
@@ -78,8 +81,10 @@ class Log:
             if at is not None:
                 if position < 0:
                     position = await asyncio.to_thread(_tail_at, self.path(at), tail)
-                while block := _read(self.path(at), position):
-                    position += len(block)
+                while True:
+                    block, position = read_on(str(self.path(at)), position, BLOCK)
+                    if not block:
+                        break
                     yield block
                 later = [number for number in begun if number > at]
                 if later and start is None:
@@ -88,17 +93,6 @@ class Log:
             if over:
                 return
             await asyncio.sleep(FOLLOW_S)
-
-
-def _read(path: Path, position: int) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.pread(descriptor, BLOCK, position)
-    finally:
-        os.close(descriptor)
 
 
 def _tail_at(path: Path, lines: int | None) -> int:
@@ -114,6 +108,8 @@ def _tail_at(path: Path, lines: int | None) -> int:
             while position > 0:
                 begin = max(0, position - BLOCK)
                 block = os.pread(file.fileno(), position - begin, begin)
+                if not block.strip(b"\0"):  # it was left out: what is before isn't looked for
+                    return os.lseek(file.fileno(), begin, os.SEEK_DATA)
                 for at in range(len(block) - 1, -1, -1):
                     if block[at] == 0x0A:
                         left -= 1

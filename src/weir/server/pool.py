@@ -208,7 +208,7 @@ class Pool:
         at_s = self.clock()
         kept = await asyncio.wrap_future(self.store.withdraw_soon(name, at_s))
         self._did(kept.workload, kept.launch.uid, "withdrawn", f"{person.user} stops {name}.", person)
-        self.backend.tell(Withdrawn(name, at_s))
+        self.backend.tell(Withdrawn(name, at_s, person.user))
         return await self._row_after(name, kept.launch.uid)
 
     async def suspend(self, name: str, person: Person) -> WorkloadRow:

@@ -22,6 +22,7 @@ from weir.store.failures import (
     NoSuchQueue,
     NoSuchToken,
     NoSuchWorkload,
+    NotSuspended,
     QueueInUse,
     QueueUnsound,
     Refusal,
@@ -38,6 +39,7 @@ _STATUS_OF: dict[type[Refusal], int] = {
     NoSuchQueue: 404,
     NoSuchToken: 404,
     NoSuchWorkload: 404,
+    NotSuspended: 409,
     QueueInUse: 409,
     QueueUnsound: 422,
     WorkloadOver: 409,
@@ -169,7 +171,10 @@ async def _refusal(_request: Request, error: Exception) -> Response:
 
 
 async def _store_failed(_request: Request, error: Exception) -> Response:
-    return answer(Refused(503, f"Nothing was changed: {error}"))
+    said = str(error)
+    return answer(
+        Refused(503, said if "nothing was changed" in said.lower() else f"Nothing was changed: {said}")
+    )
 
 
 async def _not_valid(_request: Request, error: Exception) -> Response:

@@ -21,13 +21,13 @@ def snapshot(picture: Picture, policy: Policy, now_s: float) -> str:
     stopping = sum(job.stopping for job in cluster.jobs.values())
     held = sum(job.held for job in cluster.jobs.values())
     notes = [
-        f"{stopping} pods were being stopped; their room counts as free here" if stopping else "",
-        f"room was promised to {len(cluster.promised)} workloads; here it is theirs by order only"
+        f"Pods that were being stopped: {stopping}. Their room counts as free here." if stopping else "",
+        f"Workloads that room was promised to: {len(cluster.promised)}. Here it is theirs by order only."
         if cluster.promised
         else "",
-        f"{held} workloads were held and are left out" if held else "",
+        f"Workloads that were held, and are left out: {held}." if held else "",
     ]
-    head = "".join(f"# {note}.\n" for note in notes if note)
+    head = "".join(f"# {note}\n" for note in notes if note)
     return head + write_scenario(scenario_of(cluster, policy, now_s))
 
 

@@ -16,16 +16,17 @@ from weir.cluster.events import (
     PodKey,
     PodStopped,
     Promised,
-    WorkloadHeld,
 )
-from weir.control.port import Effect, Exit, Fact, LifeCause, PodExited, StopPod
+from weir.control.port import Effect, Exit, Fact, LifeCause, LifeRule, PodExited, StopPod
 from weir.decide.plan import Plan
 from weir.model.resources import span
 from weir.server.lines import Line
-from weir.server.view import Said, View
+from weir.server.view import View
 from weir.store.rows import Happening
 
 PODS_NAMED_MOST = 4
+_TOLD_OTHERWISE = frozenset((LifeRule.WITHDRAWN.value, LifeRule.SUSPENDED.value, LifeRule.GANG_FAILED.value))
+"""By whoever did it, or by how the pod ended."""
 
 
 class Story:
@@ -44,7 +45,6 @@ class Story:
             PodAssigned: self._happened_assigned,
             PodStopped: self._happened_stopped,
             Promised: self._happened_promised,
-            WorkloadHeld: self._happened_held,
             Noted: self._happened_noted,
             NodeSet: self._happened_node,
             NodeLost: self._happened_node_lost,
@@ -67,7 +67,7 @@ class Story:
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
         """Plans show in what happens."""
 
-    def facts(self, facts: Iterable[Fact], ends: Said) -> None:
+    def facts(self, facts: Iterable[Fact]) -> None:
         """Control is told this next: pods that failed or were lost are worth a sentence."""
         for fact in facts:
             if isinstance(fact, PodExited) and fact.how in (Exit.FAILED, Exit.LOST):
@@ -75,7 +75,7 @@ class Story:
                 if line is not None:
                     pod = _pod_name(line, fact.pod)
                     said = "failed" if fact.how is Exit.FAILED else "was lost"
-                    sentence = f"Pod {pod} {said}: {ends.get((fact.pod, fact.start), 'nobody knows how')}"
+                    sentence = f"Pod {pod} {said}: {_inside(fact.said or 'nobody knows how.')}"
                     self._tell(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
 
     def effects(self, effects: Iterable[Effect]) -> None:
@@ -101,8 +101,9 @@ class Story:
                 self._tell_start(line, assigned)
         for (name, _), stops in self._stops.items():
             line = self._view.lines.get(name)
-            if line is not None:
-                self._tell_stop(line, stops)
+            cause = stops[0].cause
+            if line is not None and (not isinstance(cause, LifeCause) or cause.rule is LifeRule.GANG_FAILED):
+                self._tell_stop(line, stops)  # the other causes of control are told as what they are
         for name, event in self._gone.items():
             line = self._view.lines.get(name)
             if line is not None and not line.pods and line.ended is None:
@@ -135,7 +136,8 @@ class Story:
         cause = stops[0].cause
         numbers: dict[str, Any] = {"rule": cause.rule.value, "pods": len(stops)}
         if isinstance(cause, LifeCause):
-            sentence = cause.sentence
+            others = "The other pod is" if len(stops) == 1 else f"{len(stops)} other pods are"
+            sentence = f"{others} stopped: {_inside(cause.sentence)}"
         else:
             numbers.update(by=cause.by, **cause.numbers)
             verb = "moves" if stops[0].moves else "is"
@@ -162,14 +164,9 @@ class Story:
             sentence = f"Room is being freed for {event.workload} by {names}."
             self._tell(line, event.at_s, "promised", sentence, freed_by=list(event.freed_by))
 
-    def _happened_held(self, event: WorkloadHeld) -> None:
-        line = self._view.lines.get(event.workload)
-        if line is not None and event.held and event.reason.startswith("it failed"):
-            self._tell(line, self._now_s, "pause", f"{event.workload} waits: {event.reason}.")
-
     def _happened_noted(self, event: Noted) -> None:
         line = self._view.lines.get(event.workload)
-        if line is not None:
+        if line is not None and event.kind not in _TOLD_OTHERWISE:
             numbers: dict[str, Any] = dict(event.numbers)
             self._tell(line, event.at_s, event.kind, event.sentence, **numbers)
 
@@ -203,6 +200,11 @@ class Story:
 
 def _pod_name(line: Line, pod: PodKey) -> str:
     return f"{pod.workload}/{line.spec.groups[pod.group].name}/{pod.index}"
+
+
+def _inside(sentence: str) -> str:
+    """A sentence as the second half of another."""
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _listed(items: Sequence[object]) -> str:

@@ -43,8 +43,12 @@ def _suggested(trials: Trials) -> Iterator[Suggestion]:
 
 
 def _resumed(trials: Trials) -> Iterator[Suggestion]:
-    outcome = trials.tried(trials.job.spec)
-    if outcome is not None:
+    outcome, until_s = trials.tried(trials.job.spec), trials.job.held_until_s
+    if outcome is not None and until_s is not None:
+        left = span(max(1.0, round(until_s - trials.now_s)))
+        sentence = f"If it waits, it is tried again in {left}, and starts {_then(outcome)}."
+        yield Suggestion(sentence=sentence, at_s=until_s)
+    elif outcome is not None:
         yield Suggestion(sentence=f"If it is resumed, it starts {_when(outcome)}.", change={"held": False})
 
 
@@ -222,6 +226,10 @@ def _when(outcome: Outcome) -> str:
     if not outcome.stops:
         return "now"
     return f"as soon as {_named(list(outcome.stops))} {'has' if len(outcome.stops) == 1 else 'have'} stopped"
+
+
+def _then(outcome: Outcome) -> str:
+    return "then" if not outcome.stops else _when(outcome)
 
 
 def _named(names: list[str]) -> str:

@@ -83,7 +83,7 @@ class Trials:
     def _keep_mix(self) -> None:
         """Trials aren't asked for: what is usually asked for stays what it is."""
         mix = Mix()
-        mix.drawn, mix.version = self._mix.drawn, self._mix.version
+        mix.drawn, mix.room, mix.version = self._mix.drawn, self._mix.room, self._mix.version
         self.cluster.mix = mix
 
     def _decided(self, variant: Workload) -> Outcome | None:

@@ -10,14 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
 from structlog import get_logger
 
-from weir.backends.local.backend import LocalBackend
+from weir.backends.local.backend import LOG_MOST, LocalBackend
 from weir.backends.local.home import InUse
 from weir.backends.local.machine import Machine, this_machine
 from weir.backends.local.sampling import Sampler
@@ -51,6 +51,7 @@ def run(
     virtual_gpus: int | None = None,
     policy_file: Path | None = None,
     database: str | None = None,
+    log_most: int = LOG_MOST,
     log_level: str = "info",
     tell: Callable[[str], None] = print,
 ) -> int:
@@ -63,6 +64,7 @@ def run(
         virtual_gpus: so many devices that aren't there, instead of those that are.
         policy_file: what decisions go by; the preset `fair` if none.
         database: an SQLAlchemy URL in place of the file in the home.
+        log_most: bytes of output that are kept of each start of a pod; 0 for all.
         log_level: of the server's own log, on standard error.
         tell: what says where it is and how to go on.
     """
@@ -72,22 +74,18 @@ def run(
         return _refuse(refusal, WRONG_REQUEST)
     try:
         policy = Policy() if policy_file is None else read_policy(policy_file)
-    except FileRefused as error:
-        return _refuse(str(error), WRONG_REQUEST)
-    try:
         os.umask(0o077)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         home = home.resolve()
-        sockets = [_listening(host, port)]
+        with closing(_listening(host, port)) as listening:
+            return _serve(home, host, [listening], policy, virtual_gpus, database, log_most, tell)
+    except FileRefused as error:
+        return _refuse(str(error), WRONG_REQUEST)
+    except (_CantListen, InUse, StoreFailed) as error:
+        return _refuse(f"Can't begin: {str(error).rstrip('.')}.", FAILED)
     except OSError as error:
-        return _refuse(f"Can't begin: {error}. Name another place with --port or --home.", FAILED)
-    try:
-        return _serve(home, host, sockets, policy, virtual_gpus, database, tell)
-    except (InUse, StoreFailed) as error:
-        return _refuse(f"Can't begin: {error}", FAILED)
-    finally:
-        for each in sockets:
-            each.close()
+        said = f"Can't keep state in {error.filename or home}: {_words(error)}"
+        return _refuse(f"{said}. Name another home with WEIR_HOME.", FAILED)
 
 
 def _serve(
@@ -97,6 +95,7 @@ def _serve(
     policy: Policy,
     virtual_gpus: int | None,
     database: str | None,
+    log_most: int,
     tell: Callable[[str], None],
 ) -> int:
     token = admin_token(home)
@@ -111,6 +110,7 @@ def _serve(
             machine,
             wake=pool.turns.wake,
             noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
+            log_most=log_most,
         )
     except BaseException:
         store.close()
@@ -129,6 +129,10 @@ def _serve(
         uses.close()
         pool.close()
     return 0
+
+
+class _CantListen(Exception):
+    """The address is someone else's, or none of ours."""
 
 
 class Server(uvicorn.Server):
@@ -202,9 +206,10 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
         listening.listen(_WAITING_MOST)  # who comes before the first answer waits for it
-    except OSError:
+    except OSError as error:
         listening.close()
-        raise
+        said = f"{host} port {port} can't be listened on ({_words(error)}): name another one with --port"
+        raise _CantListen(said) from None
     listening.set_inheritable(False)
     return listening
 
@@ -237,6 +242,11 @@ def _greet(tell: Callable[[str], None], url: str, home: Path, machine: Machine) 
     tell(f"Try: weir submit -p default{gpus} -- python train.py")
 
 
+def _words(error: OSError) -> str:
+    said = error.strerror or str(error)
+    return said[:1].lower() + said[1:]
+
+
 def _refuse(sentence: str, code: int) -> int:
-    print(sentence, file=sys.stderr)
+    print(f"weir: {sentence}", file=sys.stderr)
     return code

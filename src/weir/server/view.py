@@ -7,7 +7,7 @@ alike, and at a bounded rate (`Reasons`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any
 
@@ -39,8 +39,6 @@ from weir.model.pool import PodRow, Status, Why, WorkloadRow
 from weir.model.workloads import Workload
 from weir.server.lines import Line, PodLine, by_uid, line_of, row_of
 
-Said = Mapping[tuple[PodKey, int], str]
-"""By pod and number of a start."""
 ENDED_MOST = 512
 """Workloads that ended last and are still told from memory."""
 
@@ -161,13 +159,13 @@ class View:
 
     # What passes between control and the backend
 
-    def facts(self, facts: Iterable[Fact], said: Said) -> None:
-        """Control is told this next. `said`: how pods that didn't end well did."""
+    def facts(self, facts: Iterable[Fact]) -> None:
+        """Control is told this next."""
         for fact in facts:
             if isinstance(fact, PodRuns):
                 self._runs(fact)
             elif isinstance(fact, PodExited):
-                self._exited(fact, said.get((fact.pod, fact.start), fact.how.value))
+                self._exited(fact, fact.said or fact.how.value)
 
     def run_now(self, pods: Iterable[PodNow]) -> None:
         """These starts aren't over; those whose process is there run."""

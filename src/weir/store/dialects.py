@@ -30,8 +30,14 @@ def open_engine(url: str | None, home: Path) -> Engine:
         address = URL.create("sqlite", database=str(file))
     else:
         address = make_url(url)
+    if address.get_backend_name() == "postgresql":
+        try:
+            return create_engine(address, pool_size=READERS_MOST, pool_pre_ping=True)
+        except ModuleNotFoundError:
+            raise StoreFailed("PostgreSQL needs its driver: install weir[postgres].") from None
     if address.get_backend_name() != "sqlite":
-        return create_engine(address, pool_size=READERS_MOST, pool_pre_ping=True)
+        known = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+        raise StoreFailed(f"{address.get_backend_name()} isn't a database Weir knows: write {known}.")
     engine = create_engine(address, pool_size=READERS_MOST, max_overflow=READERS_MOST)
     event.listen(engine, "connect", _sqlite_connected)
     event.listen(engine, "begin", _sqlite_begins)

@@ -36,6 +36,10 @@ class WorkloadOver(Refusal):
     """The workload has ended already."""
 
 
+class NotSuspended(Refusal):
+    """The workload isn't suspended, so there is nothing to resume."""
+
+
 class NoSuchQueue(Refusal):
     """No department or project of this name is in the store."""
 

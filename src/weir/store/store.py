@@ -10,6 +10,7 @@ from weir.backends.local.journal import Journal, Kept
 from weir.model.pool import UsageReport
 from weir.model.queues import Queue
 from weir.store.database import Database
+from weir.store.failures import NotSuspended
 from weir.store.history import History, filters
 from weir.store.journal import StoreJournal
 from weir.store.queues import Queues
@@ -95,12 +96,12 @@ class Store:
         return self._workloads.change(name, lambda _: {"held": why})
 
     def release(self, name: str) -> Kept:
-        """A person lets it go on. Raises NoSuchWorkload, WorkloadOver."""
+        """A person lets it go on. Raises NoSuchWorkload, WorkloadOver, NotSuspended."""
         return self.release_soon(name).result()
 
     def release_soon(self, name: str) -> "Future[Kept]":
         """As `release`."""
-        return self._workloads.change(name, lambda kept: {} if kept.held is None else {"held": None})
+        return self._workloads.change(name, _released)
 
     def workload(self, name: str) -> Recorded | None:
         """The newest workload of this name, over or not."""
@@ -245,3 +246,9 @@ class Store:
     def tidy(self, now_s: float) -> int:
         """Forget what is older than the retention says, in small steps; how many rows. Call it every hour."""
         return self._uses.tidy(now_s)
+
+
+def _released(kept: Kept) -> dict[str, None]:
+    if kept.held is None:
+        raise NotSuspended(f"{kept.workload.name} isn't suspended: there is nothing to resume.")
+    return {"held": None}

@@ -164,8 +164,8 @@ def _on_nodes(
     """Workloads that held room on a node, and those of them that ended meanwhile."""
     ran = (
         select(workload_uses.c.uid, workload_uses.c.node)
-        .distinct()
         .where(_in(workload_uses, found))
+        .group_by(workload_uses.c.uid, workload_uses.c.node)
         .subquery()
     )
     query = (

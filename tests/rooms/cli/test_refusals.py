@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from tests.rooms.cli.shown import fill
-from tests.rooms.client.fake import Fake, Said, problem
+from tests.rooms.client.fake import Fake, Said, problem, queue, row
 
 from weir.cli.main import main
 
@@ -47,6 +47,8 @@ def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
         ("stop", "no workload is named"),
         ("token revoke abc", "abc"),
         ("exec a", "no command is named"),
+        ("submit -p v --workers 0 -- a", "--workers: 0 is too small; write 1 or more"),
+        ("project set v", "nothing is to be changed: write what, such as `weir project set v --gpus 4`"),
     ],
 )
 def test_wrong_requests(words: str, said: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,3 +129,22 @@ def test_exec_says_where_it_works(fake: Fake, still: float, capsys: pytest.Captu
     fill(fake)
     assert main(["exec", "train-4k2p", "--", "nvidia-smi"]) == 1
     assert "run this on the machine of the pool" in _one_sentence(capsys)
+
+
+def test_a_project_that_is_none(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(fake)
+    fake.on("GET", "/workloads", Said({"total": 0, "next": None, "items": []}))
+    assert main(["list", "-p", "nobody"]) == 2
+    assert "there is no project nobody" in _one_sentence(capsys)
+    fake.on("GET", "/projects/research", problem(404, "There is no project research."))
+    departments = [queue("research", kind="department")]
+    fake.on("GET", "/departments", Said({"total": 1, "next": None, "items": departments}))
+    assert main(["project", "set", "research", "--gpus", "4"]) == 2
+    assert "research is a department: `weir department set research`" in _one_sentence(capsys)
+
+
+def test_exec_beside_what_is_of_another_project(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(fake)
+    fake.on("GET", "/workloads/big", Said(row("big", project="speech", pod_rows=[])))
+    assert main(["exec", "big", "--", "env"]) == 2
+    assert "your token doesn't hold for project speech" in _one_sentence(capsys)

@@ -312,6 +312,7 @@ def test_projects_are_made_once_and_set_in_part(fake: Fake, capsys: pytest.Captu
         "limit": {"gpu": "8"},
         "department": "research",
     }
+    fake.on("GET", "/departments", page())
     assert main(["project", "set", "nobody", "--gpus", "1"]) == 2
     assert "weir project create nobody" in capsys.readouterr().err
     known = queue(

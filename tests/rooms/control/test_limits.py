@@ -3,16 +3,20 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from weir.cluster.events import Place, PodKey, QueuesSet, WorkloadSubmitted
-from weir.control.limits import UNMEASURED_S_MOST, limits_of
+from weir.cluster.reduce import reduce
+from weir.cluster.state import Cluster
+from weir.control.limits import UNMEASURED_S_MOST, Watch, limits_of, look, next_look
 from weir.control.port import EndWorkload, Exit, LifeCause, LifeRule, PodExited, StartPod, StopPod, UseSeen
 from weir.decide.plan import Plan
 from weir.model.policy import ByType, FractionByType, LifeRules, Policy
 from weir.model.queues import Queue, TimeRules
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 
-from .scene import Scene, gang
+from .scene import GROUND, Scene, gang
 
 IDLE = LifeRules(
     idle_limit=ByType(train=600.0),
@@ -187,6 +191,29 @@ def test_people_are_told_of_every_failure_and_when_it_is_tried_again() -> None:
     assert scene.notes[0].numbers == {"pod": "worker/0"}
     assert scene.notes[1].numbers == {"failures": 1, "retry_at_s": 16.0}
     assert PodKey("job", 0, 0) == first
+
+
+@given(st.floats(0, 2e9), st.floats(1, 1e7), st.floats(0, 1e7), st.floats(0, 1e7), st.floats(1, 1e7))
+def test_a_timer_never_comes_up_for_nothing(
+    started_s: float, most_s: float, ran_s: float, warning_s: float, lifetime_s: float
+) -> None:
+    """However times are rounded: what is due is said, or control would look for ever."""
+    spec = replace(BASE, type=WorkloadType.BUILD, max_runtime_s=most_s)
+    cluster = Cluster()
+    for event in (*GROUND, WorkloadSubmitted(replace(spec, project="team"), 0.0, ran_s)):
+        reduce(cluster, event)
+    job = cluster.jobs[spec.name]
+    job.started_s = started_s
+    rules = LifeRules(lifetime=lifetime_s, lifetime_warning=warning_s)
+    limits, watch = limits_of(spec, TimeRules(), rules), Watch()
+    for _ in range(3):
+        next_s = next_look(job, limits, watch)
+        assert next_s is not None
+        said = look(job, limits, watch, next_s)
+        assert said is not None
+        if isinstance(said, LifeCause):
+            return
+    pytest.fail("it never ends")
 
 
 BASE = Workload("w", "p", (PodGroup("0", Request(devices=1)),), 1, 0.0)

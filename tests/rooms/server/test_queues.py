@@ -27,6 +27,18 @@ async def test_what_is_set_is_what_is_answered(stands: Standing) -> None:
     assert (await stands.get("departments/lab"))["quota"] == {"gpu": 0.0}
 
 
+async def test_a_department_follows_those_below_it_only_if_it_states_no_quota(stands: Standing) -> None:
+    put = stands.admin.put
+    await put("/api/v1/departments/stated", json={"name": "stated", "quota": {"gpu": 2}})
+    await put("/api/v1/departments/follows", json={"name": "follows"})
+    for name in ("stated", "follows"):
+        await stands.project(f"{name}-a", 2, department=name)
+        await stands.project(f"{name}-b", 1, department=name)
+    rows = {row["name"]: row for row in (await stands.get("departments"))["items"]}
+    assert (rows["stated"]["quota"], rows["stated"]["follows"]) == ({"gpu": 2.0}, False)
+    assert (rows["follows"]["quota"], rows["follows"]["follows"]) == ({"gpu": 3.0}, True)
+
+
 async def test_what_is_held_and_shared_is_shown_up_the_tree(stands: Standing) -> None:
     await stands.admin.put("/api/v1/departments/lab", json={"name": "lab"})
     await stands.project("vision", 2, department="lab")

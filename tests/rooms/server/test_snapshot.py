@@ -7,7 +7,7 @@ import pytest
 
 from weir.backends.simulated.play import Play
 from weir.backends.simulated.populate import populate
-from weir.cluster.events import End, PodAssigned, WorkloadEnded, WorkloadHeld, WorkloadSubmitted
+from weir.cluster.events import End, NodeLost, PodAssigned, WorkloadEnded, WorkloadHeld, WorkloadSubmitted
 from weir.cluster.reduce import reduce
 from weir.cluster.state import Cluster
 from weir.decide.cycle import decide
@@ -77,6 +77,20 @@ def test_a_copy_decides_alike(seed: int) -> None:
     cluster, memo, now_s = lived(seed)
     copy = copy_of(picture_of(cluster))
     assert said(decide(copy, Policy(), now_s, Memo())) == said(decide(cluster, Policy(), now_s, memo))
+
+
+def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
+    """Once enough was asked for, decisions go by what is usual, with the room there was then."""
+    cluster, now_s = populate(parse_scenario(WORLD, "world")), 1000.0
+    for at in range(80):
+        group = PodGroup("0", Request(1 + at % 2, 1000), 1, 1)
+        reduce(cluster, WorkloadSubmitted(Workload(f"job-{at}", "a", (group,), 1, now_s), now_s))
+    assert cluster.mix.drawn
+    reduce(cluster, NodeLost("node-1"))
+    copy = copy_of(picture_of(cluster))
+    assert said(decide(copy, Policy(), now_s, Memo())) == said(decide(cluster, Policy(), now_s, Memo()))
+    trials = Trials(picture_of(cluster), Policy(), "job-79")
+    assert trials.tried(trials.job.spec) is None
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -219,7 +219,10 @@ async def test_a_failure_says_how(stands: Standing) -> None:
     await stands.submit("sh", "-c", "exit 3", name="fails", retries=0)
     row = await stands.until("fails", "failed")
     told = {event["kind"]: event["sentence"] for event in row["events"]}
-    assert told["failed"] == "Pod fails/0/0 failed: It ended with exit code 3."
+    assert told["failed"] == "Pod fails/0/0 failed: it ended with exit code 3."
+    assert told["ended"] == row["reason"]["sentence"] == "It ended with exit code 3."
+    assert [event["kind"] for event in row["events"]].count("failed") == 1
+    assert not {"gang_failed", "stopping"} & set(told)
     assert row["reason"]["why"] == "failed"
 
 
@@ -239,3 +242,31 @@ async def test_what_cant_be_written_down_is_refused_and_not_there(
     assert (await stands.get("workloads"))["total"] == 0
     await stands.submit("true", name="later")
     await stands.until("later", "succeeded")
+
+
+async def test_a_stop_is_told_once_by_who_did_it_and_once_by_what_came_of_it(stands: Standing) -> None:
+    await stands.submit("sleep", "60", name="long")
+    await stands.until("long", "running")
+    await stands.admin.post("/api/v1/workloads/long/stop")
+    row = await stands.until("long", "stopped")
+    told = [(event["kind"], event["numbers"].get("user")) for event in row["events"][:-2]]
+    assert [kind for kind, _ in told] == ["ended", "withdrawn"]
+    assert row["reason"]["sentence"] == f"long was stopped by {told[1][1]}."
+
+
+async def test_only_what_is_suspended_is_resumed(stands: Standing) -> None:
+    await stands.submit("sleep", "60", name="runs")
+    refused = await stands.admin.post("/api/v1/workloads/runs/resume")
+    assert refused.status_code == 409
+    assert "isn't suspended" in refused.json()["detail"]
+
+
+async def test_what_failed_waits_by_itself_and_says_until_when(stands: Standing) -> None:
+    await stands.submit("sh", "-c", "exit 3", name="fails")
+    row = await stands.until_true(lambda row: row["reason"] is not None, "workloads/fails")
+    assert "tried again" in row["reason"]["sentence"]
+    said = await stands.get("workloads/fails/why")
+    assert said["reason"]["sentence"] == row["reason"]["sentence"]
+    (waits,) = said["suggestions"]
+    assert waits["sentence"].startswith("If it waits, it is tried again in ")
+    assert waits["at_s"] == said["reason"]["numbers"]["until_s"]

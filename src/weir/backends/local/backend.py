@@ -36,6 +36,8 @@ from weir.control.port import (
     StopPod,
 )
 
+LOG_MOST = 1 << 30
+"""Bytes of output kept of each start of a pod, where nothing else is said."""
 _AGAIN_S = 0.02
 _AFTER_FAILURE_S = 1.0
 _ASKED_AT_ONCE = 64
@@ -51,6 +53,7 @@ class LocalBackend:
 
     `wake` is called, from any thread, when there is something for control to take in; `noted`, from
     the watch's thread, with each note of a job (at a relist only with the last of each kind).
+    `log_most`: bytes of output that are kept of each start of a pod; 0 for all.
     """
 
     def __init__(
@@ -61,10 +64,12 @@ class LocalBackend:
         clock: Callable[[], float] = time.time,
         wake: Callable[[], None] = _nothing,
         noted: Callable[[PodKey, int, Note], None] = _nothing,
+        log_most: int = LOG_MOST,
     ) -> None:
         self.home = Home(home)
         self.home.occupy()
         self.machine = machine
+        self._log_most = log_most
         self._journal = journal
         self._clock = clock
         self._wake = wake
@@ -258,7 +263,8 @@ class LocalBackend:
         try:
             with suppress(FileExistsError):
                 os.mkdir(self.home.checkpoints(launched.launch.uid), 0o700)
-            pods.write(directory, pods.START, order(self.home, self.machine, launched, effect, seat, at_s))
+            said = order(self.home, self.machine, launched, effect, seat, at_s, self._log_most)
+            pods.write(directory, pods.START, said)
         except OSError:
             with suppress(OSError):
                 os.rmdir(directory)
@@ -339,7 +345,8 @@ class LocalBackend:
             return
         if over is not None:
             self._read_notes(run)
-            self._over(run, PodExited(run.place.pod, run.start, over.how, over.at_s or self._clock()))
+            at_s = over.at_s or self._clock()
+            self._over(run, PodExited(run.place.pod, run.start, over.how, at_s, over.sentence))
             return
         supervisor = pods.signed(run.directory)
         if supervisor is not None and supervisor.lives():

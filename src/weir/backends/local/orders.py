@@ -9,7 +9,7 @@ from weir.control.port import StartPod
 
 
 def order(
-    home: Home, machine: Machine, launched: Launched, effect: StartPod, seat: Seat, at_s: float
+    home: Home, machine: Machine, launched: Launched, effect: StartPod, seat: Seat, at_s: float, log_most: int
 ) -> dict[str, object]:
     """All a supervisor needs to know, and all a relist does."""
     pod, spec, launch = effect.place.pod, launched.workload, launched.launch
@@ -37,6 +37,7 @@ def order(
         "command": launch.command,
         "directory": launch.directory or str(home.path),
         "grace_s": launch.grace_s,
+        "log_most": log_most,
         "environment": environment(machine.environment, launch.environment, who, seat, sight),
         "cgroups": machine.groups_of(pod_id, group.request),
     }

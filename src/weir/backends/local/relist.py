@@ -94,7 +94,7 @@ def _pod(
         if note.kind == SAVED:
             found.saved_s = max(note.at_s, found.saved_s or 0.0)
     if over is not None:
-        return PodExited(pod, seen.start, over.how, over.at_s)
+        return PodExited(pod, seen.start, over.how, over.at_s, over.sentence)
     seat = Seat(*seen.said["seat"])
     found.launched.sits(pod, seat, ports)
     run = Run(place, seen.uid, seen.start, seen.directory, seen.said["at_s"], seat)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from weir.backends.local import cgroups, pods
+from weir.backends.local.output import Output
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """What a shell answers for a command that isn't there, and for one that can't be run."""
@@ -87,6 +88,7 @@ class Supervisor:
         self._stopped = False  # told to stop before the leader was gone
         self._started_s = 0.0
         self._kill_at: float | None = None  # on the monotonic clock
+        self._output = Output(f"{directory}/{pods.LOG}", start.get("log_most", 0))
 
     def start(self) -> None:
         """Start the command, unless it was told to stop before."""
@@ -125,8 +127,10 @@ class Supervisor:
                 self._kill()
                 left_s = again_s
                 again_s = min(2 * again_s, _AGAIN_MOST_S)
-            if _wait(left_s) == signal.SIGTERM:
+            if _wait(_sooner(left_s, self._output.due_s())) == signal.SIGTERM:
                 self._stop()
+            self._output.look()
+        self._output.look(last=True)
         for cgroup in self._cgroups:
             cgroup.remove()
 
@@ -239,6 +243,11 @@ class Supervisor:
             cgroup.kill()
         for pid in pods.descendants(os.getpid()):
             _signal(pid, signal.SIGKILL)
+
+
+def _sooner(one_s: float | None, other_s: float | None) -> float | None:
+    times = [each for each in (one_s, other_s) if each is not None]
+    return min(times, default=None)
 
 
 def _wait(most_s: float | None) -> int:

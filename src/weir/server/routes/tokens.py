@@ -1,13 +1,11 @@
 """Tokens: made for people by an administrator, listed without their text, taken back."""
 
 import asyncio
-from typing import Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
 
 from weir.model.files.complaints import nearest
-from weir.model.pool import Page, TokenAsked, TokenMade
+from weir.model.pool import TokenAsked, TokenMade, TokenPage, TokenRow
 from weir.server.auth import admin_only
 from weir.server.problems import Fields, Refused, body_of, read_as
 from weir.server.routes.common import After, Limit, ThePool, Who, position, problems, said, takes
@@ -15,22 +13,6 @@ from weir.server.routes.common import After, Limit, ThePool, Who, position, prob
 routes = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 PROJECTS_MOST = 1000
 ID_MOST = 2**62
-
-
-class TokenLine(BaseModel):
-    """A token without its text."""
-
-    id: int
-    user: str
-    role: Literal["admin", "member"]
-    projects: list[str]
-    created_s: float
-
-
-class TokenPage(Page):
-    """A page of tokens."""
-
-    items: list[TokenLine]
 
 
 @routes.post(
@@ -68,7 +50,7 @@ async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After 
     begin = position(after) or 0
     more = str(begin + limit) if begin + limit < len(rows) else None
     items = [
-        TokenLine(
+        TokenRow(
             id=row.id, user=row.user, role=row.role, projects=list(row.projects), created_s=row.created_s
         )
         for row in rows[begin : begin + limit]
