@@ -42,6 +42,7 @@ def demo() -> int:
 
 def _told(stage: "Stage") -> "Facts":
     """Play it, and gather what is needed to judge it while it is there."""
+    from weir.cli.tour.cast import GANG
     from weir.cli.tour.claims import Facts
     from weir.cli.tour.scenes import play
     from weir.cli.tour.show import Show
@@ -56,7 +57,8 @@ def _told(stage: "Stage") -> "Facts":
         }
         show.clear()
         saved_s = {name: stage.saved_s(detail.uid) for name, detail in show.seen.details.items()}
-        return Facts(show.seen, logs, saved_s, dict(show.alone.ends))
+        began_s = stage.began_s(show.seen.details[GANG.name].uid)
+        return Facts(show.seen, logs, saved_s, began_s, dict(show.alone.ends))
 
 
 def _fail(sentence: str) -> int:

@@ -119,6 +119,12 @@ class Stage:
             found += [note["at_s"] for note in notes if note["kind"] == "checkpointed"]
         return sorted(found)
 
+    def began_s(self, uid: int) -> list[float]:
+        """When the processes of a workload began, at all its starts, as their supervisors wrote it down."""
+        directories = self.home.glob(f"pods/{uid}/*")
+        said = [pods.read(str(directory), pods.EXIT) or {} for directory in directories]
+        return sorted(at_s for each in said if isinstance(at_s := each.get("started_s"), float))
+
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self._told = True
 

@@ -49,8 +49,7 @@ def look(pool: Pool, seen: Seen) -> list[EventRow]:
         elif name in rows and known is not None:
             seen.details[name] = known.model_copy(update={"reason": rows[name].reason})
         elif known is not None and known.status not in ENDED:
-            found = pool.get(name)
-            seen.details[name] = found.model_copy(update={"pod_rows": found.pod_rows or known.pod_rows})
+            seen.details[name] = pool.get(name)
     seen.nodes, seen.projects = pool.nodes(), pool.projects()
     for project in seen.projects:
         held = project.allocated.get("gpu", 0.0)
