@@ -131,7 +131,7 @@ class Price(Settings):
     """What stopping a victim costs, in device seconds."""
 
     restart: Annotated[float, Field(ge=0)] = 2000.0  # where a workload's own cost is unknown
-    size_credit: Annotated[float, Field(ge=0)] = 10_000.0  # times ln of its devices on one node
+    size_credit: Annotated[float, Field(ge=0)] = 2000.0  # a restart, times ln of its devices on one node
 
 
 class Policy(Settings):
