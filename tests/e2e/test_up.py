@@ -171,3 +171,15 @@ def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
     said = (tmp_path / "log").read_text()
     assert "hunter2" not in said
     assert server.token not in said
+
+
+def test_what_a_job_reported_last_can_be_read_when_it_is_over(tmp_path: Path) -> None:
+    code = "import weir; weir.report(step=3, loss=0.5)"
+    with serving(tmp_path / "home") as server:
+        server.submit(sys.executable, "-c", code, name="job", env={"PYTHONPATH": str(Path("src").resolve())})
+        server.until("job", "succeeded")
+        until = time.monotonic() + 10
+        while (found := server.get("/api/v1/workloads/job"))["step"] is None:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert (found["step"], found["reported"]) == (3, {"loss": 0.5})
