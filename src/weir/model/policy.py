@@ -131,7 +131,7 @@ class Price(Settings):
     """What stopping a victim costs, in device seconds."""
 
     restart: Annotated[float, Field(ge=0)] = 2000.0  # where a workload's own cost is unknown
-    size_credit: Annotated[float, Field(ge=0)] = 2000.0  # a restart, times ln of its devices on one node
+    size_credit: Annotated[float, Field(ge=0)] = 10_000.0  # times ln of its devices on one node
 
 
 class Policy(Settings):
@@ -179,6 +179,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "exchange": True,
         "consolidation": {"budget": 3000},
         "claims": True,
+        "price": {"size_credit": 2000},
         "topology": {"patience": "1h"},
     },
 }
