@@ -1,9 +1,9 @@
 """How the manual is built.
 
-Pictures are drawn (`pictures.py`), and so are the references of commands and addresses. That of settings is drawn
-from the model of the policy: defaults, presets and allowed values come from there, and only what a setting means is
-written in `settings.yaml`. A setting that is not described, a description of none, and a reason that is not
-explained fail the build.
+Pictures are drawn (`pictures.py`), and so are the references of commands and addresses. That of settings is
+drawn from the model of the policy: defaults, presets and allowed values come from there, and only what a
+setting means is written in `settings.yaml`. A setting that is not described, a description of none, and a
+reason that is not explained fail the build.
 """
 
 import re
@@ -49,12 +49,13 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", _fill)
 
 
-def _fill(_app: Sphinx, name: str, source: list[str]) -> None:
+def _fill(app: Sphinx, name: str, source: list[str]) -> None:
     if name == "configuration":
         source[0] = source[0].replace(_PLACE, _settings())
     if _PICTURE.search(source[0]):
         from pictures import picture
 
+        app.env.note_dependency(str(_HERE / "pictures.py"))
         source[0] = _PICTURE.sub(lambda match: f"```{{raw}} html\n{picture(match[1])}\n```", source[0])
     if name == "cli":
         from cli_reference import reference as commands

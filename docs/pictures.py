@@ -7,7 +7,7 @@ read on light and dark pages alike.
 from collections.abc import Sequence
 from html import escape
 
-CELL, GAP, LEFT, TOP, LINE = 34, 5, 92, 34, 52
+CELL, GAP, LEFT, TOP, LINE = 34, 5, 92, 34, 62
 NOTE = 300
 INK = "var(--color-foreground-primary, currentColor)"
 QUIET = "var(--color-foreground-secondary, currentColor)"
@@ -64,7 +64,7 @@ def picture(name: str) -> str:
     title, rows = PICTURES[name]
     widest = max(len(cells) for _, _, cells, _ in rows)
     width = LEFT + widest * (CELL + GAP) + 12 + NOTE
-    height = TOP + len(rows) * LINE + 20
+    height = TOP + len(rows) * LINE + 10
     parts = [
         f'<svg role="img" viewBox="0 0 {width} {height}" width="{width}" {STYLE}>',
         f"<title>{escape(title)}</title>",
@@ -83,7 +83,7 @@ def _row(row: Row, top: int, widest: int) -> list[str]:
     for at, kind in enumerate(cells):
         parts.append(_cell(LEFT + at * (CELL + GAP), top, CELL, kind))
     mark = LEFT + quota * (CELL + GAP) - GAP / 2
-    ends = f'x1="{mark}" y1="{top - 8}" x2="{mark}" y2="{top + CELL + 6}"'
+    ends = f'x1="{mark}" y1="{top - 8}" x2="{mark}" y2="{top + CELL + 4}"'
     return [
         *parts,
         f'<line {ends} stroke="{INK}" stroke-width="2"/>',
