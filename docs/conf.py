@@ -1,10 +1,12 @@
 """How the manual is built.
 
-The reference of settings is drawn from the model of the policy when the manual is built: defaults, presets
-and allowed values come from there, and only what a setting means is written in `settings.yaml`. A setting
-that is not described, a description of none, and a reason that is not explained fail the build.
+Pictures are drawn (`pictures.py`), and so are the references of commands and addresses. That of settings is
+drawn from the model of the policy: defaults, presets and allowed values come from there, and only what a
+setting means is written in `settings.yaml`. A setting that is not described, a description of none, and a
+reason that is not explained fail the build.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +40,7 @@ sys.path.insert(0, str(_HERE))
 _PLACE = "<!-- settings -->"
 _REST = "<!-- operations -->"
 _COMMANDS = "<!-- commands -->"
+_PICTURE = re.compile(r"^<!-- picture (\w+) -->$", re.MULTILINE)
 _LOG = logging.getLogger(__name__)
 
 
@@ -46,9 +49,14 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", _fill)
 
 
-def _fill(_app: Sphinx, name: str, source: list[str]) -> None:
-    if name == "policy":
+def _fill(app: Sphinx, name: str, source: list[str]) -> None:
+    if name == "configuration":
         source[0] = source[0].replace(_PLACE, _settings())
+    if _PICTURE.search(source[0]):
+        from pictures import picture
+
+        app.env.note_dependency(str(_HERE / "pictures.py"))
+        source[0] = _PICTURE.sub(lambda match: f"```{{raw}} html\n{picture(match[1])}\n```", source[0])
     if name == "cli":
         from cli_reference import reference as commands
 

@@ -151,7 +151,7 @@ def test_on_one_node_the_price_is_the_least(scene: Scene) -> None:
 @given(one_node(most=9))
 def test_on_one_node_the_price_is_the_least_with_the_credit_for_size(scene: Scene) -> None:
     def price(victim: Victim) -> float:
-        return victim.price - 10_000.0 * log(min(victim.devices, scene.each))
+        return victim.price - PAID.price.size_credit * log(victim.devices)
 
     plan = decide(scene.cluster(), PAID, 0.0, Memo())
     enough = [

@@ -355,4 +355,7 @@ class Attempt:
         for pod in unit.pods:
             for row, amount in pod.amounts:
                 total[row] = total.get(row, 0) + amount
-        return self._books.over_limit(unit.job.path, tuple(total.items())) is None
+        asks = tuple(total.items())
+        if self._books.over_limit(unit.job.path, asks) is not None:
+            return False
+        return self._bench.keeps_headroom(unit.job, asks)

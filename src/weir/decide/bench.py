@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from weir.cluster.jobs import Job, Pod
+from weir.cluster.ledger import Amounts
 from weir.cluster.reduce import holding
+from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 from weir.decide.books import Books
 from weir.decide.place import Placer, Spot
@@ -18,6 +20,7 @@ class Bench:
 
     `gone` are pods stopped or moved in this plan; `coming` are workloads that are given room in it or
     have some promised: nobody takes from them before it is theirs, or a stopped gang would keep a pod.
+    `headroom_milli` of the devices are to stay free of over-quota work.
     """
 
     cluster: Cluster
@@ -27,6 +30,7 @@ class Bench:
     affinity_of: Callable[[Job], tuple[Affinity, ...]]
     levels_of: Callable[[str], list[Level]]
     now_s: float
+    headroom_milli: int = 0
     gone: set[Pod] = field(default_factory=set)
     coming: set[str] = field(default_factory=set)
 
@@ -35,3 +39,10 @@ class Bench:
         for pod, node, _ in spots:
             job = pod.job
             self.books.add(job.path, holding(self.cluster, pod.shape, node), not job.spec.preemptible, sign)
+
+    def keeps_headroom(self, job: Job, asks: Amounts) -> bool:
+        """Whether pods of a job are in quota, or leave free what is kept for those that are."""
+        want = dict(asks).get(GPU_ROW, 0)
+        if not self.headroom_milli or not want or self.books.entitled(job.path, asks):
+            return True
+        return self.placer.room.free_gpu_milli() - want >= self.headroom_milli

@@ -58,7 +58,7 @@ class Cycle:
         quiet = self.memo.is_quiet(self.cluster, self.now_s)
         for spots in () if quiet else server.serve():
             self.plan.binds += [self._place(spot) for spot in spots]
-        for candidate, taken in Taker(server, self._bench).take():
+        for candidate, taken in Taker(server, lambda: self._bench(server)).take():
             self._promise(candidate.job, taken)
         self._exchange(server)
         self._fill(server)
@@ -135,7 +135,7 @@ class Cycle:
         times += server.times_s()
         return min((time_s for time_s in times if time_s > self.now_s), default=None)
 
-    def _bench(self) -> Bench:
+    def _bench(self, server: Server) -> Bench:
         placer = self._later_placer()
         self.coming.update(self.cluster.promised, (place.pod.workload for place in self.plan.binds))
         return Bench(
@@ -146,6 +146,7 @@ class Cycle:
             self._affinity_of,
             lambda name: self.memo.levels(self.cluster, name),
             self.now_s,
+            server.headroom_milli,
             self.gone,
             self.coming,
         )

@@ -102,11 +102,30 @@ class Memo:
         room = cluster.mix.room.grown(rows, nodes, cluster.room.share.shape[1])
         devices = np.array([node.gpus if node is not None else 0 for node in cluster.nodes], np.int64)
         return Potential(
-            cluster.mix.drawn,
+            () if self._devices_alone_count(cluster) else cluster.mix.drawn,
             lambda shape: self.allowed(cluster, shape, ())[0],
             Room(room, np.array(cluster.device_memory, np.int64)),
             int(devices.sum()) * WHOLE_MILLI,
         )
+
+    def _devices_alone_count(self, cluster: Cluster) -> bool:
+        """Whether all that is asked for are whole devices, of any node, and of nothing else a greater part.
+
+        Then no device is ever stranded beside free ones, and what is left is to keep whole nodes free as
+        pods come and go: the fuller node first, which empties the others.
+        """
+        gpus = np.array([node.gpus if node is not None else 0 for node in cluster.nodes], np.int64)
+        with_gpus = np.flatnonzero(gpus)
+        capacity = cluster.capacity[:, with_gpus]
+        for shape, _ in cluster.mix.drawn:
+            if not shape.devices:
+                continue
+            if not shape.whole or not self.allowed(cluster, shape, ())[0][with_gpus].all():
+                return False
+            for row, amount in shape.needs:
+                if (amount * gpus[with_gpus] > capacity[row] * shape.devices).any():
+                    return False
+        return True
 
     def affinity(self, cluster: Cluster, job: Job) -> tuple[Affinity, ...]:
         """The rules of affinity that hold for a workload."""

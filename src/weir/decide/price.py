@@ -17,17 +17,20 @@ def devices_of(pods: Sequence[Pod]) -> float:
 def price(job: Job, pods: Sequence[Pod], policy: Price, now_s: float, needed: float) -> float:
     """Price of stopping these pods of a job: lost work and a restart, less a credit for size.
 
-    The credit prefers one larger victim to many small ones. It counts the devices on the node where the
-    victim has most, but no more than are `needed`: what serves nobody is no reason to stop a larger one.
+    The credit prefers one larger victim to many small ones: what it frees beside what is asked for spares
+    the next ones. It counts the devices on the node where the victim has most, of a gang no more than are
+    `needed`: it is nobody's reason to stop many pods for one.
     """
     devices, restart, most = _terms(job, pods, policy)
-    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, min(most, needed), policy)
+    credited = most if len(pods) == 1 else min(most, needed)
+    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, credited, policy)
 
 
 def price_of_all(job: Job, policy: Price, now_s: float, needed: float) -> float:
     """Price of stopping a job whose pods all run."""
     devices, restart, most = job.price_terms or _kept(job, policy)
-    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, min(most, needed), policy)
+    credited = most if sum(job.placed) == 1 else min(most, needed)
+    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, credited, policy)
 
 
 def _less_credit(cost: float, devices: float, policy: Price) -> float:

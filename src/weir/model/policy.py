@@ -179,6 +179,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "exchange": True,
         "consolidation": {"budget": 3000},
         "claims": True,
+        "price": {"size_credit": 2000},
         "topology": {"patience": "1h"},
     },
 }
