@@ -219,6 +219,11 @@ class Books:
         """Whether a queue holds more than its quota of anything."""
         return not self._within_quota(queue)
 
+    def fills_quota(self, queue: int, asks: Amounts) -> bool:
+        """Whether a queue holds all its quota of something asked for, so that nobody has a claim to more."""
+        held, quota = self.held[queue], self.ledger.quota[queue]
+        return any(amount and held[row] >= quota[row] for row, amount in asks)
+
     def _within_quota(self, queue: int) -> bool:
         held = self.held[queue]
         return all(held[row] <= most for row, most in self.ledger.bounded[queue])

@@ -1,7 +1,8 @@
 """Exchange: the moment a borrower has saved its state, stopping it costs nothing.
 
 If a waiting workload of the same size comes clearly before it in the learned order, the two change
-places on the same devices.
+places on the same devices. Only what is borrowed as a whole goes: were its queue below its quota
+without it, those of its own that wait would take from others at once.
 """
 
 from collections.abc import Iterator
@@ -95,12 +96,15 @@ class Exchange:
         return self._server.key_of(job, job.ran_s + self._server.now_s - started_s, ())
 
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
-        """Whether it passes its gates once the other is gone, and isn't the other's own last victim."""
+        """Whether it passes its gates once the other is gone, which was lent, and isn't its last victim."""
         books, running = self._books, goes.running_pods()
+        job, fixed = candidate.job, not candidate.job.spec.preemptible
         count_pods(books, running, -1)
-        path = candidate.job.path
-        ok = books.over_limit(path, candidate.asks) is None and (
-            candidate.job.spec.preemptible or books.fixed_over_quota(path, candidate.asks) is None
+        ok = books.over_limit(job.path, candidate.asks) is None and (
+            not fixed or books.fixed_over_quota(job.path, candidate.asks) is None
         )
+        books.add(job.path, candidate.asks, fixed)
+        ok = ok and any(books.fills_quota(queue, candidate.asks) for queue in goes.path)
+        books.add(job.path, candidate.asks, fixed, -1)
         count_pods(books, running, 1)
-        return ok and goes.spec.name not in candidate.job.stopped_for
+        return ok and goes.spec.name not in job.stopped_for
