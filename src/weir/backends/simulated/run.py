@@ -93,6 +93,13 @@ class Run:
         self.version += 1
         return True
 
+    def is_done(self) -> bool:
+        """Whether as many pods of each group as its gang needs have ended well."""
+        done = [0] * len(self.needed)
+        for pod, (_, how, _) in self.exits.items():
+            done[pod.group] += how is Exit.DONE
+        return all(count >= need for count, need in zip(done, self.needed, strict=True))
+
     def saves(self, now_s: float) -> None:
         """Save the state."""
         self.advance(now_s)

@@ -174,10 +174,18 @@ class World:
         alive.gpus = gpus_of(run.fate.workload.groups[pod.group].request, node)
         run.counts[pod.group] += 1
         self._repaced[pod.workload] = run
+        if run.is_done():
+            self.at(self.now_s, self._too_late, effect)
+            return
         self.started(effect)
 
     def started(self, effect: StartPod) -> None:
         """A pod runs; faults may doom it here."""
+
+    def _too_late(self, effect: StartPod) -> None:
+        """A pod was started when its gang had just finished: nothing is left for it to do."""
+        if self.current(effect.place.pod, effect.start) is not None:
+            self.exit(effect.place.pod, Exit.DONE)
 
     def _never_ran(self, effect: StartPod) -> None:
         """A pod was started on a node that isn't there."""
