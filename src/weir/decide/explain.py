@@ -21,7 +21,8 @@ from weir.decide.room import Room
 from weir.decide.serve import Server
 from weir.model.policy import Affinity, Policy
 from weir.model.reasons import Reason, Why
-from weir.model.resources import span, written
+from weir.model.resources import GPU, span, written
+from weir.model.workloads import WHOLE_MILLI
 
 _NAMED_MOST = 4
 
@@ -126,7 +127,7 @@ class _Diagnosis:
                     refused[why or ""] += 1
             able = refused.pop("", 0)
             if not able:
-                sentence = f"no node can take a pod of group {group}: {_among('node', 'refuses', refused)}"
+                sentence = f"no node can take a pod of group {group}: {_among(refused)}"
                 if not refused:
                     sentence = "there are no nodes"
                 return Reason(Why.NO_NODE_MATCHES, sentence, {"group": group, "refused_by": dict(refused)})
@@ -145,18 +146,22 @@ class _Diagnosis:
         numbers: dict[str, object] = {}
         fitting: dict[str, tuple[int, int]] = {}
         short: Counter[str] = Counter()
+        full: list[tuple[Shape, int]] = []
         for group, shape, lack in self._lacking(candidate):
             mask, _ = self._memo.allowed(self._cluster, shape, self._affinity)
             count = copies(self._room.columns, self._room.whole, self._room.device_memory, shape)
             fitting[group] = (min(lack, int(count[mask].sum())), lack)
             for node in np.flatnonzero(mask & (count == 0)).tolist():
                 short[self._first_short(shape, node)] += 1
+                full.append((shape, node))
         numbers["short"] = dict(short)
         numbers["fitting"] = {group: have for group, (have, _) in fitting.items()}
         numbers["needed"] = {group: lack for group, (_, lack) in fitting.items()}
         pods = sum(candidate.lacks)
         placed = sum(have for have, _ in fitting.values())
-        where = _among("full node", "", short) if short else "no node has room for it"
+        where = f"of {len(full)} full nodes {_counted(short)}" if full else "no node has room for it"
+        if len(full) == 1:
+            where = self._short_on(*full[0])
         if placed == pods:
             return self._kept_from(candidate, numbers)
         partners = self._partners(candidate)
@@ -233,6 +238,20 @@ class _Diagnosis:
             if free[row] < amount:
                 return self._cluster.rows.names[row]
         return "gpu"
+
+    def _short_on(self, shape: Shape, node: int) -> str:
+        """What one full node is short of, in numbers."""
+        name, resource = self._cluster.node_names[node], self._first_short(shape, node)
+        have = int(self._room.whole[node])
+        if resource == GPU and shape.whole and have < shape.devices:
+            free = f"{have} device{'' if have == 1 else 's'}"
+            return f"{name} has {free} free, and a pod asks for {shape.devices}"
+        if resource == GPU:
+            return f"{name} has no device with as much free as a pod asks for"
+        row = self._cluster.rows.names.index(resource)
+        amount = next(amount for at, amount in shape.needs if at == row)
+        free = written(resource, max(0, int(self._room.columns.free[row, node])))
+        return f"{name} has {free} {resource} free, and a pod asks for {written(resource, amount)}"
 
     def _has_claim(self, candidate: Candidate) -> bool:
         """Whether it may reclaim and there is someone it may reclaim from."""
@@ -316,12 +335,11 @@ def _holds(capacity: Mapping[str, int], shape: Shape) -> bool:
     return all(capacity.get(name, 0) >= amount for name, amount in wanted.items())
 
 
-def _among(noun: str, verb: str, counts: Counter[str]) -> str:
-    """`of 12 nodes 9 by gpu, 3 by cpu`, or `1 node refuses, by gpu`."""
-    total = counts.total()
-    if total == 1:
-        return f"{' '.join(filter(None, ('1', noun, verb)))}, by {next(iter(counts))}"
-    return f"of {total} {noun}s {_counted(counts)}"
+def _among(counts: Counter[str]) -> str:
+    """`of 12 nodes 9 by model, 3 by size`, or `1 node refuses, by size`."""
+    if counts.total() == 1:
+        return f"1 node refuses, by {next(iter(counts))}"
+    return f"of {counts.total()} nodes {_counted(counts)}"
 
 
 def _counted(counts: Counter[str]) -> str:
@@ -333,7 +351,8 @@ def _counted(counts: Counter[str]) -> str:
 def _sentence_of(holders: Mapping[str, int]) -> str:
     ordered = sorted(holders.items(), key=lambda kv: (-kv[1], kv[0]))
     return "; ".join(
-        f"{written('gpu', milli)} devices are held by {why}" for why, milli in ordered[:_NAMED_MOST]
+        f"{written('gpu', milli)} {'device is' if milli == WHOLE_MILLI else 'devices are'} held by {why}"
+        for why, milli in ordered[:_NAMED_MOST]
     )
 
 

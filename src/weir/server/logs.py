@@ -56,14 +56,16 @@ class Log:
         return Path(self._home.directory(self._uid, start, *self._pod), pods.LOG)
 
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
-        """What one start put out, or the last one; nothing if it put out nothing."""
+        """What one start had put out when it was asked for, or the last one; nothing if that is nothing."""
         begun = await asyncio.to_thread(self.starts)
         at = start if start is not None else begun[-1] if begun else None
         if at is None:
             return
+        end = await asyncio.to_thread(_size, self.path(at))
         position = await asyncio.to_thread(_tail_at, self.path(at), tail)
-        while True:
-            block, position = await asyncio.to_thread(read_on, str(self.path(at)), position, BLOCK)
+        while position < end:  # who writes faster than somebody reads is followed with `follow` alone
+            most = min(BLOCK, end - position)
+            block, position = await asyncio.to_thread(read_on, str(self.path(at)), position, most)
             if not block:
                 return
             yield block
@@ -93,6 +95,13 @@ class Log:
             if over:
                 return
             await asyncio.sleep(FOLLOW_S)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _tail_at(path: Path, lines: int | None) -> int:

@@ -70,3 +70,15 @@ def test_a_job_that_never_stops_writing_does_not_fill_the_disk(rig: Rig) -> None
     assert held(path) <= MOST
     assert whole(path).endswith(b"end\n")
     assert Log(rig.home, 1, (0, 0)).starts() == [1]
+
+
+async def test_an_output_that_grows_while_it_is_read_is_read_to_where_it_was(rig: Rig) -> None:
+    pod = rig.run("sh", "-c", "echo first; echo second")
+    rig.exit(pod)
+    log = Log(rig.home, 1, (0, 0))
+    text = b""
+    async for block in log.text(None, None):
+        text += block
+        with log.path(1).open("ab") as file:
+            file.write(b"later\n")
+    assert text == b"first\nsecond\n"
