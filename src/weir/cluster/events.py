@@ -74,6 +74,18 @@ class WorkloadSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadChanged:
+    """A workload asks for something else now: more or fewer pods, another priority, other marks.
+
+    Its pods keep what they have; those there are no longer any of give back what they held. What it
+    kept of its run, and since when it waits, stays.
+    """
+
+    workload: Workload
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadEnded:
     """A workload is over and holds nothing any more; `ran_s` is its whole run where it succeeded."""
 
@@ -164,6 +176,7 @@ Event = (
     | QueuesSet
     | TopologiesSet
     | WorkloadSubmitted
+    | WorkloadChanged
     | WorkloadEnded
     | WorkloadHeld
     | PodAssigned

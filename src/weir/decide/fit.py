@@ -11,7 +11,7 @@ from weir.cluster.state import Cluster
 from weir.decide.room import Room
 from weir.model.nodes import Node
 from weir.model.policy import Affinity
-from weir.model.workloads import WHOLE_MILLI, NodeRule, Request
+from weir.model.workloads import NODE_NAME, WHOLE_MILLI, Expression, NodeRule, Request
 
 Bools = npt.NDArray[np.bool_]
 PLENTY = 1 << 40
@@ -47,7 +47,7 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
             return "gpu_memory"
     if not _has(node, request.node_selector):
         return "node_selector"
-    if any(rule.weight == 0 and not _has(node, rule.labels) for rule in request.rules):
+    if any(rule.weight == 0 and not _granted(node, rule) for rule in request.rules):
         return "node rules"
     if any(rule.required and not _has(node, rule.node_labels.items()) for rule in affinity):
         return "affinity"
@@ -63,8 +63,37 @@ def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
     return all(node.labels.get(key) == value for key, value in labels)
 
 
+def _granted(node: Node, rule: NodeRule) -> bool:
+    return any(all(_holds(node, each) for each in term) for term in rule.terms)
+
+
+def _holds(node: Node, expression: Expression) -> bool:
+    """Whether an expression holds of a node, by the rules of Kubernetes."""
+    value = node.name if expression.key == NODE_NAME else node.labels.get(expression.key)
+    match expression.operator:
+        case "In":
+            return value in expression.values
+        case "NotIn":
+            return value not in expression.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _passes(value, expression)
+
+
+def _passes(value: str | None, expression: Expression) -> bool:
+    """Gt and Lt: both sides have to be whole numbers."""
+    try:
+        have, bound = int(value or ""), int(expression.values[0])
+    except ValueError:
+        return False
+    return have > bound if expression.operator == "Gt" else have < bound
+
+
 def _wish(node: Node, rules: Sequence[NodeRule], affinity: Sequence[Affinity]) -> int:
-    granted = sum(rule.weight for rule in rules if rule.weight and _has(node, rule.labels))
+    granted = sum(rule.weight for rule in rules if rule.weight and _granted(node, rule))
     granted += sum(
         rule.weight for rule in affinity if not rule.required and _has(node, rule.node_labels.items())
     )

@@ -43,7 +43,9 @@ class Node:
     `capacity` holds every countable resource but the devices: `cpu` in thousandths of a core,
     `memory` in bytes, `pods` and any further one in units. `links` lists sets of device indices
     that are close to one another, in any order; a pod's devices come from the smallest set that
-    holds them.
+    holds them. `foreign_devices` and `foreign_marks` are what others than Weir run on
+    it: devices nobody may be placed on, and how many of those pods bear a mark. What else those pods
+    hold is taken off `capacity` already.
     """
 
     name: str
@@ -54,6 +56,8 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     links: tuple[tuple[int, ...], ...] = ()
+    foreign_devices: tuple[int, ...] = ()
+    foreign_marks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from weir.model.nodes import Toleration
 
@@ -22,12 +23,46 @@ PREEMPTIBLE_BELOW = 100
 """Workloads of a lower priority are preemptible unless they say otherwise."""
 
 
+NODE_NAME = "metadata.name"
+"""As the key of an expression: the node's name in place of one of its labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What a node's label has to be like, in the operators of Kubernetes."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class NodeRule:
-    """Node labels a pod must have or would like to have, with the weight of the wish (0 = must)."""
+    """Nodes a pod must be on, or would like to be on, with the weight of the wish (0 = must).
 
-    labels: tuple[tuple[str, str], ...]
+    They are those for which every expression of at least one of the terms holds; without terms none.
+    """
+
+    terms: tuple[tuple[Expression, ...], ...]
     weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodRule:
+    """Pods that bear a mark, and how a pod wants to stand to them, by the domains of a node label.
+
+    `affinity`: in a domain with one of them; where there are none at all, a pod that bears the mark
+    itself may begin. `anti_affinity`: in a domain without any. `spread`: their number in its domain,
+    with it, is at most `max_skew` above that of the emptiest of the domains it might use (0 if there
+    are fewer than `min_domains`). `weight` is that of a wish; 0 = must.
+    """
+
+    kind: Literal["affinity", "anti_affinity", "spread"]
+    mark: str
+    topology: str  # a node label; its values are the domains
+    weight: int = 0
+    max_skew: int = 1
+    min_domains: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +84,8 @@ class Request:
     nodes: tuple[str, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     rules: tuple[NodeRule, ...] = ()
+    marks: tuple[str, ...] = ()  # what others' pod rules may count it by
+    pod_rules: tuple[PodRule, ...] = ()
 
     @property
     def is_whole(self) -> bool:

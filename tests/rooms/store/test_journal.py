@@ -11,8 +11,10 @@ from weir.control.port import KeepRoom, LeaveRoom, LifeCause, LifeRule, SetStatu
 from weir.model.nodes import Toleration
 from weir.model.queues import Queue, TimeRules
 from weir.model.workloads import (
+    Expression,
     NodeRule,
     PodGroup,
+    PodRule,
     Request,
     TopologyRequest,
     Workload,
@@ -98,6 +100,18 @@ TIMES = st.none() | st.floats(0, 1e9)
 TOLERATIONS = st.builds(
     Toleration, NAMES, st.sampled_from(["Equal", "Exists"]), NAMES, st.sampled_from([None, "NoExecute"])
 )
+EXPRESSIONS = st.builds(
+    Expression, NAMES, st.sampled_from(["In", "Exists", "Gt"]), st.lists(NAMES, max_size=2).map(tuple)
+)
+TERMS = st.lists(st.lists(EXPRESSIONS, max_size=2).map(tuple), max_size=2).map(tuple)
+POD_RULES = st.builds(
+    PodRule,
+    st.sampled_from(["affinity", "anti_affinity", "spread"]),
+    NAMES,
+    NAMES,
+    st.integers(0, 100),
+    st.integers(1, 9),
+)
 REQUESTS = st.builds(
     Request,
     devices=st.integers(0, 8),
@@ -108,7 +122,9 @@ REQUESTS = st.builds(
     node_selector=PAIRS,
     nodes=st.none() | st.lists(NAMES, max_size=2).map(tuple),
     tolerations=st.lists(TOLERATIONS, max_size=2).map(tuple),
-    rules=st.lists(st.builds(NodeRule, PAIRS, st.integers(0, 100)), max_size=2).map(tuple),
+    rules=st.lists(st.builds(NodeRule, TERMS, st.integers(0, 100)), max_size=2).map(tuple),
+    marks=st.lists(NAMES, max_size=2).map(tuple),
+    pod_rules=st.lists(POD_RULES, max_size=2).map(tuple),
 )
 WORKLOADS = st.builds(
     Workload,
