@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-
 from tools.controlplane.binaries import Binaries, NoBinaries, at_hand, find
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane

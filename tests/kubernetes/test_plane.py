@@ -5,12 +5,11 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
-
 from tools.controlplane.api import Api, ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import FAILS, RUNS, STOPS_AFTER, set_down
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.proxy import Faults, FaultProxy
+from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import job, pod
 
 

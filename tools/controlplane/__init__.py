@@ -1,4 +1,4 @@
-"""A Kubernetes control plane on this machine, with nodes that only pretend: to test against, and to try Weir on.
+"""A Kubernetes control plane on this machine, with pretended nodes: to test against, to try Weir on.
 
 binaries.py      finds the programs, or builds them once
 certificates.py  who is who in one control plane

@@ -103,7 +103,7 @@ class Api:
         self.at_once(self.create, objects)
 
     def at_once(self, act: Callable[[Any], object], each: Iterable[Any]) -> None:
-        """Do something with each of these, several at a time; the first error is raised when all are through."""
+        """Do something with each of these, several at a time; the first error is raised at the end."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for done in [pool.submit(act, one) for one in each]:
                 done.result()

@@ -123,8 +123,8 @@ def _named(directory: Path) -> Binaries:
     lacks = found.lacks()
     if lacks:
         raise NoBinaries(
-            f"KUBEBUILDER_ASSETS is {directory}, where there is no {' and no '.join(lacks)}: add them, or unset it "
-            "to have all of them built."
+            f"KUBEBUILDER_ASSETS is {directory}, where there is no {' and no '.join(lacks)}: add them, or "
+            "unset it to have all of them built."
         )
     return found
 
@@ -159,8 +159,8 @@ def build(go: str, directory: Path, say: Callable[[str], None] = _told) -> None:
     """
     minutes = sum(one.minutes for one in PROGRAMS)
     say(
-        f"Building Kubernetes {VERSION} to test against, once: {', '.join(one.name for one in PROGRAMS)}. About "
-        f"{minutes:.0f} minutes on two cores, and it fetches their sources; kept in {directory}."
+        f"Building Kubernetes {VERSION} to test against, once: {', '.join(one.name for one in PROGRAMS)}. "
+        f"About {minutes:.0f} minutes on two cores, and it fetches their sources; kept in {directory}."
     )
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="building-", dir=directory.parent))

@@ -12,6 +12,7 @@ A node with the annotation `fake.weir.dev/down` isn't ready, until it is taken o
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tools.controlplane.api import Api, Object
 
@@ -19,7 +20,7 @@ FAKE = "fake.weir.dev"
 RUNS, FAILS, STARTS_AFTER, STOPS_AFTER, DOWN = (
     f"{FAKE}/{word}" for word in ("runs", "fails", "starts-after", "stops-after", "down")
 )
-GIB = 1 << 30
+STAGES = Path(__file__).with_name("stages.yaml")
 
 
 def node(
@@ -80,160 +81,3 @@ def nodes(
 def set_down(api: Api, name: str, *, down: bool = True) -> None:
     """Have a node not be ready, or be ready again."""
     api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {DOWN: "true" if down else None}}})
-
-
-STAGES = f"""\
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: node-up
-spec:
-  resourceRef: {{apiGroup: v1, kind: Node}}
-  selector:
-    matchExpressions:
-    - {{key: '.metadata.annotations["{DOWN}"]', operator: DoesNotExist}}
-    - {{key: '.status.conditions.[] | select( .type == "Ready" ) | .status', operator: NotIn, values: ["True"]}}
-  next:
-    statusTemplate: |
-      {{{{ $now := Now }}}}
-      phase: Running
-      conditions:
-      {{{{ range NodeConditions }}}}
-      - lastHeartbeatTime: {{{{ $now | Quote }}}}
-        lastTransitionTime: {{{{ $now | Quote }}}}
-        message: {{{{ .message | Quote }}}}
-        reason: {{{{ .reason | Quote }}}}
-        status: {{{{ .status | Quote }}}}
-        type: {{{{ .type | Quote }}}}
-      {{{{ end }}}}
----
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: node-down
-spec:
-  resourceRef: {{apiGroup: v1, kind: Node}}
-  selector:
-    matchExpressions:
-    - {{key: '.metadata.annotations["{DOWN}"]', operator: Exists}}
-    - {{key: '.status.conditions.[] | select( .type == "Ready" ) | .status', operator: In, values: ["True"]}}
-  next:
-    statusTemplate: |
-      {{{{ $now := Now }}}}
-      conditions:
-      - lastHeartbeatTime: {{{{ $now | Quote }}}}
-        lastTransitionTime: {{{{ $now | Quote }}}}
-        message: "told to be down"
-        reason: ToldToBeDown
-        status: "False"
-        type: Ready
----
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: pod-runs
-spec:
-  resourceRef: {{apiGroup: v1, kind: Pod}}
-  selector:
-    matchExpressions:
-    - {{key: .metadata.deletionTimestamp, operator: DoesNotExist}}
-    - {{key: .status.phase, operator: In, values: [Pending]}}
-    - {{key: .spec.nodeName, operator: Exists}}
-  delay:
-    durationMilliseconds: 0
-    durationFrom: {{expressionFrom: '.metadata.annotations["{STARTS_AFTER}"]'}}
-  next:
-    statusTemplate: |
-      {{{{ $now := Now }}}}
-      phase: Running
-      startTime: {{{{ $now | Quote }}}}
-      conditions:
-      - {{lastTransitionTime: {{{{ $now | Quote }}}}, status: "True", type: Initialized}}
-      - {{lastTransitionTime: {{{{ $now | Quote }}}}, status: "True", type: Ready}}
-      - {{lastTransitionTime: {{{{ $now | Quote }}}}, status: "True", type: ContainersReady}}
-      containerStatuses:
-      {{{{ range .spec.containers }}}}
-      - image: {{{{ .image | Quote }}}}
-        imageID: ""
-        name: {{{{ .name | Quote }}}}
-        ready: true
-        restartCount: 0
-        started: true
-        state: {{running: {{startedAt: {{{{ $now | Quote }}}}}}}}
-      {{{{ end }}}}
----
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: pod-succeeds
-spec:
-  resourceRef: {{apiGroup: v1, kind: Pod}}
-  selector:
-    matchExpressions:
-    - {{key: .metadata.deletionTimestamp, operator: DoesNotExist}}
-    - {{key: .status.phase, operator: In, values: [Running]}}
-    - {{key: '.metadata.annotations["{RUNS}"]', operator: Exists}}
-    - {{key: '.metadata.annotations["{FAILS}"]', operator: DoesNotExist}}
-  delay:
-    durationMilliseconds: 0
-    durationFrom: {{expressionFrom: '.metadata.annotations["{RUNS}"]'}}
-  next:
-    statusTemplate: |
-      {{{{ $now := Now }}}}
-      phase: Succeeded
-      containerStatuses:
-      {{{{ range .spec.containers }}}}
-      - image: {{{{ .image | Quote }}}}
-        imageID: ""
-        name: {{{{ .name | Quote }}}}
-        ready: false
-        restartCount: 0
-        started: false
-        state: {{terminated: {{exitCode: 0, finishedAt: {{{{ $now | Quote }}}}, reason: Completed, startedAt: {{{{ $now | Quote }}}}}}}}
-      {{{{ end }}}}
----
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: pod-fails
-spec:
-  resourceRef: {{apiGroup: v1, kind: Pod}}
-  selector:
-    matchExpressions:
-    - {{key: .metadata.deletionTimestamp, operator: DoesNotExist}}
-    - {{key: .status.phase, operator: In, values: [Running]}}
-    - {{key: '.metadata.annotations["{RUNS}"]', operator: Exists}}
-    - {{key: '.metadata.annotations["{FAILS}"]', operator: Exists}}
-  delay:
-    durationMilliseconds: 0
-    durationFrom: {{expressionFrom: '.metadata.annotations["{RUNS}"]'}}
-  next:
-    statusTemplate: |
-      {{{{ $now := Now }}}}
-      phase: Failed
-      containerStatuses:
-      {{{{ range .spec.containers }}}}
-      - image: {{{{ .image | Quote }}}}
-        imageID: ""
-        name: {{{{ .name | Quote }}}}
-        ready: false
-        restartCount: 0
-        started: false
-        state: {{terminated: {{exitCode: 1, finishedAt: {{{{ $now | Quote }}}}, reason: Error, startedAt: {{{{ $now | Quote }}}}}}}}
-      {{{{ end }}}}
----
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: pod-stops
-spec:
-  resourceRef: {{apiGroup: v1, kind: Pod}}
-  selector:
-    matchExpressions:
-    - {{key: .metadata.deletionTimestamp, operator: Exists}}
-  delay:
-    durationMilliseconds: 0
-    durationFrom: {{expressionFrom: '.metadata.annotations["{STOPS_AFTER}"]'}}
-  next:
-    delete: true
-"""

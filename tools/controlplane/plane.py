@@ -95,7 +95,6 @@ class ControlPlane:
         self._admin = self._authority.client("admin", ["system:masters"])
         self.url = f"https://127.0.0.1:{_free_port()}"
         self.kubeconfig = self._write_kubeconfig("admin", self.url, self._admin)
-        (self.directory / "stages.yaml").write_text(STAGES)
         self._commands = self._programs()
         for name in ("etcd", "kube-apiserver"):
             self._run(name)
@@ -134,7 +133,7 @@ class ControlPlane:
                 *("--concurrent-job-syncs=20", "--node-monitor-grace-period=24h", "--profiling=false"),
             ],
             "kwok": [
-                *(f"--kubeconfig={self.kubeconfig}", f"--config={self.directory / 'stages.yaml'}"),
+                *(f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}"),
                 *("--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--v=ERROR"),
                 *("--node-lease-duration-seconds=0",),
             ],

@@ -26,7 +26,6 @@ from types import TracebackType
 from typing import Self
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, web
-
 from tools.controlplane.plane import ControlPlane
 
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host", "upgrade", "te"})
@@ -171,7 +170,7 @@ class FaultProxy:
         await self._slow(faults)
         word = self._instead(asked, faults)
         if word is not None:
-            return await self._refusal(request, asked, word, faults)
+            return _refusal(asked, word, faults)
         drop = self._happens("dropped", 0.0 if asked.watch else faults.dropped)
         self.passed[asked.verb] += 1
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
@@ -218,27 +217,26 @@ class FaultProxy:
                 return word
         return None
 
-    async def _refusal(
-        self, request: web.BaseRequest, asked: Asked, word: str, faults: Faults
-    ) -> web.StreamResponse:
-        code, reason, message = _ANSWERS[word]
-        status = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": f"{message} (a fault of the proxy)",
-            "reason": reason,
-            "code": code,
-        }
-        if word == "gone" and asked.watch:
-            event = json.dumps({"type": "ERROR", "object": status}) + "\n"
-            return web.Response(text=event, content_type="application/json")
-        headers = {"Retry-After": str(faults.retry_after_s)} if word == "throttled" else {}
-        return web.json_response(status, status=code, headers=headers)
-
     def _happens(self, word: str, chance: float) -> bool:
         if chance <= 0.0 or self._chance.random() >= chance:
             return False
         self.injected[word] += 1
         return True
+
+
+def _refusal(asked: Asked, word: str, faults: Faults) -> web.Response:
+    code, reason, message = _ANSWERS[word]
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f"{message} (a fault of the proxy)",
+        "reason": reason,
+        "code": code,
+    }
+    if word == "gone" and asked.watch:
+        event = json.dumps({"type": "ERROR", "object": status}) + "\n"
+        return web.Response(text=event, content_type="application/json")
+    headers = {"Retry-After": str(faults.retry_after_s)} if word == "throttled" else {}
+    return web.json_response(status, status=code, headers=headers)
