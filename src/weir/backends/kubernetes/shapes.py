@@ -154,8 +154,23 @@ def camel(word: str) -> str:
 
 
 def plain(shape: BaseModel) -> dict[str, Any]:
-    """A shape as it stands in an object. What isn't there is null, which clears it in a patch."""
-    return {camel(name): _plain(getattr(shape, name)) for name in type(shape).model_fields}
+    """A shape as it stands in an object, without what isn't there."""
+    words = {camel(name): _plain(getattr(shape, name)) for name in type(shape).model_fields}
+    return {word: value for word, value in words.items() if value is not None}
+
+
+def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes one of the other: what differs, and null for what is there no more."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            inner = change(old, value)
+            if inner:
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return patch
 
 
 def _plain(value: Any) -> Any:
@@ -224,7 +239,7 @@ class _Fields(Mistakes):
 
     def __init__(self, form: type[BaseModel]) -> None:
         super().__init__("")
-        self.said: dict[str, None] = Field(default={})
+        self.said: dict[str, None] = {}
         self._words = {name: camel(name) for name in _names(form) if camel(name) != name}
 
     def at(self, path: Any, text: str) -> None:  # noqa: ARG002 - an object has no lines
