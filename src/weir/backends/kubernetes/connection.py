@@ -6,7 +6,7 @@ here isn't carried out there much later. Whatever goes wrong is an `ApiError` (a
 """
 
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
@@ -23,6 +23,10 @@ from weir.backends.kubernetes.answers import Garbled, Unreachable, refusal
 from weir.backends.kubernetes.decoding import Event, Piece, events_of, read, read_list
 
 T = TypeVar("T")
+
+
+class Silent(Unreachable):
+    """A watch on which nothing came for longer than the server ever keeps silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,7 @@ class Connection:
 
     async def pieces(
         self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
-    ) -> AsyncIterator[Piece[T]]:
+    ) -> AsyncGenerator[Piece[T], None]:
         """A list, piece by piece, as of one moment that isn't before the call."""
         query = _selectors(field_selector, label_selector) | {"limit": str(self._limits.list_pieces)}
         while True:
@@ -161,7 +165,7 @@ class Connection:
         for_s: float,
         field_selector: str = "",
         label_selector: str = "",
-    ) -> AsyncIterator[list[Event]]:
+    ) -> AsyncGenerator[list[Event], None]:
         """What changes after this resource version, as it comes, for so long.
 
         Ends without an error when its time is over. An event that says what is wrong is raised.
@@ -187,6 +191,10 @@ class Connection:
                         raise Garbled(f"An event of more than {limits.event_bytes} bytes at {path}.")
                     for events in events_of(lines):
                         yield events
+        except aiohttp.SocketTimeoutError:
+            self.unanswered += 1
+            silence = f"WATCH {path}: nothing came for {limits.silence_s:g} s"
+            raise Silent(silence, may_have_happened=False) from None
         except _UNANSWERED as error:
             self.unanswered += 1
             raise _unreachable(error, "GET", path) from None

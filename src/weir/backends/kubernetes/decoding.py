@@ -52,6 +52,12 @@ class Listed(Narrow, Generic[T]):
     metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
 
 
+class Marked(Narrow):
+    """A bookmark, which has a resource version and nothing else."""
+
+    metadata: ListMetadata
+
+
 class Event(Struct, gc=False):
     """A change as a watch sends it, its object still to be decoded."""
 
@@ -70,7 +76,7 @@ def _decoder(of: Any) -> msgspec.json.Decoder[Any]:
     return decoder
 
 
-def read(body: bytes, of: type[T]) -> T:
+def read(body: bytes | Raw, of: type[T]) -> T:
     """One object."""
     try:
         decoded: T = _decoder(of).decode(body)
@@ -100,7 +106,7 @@ def read_object(raw: Raw, of: type[T]) -> T | Unread:
     try:
         decoded: T = _decoder(of).decode(raw)
     except msgspec.ValidationError as error:
-        return Unread(read(bytes(raw), Object), str(error))
+        return Unread(read(raw, Object), str(error))
     return decoded
 
 
@@ -117,7 +123,7 @@ def events_of(lines: list[bytes]) -> Iterator[list[Event]]:
             wrong = Garbled(f"An event nobody can read: {error}")
             break
         if event.type == "ERROR":
-            wrong = refusal_of(read(bytes(event.object), Status))
+            wrong = refusal_of(read(event.object, Status))
             break
         events.append(event)
     if events:
