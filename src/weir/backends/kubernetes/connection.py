@@ -20,7 +20,7 @@ from yarl import URL
 from weir import __version__
 from weir.backends.kubernetes.access import Access, NoAccess
 from weir.backends.kubernetes.answers import Garbled, Unreachable, refusal
-from weir.backends.kubernetes.decoding import Event, Piece, events_of, read, read_list
+from weir.backends.kubernetes.decoding import Event, Piece, Unread, events_of, read, read_list
 
 T = TypeVar("T")
 
@@ -138,13 +138,12 @@ class Connection:
         query = _selectors(field_selector, label_selector) | {"limit": str(self._limits.list_pieces)}
         while True:
             body = await self._ask("GET", path, query=query, within_s=self._limits.read_s)
-            listed, unread = read_list(body, of)
+            items, metadata = read_list(body, of)
             del body
-            token = listed.metadata.continue_
-            yield Piece(listed.items, unread, listed.metadata.resource_version, last=not token)
-            if not token:
+            yield Piece(items, metadata.resource_version, last=not metadata.continue_)
+            if not metadata.continue_:
                 return
-            query["continue"] = token
+            query["continue"] = metadata.continue_
 
     async def list_all(
         self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
@@ -154,7 +153,7 @@ class Connection:
         async for piece in self.pieces(
             path, of, field_selector=field_selector, label_selector=label_selector
         ):
-            items += piece.items
+            items += [item for item in piece.items if not isinstance(item, Unread)]
         return items
 
     async def watch(

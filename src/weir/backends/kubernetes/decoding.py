@@ -3,7 +3,7 @@
 An object that can't be read is no reason to lose the others: it is told apart, with its name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -32,8 +32,7 @@ class Unread:
 class Piece(Generic[T]):
     """Part of a list. All pieces show the same moment."""
 
-    items: list[T]
-    unread: list[Unread]
+    items: Sequence[T | Unread]
     resource_version: str
     last: bool
 
@@ -85,20 +84,14 @@ def read(body: bytes | Raw, of: type[T]) -> T:
     return decoded
 
 
-def read_list(body: bytes, of: type[T]) -> tuple[Listed[T], list[Unread]]:
-    """A piece of a list; if it can't be read as a whole, one by one."""
+def read_list(body: bytes, of: type[T]) -> tuple[Sequence[T | Unread], ListMetadata]:
+    """What is in a piece of a list; if it can't be read as a whole, one by one."""
     try:
-        return _decoder(Listed[of]).decode(body), []  # type: ignore[valid-type]
-    except msgspec.ValidationError:
+        listed: Listed[T] = _decoder(Listed[of]).decode(body)  # type: ignore[valid-type]
+    except msgspec.DecodeError:
         rough = read(body, Listed[Raw])
-    items, unread = [], []
-    for raw in rough.items:
-        item = read_object(raw, of)
-        if isinstance(item, Unread):
-            unread.append(item)
-        else:
-            items.append(item)
-    return Listed(items, rough.metadata), unread
+        return [read_object(raw, of) for raw in rough.items], rough.metadata
+    return listed.items, listed.metadata
 
 
 def read_object(raw: Raw, of: type[T]) -> T | Unread:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
-from weir.backends.kubernetes.answers import ApiError, Gone, NotFound, TooMany, Unreachable
+from weir.backends.kubernetes.answers import ApiError, Gone, NotFound, Refused, TooMany, Unreachable
 from weir.backends.kubernetes.collector import collector_paused, freeze
 from weir.backends.kubernetes.connection import Connection, Silent
 from weir.backends.kubernetes.decoding import Event, Marked, Unread, read, read_object
@@ -32,6 +32,9 @@ from weir.backends.kubernetes.patience import Backoff
 
 FREEZE_FROM = 10_000
 """Objects of a list from which on they are taken out of the collector's sight."""
+
+FAULTS_MOST = 3
+"""Faults of the server in a row after which a watch isn't resumed any more."""
 
 
 class HasMetadata(Protocol):
@@ -151,10 +154,16 @@ class Reflector(Generic[T]):
             return self._waits.absent_s
         if isinstance(error, TooMany):
             return error.retry_after_s * self._chance.uniform(1.0, 1.5)
-        if isinstance(error, Silent) or not isinstance(error, Unreachable):
-            self._resource_version = ""  # too old, or there is no knowing: look at everything
-            self.counts.gone += isinstance(error, Gone)
+        self.counts.gone += isinstance(error, Gone)
+        if not self._passes(error):
+            self._resource_version = ""
         return self._backoff.next_s()
+
+    def _passes(self, error: ApiError) -> bool:
+        """Whether the watch can go on where it was; if there is any doubt, everything is looked at again."""
+        if isinstance(error, Unreachable):
+            return not isinstance(error, Silent)
+        return isinstance(error, Refused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
 
     async def _list(self) -> None:
         """Take in everything, and tell what differs from what is known.
@@ -174,8 +183,7 @@ class Reflector(Generic[T]):
             async with aclosing(pieces):
                 async for piece in pieces:
                     self.heard_s = time.monotonic()
-                    item: T | Unread
-                    for item in (*piece.items, *piece.unread):
+                    for item in piece.items:
                         key, uid, version = _identity(item)
                         changes += self._differences(key, uid, version, item)
                         now_there[key] = uid, version
