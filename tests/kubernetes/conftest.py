@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from tools.controlplane.binaries import Binaries, NoBinaries, at_hand, find
+from tools.controlplane.binaries import Binaries, NoBinaries, at_hand, find, must_run
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import FaultProxy
@@ -25,14 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kubernetes)
 
 
-def must_run() -> bool:
-    return (
-        os.environ.get("CI", "").lower() in {"1", "true"} or os.environ.get("WEIR_KUBERNETES") == "required"
-    )
-
-
 @pytest.fixture(scope="session")
 def binaries(pytestconfig: pytest.Config) -> Binaries:
+    if os.environ.get("WEIR_KUBERNETES") == "skip":
+        pytest.skip("LEFT OUT: THE TESTS AGAINST A REAL KUBERNETES. WEIR_KUBERNETES=skip says so.")
     captured = pytestconfig.pluginmanager.getplugin("capturemanager")
     aloud = nullcontext() if captured is None or at_hand() else captured.global_and_fixture_disabled()
     try:

@@ -1,7 +1,12 @@
 """The control plane for tests is what it says: real, with nodes and pods that live as told, and faults on demand."""
 
 import http.client
+import os
+import select
+import subprocess
+import sys
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,6 +16,8 @@ from tools.controlplane.nodes import FAILS, RUNS, STOPS_AFTER, set_down
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import job, pod
+
+HERE = Path(__file__).parent
 
 
 def phase(cluster: Cluster, namespace: str, name: str) -> str | None:
@@ -130,3 +137,29 @@ def test_the_proxy_cuts_watches_and_says_they_are_too_old(cluster: Cluster, prox
         watch()
     proxy.faults = Faults(gone=1)
     assert b'"code": 410' in watch()
+
+
+def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, signal, sys\n"
+        "from tools.controlplane.processes import Processes\n"
+        "begun = Processes(pathlib.Path(sys.argv[1]))\n"
+        "print(begun.start('sleeps', ['sleep', '100']).pid, flush=True)\n"
+        "signal.pause()\n"
+    )
+    (tmp_path / "kept").mkdir()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "kept")],
+        cwd=HERE.parent.parent,
+        stdout=subprocess.PIPE,
+    )
+    with parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+    assert select.select([child], [], [], 10)[0], "it still runs"
+    os.close(child)
+    end = time.monotonic() + 10
+    while (tmp_path / "kept").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -19,7 +19,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -216,6 +216,20 @@ class ControlPlane:
         self._processes.stop(name)
         self._run(name)
         self._until(self._serves, f"{name} to be back")
+
+    def check(self) -> None:
+        """Raise `Ended` if one of the programs has ended by itself."""
+        self._processes.check()
+
+    def run_beside(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], *, aloud: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """Run something else, with its log here or aloud, that ends with the control plane at the latest."""
+        return self._processes.start(name, command, environment, aloud=aloud)
+
+    def stop_beside(self, name: str, how: signal.Signals, within_s: float) -> None:
+        """End it again; by force after so long."""
+        self._processes.stop(name, how, within_s)
 
     # Getting ready
 

@@ -36,15 +36,20 @@ class Processes:
         self._tell(f"directory {directory}")
 
     def start(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        aloud: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Run it, with what it says in NAME.log."""
+        """Run it, with what it says in NAME.log, or aloud."""
         with self.log(name).open("ab") as log:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=None if aloud else log,
+                stderr=None if aloud else log,
                 cwd=self.directory,
                 env=None if environment is None else {**os.environ, **environment},
                 start_new_session=True,
@@ -67,15 +72,15 @@ class Processes:
         """The end of its log."""
         return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-lines:])
 
-    def stop(self, name: str, with_signal: signal.Signals = signal.SIGTERM) -> None:
-        """End one and wait for it."""
+    def stop(self, name: str, how: signal.Signals = signal.SIGTERM, within_s: float = _STOP_S) -> None:
+        """End one and wait for it; by force after so long."""
         process = self.running.pop(name, None)
         if process is None:
             return
         if process.poll() is None:
-            process.send_signal(with_signal)
+            process.send_signal(how)
         try:
-            process.wait(_STOP_S)
+            process.wait(within_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
