@@ -30,6 +30,7 @@ _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.QueuesSet: queues.queues_set,
     events.TopologiesSet: queues.topologies_set,
     events.WorkloadSubmitted: workloads.submitted,
+    events.WorkloadChanged: workloads.changed,
     events.WorkloadEnded: workloads.ended,
     events.WorkloadHeld: workloads.held,
     events.Checkpointed: workloads.checkpointed,

@@ -1,7 +1,9 @@
 """What pods count with: in the columns of a node and in the ledger of their queues."""
 
+from collections.abc import Collection
+
 from weir.cluster import events
-from weir.cluster.jobs import Phase, Pod
+from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.ledger import Amounts
 from weir.cluster.shapes import GPU_ROW, Shape, model_row_name
 from weir.cluster.state import Cluster
@@ -48,8 +50,23 @@ def count(cluster: Cluster, pod: Pod, sign: int) -> None:
         ledger.add_allocated(job.path, amounts, not job.spec.preemptible, sign)
     elif pod.phase is Phase.RUNNING:
         ledger.add_allocated(job.path, pod.amounts, not job.spec.preemptible, sign)
-    elif not job.held:
+    elif pod.phase is not Phase.ABSENT and job.asks_now:
         ledger.add_asked(job.path, job.asks[pod.group], sign)
+
+
+def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
+    """Of a job's pods that hold nothing these don't exist, and all others do."""
+    pods = [pod for group in job.pods for pod in group]
+    for pod in pods:
+        count(cluster, pod, -1)
+    for pod in pods:
+        if pod in absent:
+            pod.phase = Phase.ABSENT
+        elif pod.phase is Phase.ABSENT:
+            pod.phase = Phase.PENDING if pod.promise is None else Phase.PROMISED
+    job.tally()
+    for pod in pods:
+        count(cluster, pod, 1)
 
 
 def hold(cluster: Cluster, pod: Pod, at: int, devices: tuple[int, ...], pods: int = 1) -> None:

@@ -2,7 +2,7 @@
 
 from weir.cluster import events
 from weir.cluster.jobs import Phase, Pod
-from weir.cluster.reducers.counting import count, hold, holding, pod_of
+from weir.cluster.reducers.counting import count, hold, holding, pod_of, set_absent
 from weir.cluster.reducers.promises import unpromise
 from weir.cluster.reducers.standing import set_running, settle
 from weir.cluster.state import Cluster
@@ -16,6 +16,9 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
     job = pod.job
     if pod.promise is not None:
         unpromise(cluster, pod)
+    if pod.phase is Phase.ABSENT:  # it exists after all
+        group = (other for of in job.pods for other in of)
+        set_absent(cluster, job, {other for other in group if other.phase is Phase.ABSENT} - {pod})
     count(cluster, pod, -1)
     job.pending[pod.group] -= 1
     job.placed[pod.group] += 1

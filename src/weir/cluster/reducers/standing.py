@@ -1,6 +1,6 @@
 """Where a job stands: running, incomplete, among the waiting and in which class of them."""
 
-from weir.cluster.jobs import Job, PendingClass
+from weir.cluster.jobs import Job, PendingClass, Phase
 from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 
@@ -17,12 +17,25 @@ def settle(cluster: Cluster, job: Job, at_s: float) -> None:
     else:
         job.below_since_s = None
         cluster.incomplete.pop(name, None)
+    if not _waits_for_absent(cluster, job):
+        job.absent_since_s = None
+    elif job.absent_since_s is None:
+        job.absent_since_s = at_s
     rank(cluster, job)
+
+
+def _waits_for_absent(cluster: Cluster, job: Job) -> bool:
+    """Whether room is promised to a pod that doesn't exist."""
+    return (
+        any(job.absent)
+        and job.spec.name in cluster.promised
+        and any(pod.phase is Phase.ABSENT and pod.promise is not None for group in job.pods for pod in group)
+    )
 
 
 def rank(cluster: Cluster, job: Job) -> None:
     """Put a job into the class of those that wait like it, if it waits."""
-    waits = any(job.pending) and not job.held and not job.stopping
+    waits = any(job.pending) and not job.stopping and job.asks_now
     if not waits:
         leave_class(cluster, job)
         return
@@ -50,6 +63,7 @@ def _class_key(job: Job) -> tuple[object, ...]:
             (shape.id, group.count, group.min, group.order)
             for shape, group in zip(job.shapes, spec.groups, strict=True)
         ),
+        tuple(job.pending),
         spec.min_pods,
         spec.type,
         spec.priority,
