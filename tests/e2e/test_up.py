@@ -183,3 +183,21 @@ def test_what_a_job_reported_last_can_be_read_when_it_is_over(tmp_path: Path) ->
             assert time.monotonic() < until
             time.sleep(0.05)
         assert (found["step"], found["reported"]) == (3, {"loss": 0.5})
+
+
+def test_exec_runs_beside_a_pod_and_counts_for_its_limits(tmp_path: Path) -> None:
+    with serving(tmp_path / "home") as server:
+        server.submit("sh", "-c", "cat /proc/self/cgroup; exec sleep 60", name="job", env={"SEEN": "yes"})
+        server.until("job", "running")
+        words = ["exec", "job", "--", "sh", "-c", "echo $SEEN; cat /proc/self/cgroup"]
+        said = subprocess.run(
+            [sys.executable, "-m", "weir", *words],
+            env={**os.environ, "WEIR_HOME": str(server.home)},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        ).stdout.splitlines()
+        (log,) = server.home.glob("pods/*/*/log")
+        assert said[0] == "yes"
+        assert sorted(said[1:]) == sorted(log.read_text().splitlines())

@@ -78,6 +78,8 @@ def _job(cluster: Cluster, name: str) -> dict[str, Any]:
         "pods": [(pod.phase.name, pod.node, pod.devices, pod.promise) for pod in pods_of(job)],
         "placed": job.placed,
         "pending": job.pending,
+        "absent": job.absent,
+        "needed": job.needed,
         "stopping": job.stopping,
         "started": job.started_s is not None,
         "below": job.below_since_s is not None,

@@ -19,6 +19,7 @@ from weir.cluster.events import (
     PromiseDropped,
     QueuesSet,
     TopologiesSet,
+    WorkloadChanged,
     WorkloadEnded,
     WorkloadHeld,
     WorkloadSubmitted,
@@ -30,7 +31,7 @@ from weir.decide.cycle import decide
 from weir.decide.memo import Memo
 from weir.decide.plan import Plan
 
-from .worlds import NETWORK, Does, Step, World
+from .worlds import NETWORK, Does, Step, World, changed, resized
 
 
 class Running:
@@ -96,6 +97,10 @@ class Running:
                 name = jobs[which % len(jobs)].spec.name
                 self.tell(WorkloadHeld(name, does is Does.HOLD, "a test says so"))
             return
+        if does is Does.RESIZE or does is Does.CHANGE:
+            if jobs:
+                self._change(jobs[which % len(jobs)], does, which)
+            return
         if not running:
             return
         job = running[which % len(running)]
@@ -108,6 +113,18 @@ class Running:
         elif does is Does.CRASH:
             there = [pod for pod in pods_of(job) if pod.phase in (Phase.RUNNING, Phase.STOPPING)]
             self._gone(there[which % len(there)])
+
+    def _change(self, job: Job, does: Does, which: int) -> None:
+        projects = [queue.name for queue in self.world.queues if queue.is_project]
+        spec = resized(job.spec, which) if does is Does.RESIZE else changed(job.spec, which, projects)
+        keys = [
+            PodKey(spec.name, at, index) for at, of in enumerate(spec.groups) for index in range(of.count)
+        ]
+        absent = keys[which % len(keys) :: 2] if which % 4 == 0 else []
+        self.tell(WorkloadChanged(spec, self.now_s, frozenset(absent)))
+        stopping = {key_of(pod) for pod in pods_of(job) if pod.phase is Phase.STOPPING}
+        for pod in [pod for pod in self.going if pod.workload == spec.name and pod not in stopping]:
+            del self.going[pod]
 
     def _gone(self, pod: Pod) -> None:
         self.going.pop(key_of(pod), None)

@@ -11,7 +11,7 @@ from . import truths
 from .effort import examples
 from .picture import differs, picture
 from .running import Running, replayed
-from .worlds import ROUGH, Does, World, plain_worlds, worlds
+from .worlds import CHANGING, ROUGH, Does, World, plain_worlds, worlds
 
 
 @examples(150)
@@ -60,7 +60,7 @@ def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) 
 
 
 @examples(150)
-@given(worlds(happens=ROUGH, topology=True) | plain_worlds())
+@given(worlds(happens=CHANGING, topology=True) | plain_worlds())
 def test_what_it_remembers_and_where_it_began_change_nothing(world: World) -> None:
     running = Running(world)
     running.before(lambda plan: _is_decided_alike(running, plan))

@@ -5,7 +5,7 @@ against an exhaustive answer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -34,6 +34,8 @@ class Does(Enum):
     RETURN = "a lost node is back"
     HOLD = "a workload is held"
     RELEASE = "a held workload is released"
+    RESIZE = "a workload has more or fewer pods, or some of them don't exist"
+    CHANGE = "a workload asks for something else"
     WAIT = "time passes"
 
 
@@ -252,8 +254,35 @@ BUSY: tuple[Step, ...] = ((Does.SUBMIT, 4), (Does.CYCLE, 0), (Does.SUBMIT, 2), (
 """How every world begins: some come to an empty cluster, then others."""
 QUIET = (Does.CYCLE, Does.CYCLE, Does.SUBMIT, Does.SUBMIT, Does.END, Does.SAVE, Does.WAIT)
 """What happens where nothing breaks."""
-ROUGH = (*QUIET, Does.CYCLE, Does.CRASH, Does.LOSE, Does.RETURN, Does.HOLD, Does.RELEASE)
-"""What happens where everything does."""
+ROUGH = (*QUIET, Does.CYCLE, Does.CRASH, Does.LOSE, Does.RETURN, Does.HOLD, Does.RELEASE, Does.RESIZE)
+"""What happens where everything does that the engine can put right."""
+CHANGING = (*ROUGH, Does.RESIZE, Does.CHANGE)
+"""The same, and what runs grows beyond what is there."""
+
+
+def resized(workload: Workload, which: int) -> Workload:
+    """The workload with another number of pods in one of its groups; fewer, if it can be, of every third."""
+    at = which % len(workload.groups)
+    group = workload.groups[at]
+    count = max(1, group.count - 1) if which % 3 == 0 else group.count + which % 3
+    needed = count if group.min == group.count else min(group.min, count)
+    groups = (*workload.groups[:at], replace(group, count=count, min=needed), *workload.groups[at + 1 :])
+    fewer = min(workload.min_pods, sum(group.count for group in groups))
+    return replace(workload, groups=groups, min_pods=max(fewer, sum(group.min for group in groups)))
+
+
+def changed(workload: Workload, which: int, projects: Sequence[str]) -> Workload:
+    """The workload with something else about it."""
+    group = workload.groups[0]
+    more = replace(group, request=replace(group.request, cpu_milli=group.request.cpu_milli + 1000))
+    return (
+        replace(workload, groups=(more, *workload.groups[1:])),
+        replace(workload, priority=workload.priority + 7),
+        replace(workload, preemptible=not workload.preemptible),
+        replace(workload, project=projects[which % len(projects)]),
+        replace(workload, groups=(*workload.groups, PodGroup("more", Request(devices=1)))),
+        replace(workload, groups=workload.groups[:1], min_pods=min(workload.min_pods, group.count)),
+    )[which % 6]
 
 
 @st.composite

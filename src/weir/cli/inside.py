@@ -7,7 +7,8 @@ server is needed for it. Its id stays in the environment, so what is started her
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     except _NotHere as reason:
         print(f"weir: {reason}.", file=sys.stderr)
         return reason.code
-    _join(said.get("cgroup"))
+    _join(said.get("cgroups", []))
     sys.stdout.flush()
     try:
         os.chdir(directory)
@@ -117,11 +118,8 @@ def _seen(said: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     return dict(each.split("=", 1) for each in raw.split("\0") if "=" in each), directory
 
 
-def _join(cgroup: object) -> None:
+def _join(cgroups: Sequence[str]) -> None:
     """Count for the pod's limits, where the kernel lets us."""
-    groups = cgroup if isinstance(cgroup, list) else [cgroup] if isinstance(cgroup, str) and cgroup else []
-    for each in groups:
-        try:
-            Path(str(each), "cgroup.procs").write_text(str(os.getpid()))
-        except OSError:
-            continue
+    for each in cgroups:
+        with suppress(OSError):
+            Path(each, "cgroup.procs").write_text(str(os.getpid()))

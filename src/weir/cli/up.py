@@ -16,6 +16,7 @@ def up(
     policy: Path | None = None,
     database: str | None = None,
     log_most: str = "1Gi",
+    keep_logs: str = "30d",
     log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> int:
     """Serve this machine's GPUs as a pool, until it is told to stop. What runs goes on without it.
@@ -36,6 +37,8 @@ def up(
         Where state is kept, as a URL, instead of the file in the home.
     log_most
         How much of a pod's output is kept, its beginning and its end, such as 1Gi; 0 for all of it.
+    keep_logs
+        How long the output of a workload is kept once it is over, such as 30d. What a job saved stays.
     log_level
         What the server says of itself on the error output.
     """
@@ -43,9 +46,10 @@ def up(
     from weir.server.up import DEFAULT_HOST, DEFAULT_PORT, run
 
     try:
-        kept = _bytes(log_most)
+        most = _bytes(log_most)
+        kept_s = _kept(keep_logs)
     except ValueError as error:
-        print(f"weir: --log-most: {error}.", file=sys.stderr)
+        print(f"weir: {error}.", file=sys.stderr)
         return 2
     return run(
         home(),
@@ -54,7 +58,8 @@ def up(
         virtual_gpus=virtual_gpus,
         policy_file=policy,
         database=database,
-        log_most=kept,
+        log_most=most,
+        output_kept_s=kept_s,
         log_level=log_level,
     )
 
@@ -63,7 +68,22 @@ def _bytes(written: str) -> int:
     from weir.backends.local.output import LEAST
     from weir.model.resources import MEMORY, amount
 
-    kept = amount(MEMORY, written)
-    if 0 < kept < LEAST:
-        raise ValueError(f"{written!r} is too little; write 1Mi or more, or 0 for all of it")
-    return kept
+    try:
+        most = amount(MEMORY, written)
+    except ValueError as error:
+        raise ValueError(f"--log-most: {error}") from None
+    if 0 < most < LEAST:
+        raise ValueError(f"--log-most: {written!r} is too little; write 1Mi or more, or 0 for all of it")
+    return most
+
+
+def _kept(written: str) -> float:
+    from weir.model.resources import seconds
+
+    try:
+        kept_s = seconds(written)
+    except ValueError as error:
+        raise ValueError(f"--keep-logs: {error}") from None
+    if kept_s < 0:
+        raise ValueError(f"--keep-logs: {written!r} is negative; write how long, such as 30d")
+    return kept_s

@@ -66,23 +66,30 @@ class TopologiesSet:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSubmitted:
-    """A workload waits. `ran_s` is run it has already kept from before."""
+    """A workload waits. `ran_s` is run it has already kept from before.
+
+    `absent` are pods of it that don't exist yet: they are neither asked for nor placed until a
+    `WorkloadChanged` no longer names them, or one of them runs.
+    """
 
     workload: Workload
     at_s: float
     ran_s: float = 0.0
+    absent: frozenset[PodKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadChanged:
     """A workload asks for something else now: more or fewer pods, another priority, other marks.
 
-    Its pods keep what they have; those there are no longer any of give back what they held. What it
-    kept of its run, and since when it waits, stays.
+    Its pods keep where they are, and hold there what they ask for now; those there are no longer any
+    of, and those that are `absent`, give back what they held. Room promised to an absent pod is kept
+    until it exists. What the workload kept of its run, and since when it waits, stays.
     """
 
     workload: Workload
     at_s: float
+    absent: frozenset[PodKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,16 @@ from weir.model.workloads import Workload
 
 
 class Phase(IntEnum):
-    """Where a pod is. A promised pod has room kept for it but doesn't run."""
+    """Where a pod is. A promised pod has room kept for it but doesn't run.
+
+    An absent one doesn't exist now, though its workload asks for it; room may be promised to it, too.
+    """
 
     PENDING = 0
     PROMISED = 1
     RUNNING = 2
     STOPPING = 3
+    ABSENT = 4
 
 
 class Pod:
@@ -44,6 +48,8 @@ class Job:
     """A workload and its pods. Times in seconds of the cluster's clock."""
 
     __slots__ = (
+        "absent",
+        "absent_since_s",
         "asks",
         "below_since_s",
         "devices_milli",
@@ -81,25 +87,8 @@ class Job:
         likenesses: tuple[Likeness, ...],
         devices_milli: int,
     ) -> None:
-        self.spec = spec
-        self.shapes = shapes
-        self.asks = asks  # what a pending pod of each group counts with
-        self.path = path
-        self.likenesses = likenesses
-        self.devices_milli = devices_milli  # of the whole gang, in thousandths
-        self.needed = spec.needed()
-        self.sharing = sum(  # its pods that ask for parts of devices
-            group.count
-            for group, shape in zip(spec.groups, shapes, strict=True)
-            if shape.devices and not shape.whole
-        )
-        self.is_elastic = sum(self.needed) < spec.pods
-        self.pods = [
-            [Pod(self, group, index) for index in range(spec.groups[group].count)]
-            for group in range(len(spec.groups))
-        ]
-        self.placed = [0] * len(spec.groups)  # pods of each group that run or have room promised
-        self.pending = [group.count for group in spec.groups]  # pods of each group that could be placed
+        self.pods: list[list[Pod]] = []
+        self.take_on(spec, shapes, asks, path, likenesses, devices_milli)
         self.stopping = 0
         self.waits_since_s = spec.submitted_s  # or since it was last stopped
         self.ran_s = 0.0  # run kept from before it last started
@@ -107,6 +96,7 @@ class Job:
         self.saved_s: float | None = None
         self.since_s = 0.0  # when it last saved its state, or started: what it would lose
         self.below_since_s: float | None = None
+        self.absent_since_s: float | None = None  # a pod that has room promised doesn't exist
         self.held = False
         self.held_why = ""
         self.held_until_s: float | None = None  # it is let go by itself then
@@ -117,6 +107,58 @@ class Job:
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
         self.waiting: PendingClass | None = None
 
+    def take_on(
+        self,
+        spec: Workload,
+        shapes: tuple[Shape, ...],
+        asks: tuple[Amounts, ...],
+        path: tuple[int, ...],
+        likenesses: tuple[Likeness, ...],
+        devices_milli: int,
+    ) -> None:
+        """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
+        self.spec = spec
+        self.shapes = shapes
+        self.asks = asks  # what a pending pod of each group counts with
+        self.path = path
+        self.likenesses = likenesses
+        self.devices_milli = devices_milli  # of the whole gang, in thousandths
+        self.sharing = sum(  # its pods that ask for parts of devices
+            group.count
+            for group, shape in zip(spec.groups, shapes, strict=True)
+            if shape.devices and not shape.whole
+        )
+        fresh = not self.pods
+        del self.pods[len(spec.groups) :]
+        for at, group in enumerate(spec.groups):
+            if at == len(self.pods):
+                self.pods.append([])
+            pods = self.pods[at]
+            del pods[group.count :]
+            pods += [Pod(self, at, index) for index in range(len(pods), group.count)]
+        if fresh:
+            self.placed = [0] * len(spec.groups)  # pods of each group that run or have room promised
+            self.pending = [group.count for group in spec.groups]  # those that could be placed
+            self.absent = [0] * len(spec.groups)  # those that don't exist
+            self.needed = spec.needed()
+            self.is_elastic = sum(self.needed) < spec.pods
+        else:
+            self.tally()
+
+    def tally(self) -> None:
+        """Count its pods by where they are."""
+
+        def counted(phase: Phase) -> list[int]:
+            return [sum(pod.phase is phase for pod in group) for group in self.pods]
+
+        self.placed = [
+            sum(pod.phase is Phase.RUNNING or pod.promise is not None for pod in group) for group in self.pods
+        ]
+        self.pending = counted(Phase.PENDING)
+        self.absent = counted(Phase.ABSENT)
+        self.needed = self.spec.needed(self.absent)
+        self.is_elastic = sum(self.needed) < self.spec.pods
+
     @property
     def project(self) -> int:
         """The position of its project in the ledger."""
@@ -126,6 +168,23 @@ class Job:
     def is_running(self) -> bool:
         """Whether any pod of it holds room or has it promised."""
         return any(self.placed)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether as many pods exist as its gang needs."""
+        return not any(self.absent) or all(
+            group.count - absent >= need
+            for group, absent, need in zip(self.spec.groups, self.absent, self.needed, strict=True)
+        )
+
+    @property
+    def asks_now(self) -> bool:
+        """Whether its pending pods count as asked for."""
+        return not self.held and self.is_ready
+
+    def most(self) -> list[int]:
+        """Pods of each group there could be without others that don't exist yet."""
+        return [have + more for have, more in zip(self.placed, self.pending, strict=True)]
 
     def lacks(self) -> list[int]:
         """Pods of each group still missing from its gang."""
@@ -177,7 +236,7 @@ class Step:
 def _open_groups(job: Job, placed: Sequence[int]) -> tuple[int, ...]:
     """The groups that still have an elastic pod to add, highest order first."""
     groups = job.spec.groups
-    open_ = [group for group in range(len(groups)) if placed[group] < groups[group].count]
+    open_ = [group for group, most in enumerate(job.most()) if placed[group] < most]
     return tuple(sorted(open_, key=lambda group: (-groups[group].order, group)))
 
 

@@ -79,6 +79,13 @@ class Cycle:
                 for pod in pods:
                     assert pod.promise is not None
                     self.plan.binds.append(self._place(Spot(pod, *pod.promise)))
+            elif job.absent_since_s is not None and self._absence_ends_s(job) <= self.now_s:
+                self.plan.drops.append(name)
+
+    def _absence_ends_s(self, job: Job) -> float:
+        """Until when room promised to a pod that doesn't exist is kept for it."""
+        since_s = self.now_s if job.absent_since_s is None else job.absent_since_s
+        return since_s + self.policy.gang_grace
 
     def _is_free(self, pod: Pod) -> bool:
         """Whether the room promised to a pod, already counted as its own, is held by nobody any more."""
@@ -116,7 +123,7 @@ class Cycle:
             job = self.cluster.incomplete[name]
             lacks = any(lack > coming[name, group] for group, lack in enumerate(job.lacks()))
             if lacks and self._grace_ends_s(job) <= self.now_s:
-                if name in self.cluster.promised:
+                if name in self.cluster.promised and name not in self.plan.drops:
                     self.plan.drops.append(name)
                 needed = sum(job.needed)
                 sentence = f"it ran with {len(job.running_pods())} of the {needed} pods it needs for too long"
@@ -133,6 +140,8 @@ class Cycle:
         """When the plan could change by time alone."""
         times = [self._grace_ends_s(job) for job in self.cluster.incomplete.values()]
         times += server.times_s()
+        promised = self.cluster.promised.values()
+        times += [self._absence_ends_s(job) for job in promised if job.absent_since_s is not None]
         return min((time_s for time_s in times if time_s > self.now_s), default=None)
 
     def _bench(self, server: Server) -> Bench:

@@ -29,7 +29,11 @@ _NAMED_MOST = 4
 
 def reason(cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Reason | None:
     """Why some pods of a workload don't run; None if all of them do."""
-    if all(pod.phase is Phase.RUNNING for group in job.pods for pod in group):
+    if job.is_ready and all(
+        pod.phase is Phase.RUNNING or (pod.phase is Phase.ABSENT and pod.promise is None)
+        for group in job.pods
+        for pod in group
+    ):
         return None
     return _Diagnosis(cluster, policy, job, now_s).reason()
 
@@ -54,6 +58,8 @@ class _Diagnosis:
             return Reason(Why.HELD, f"it is held: {job.held_why or 'suspended'}", numbers)
         if job.spec.name in self._cluster.promised:
             return self._promised()
+        if not job.is_ready:
+            return self._not_ready()
         if job.waiting is None:
             return Reason(
                 Why.WAITING_FOR_ROOM,
@@ -88,11 +94,29 @@ class _Diagnosis:
                 if pod.phase is Phase.STOPPING
             }
         )
+        absent = sum(
+            own.phase is Phase.ABSENT and own.promise is not None for group in job.pods for own in group
+        )
+        if absent and not waiting_for:
+            those = "a pod of it" if absent == 1 else f"{absent} pods of it"
+            return Reason(
+                Why.NOT_READY, f"room is kept for {those} that should exist and don't yet", {"absent": absent}
+            )
         named = _named(waiting_for or list(job.promised_by))
         sentence = (
             f"room is being freed for it by {named}" if named else "its room is free and it is about to start"
         )
         return Reason(Why.WAITING_FOR_ROOM, sentence, {"freed_by": tuple(waiting_for)})
+
+    def _not_ready(self) -> Reason:
+        """Fewer pods exist than the gang needs; of one group, if it is that one's."""
+        job, named = self._job, ""
+        there = [group.count - absent for group, absent in zip(job.spec.groups, job.absent, strict=True)]
+        have, need = sum(there), sum(job.needed)
+        if have >= need:
+            at = next(at for at, exist in enumerate(there) if exist < job.needed[at])
+            have, need, named = there[at], job.needed[at], f" of group {job.spec.groups[at].name}"
+        return Reason(Why.NOT_READY, f"{have} of {need} pods{named} exist", {"exist": have, "needed": need})
 
     # Gates
 

@@ -53,7 +53,7 @@ class Candidate:
         if not self.job.is_elastic:
             return None
         placed = [have + more for have, more in zip(self.placed, self.lacks, strict=True)]
-        if all(have >= group.count for have, group in zip(placed, self.job.spec.groups, strict=True)):
+        if all(have >= most for have, most in zip(placed, self.job.most(), strict=True)):
             return None
         return Candidate(self.of, self.at, placed)
 

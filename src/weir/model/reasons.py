@@ -18,6 +18,7 @@ class Why(StrEnum):
     HELD_BACK = "held_back"
     WOULD_ALTERNATE = "would_alternate"
     HELD = "held"
+    NOT_READY = "not_ready"
 
 
 class Rule(StrEnum):

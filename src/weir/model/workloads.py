@@ -1,5 +1,6 @@
 """Workloads: what a person submits, and what one pod of it asks for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -153,14 +154,18 @@ class Workload:
         """How many pods it has when complete."""
         return sum(group.count for group in self.groups)
 
-    def needed(self) -> tuple[int, ...]:
-        """Pods of each group that make its gang: the minima, then by order, group and index."""
+    def needed(self, absent: Sequence[int] = ()) -> tuple[int, ...]:
+        """Pods of each group that make its gang: the minima, then by order, group and index.
+
+        Pods of groups that are `absent` come after all others.
+        """
         needed = [group.min for group in self.groups]
         missing = self.min_pods - sum(needed)
-        for at in sorted(range(len(needed)), key=lambda at: (-self.groups[at].order, at)):
-            if missing <= 0:
-                break
-            more = min(missing, self.groups[at].count - needed[at])
-            needed[at] += more
-            missing -= more
+        turns = sorted(range(len(needed)), key=lambda at: (-self.groups[at].order, at))
+        for without in (absent, ()) if any(absent) else ((),):
+            for at in turns:
+                there = self.groups[at].count - (without[at] if without else 0)
+                more = max(0, min(missing, there - needed[at]))
+                needed[at] += more
+                missing -= more
         return tuple(needed)

@@ -53,7 +53,7 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
     events += [NodeSet(node) for node in cluster.nodes if node is not None]
     events.append(QueuesSet(cluster.ledger.queues))
     for job in cluster.jobs.values():
-        events.append(WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s))
+        events.append(WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s, absent_of(job)))
         if job.started_s is not None or job.stopping:
             events += _pods_of(cluster, job)
         if job.held:
@@ -78,6 +78,16 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
             for name, job in cluster.jobs.items()
             if job.waits_since_s != job.spec.submitted_s
         },
+    )
+
+
+def absent_of(job: Job) -> frozenset[PodKey]:
+    """The pods of a job that don't exist."""
+    return frozenset(
+        PodKey(job.spec.name, pod.group, pod.index)
+        for group in job.pods
+        for pod in group
+        if pod.phase is Phase.ABSENT
     )
 
 

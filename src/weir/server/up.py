@@ -29,6 +29,7 @@ from weir.server.app import application
 from weir.server.auth import Door, admin_token
 from weir.server.live import Hub
 from weir.server.pool import Pool
+from weir.server.tidying import OUTPUT_KEPT_S, Tidying
 from weir.server.uses import Uses
 from weir.store import Store, StoreFailed
 
@@ -52,6 +53,7 @@ def run(
     policy_file: Path | None = None,
     database: str | None = None,
     log_most: int = LOG_MOST,
+    output_kept_s: float = OUTPUT_KEPT_S,
     log_level: str = "info",
     tell: Callable[[str], None] = print,
 ) -> int:
@@ -65,6 +67,7 @@ def run(
         policy_file: what decisions go by; the preset `fair` if none.
         database: an SQLAlchemy URL in place of the file in the home.
         log_most: bytes of output that are kept of each start of a pod; 0 for all.
+        output_kept_s: how long the output of a workload is kept once it is over.
         log_level: of the server's own log, on standard error.
         tell: what says where it is and how to go on.
     """
@@ -78,7 +81,9 @@ def run(
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         home = home.resolve()
         with closing(_listening(host, port)) as listening:
-            return _serve(home, host, [listening], policy, virtual_gpus, database, log_most, tell)
+            return _serve(
+                home, host, [listening], policy, virtual_gpus, database, log_most, output_kept_s, tell
+            )
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
     except (_CantListen, InUse, StoreFailed) as error:
@@ -96,6 +101,7 @@ def _serve(
     virtual_gpus: int | None,
     database: str | None,
     log_most: int,
+    output_kept_s: float,
     tell: Callable[[str], None],
 ) -> int:
     token = admin_token(home)
@@ -115,7 +121,10 @@ def _serve(
     except BaseException:
         store.close()
         raise
-    uses = Uses(pool, Sampler(machine, backend.pods), lambda: bool(machine.nvml or backend.pods()))
+    tidying = Tidying(store, backend.home, output_kept_s)
+    uses = Uses(
+        pool, Sampler(machine, backend.pods), lambda: bool(machine.nvml or backend.pods()), tidying.tidy
+    )
     server = Server(pool, Door(token, store), hub)
     url = f"http://{_in_url(host)}:{sockets[0].getsockname()[1]}"
     try:

@@ -34,12 +34,18 @@ class Uses:
     """The thread that looks."""
 
     def __init__(
-        self, pool: Pool, sampler: Looks, busy: Callable[[], bool], every_s: float = EVERY_S
+        self,
+        pool: Pool,
+        sampler: Looks,
+        busy: Callable[[], bool],
+        tidy: Callable[[float], None],
+        every_s: float = EVERY_S,
     ) -> None:
-        """`busy`: whether there is anything to look at."""
+        """`busy`: whether there is anything to look at; `tidy` is called every hour, with the time."""
         self._pool = pool
         self._sampler = sampler
         self._busy = busy
+        self._tidy = tidy
         self._every_s = every_s
         self._last_s: float | None = None
         self._closing = threading.Event()
@@ -69,13 +75,6 @@ class Uses:
                 self.look()
             except Exception as error:  # noqa: BLE001 - a look that fails costs that look
                 _LOG.warning("look_failed", kind=type(error).__name__, why=str(error))
-
-    def _tidy(self, now_s: float) -> None:
-        """What the history needn't hold any more goes."""
-        try:
-            self._pool.store.tidy(now_s)
-        except OSError as error:
-            _LOG.warning("tidying_failed", why=str(error))
 
     def look(self) -> None:
         """Look once."""

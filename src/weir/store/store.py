@@ -111,6 +111,10 @@ class Store:
         """The workload with this number."""
         return self._workloads.of(uid)
 
+    def ended_between(self, since_s: float, until_s: float) -> list[int]:
+        """The numbers of the workloads that ended at `since_s` or later and before `until_s`."""
+        return self._workloads.ended_between(since_s, until_s)
+
     def workloads(
         self,
         wanted: Wanted,

@@ -89,6 +89,11 @@ class Workloads:
             return None
         return Recorded(_listed(row, {}), kept_of(row), mapping_of(row.asked))
 
+    def ended_between(self, since_s: float, until_s: float) -> list[int]:
+        """The numbers of those that ended at `since_s` or later and before `until_s`."""
+        ended = select(_columns.uid).where(_columns.ended_s >= since_s, _columns.ended_s < until_s)
+        return self._database.read(lambda connection: list(connection.execute(ended).scalars()))
+
     def page(self, wanted: Wanted, live: Mapping[int, str], after: int | None, limit: int) -> Page[Listed]:
         """A page of them, newest first."""
         limit = max(1, min(limit, PAGE_MOST))

@@ -147,7 +147,7 @@ async def test_use_is_looked_at_and_told(stands: Standing) -> None:
     assert isinstance(backend, LocalBackend)
     await stands.submit("sh", "-c", "while :; do :; done", name="busy")
     await stands.until("busy", "running")
-    uses = Uses(stands.pool, Sampler(backend.machine, backend.pods), lambda: True)
+    uses = Uses(stands.pool, Sampler(backend.machine, backend.pods), lambda: True, lambda _: None)
     uses.look()
     await asyncio.sleep(0.5)
     uses.look()

@@ -36,6 +36,11 @@ class Cgroup:
         self._holds_us = False
         self.ran_out = False  # whether the kernel ended something in it for want of memory
 
+    @property
+    def path(self) -> str:
+        """Its directory."""
+        return self._path
+
     def make(self) -> bool:
         """Make it; whether that was allowed. A limit it doesn't know is left out."""
         for _ in range(_TRIES):  # the last pod of the pool may be taking the parent away

@@ -150,11 +150,9 @@ class Home:
             ended(directory),
         )
 
-    def forget(self, uid: int, *, checkpoints: bool = False) -> None:
-        """Remove what a workload that is over left here: its logs, and if told so what it saved."""
+    def forget(self, uid: int) -> None:
+        """Remove what was written of a workload that is over. What it saved itself is its owner's."""
         shutil.rmtree(f"{self.path}/pods/{uid}", ignore_errors=True)
-        if checkpoints:
-            shutil.rmtree(self.checkpoints(uid), ignore_errors=True)
 
 
 def ended(directory: str) -> Ended | None:

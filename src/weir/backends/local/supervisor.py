@@ -114,6 +114,7 @@ class Supervisor:
             "leader": self._leader,
             "leader_ticks": pods.started_ticks(self._leader),
             "started_s": self._started_s,
+            "cgroups": [cgroup.path for cgroup in self._cgroups],
         }
         with suppress(OSError):  # for those who look; it runs all the same, and the lock says who we are
             pods.write(self._directory, pods.RUNNING, running, synced=False)

@@ -1,0 +1,1 @@
+"""What each event changes, a module for each thing it changes."""

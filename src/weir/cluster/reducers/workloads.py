@@ -1,0 +1,193 @@
+"""Workloads: submitted, changed, held, saved, over."""
+
+from weir.cluster import events
+from weir.cluster.jobs import Job, Phase, Pod
+from weir.cluster.ledger import Amounts
+from weir.cluster.reducers.counting import asked, count, hold, holding, set_absent
+from weir.cluster.reducers.nodes import grow
+from weir.cluster.reducers.pods import free
+from weir.cluster.reducers.promises import drop_promise, unpromise
+from weir.cluster.reducers.standing import leave_class, rank, set_running, settle
+from weir.cluster.runtimes import Likeness, likenesses
+from weir.cluster.shapes import GPU_ROW, Shape
+from weir.cluster.state import Cluster
+from weir.model.workloads import Workload
+
+Terms = tuple[tuple[Shape, ...], tuple[Amounts, ...], tuple[int, ...], tuple[Likeness, ...], int]
+
+
+def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
+    """A workload waits."""
+    spec = event.workload
+    if spec.name in cluster.jobs:
+        return
+    terms = _terms(cluster, spec)
+    job = Job(spec, *terms)
+    job.ran_s = event.ran_s
+    cluster.ledger.add_sharing(job.path, job.sharing)
+    cluster.jobs[spec.name] = job
+    if any(shape.gpu_memory for shape in job.shapes):
+        cluster.by_memory[spec.name] = job
+    for group, shape in enumerate(job.shapes):
+        cluster.ledger.add_asked(job.path, job.asks[group], spec.groups[group].count)
+        cluster.mix.asked(shape, spec.groups[group].count, cluster.room)
+    if event.absent:
+        set_absent(cluster, job, _named(job, event.absent))
+    rank(cluster, job)
+
+
+def _terms(cluster: Cluster, spec: Workload) -> Terms:
+    """What a workload is to the engine: shapes, what they count with, its queues, what it is like."""
+    shapes = tuple(cluster.shapes.of(group.request) for group in spec.groups)
+    grow(cluster, nodes=0, devices=1)
+    asks = tuple(asked(cluster, shape) for shape in shapes)
+    devices_milli = sum(
+        dict(ask).get(GPU_ROW, 0) * need for ask, need in zip(asks, spec.needed(), strict=True)
+    )
+    path = cluster.ledger.path[cluster.ledger.position[spec.project]]
+    return shapes, asks, path, likenesses(spec, devices_milli), devices_milli
+
+
+def _named(job: Job, keys: frozenset[events.PodKey]) -> set[Pod]:
+    return {
+        pod
+        for group in job.pods
+        for pod in group
+        if events.PodKey(job.spec.name, pod.group, pod.index) in keys
+    }
+
+
+def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
+    """A workload asks for something else, or other pods of it exist: out as it was, in as it is."""
+    spec, at_s = event.workload, event.at_s
+    job = cluster.jobs.get(spec.name)
+    if job is None:
+        return
+    before = job.spec
+    terms = _terms(cluster, spec)
+    _leave_places(cluster, job, spec, terms[0], event)
+    out_of = job.project
+    _take_out(cluster, job)
+    cluster.usage.holds(before.project, cluster.ledger.allocated[out_of][GPU_ROW], at_s)
+    for at, shape in enumerate(terms[0]):
+        had = before.groups[at].count if at < len(job.shapes) and job.shapes[at] is shape else 0
+        if spec.groups[at].count > had:
+            cluster.mix.asked(shape, spec.groups[at].count - had, cluster.room)
+    job.take_on(spec, *terms)
+    _put_in(cluster, job)
+    set_absent(cluster, job, _named(job, event.absent))
+    if job.started_s is None and job.is_below():
+        drop_promise(cluster, job)  # what is promised no longer makes it whole
+    settle(cluster, job, at_s)
+
+
+def _leave_places(
+    cluster: Cluster, job: Job, spec: Workload, shapes: tuple[Shape, ...], event: events.WorkloadChanged
+) -> None:
+    """Pods that are absent, or no longer part of the workload, give back what they held."""
+    absent = _named(job, event.absent)
+    counts = [group.count for group in spec.groups] + [0] * len(job.pods)
+    if any(one is not other for one, other in zip(job.shapes, shapes, strict=False)):
+        drop_promise(cluster, job)
+    for pod in [pod for group in job.pods for pod in group]:
+        gone = pod.index >= counts[pod.group]
+        if gone and pod.promise is not None:
+            unpromise(cluster, pod)
+        if (gone or pod in absent) and pod.phase in (Phase.RUNNING, Phase.STOPPING):
+            free(cluster, pod, event.at_s)
+
+
+def _take_out(cluster: Cluster, job: Job) -> None:
+    """Count a job and what its pods hold no more."""
+    leave_class(cluster, job)
+    _hold_all(cluster, job, -1)
+    for pod in job.running_pods():
+        cluster.running_pods.remove(pod)
+    cluster.ledger.add_sharing(job.path, -job.sharing)
+    if job.started_s is not None:
+        set_running(cluster, job, False)
+    cluster.by_memory.pop(job.spec.name, None)
+
+
+def _put_in(cluster: Cluster, job: Job) -> None:
+    """Count a job and what its pods hold where they are."""
+    for pod in job.running_pods():
+        pod.amounts = holding(cluster, pod.shape, pod.node)
+        cluster.running_pods.add(pod, job.since_s)
+    _hold_all(cluster, job, 1)
+    cluster.ledger.add_sharing(job.path, job.sharing)
+    if job.started_s is not None:
+        set_running(cluster, job, True)
+    if any(shape.gpu_memory for shape in job.shapes):
+        cluster.by_memory[job.spec.name] = job
+
+
+def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
+    for group in job.pods:
+        for pod in group:
+            count(cluster, pod, sign)
+            places = [] if pod.promise is None else [pod.promise]
+            if pod.phase in (Phase.RUNNING, Phase.STOPPING):
+                places.append((pod.node, pod.devices))
+            for at, devices in places:
+                hold(cluster, pod, at, devices, sign)
+                cluster.changed(at)
+            if pod.phase is Phase.STOPPING:
+                memory = cluster.device_memory[pod.node]
+                cluster.releasing.hold(pod.node, pod.shape, pod.devices, memory, -sign)
+    cluster.freed_version += 1
+
+
+def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
+    """A workload is over and holds nothing."""
+    job = cluster.jobs.get(event.workload)
+    if job is None:
+        return
+    drop_promise(cluster, job)
+    for group in job.pods:
+        for pod in group:
+            if pod.phase in (Phase.RUNNING, Phase.STOPPING):
+                free(cluster, pod, event.at_s)
+    if job.asks_now:
+        for group_at, pending in enumerate(job.pending):
+            cluster.ledger.add_asked(job.path, job.asks[group_at], -pending)
+    cluster.ledger.add_sharing(job.path, -job.sharing)
+    leave_class(cluster, job)
+    cluster.incomplete.pop(event.workload, None)
+    del cluster.jobs[event.workload]
+    cluster.by_memory.pop(event.workload, None)
+    cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
+    if event.how is events.End.SUCCEEDED and event.ran_s > 0:
+        cluster.runtimes.ended(job.likenesses, event.ran_s)
+
+
+def held(cluster: Cluster, event: events.WorkloadHeld) -> None:
+    """A workload may (not) be started."""
+    job = cluster.jobs.get(event.workload)
+    if job is None:
+        return
+    if job.held == event.held:
+        job.held_why, job.held_until_s = event.reason, event.until_s
+        return
+    pods = [pod for group in job.pods for pod in group]
+    for pod in pods:
+        count(cluster, pod, -1)
+    job.held, job.held_why, job.held_until_s = event.held, event.reason, event.until_s
+    for pod in pods:
+        count(cluster, pod, 1)
+    rank(cluster, job)
+
+
+def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
+    """A workload saved its state: what it would lose counts from then."""
+    job = cluster.jobs.get(event.workload)
+    if job is not None and job.started_s is not None and event.at_s >= job.started_s:
+        job.saved_s = job.since_s = max(event.at_s, job.since_s)
+        cluster.running_pods.saved(job.running_pods(), job.saved_s)
+        if cluster.saved and cluster.saved[-1].saved_s != job.saved_s:
+            cluster.saved.clear()
+        cluster.saved.append(job)
+
+
+def noted(_cluster: Cluster, _event: events.Noted) -> None:
+    """It is for people."""
