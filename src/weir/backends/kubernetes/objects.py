@@ -323,6 +323,9 @@ class ClaimSpec(Narrow):
 
     volume_name: str = ""
     storage_class_name: str | None = None
+    access_modes: list[str] = []
+    volume_mode: str = "Filesystem"
+    selector: LabelSelector | None = None
     resources: Resources = field(default_factory=Resources)
 
 
@@ -351,6 +354,7 @@ class ClaimReference(Narrow):
 
     name: str = ""
     namespace: str = ""
+    uid: str = ""
 
 
 class VolumeSpec(Narrow):
@@ -358,6 +362,8 @@ class VolumeSpec(Narrow):
 
     capacity: dict[str, str | int | float] = {}
     storage_class_name: str = ""
+    access_modes: list[str] = []
+    volume_mode: str = "Filesystem"
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ClaimReference | None = None
 
