@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from tests.kubernetes.kinds import establish
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 
-from weir.backends.kubernetes.definitions import definitions
 from weir.backends.kubernetes.shapes import (
     API_VERSION,
     Life,
@@ -29,25 +29,8 @@ STRICT = "?fieldManager=tests&fieldValidation=Strict"
 @pytest.fixture
 def kinds(cluster: Cluster) -> Cluster:
     """A cluster that has them."""
-    cluster.api.apply(*definitions())
-    names = [each["metadata"]["name"] for each in definitions()]
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    cluster.until(lambda: all(_established(cluster.api.get(f"{path}/{name}")) for name in names))
-    cluster.until(lambda: all(_is_served(cluster, name.partition(".")[0]) for name in names))
+    establish(cluster)
     return cluster
-
-
-def _is_served(cluster: Cluster, plural: str) -> bool:
-    try:
-        cluster.api.items(f"/apis/{API_VERSION}/{plural}")
-    except ApiError:
-        return False  # not yet
-    return True
-
-
-def _established(definition: dict[str, Any]) -> bool:
-    conditions = (definition.get("status") or {}).get("conditions") or []
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
 def tried(cluster: Cluster, kind: str, spec: dict[str, Any]) -> str:
@@ -141,7 +124,7 @@ def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: Control
             reason=why,
             since=at,
             submitted_at=at,
-            promised=PromisedRoom(at=at, places=[PromisedPlace(group=0, index=1, node="n", devices=[0, 1])]),
+            promised=PromisedRoom(at=at, places=[PromisedPlace(pod="a-0", node="n", devices=[0, 1])]),
             life=Life(starts=3, ran_seconds=1.5),
         )
     )

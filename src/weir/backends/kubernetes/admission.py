@@ -78,7 +78,12 @@ def changes(request: Object, known: Known, reading: Reading) -> list[dict[str, A
     if kind == "Job" and _template_is_ours(new, namespace, known, reading):
         spec = new["spec"]
         if spec["template"]["spec"].get("restartPolicy") == "Never" and not spec.get("podFailurePolicy"):
-            return [{"op": "add", "path": "/spec/podFailurePolicy", "value": _IGNORE_PREEMPTION}]
+            replaced = {
+                "op": "add",
+                "path": "/spec/podReplacementPolicy",
+                "value": "Failed",
+            }  # they go together
+            return [{"op": "add", "path": "/spec/podFailurePolicy", "value": _IGNORE_PREEMPTION}, replaced]
     return []
 
 
