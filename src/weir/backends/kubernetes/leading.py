@@ -100,8 +100,8 @@ class Leading:
         if timing.renew_deadline_s + api.limits.write_s > timing.lease_s:
             raise ValueError(
                 f"The renew deadline of {timing.renew_deadline_s:g} s and the {api.limits.write_s:g} s that "
-                f"a write may take exceed the lease of {timing.lease_s} s: write a longer lease, or an earlier "
-                "deadline."
+                f"a write may take exceed the lease of {timing.lease_s} s: write a longer lease, or an "
+                "earlier deadline."
             )
         self._api = api
         self._leases = path_of("coordination.k8s.io/v1", "leases", namespace)

@@ -1,5 +1,6 @@
-"""How long to wait before the next try."""
+"""How long to wait: before the next try, and before the next of many."""
 
+import time
 from dataclasses import dataclass
 from random import Random
 
@@ -22,3 +23,25 @@ class Backoff:
     def reset(self) -> None:
         """It went well."""
         self.tries = 0
+
+
+@dataclass(slots=True)
+class Rate:
+    """So many a second, and up to `burst` at once after a quiet time. 0 a second: as many as you like."""
+
+    per_s: float
+    burst: float
+    _left: float = 0.0
+    _at_s: float = 0.0
+
+    def take(self) -> float:
+        """Take one, or say for how long there is none."""
+        if not self.per_s:
+            return 0.0
+        now_s = time.monotonic()
+        self._left = min(self.burst, self._left + (now_s - self._at_s) * self.per_s)
+        self._at_s = now_s
+        if self._left < 1.0:
+            return (1.0 - self._left) / self.per_s
+        self._left -= 1.0
+        return 0.0

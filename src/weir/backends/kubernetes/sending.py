@@ -5,13 +5,15 @@ that the write is uncertain and looks first at how things are.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from weir.backends.kubernetes.answers import AlreadyExists, ApiError, Conflict, NotFound, Refused, TooMany
-from weir.backends.kubernetes.connection import Connection
+from weir.backends.kubernetes.answers import AlreadyExists, Conflict, NotFound, Refused, TooMany, Unreachable
+from weir.backends.kubernetes.connection import Patch
 from weir.backends.kubernetes.decoding import Ignored
-from weir.backends.kubernetes.objects import Pod
+from weir.backends.kubernetes.fenced import Fenced
+from weir.backends.kubernetes.objects import Metadata, Narrow
 from weir.backends.kubernetes.paths import path_of
 from weir.backends.kubernetes.writes import (
     Bind,
@@ -29,7 +31,18 @@ NAME_MOST, NOTE_MOST = 230, 1024
 REPORTER = "weir.dev/weir"
 
 
-async def send(api: Connection, write: Write, *, uncertain: bool) -> Outcome:
+class _PlacedSpec(Narrow):
+    node_name: str = ""
+
+
+class _Placed(Narrow):
+    """A pod, for where it is."""
+
+    metadata: Metadata
+    spec: _PlacedSpec
+
+
+async def send(api: Fenced, write: Write, *, uncertain: bool) -> Outcome:
     """Try it once.
 
     Raises:
@@ -60,7 +73,7 @@ def _passes(error: Refused) -> bool:
 # Bindings
 
 
-async def _bind(api: Connection, write: Bind, *, uncertain: bool) -> Outcome:
+async def _bind(api: Fenced, write: Bind, *, uncertain: bool) -> Outcome:
     if uncertain and (outcome := await _bound(api, write)) is not None:
         return outcome
     metadata = {"name": write.name, "uid": write.uid, "annotations": write.annotations}
@@ -76,7 +89,7 @@ async def _bind(api: Connection, write: Bind, *, uncertain: bool) -> Outcome:
     return Done()
 
 
-async def _bound(api: Connection, write: Bind) -> Outcome | None:
+async def _bound(api: Fenced, write: Bind) -> Outcome | None:
     """What has become of a binding whose answer was lost; None: nothing yet."""
     pod = await _pod(api, write)
     if pod is None:
@@ -93,14 +106,12 @@ async def _bound(api: Connection, write: Bind) -> Outcome | None:
 # Evictions
 
 
-async def _evict(api: Connection, write: Evict, *, uncertain: bool) -> Outcome:
+async def _evict(api: Fenced, write: Evict, *, uncertain: bool) -> Outcome:
     if uncertain and await _stops(api, write):
         return Done()
     if write.because is not None and not uncertain:
-        try:
+        with suppress(Refused, Unreachable):  # the eviction doesn't hang on it
             await emit(api, write.because)
-        except ApiError:
-            pass  # it is in the workload's status too
     options: dict[str, object] = {"preconditions": {"uid": write.uid}}
     if write.grace_s is not None:
         options["gracePeriodSeconds"] = write.grace_s
@@ -121,16 +132,16 @@ async def _evict(api: Connection, write: Evict, *, uncertain: bool) -> Outcome:
     return Done()
 
 
-async def _stops(api: Connection, write: Evict) -> bool:
+async def _stops(api: Fenced, write: Evict) -> bool:
     """Whether the pod stops already, or is gone."""
     pod = await _pod(api, write)
     return pod is None or pod.metadata.deletion_timestamp is not None
 
 
-async def _pod(api: Connection, write: Bind | Evict) -> Pod | None:
+async def _pod(api: Fenced, write: Bind | Evict) -> _Placed | None:
     """The very pod: another one of the same name isn't it."""
     try:
-        pod = await api.get(write.object_path, Pod)
+        pod = await api.get(write.object_path, _Placed)
     except NotFound:
         return None
     return pod if pod.metadata.uid == write.uid else None
@@ -139,7 +150,7 @@ async def _pod(api: Connection, write: Bind | Evict) -> Pod | None:
 # Other objects
 
 
-async def _upsert(api: Connection, write: Upsert) -> Outcome:
+async def _upsert(api: Fenced, write: Upsert) -> Outcome:
     try:
         await api.post(write.path, write.body, Ignored)
     except AlreadyExists:
@@ -147,20 +158,15 @@ async def _upsert(api: Connection, write: Upsert) -> Outcome:
     return Done()
 
 
-async def emit(api: Connection, event: Emit) -> None:
+async def emit(api: Fenced, event: Emit) -> None:
     """Say something where `kubectl describe` shows it.
 
     Raises:
         ApiError: it wasn't taken.
     """
-    try:
-        await api.post(
-            path_of("events.k8s.io/v1", "events", event.regarding.namespace or "default"),
-            _event(event),
-            Ignored,
-        )
-    except AlreadyExists:
-        pass
+    path = path_of("events.k8s.io/v1", "events", event.regarding.namespace or "default")
+    with suppress(AlreadyExists):
+        await api.post(path, _event(event), Ignored)
 
 
 def _event(event: Emit) -> Mapping[str, object]:

@@ -88,7 +88,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """Make an object, or change it to this if it is there: what the body doesn't name stays (a merge patch)."""
+    """Make an object, or change it to this if it is there; what the body doesn't name stays as it is."""
 
     path: str  # of the collection
     name: str
@@ -108,7 +108,7 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus:
-    """Change an object's status. Those that wait are merged, field by field; a list is replaced as a whole."""
+    """Change an object's status. Those that wait are merged, field by field; a list is one field."""
 
     path: str  # of the object
     patch: Mapping[str, object]  # {"status": {...}}
