@@ -98,8 +98,7 @@ class WhyWaiting(Shape):
 class PromisedPlace(Shape):
     """Room kept for one pod."""
 
-    group: Count
-    index: Count
+    pod: str
     node: str
     devices: list[Device] = Field(default=[])
 
