@@ -124,8 +124,7 @@ class Acting:
                 one = lane.under_way
                 assert one is not None, "a lane that was taken has a write under way"
                 self._under_way[one.write.urgency] += 1
-                while wait_s := self._rate.take():
-                    await asyncio.sleep(wait_s)
+                await self._rate.wait()
                 group.create_task(self._carry_out(lane, one))
 
     async def drain(self, within_s: float) -> None:

@@ -5,6 +5,7 @@ Every request has a time limit, which for writes the server is told too, so that
 here isn't carried out there much later. Whatever goes wrong is an `ApiError` (answers.py).
 """
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -229,22 +230,30 @@ class Connection:
         content_type: str = "application/json",
     ) -> bytes:
         """The bytes of the answer; a refused token is renewed once."""
-        timeout = aiohttp.ClientTimeout(total=within_s, sock_connect=self._limits.connect_s)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect_s)
         self.requests += 1
-        for refused in (False, True):
-            try:
-                async with await self._send(
-                    method, path, query or {}, timeout, body=body, content_type=content_type, refused=refused
-                ) as response:
-                    answer = await response.read()
-            except _UNANSWERED as error:
-                self.unanswered += 1
-                raise _unreachable(error, method, path) from None
-            if response.status < 300:
-                return answer
-            if response.status != 401:
-                break
-        raise refusal(response.status, answer, response.headers)
+        try:
+            async with asyncio.timeout(within_s):  # for all of it: the fence of a leader counts on that
+                for refused in (False, True):
+                    response = await self._send(
+                        method,
+                        path,
+                        query or {},
+                        limits,
+                        body=body,
+                        content_type=content_type,
+                        refused=refused,
+                    )
+                    async with response:
+                        answer = await response.read()
+                    if response.status != 401:
+                        break
+        except _UNANSWERED as error:
+            self.unanswered += 1
+            raise _unreachable(error, method, path) from None
+        if response.status >= 300:
+            raise refusal(response.status, answer, response.headers)
+        return answer
 
     async def _send(
         self,

@@ -1,5 +1,6 @@
 """How long to wait: before the next try, and before the next of many."""
 
+import asyncio
 import time
 from dataclasses import dataclass
 from random import Random
@@ -34,14 +35,17 @@ class Rate:
     _left: float = 0.0
     _at_s: float = 0.0
 
-    def take(self) -> float:
-        """Take one, or say for how long there is none."""
+    async def wait(self) -> None:
+        """Take one, when there is one. For one who waits at a time."""
         if not self.per_s:
-            return 0.0
+            return
+        self._refill()
+        if self._left < 1.0:
+            await asyncio.sleep((1.0 - self._left) / self.per_s)
+            self._refill()
+        self._left -= 1.0
+
+    def _refill(self) -> None:
         now_s = time.monotonic()
         self._left = min(self.burst, self._left + (now_s - self._at_s) * self.per_s)
         self._at_s = now_s
-        if self._left < 1.0:
-            return (1.0 - self._left) / self.per_s
-        self._left -= 1.0
-        return 0.0

@@ -45,10 +45,7 @@ class Saying:
             if not self._waiting:
                 self._wake.clear()
                 await self._wake.wait()
-            wait_s = self._rate.take()
-            if wait_s:
-                await asyncio.sleep(wait_s)
-                continue
+            await self._rate.wait()
             term, event = self._waiting.popleft()
             try:
                 await emit(Fenced(self._api, self._fence, term), event)
