@@ -1,4 +1,4 @@
-"""`weir up`: the pool on this machine."""
+"""`weir up`: the pool on this machine, or the scheduler of a cluster."""
 
 import sys
 from pathlib import Path
@@ -10,6 +10,11 @@ from cyclopts.validators import Number
 
 def up(
     *,
+    on: Literal["machine", "kubernetes"] = "machine",
+    context: str | None = None,
+    namespace: str | None = None,
+    kinds: Path | None = None,
+    alone: bool = False,
     host: str | None = None,
     port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
     virtual_gpus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=1024))] = None,
@@ -21,10 +26,21 @@ def up(
 ) -> int:
     """Serve this machine's GPUs as a pool, until it is told to stop. What runs goes on without it.
 
-    Its state lives in $WEIR_HOME, or ~/.weir.
+    Its state lives in $WEIR_HOME, or ~/.weir. With --on kubernetes it schedules the pods of a cluster whose
+    schedulerName is weir instead, and all its state is in the API server.
 
     Parameters
     ----------
+    on
+        What to schedule: this machine, or a Kubernetes cluster.
+    context
+        The context of the kubeconfig, in $KUBECONFIG or ~/.kube/config; the current one by default.
+    namespace
+        Where those that stand by for one another keep their lease: where this one runs, by default.
+    kinds
+        A file with more entries for the table of kinds that make pods.
+    alone
+        There is no other beside it: it schedules at once, without a lease.
     host
         The address to listen on; this machine alone by default.
     port
@@ -42,6 +58,17 @@ def up(
     log_level
         What the server says of itself on the error output.
     """
+    if on == "kubernetes":
+        from weir.server.on_kubernetes import run as run_on_kubernetes
+
+        return run_on_kubernetes(
+            context=context,
+            namespace=namespace or "",
+            elects=not alone,
+            policy_file=policy,
+            kinds_file=kinds,
+            log_level=log_level,
+        )
     from weir.client.address import home
     from weir.server.up import DEFAULT_HOST, DEFAULT_PORT, run
 

@@ -239,7 +239,7 @@ class KubernetesBackend:
 
     def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Under the lock: what became of a binding or an eviction."""
-        about: tuple[Seen, int, Ours | None] = write.about  # type: ignore[assignment,union-attr]
+        about: tuple[Seen, int, Ours | None] = write.about  # type: ignore[assignment]
         seen, start, _ = about
         gang = seen.gang
         if gang is None:
