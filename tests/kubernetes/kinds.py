@@ -4,6 +4,7 @@ from typing import Any
 
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
+
 from weir.backends.kubernetes.definitions import definitions
 from weir.backends.kubernetes.shapes import API_VERSION
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.kubernetes.kinds import establish
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.work import job, pod
+
 from weir.backends.kubernetes import certificates
 from weir.backends.kubernetes.access import Kubeconfig
 from weir.backends.kubernetes.admission import Known, Reading

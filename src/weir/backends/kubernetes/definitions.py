@@ -16,6 +16,7 @@ from weir.backends.kubernetes.shapes import (
     VERSION,
     ProjectBeyondFiles,
     QueueStatus,
+    TopologyStatus,
     WorkloadSpec,
     WorkloadStatus,
     camel,
@@ -99,8 +100,12 @@ def definitions() -> list[dict[str, Any]]:
             "Topology",
             "Node labels, coarse to fine, that say which nodes are near to one another.",
             _topology_spec(),
-            None,
-            [_column("LEVELS", ".spec.levels")],
+            TopologyStatus,
+            [
+                _column("LEVELS", ".spec.levels"),
+                _column("PHASE", ".status.phase"),
+                _column("MESSAGE", ".status.message", 1),
+            ],
         ),
         _definition(
             "Workload",
@@ -118,7 +123,7 @@ def _definition(
     kind: str,
     says: str,
     spec: Schema,
-    status: type[BaseModel] | None,
+    status: type[BaseModel],
     columns: list[Schema],
     *,
     scope: str = "Cluster",
@@ -126,9 +131,7 @@ def _definition(
     rules: list[Schema] | None = None,
 ) -> dict[str, Any]:
     plural = {"Topology": "topologies"}.get(kind, f"{kind.lower()}s")
-    properties: Schema = {"spec": spec}
-    if status is not None:
-        properties["status"] = _object(status)
+    properties: Schema = {"spec": spec, "status": _object(status)}
     whole: Schema = {"description": says, "type": "object", "required": ["spec"], "properties": properties}
     if rules:
         whole["x-kubernetes-validations"] = rules
@@ -138,7 +141,7 @@ def _definition(
         "storage": True,
         "schema": {"openAPIV3Schema": whole},
         "additionalPrinterColumns": [*columns, _column("AGE", ".metadata.creationTimestamp", kind="date")],
-        **({"subresources": {"status": {}}} if status is not None else {}),
+        "subresources": {"status": {}},
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -61,6 +61,14 @@ class QueueStatus(Shape):
     observed_generation: int = 0
 
 
+class TopologyStatus(Shape):
+    """Whether a topology can be used."""
+
+    phase: QueuePhase
+    message: str = ""
+    observed_generation: int = 0
+
+
 # Workloads
 
 
