@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.server import log
+from weir.server.cluster_metrics import ClusterMetrics
+from weir.server.door import Door, Opening
 from weir.server.queue_statuses import QueueStatuses
 from weir.server.reasons import Reasons
 from weir.server.turns import Turns
@@ -79,6 +81,7 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None  # an administrator's entries of the table of kinds
     devices: Devices = field(default_factory=Devices)
+    opening: Opening | None = None  # where webhooks, health and metrics are answered
 
 
 class Clustered:
@@ -172,6 +175,16 @@ class Instance:
         self.turns: Turns | None = None
         self.reflectors: dict[str, Reflector[Any]] = {}
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
+        self.door = None if options.opening is None else self._door(options.opening)
+
+    def _door(self, opening: Opening) -> Door:
+        opening = replace(opening, namespace=opening.namespace or self._api.namespace)
+        options, metrics = self._options, ClusterMetrics(self)
+        return Door(self._api, opening, options.scheduler, options.devices, self._is_well, metrics.text)
+
+    def _is_well(self) -> bool:
+        turns = self.turns
+        return turns is None or turns.trouble is None
 
     # From any thread
 
@@ -192,6 +205,8 @@ class Instance:
             for reflector in (*self.reflectors.values(), *self._owners.values()):
                 tasks.create_task(reflector.run())
             tasks.create_task(self.acting.run())
+            if self.door is not None:
+                tasks.create_task(self.door.run())
             if isinstance(self.leading, Leading):
                 tasks.create_task(self.leading.run())
             tasks.create_task(self._watch_owners())
@@ -296,6 +311,8 @@ def run(
     kubeconfig: Path | None = None,
     context: str | None = None,
     namespace: str = "",
+    scheduler: str = "weir",
+    opening: Opening | None = None,
     elects: bool = True,
     policy_file: Path | None = None,
     kinds_file: Path | None = None,
@@ -307,7 +324,7 @@ def run(
     try:
         policy = Policy() if policy_file is None else read_policy(policy_file)
         kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
-        options = Options(kubeconfig, context, namespace, elects=elects, policy=policy, kinds=kinds)
+        options = Options(kubeconfig, context, namespace, scheduler, elects, policy, kinds, opening=opening)
         asyncio.run(_serve(options, tell))
     except FileRefused as error:
         print(f"weir: {error}", file=sys.stderr)

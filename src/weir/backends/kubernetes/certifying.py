@@ -71,7 +71,7 @@ class Certifying:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
-        self._tls = tls
+        self.tls = tls
         self._secrets = path_of("v1", "secrets", namespace)
         self._secret = secret
         self._configurations = configurations
@@ -147,5 +147,5 @@ class Certifying:
             certificate.write_bytes(held.certificate)
             key.touch(mode=0o600)
             key.write_bytes(held.key)
-            self._tls.load_cert_chain(certificate, key)
+            self.tls.load_cert_chain(certificate, key)
         self.served = held.certificate
