@@ -87,18 +87,20 @@ class Kubeconfig:
 
         kube_config: Any = importlib.import_module("kubernetes.config.kube_config")  # has no types
 
-        place = str(path or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
+        self._place = str(path or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
+        self._context = context
+        self._kube_config = kube_config
         self._configuration: Any = Configuration()
+        self._looked_at_s = time.monotonic()
+        self._authorization = ""
         try:
-            kube_config.load_kube_config(place, context, self._configuration, persist_config=False)
-            _, active = kube_config.list_kube_config_contexts(place)
+            self._load()
+            self.namespace = self._namespace()
         except Exception as error:  # noqa: BLE001 - it raises whatever it stumbles over
-            raise NoAccess(f"The kubeconfig {place} can't be used: {_sentence(error)}") from None
+            raise NoAccess(f"The kubeconfig {self._place} can't be used: {_sentence(error)}") from None
         self.server = str(self._configuration.host).rstrip("/")
         self.server_name: str | None = getattr(self._configuration, "tls_server_name", None)
         self.proxy: str | None = self._configuration.proxy
-        self.namespace = _namespace(place, context or active["name"], kube_config)
-        self._looked_at_s = time.monotonic()
         self._tls = None if self.server.startswith("http:") else self._make_tls()
 
     def tls(self) -> ssl.SSLContext | None:
@@ -109,18 +111,34 @@ class Kubeconfig:
         """The token, after the package has renewed it if it had to."""
         if refused or time.monotonic() - self._looked_at_s > LOOK_AGAIN_S:
             self._looked_at_s = time.monotonic()
-            await asyncio.to_thread(self._look_again)
-        return str(self._configuration.api_key.get("authorization", ""))
+            await asyncio.to_thread(self._look_again, refused=refused)
+        return self._authorization
 
-    def _look_again(self) -> None:
-        hook = self._configuration.refresh_api_key_hook
+    def _load(self) -> None:
+        self._looked_at_s = time.monotonic()
+        load = self._kube_config.load_kube_config
+        load(self._place, self._context, self._configuration, persist_config=False)
+        self._authorization = self._token()
+
+    def _look_again(self, *, refused: bool) -> None:
         try:
-            if hook is not None:
-                hook(self._configuration)
+            if refused:
+                self._load()  # the package renews by the clock alone, and a token in a file never
+            else:
+                self._authorization = self._token()
             if self._tls is not None and self._configuration.cert_file:  # plug-ins hand out certificates too
                 self._tls.load_cert_chain(self._configuration.cert_file, self._configuration.key_file)
         except Exception as error:  # noqa: BLE001 - it raises whatever it stumbles over
             raise NoAccess(f"The credentials can't be renewed: {_sentence(error)}") from None
+
+    def _token(self) -> str:
+        return str(self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or "")
+
+    def _namespace(self) -> str:
+        contexts, active = self._kube_config.list_kube_config_contexts(self._place)
+        name = self._context or active["name"]
+        chosen: dict[str, Any] = next(one["context"] for one in contexts if one["name"] == name)
+        return str(chosen.get("namespace") or "default")
 
     def _make_tls(self) -> ssl.SSLContext:
         context = _context()
@@ -142,13 +160,6 @@ def _context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
-
-
-def _namespace(place: str, context: str, kube_config: Any) -> str:
-    contexts: list[dict[str, Any]]
-    contexts, _ = kube_config.list_kube_config_contexts(place)
-    chosen: dict[str, Any] = next((one["context"] for one in contexts if one["name"] == context), {})
-    return str(chosen.get("namespace", "") or "default")
 
 
 def _sentence(error: Exception) -> str:

@@ -138,7 +138,7 @@ class Connection:
         """A list, piece by piece, as of one moment that isn't before the call."""
         query = _selectors(field_selector, label_selector) | {"limit": str(self._limits.list_pieces)}
         while True:
-            body = await self._ask("GET", path, query=query, within_s=self._limits.read_s)
+            body = await self._ask("GET", path, query=urlencode(query), within_s=self._limits.read_s)
             items, metadata = read_list(body, of)
             del body
             yield Piece(items, metadata.resource_version, last=not metadata.continue_)
@@ -182,7 +182,7 @@ class Connection:
         )
         rest = b""
         try:
-            async with await self._send("GET", path, query, timeout) as response:
+            async with await self._send("GET", path, urlencode(query), timeout) as response:
                 if response.status >= 300:
                     raise refusal(response.status, await response.read(), response.headers)
                 async for received in response.content.iter_any():
@@ -209,11 +209,11 @@ class Connection:
         content_type: str = "application/json",
     ) -> bytes:
         within_s = self._limits.write_s
-        told = {"timeout": f"{max(1, int(within_s))}s", **(query or {})}
+        asked = f"timeout={max(1, int(within_s))}s"
         return await self._ask(
             method,
             path,
-            query=told,
+            query=f"{asked}&{urlencode(query)}" if query else asked,
             within_s=within_s,
             body=msgspec.json.encode(body),
             content_type=content_type,
@@ -225,7 +225,7 @@ class Connection:
         path: str,
         *,
         within_s: float,
-        query: Mapping[str, str] | None = None,
+        query: str = "",
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> bytes:
@@ -238,7 +238,7 @@ class Connection:
                     response = await self._send(
                         method,
                         path,
-                        query or {},
+                        query,
                         limits,
                         body=body,
                         content_type=content_type,
@@ -259,7 +259,7 @@ class Connection:
         self,
         method: str,
         path: str,
-        query: Mapping[str, str],
+        query: str,
         limits: aiohttp.ClientTimeout,
         *,
         body: bytes | None = None,
@@ -274,7 +274,7 @@ class Connection:
         url = f"{self._access.server}{path}"
         return await self._session.request(
             method,
-            URL(f"{url}?{urlencode(query)}" if query else url, encoded=True),
+            URL(f"{url}?{query}" if query else url, encoded=True),
             data=body,
             headers=headers,
             timeout=limits,
