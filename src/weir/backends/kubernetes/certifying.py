@@ -77,6 +77,7 @@ class Certifying:
         self._configurations = configurations
         self._names = names
         self._now = now
+        self._missing: list[str] = []
         self.served: bytes = b""
         """The certificate that is served; none before the first round."""
 
@@ -84,13 +85,16 @@ class Certifying:
         """Bring everything up to date; after how many seconds to look again."""
         try:
             held = await self._held()
-            await self._make_known(held)
+            missing = await self._make_known(held)
         except ApiError as error:
             _LOG.warning("webhook_certificates_not_renewed", why=str(error))
             return AGAIN_S
         if held.certificate != self.served:
             self._serve(held)
-        return EVERY_S
+        if missing and missing != self._missing:
+            _LOG.warning("webhooks_not_configured", missing=missing, name=self._configurations)
+        self._missing = missing
+        return AGAIN_S if missing else EVERY_S
 
     async def _held(self) -> Certificates:
         """What the Secret holds, after what was due is renewed in it."""
@@ -125,20 +129,22 @@ class Certifying:
         else:
             await self._api.post(self._secrets, {**body, "metadata": metadata}, Secret)
 
-    async def _make_known(self, held: Certificates) -> None:
-        """Have the API server trust what is served next, and what is served still."""
+    async def _make_known(self, held: Certificates) -> list[str]:
+        """Have the API server trust what will be served and what is; the configurations that aren't there."""
+        missing = []
         bundle = base64.b64encode(held.bundle).decode()
         for kind in _CONFIGURATIONS:
             path = path_of(_REGISTRATION, kind, name=self._configurations)
             try:
                 found = await self._api.get(path, WebhookConfiguration)
             except NotFound:
-                _LOG.warning("webhooks_not_configured", kind=kind, name=self._configurations)
+                missing.append(kind)
                 continue
             stale = [each.name for each in found.webhooks if each.client_config.ca_bundle != bundle]
             if stale:
                 told = [{"name": name, "clientConfig": {"caBundle": bundle}} for name in stale]
                 await self._api.patch(path, {"webhooks": told}, Patch.STRATEGIC, WebhookConfiguration)
+        return missing
 
     def _serve(self, held: Certificates) -> None:
         """From the next connection on. OpenSSL reads files alone, so there are some for a moment."""

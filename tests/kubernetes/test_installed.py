@@ -1,0 +1,129 @@
+"""Weir as the manifests install it: with exactly the rights they give, its webhooks called, a story carried through."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.kubernetes.kinds import establish
+from tools.controlplane.api import ApiError, Object
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
+from tools.controlplane.work import job
+
+from weir.backends.kubernetes.manifests import Installation, as_yaml, manifests
+from weir.backends.kubernetes.registration import registrations
+from weir.backends.kubernetes.requests import Devices
+
+HOME = "weir-system"
+
+
+def installed(cluster: Cluster) -> None:
+    """As `weir kube manifests | kubectl apply` has it, without the pods: the test runs those."""
+    establish(cluster)
+    cluster.namespace(HOME)
+    objects = [
+        each
+        for each in manifests(Installation(HOME))
+        if each["kind"] not in ("Deployment", "CustomResourceDefinition")
+    ]
+    cluster.api.apply(*(each for each in objects if "Webhook" not in each["kind"]))
+
+
+@pytest.fixture
+def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
+    installed(cluster)
+    kubeconfig = plane.kubeconfig_of(HOME, "weir")
+    words = ["--namespace", HOME, "--service", "weir", "--host", "127.0.0.1"]
+    with Weir(plane, kubeconfig, name="installed", arguments=words) as running:
+        port = cluster.until(lambda: listening(running), 30, "its port")
+        client = {"url": f"https://127.0.0.1:{port[1]}"}
+        devices = Devices().resources
+        cluster.api.apply(
+            *registrations(client, scheduler="weir", devices=devices, but_not_in=["kube-system", HOME])
+        )
+        yield running
+        assert "forbidden" not in running.said().lower()
+
+
+def listening(running: Weir) -> re.Match[str] | None:
+    running.check()
+    return re.search(r"listening.*?port=(\d+)", running.said())
+
+
+def workloads(cluster: Cluster, within: str) -> dict[str, Any]:
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads"
+    return {each["metadata"]["name"]: each for each in cluster.api.items(path)}
+
+
+def phase(cluster: Cluster, within: str, name: str) -> str:
+    found = workloads(cluster, within).get(name, {})
+    return str(found.get("status", {}).get("phase", ""))
+
+
+def one(within: str, name: str, gpus: int) -> Object:
+    made = job(within, name, gpus, scheduler="default-scheduler")
+    made["spec"]["template"]["spec"].pop("schedulerName", None)
+    return made
+
+
+def test_two_teams_with_exactly_the_rights_of_the_manifests(
+    weir: Weir, cluster: Cluster, plane: ControlPlane
+) -> None:
+    """Two nodes of two GPUs, two teams with two each: what A borrowed goes back to B, and A's comes back later."""
+    cluster.add_nodes(2, gpus=2)
+    a, b = cluster.namespace(), cluster.namespace()
+    cluster.api.create(project("team-a", 2, [a]), project("team-b", 2, [b]))
+    cluster.until(lambda: "no-such" in refusal(cluster, project("probe", 1, department="no-such")), 20)
+    for within, name, gpus in ((a, "two", 2), (a, "lent", 1), (b, "first", 1)):
+        cluster.api.create(one(within, name, gpus))
+        cluster.until(
+            lambda w=within, n=name: phase(cluster, w, f"job-{n}") == "Running", 20, f"{name} to run"
+        )
+    cluster.api.create(one(b, "second", 1))
+    cluster.until(lambda: phase(cluster, b, "job-second") == "Running", 30, "what is due to run")
+    cluster.until(lambda: phase(cluster, a, "job-lent") == "Pending", 20, "what was borrowed to wait")
+    cluster.until(lambda: reason(cluster, a, "job-lent"), 20, "why it waits")
+    failed = cluster.api.get(f"/apis/batch/v1/namespaces/{a}/jobs/lent")["status"].get("failed", 0)
+    assert failed == 0, "a preemption counted as a failure"
+    cluster.api.delete(f"/apis/batch/v1/namespaces/{b}/jobs/first")
+    cluster.until(lambda: phase(cluster, a, "job-lent") == "Running", 30, "it to run again")
+    rows = plane.kubectl("get", "projects").strip().split("\n")
+    assert len(rows) == 3
+
+
+def reason(cluster: Cluster, within: str, name: str) -> Any:
+    return (workloads(cluster, within)[name].get("status") or {}).get("reason")
+
+
+def refusal(cluster: Cluster, thing: Object) -> str:
+    try:
+        cluster.api.create(thing)
+    except ApiError as why:
+        return why.said
+    cluster.api.delete(f"/apis/weir.dev/v1alpha1/projects/{thing['metadata']['name']}")
+    return ""
+
+
+def test_the_manifests_are_taken_as_a_whole_and_again(
+    cluster: Cluster, plane: ControlPlane, tmp_path: Path
+) -> None:
+    written = as_yaml(manifests(Installation("weir-too", "registry.example/weir:1", replicas=3)))
+    path = tmp_path / "weir.yaml"
+    path.write_text(written)
+    for _ in range(2):
+        plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
+    deployment = cluster.api.get("/apis/apps/v1/namespaces/weir-too/deployments/weir")
+    assert deployment["spec"]["replicas"] == 3
+    cluster.until(lambda: len(cluster.pods("weir-too")) == 3, 20, "pods that the restricted profile lets in")
+    pod = cluster.pods("weir-too")[0]
+    assert pod["spec"]["containers"][0]["image"] == "registry.example/weir:1"
+    assert "runAsUser" not in str(pod["spec"])
+    assert {each["kind"] for each in yaml.safe_load_all(written)} >= {
+        "ClusterRole",
+        "Role",
+        "PodDisruptionBudget",
+    }
