@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -125,10 +125,3 @@ class Count:
                     self.at_s.append(time.perf_counter())
         except (OSError, ValueError, AttributeError, http.client.HTTPException):
             return  # it was closed
-
-
-def spans(at_s: Sequence[float]) -> dict[str, Any]:
-    """Rate between the first and the last."""
-    if len(at_s) < 2:
-        return {}
-    return {"per_second": round((len(at_s) - 1) / max(1e-9, at_s[-1] - at_s[0]))}

@@ -44,7 +44,7 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 def plane(binaries: Binaries) -> Iterator[ControlPlane]:
     """The control plane of this process; most tests want `cluster`."""
     with ControlPlane(binaries) as running:
-        grant_all(running, "weir")
+        running.grant_all("weir")
         yield running
 
 
@@ -67,19 +67,3 @@ def proxy(plane: ControlPlane) -> Iterator[FaultProxy]:
     """A front of the API server for that user, without faults at first."""
     with FaultProxy(plane, user="weir") as running:
         yield running
-
-
-def grant_all(plane: ControlPlane, user: str) -> None:
-    plane.api.apply(
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": f"all-for-{user}"},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "cluster-admin",
-            },
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-        }
-    )

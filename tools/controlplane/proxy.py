@@ -122,6 +122,10 @@ class FaultProxy:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
+        late = asyncio.all_tasks(self._loop)  # answers that were to come much later
+        for task in late:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*late, return_exceptions=True))
 
     async def _serve(self) -> None:
         self._stopping = asyncio.Event()
