@@ -47,7 +47,7 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
             return "gpu_memory"
     if not _has(node, request.node_selector):
         return "node_selector"
-    if any(rule.weight == 0 and not granted(node, rule) for rule in request.rules):
+    if any(rule.weight == 0 and not is_granted(node, rule) for rule in request.rules):
         return "node rules"
     if any(rule.required and not _has(node, rule.node_labels.items()) for rule in affinity):
         return "affinity"
@@ -63,7 +63,7 @@ def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
     return all(node.labels.get(key) == value for key, value in labels)
 
 
-def granted(node: Node, rule: NodeRule) -> bool:
+def is_granted(node: Node, rule: NodeRule) -> bool:
     """Whether a node is one of those a rule is about."""
     return any(all(_holds(node, each) for each in term) for term in rule.terms)
 
@@ -94,7 +94,7 @@ def _passes(value: str | None, expression: Expression) -> bool:
 
 
 def _wish(node: Node, rules: Sequence[NodeRule], affinity: Sequence[Affinity]) -> int:
-    granted = sum(rule.weight for rule in rules if rule.weight and granted(node, rule))
+    granted = sum(rule.weight for rule in rules if rule.weight and is_granted(node, rule))
     granted += sum(
         rule.weight for rule in affinity if not rule.required and _has(node, rule.node_labels.items())
     )

@@ -13,7 +13,7 @@ from weir.backends.kubernetes.node_terms import terms
 from weir.backends.kubernetes.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from weir.backends.kubernetes.quantities import exact
 from weir.backends.kubernetes.selectors import selector
-from weir.decide.fit import granted
+from weir.decide.fit import is_granted
 from weir.model.nodes import Node
 from weir.model.workloads import NODE_NAME, Expression, NodeRule
 
@@ -106,7 +106,7 @@ def before_bind(pod: Pod, node: Node, stock: Stock) -> tuple[Write, ...] | str:
         found = _reach(namespace, name, stock)
         if isinstance(found, str):
             return found
-        if not all(granted(node, rule) for rule in found):
+        if not all(is_granted(node, rule) for rule in found):
             return f"the volume of claim {name} can't be reached from {node.name}"
         claim = stock.claims[namespace, name]
         if claim.spec.volume_name:
@@ -192,7 +192,7 @@ def _rules_of(volume: PersistentVolume) -> list[NodeRule]:
 
 
 def _reaches(volume: PersistentVolume, node: Node) -> bool:
-    return all(granted(node, rule) for rule in _rules_of(volume))
+    return all(is_granted(node, rule) for rule in _rules_of(volume))
 
 
 def _ready(claim: PersistentVolumeClaim, stock: Stock) -> list[PersistentVolume]:
