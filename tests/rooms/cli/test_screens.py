@@ -261,7 +261,7 @@ def test_submitting_what_no_node_takes_says_so_at_once(
         "sentence": "no node can take a pod of it: 1 node refuses, by devices",
     }
     fake.on("GET", "/workloads/train-4k2p", {**DETAIL, "status": "pending", "reason": reason})
-    assert main("submit -p vision --gpus 2 -- python train.py".split()) == 0
+    assert main(["submit", "-p", "vision", "--gpus", "2", "--", "python", "train.py"]) == 0
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"it can't start in this pool as it is: {reason['sentence']}"
 
