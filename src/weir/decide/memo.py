@@ -100,7 +100,7 @@ class Memo:
         assert cluster.mix.room is not None
         rows, nodes = cluster.room.free.shape
         room = cluster.mix.room.grown(rows, nodes, cluster.room.share.shape[1])
-        devices = np.array([node.gpus if node is not None else 0 for node in cluster.nodes], np.int64)
+        devices = np.array([node.own_gpus if node is not None else 0 for node in cluster.nodes], np.int64)
         return Potential(
             () if self._devices_alone_count(cluster) else cluster.mix.drawn,
             lambda shape: self.allowed(cluster, shape, ())[0],
@@ -114,7 +114,7 @@ class Memo:
         Then no device is ever stranded beside free ones, and what is left is to keep whole nodes free as
         pods come and go: the fuller node first, which empties the others.
         """
-        gpus = np.array([node.gpus if node is not None else 0 for node in cluster.nodes], np.int64)
+        gpus = np.array([node.own_gpus if node is not None else 0 for node in cluster.nodes], np.int64)
         with_gpus = np.flatnonzero(gpus)
         capacity = cluster.capacity[:, with_gpus]
         for shape, _ in cluster.mix.drawn:

@@ -76,11 +76,13 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
     if node is not None:
         for name, amount in node.capacity.items():
             capacity[cluster.rows.of(name)] = amount
-        capacity[cluster.rows.of(GPU)] = node.gpus * WHOLE_MILLI
+        capacity[cluster.rows.of(GPU)] = node.own_gpus * WHOLE_MILLI
         if node.gpu_model is not None:
-            capacity[cluster.rows.of(model_row_name(node.gpu_model))] = node.gpus * WHOLE_MILLI
+            capacity[cluster.rows.of(model_row_name(node.gpu_model))] = node.own_gpus * WHOLE_MILLI
         room.share[at, : node.gpus] = WHOLE_MILLI
         room.memory[at, : node.gpus] = node.gpu_memory
+        foreign = list(node.foreign_devices)
+        room.share[at, foreign] = room.memory[at, foreign] = 0
     cluster.capacity[:, at] = capacity
     room.free[:, at] = capacity
     releasing = cluster.releasing
