@@ -61,6 +61,15 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
     return None
 
 
+def selected(node: Node, request: Request) -> bool:
+    """Whether a node is among those a request asks for by name, label and expression."""
+    return (
+        (request.nodes is None or node.name in request.nodes)
+        and _has(node, request.node_selector)
+        and all(rule.weight or _granted(node, rule) for rule in request.rules)
+    )
+
+
 def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
     return all(node.labels.get(key) == value for key, value in labels)
 
@@ -170,7 +179,10 @@ def empty_columns(cluster: Cluster) -> Columns:
     memory = np.zeros(there.shape[0], np.int64)
     memory[: len(cluster.device_memory)] = cluster.device_memory
     return Columns(
-        cluster.capacity.copy(), np.where(there, WHOLE_MILLI, NO_DEVICE), np.where(there, memory[:, None], 0)
+        cluster.capacity.copy(),
+        np.where(there, WHOLE_MILLI, NO_DEVICE),
+        np.where(there, memory[:, None], 0),
+        np.zeros_like(cluster.room.marks),
     )
 
 
