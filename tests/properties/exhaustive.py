@@ -18,8 +18,8 @@ class Floor:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.free = dict(node.capacity)
-        self.share = [WHOLE_MILLI] * node.gpus
-        self.memory = [node.gpu_memory] * node.gpus
+        self.share = [0 if at in node.foreign_devices else WHOLE_MILLI for at in range(node.gpus)]
+        self.memory = [0 if at in node.foreign_devices else node.gpu_memory for at in range(node.gpus)]
 
     def take(self, request: Request, devices: Sequence[int], sign: int = 1) -> None:
         """A pod is there (sign -1: no more)."""
@@ -89,7 +89,7 @@ def fits(cluster: Cluster, wanted: Sequence[Request], free: dict[int, Floor]) ->
 
 
 def _sorts(node: Node) -> tuple[object, ...]:
-    return node.gpu_model, node.gpu_memory, tuple(sorted(node.labels.items()))[1:]
+    return node.own_gpus, node.gpu_model, node.gpu_memory, tuple(sorted(node.labels.items()))[1:]
 
 
 def next_steps(job: Job) -> list[list[Request]]:

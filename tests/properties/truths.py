@@ -44,6 +44,7 @@ def _fits(cluster: Cluster, when: str, places: Iterable[tuple[Pod, int, tuple[in
         assert all(device < node.gpus for device in devices), (
             f"{key_of(pod)} has devices {devices} of {node.gpus}"
         )
+        assert not set(devices) & set(node.foreign_devices), f"{key_of(pod)} is on a device of others"
         if request.gpu_models and request.devices:
             assert node.gpu_model in request.gpu_models, f"{key_of(pod)} is on a {node.gpu_model}"
         for device in devices:

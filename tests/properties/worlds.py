@@ -111,14 +111,18 @@ def nodes(draw: st.DrawFn, most: int = 4, models: bool = True) -> tuple[Node, ..
     """A few nodes, in racks, of some models."""
     found = []
     for at in range(draw(st.sampled_from(range(1, most + 1)))):
+        gpus = draw(st.sampled_from((4, 4, 3, 2, 1, 0)))
         found.append(
             node(
                 f"n{at}",
-                draw(st.sampled_from((4, 4, 3, 2, 1, 0))),
+                gpus,
                 cpu=draw(st.sampled_from((64, 64, 8, 5))),
                 gpu_memory=draw(st.sampled_from((16, 16, 80))),
                 gpu_model=draw(st.sampled_from(MODELS)) if models else None,
                 labels={"rack": f"r{draw(st.integers(0, 1))}"},
+                foreign_devices=(draw(st.integers(0, gpus - 1)),)
+                if gpus and draw(st.sampled_from(_SELDOM))
+                else (),
             )
         )
     return tuple(found)

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,12 +13,16 @@ from cyclopts import Parameter
 from weir.cli.outputs import ProjectOption, print_plain
 from weir.cli.paint import screen
 from weir.cli.words import counted, number
+from weir.model.reasons import Why
 
 if TYPE_CHECKING:
+    from weir.client.api import Pool
     from weir.model.pool import WorkloadDetail
 
 INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 """What a command needs to find the programs it finds in this shell."""
+LOOKS, LOOK_EVERY_S = 5, 0.05
+"""How often, and how long apart, the pool is asked what it makes of a new workload."""
 _OPTIONS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
 _ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
 
@@ -169,6 +174,7 @@ def _submit(
         if output == "name":
             print(made.name, flush=True)
             _say(made, shown=not follow)
+            _warn(pool, made.name)
         else:
             print_plain(made.model_dump(mode="json"), output)
             sys.stdout.flush()
@@ -197,6 +203,18 @@ def _say(made: "WorkloadDetail", *, shown: bool) -> None:
             (f"weir why {made.name}", "says why it waits, if it does"),
         ):
             print(here.paint(f"  {said:<{len(made.name) + 13}}  {does}", "quiet"), file=sys.stderr)
+
+
+def _warn(pool: "Pool", name: str) -> None:
+    """Say at once what waiting won't help."""
+    for _ in range(LOOKS):
+        row = pool.get(name)
+        if row.status != "pending" or row.reason is not None:
+            break
+        time.sleep(LOOK_EVERY_S)
+    if row.status == "pending" and row.reason is not None and row.reason.why == Why.NO_NODE_MATCHES:
+        said = f"it can't start in this pool as it is: {row.reason.sentence}"
+        print(screen(sys.stderr).paint(said, "bad"), file=sys.stderr)
 
 
 def _read_options(elastic: str | None, topology: str | None) -> dict[str, Any]:

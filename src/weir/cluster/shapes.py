@@ -4,10 +4,10 @@ Equal requests share one shape, so that whatever is found out about it is found 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS
-from weir.model.workloads import WHOLE_MILLI, Request
+from weir.model.workloads import WHOLE_MILLI, PodRule, Request
 
 GPU_ROW, CPU_ROW, MEMORY_ROW, PODS_ROW = range(4)
 
@@ -23,7 +23,10 @@ class Shape:
     share_milli: int
     gpu_memory: int
     whole: bool
-    constraint: int  # equal for shapes that may use the same nodes
+    constraint: int  # equal for shapes that may use the same nodes, whatever pods are there
+    marks: tuple[int, ...] = ()  # rows of the marks it bears
+    pod_rules: tuple[tuple[PodRule, int], ...] = ()  # each with the row of its mark
+    plain: "Shape | None" = None  # the same without marks and pod rules, where it has any
 
     def share_on(self, device_memory: int) -> int:
         """Thousandths of each device it takes where devices have this much memory."""
@@ -37,28 +40,28 @@ class Shape:
 
 
 class Rows:
-    """Which resource is which row; rows are only ever added."""
+    """Which resource, or mark, is which row; rows are only ever added."""
 
-    def __init__(self) -> None:
-        self.names: list[str] = [GPU, CPU, MEMORY, PODS]
+    def __init__(self, first: Iterable[str] = (GPU, CPU, MEMORY, PODS)) -> None:
+        self.names: list[str] = list(first)
         self._of = {name: row for row, name in enumerate(self.names)}
 
-    def of(self, resource: str) -> int:
+    def of(self, name: str) -> int:
         """The row of a resource, made if it is new."""
-        row = self._of.get(resource)
+        row = self._of.get(name)
         if row is None:
-            row = self._of[resource] = len(self.names)
-            self.names.append(resource)
+            row = self._of[name] = len(self.names)
+            self.names.append(name)
         return row
 
-    def known(self, resource: str) -> int | None:
+    def known(self, name: str) -> int | None:
         """The row of a resource, if it has one."""
-        return self._of.get(resource)
+        return self._of.get(name)
 
-    def see(self, resources: Iterable[str]) -> None:
+    def see(self, names: Iterable[str]) -> None:
         """Give each of these resources a row."""
-        for resource in resources:
-            self.of(resource)
+        for name in names:
+            self.of(name)
 
     def amounts(self, of: Mapping[str, int], default: int) -> list[int]:
         """A mapping by name as a list by row."""
@@ -71,8 +74,9 @@ class Rows:
 class Shapes:
     """All request shapes seen, each once."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, marks: Rows) -> None:
         self._rows = rows
+        self._marks = marks
         self._of: dict[Request, Shape] = {}
         self._constraints: dict[tuple[object, ...], int] = {}
         self.all: list[Shape] = []
@@ -81,11 +85,14 @@ class Shapes:
         """The shape of a request, made if it is new."""
         shape = self._of.get(request)
         if shape is None:
-            shape = self._of[request] = self._made(request)
+            plain = None
+            if request.marks or request.pod_rules:
+                plain = self.of(replace(request, marks=(), pod_rules=()))
+            shape = self._of[request] = self._made(request, plain)
             self.all.append(shape)
         return shape
 
-    def _made(self, request: Request) -> Shape:
+    def _made(self, request: Request, plain: Shape | None) -> Shape:
         needs = [(CPU_ROW, request.cpu_milli), (MEMORY_ROW, request.memory), (PODS_ROW, 1)]
         needs += [(self._rows.of(name), amount) for name, amount in request.further]
         constraint = (
@@ -106,6 +113,9 @@ class Shapes:
             gpu_memory=request.gpu_memory,
             whole=request.is_whole and not request.gpu_memory,
             constraint=self._constraints.setdefault(constraint, len(self._constraints)),
+            marks=tuple(self._marks.of(mark) for mark in dict.fromkeys(request.marks)),
+            pod_rules=tuple((rule, self._marks.of(rule.mark)) for rule in request.pod_rules),
+            plain=plain,
         )
 
 

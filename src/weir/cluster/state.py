@@ -26,7 +26,8 @@ class Cluster:
     def __init__(self) -> None:
         self.now_s = 0.0  # the latest time any event named
         self.rows = Rows()
-        self.shapes = Shapes(self.rows)
+        self.marks = Rows(first=())  # those that pods bear or rules count pods by
+        self.shapes = Shapes(self.rows, self.marks)
         self.nodes: list[Node | None] = []  # None: lost
         self.node_at: dict[str, int] = {}
         self.node_names: list[str] = []

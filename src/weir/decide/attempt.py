@@ -52,8 +52,10 @@ class Attempt:
         self._books = bench.books
         self._placer = bench.placer
         self._room = bench.placer.room
+        self._rules = bench.placer.rules
         self._candidate = candidate
         self._job = candidate.job
+        self._is_ruled = any(shape.pod_rules for shape in candidate.job.shapes)
         self._claims = claims
         self._kind = kind
         self._affinity = affinity
@@ -142,15 +144,22 @@ class Attempt:
     def _cheapest(self, shape: Shape) -> CheapestNode:
         found = self._nodes.get(shape.id)
         if found is None:
-            mask = self._placer.ranking_of(shape, self._affinity).mask
-            if self._within is not None:
-                mask = mask & self._within
             self._reach.nodes_needed = sum(self._candidate.lacks)
-            moves_only = self._kind is Kind.CONSOLIDATE
-            most = self._budget if moves_only else float("inf")
-            found = CheapestNode(self._bench.cluster, self._room, self._reach, shape, mask, most)
-            self._nodes[shape.id] = found
+            found = self._nodes[shape.id] = self._cheapest_among(shape, None)
         return found
+
+    def _cheapest_now(self, shape: Shape) -> CheapestNode:
+        """Where room may be made as things stand: with pod rules that is another place after every pod."""
+        if not shape.pod_rules:
+            return self._cheapest(shape)
+        return self._cheapest_among(shape, self._rules.clearable(self._room.columns, shape))
+
+    def _cheapest_among(self, shape: Shape, nodes: Bools | None) -> CheapestNode:
+        mask = self._placer.ranking_of(shape, self._affinity).mask
+        for each in (self._within, nodes):
+            mask = mask if each is None else mask & each
+        most = self._budget if self._kind is Kind.CONSOLIDATE else float("inf")
+        return CheapestNode(self._rules, self._room, self._reach, shape, mask, most)
 
     # Taking
 
@@ -197,13 +206,15 @@ class Attempt:
     def _place(self, pod: Pod) -> Spot | None:
         node = self._placer.best_node(pod.shape, self._affinity, self._within)
         if node < 0:
-            found = self._cheapest(pod.shape).best(
+            found = self._cheapest_now(pod.shape).best(
                 lambda node, units: self._replaceable(pod, node, units), self._bench.policy.search_steps
             )
             if found is None:
                 return None
             node, going = found
             self._remove(going)
+            if not self._rules.allows(self._room.columns, pod.shape, node):
+                return None
         spot = self._placer.put(pod, node, self._affinity)
         for nodes in self._nodes.values():
             nodes.changed({node})
@@ -257,6 +268,9 @@ class Attempt:
                 self._room.drop()
                 return False
             self._room.take(pod.node, pod.shape, pod.devices)
+        if self._is_ruled and not self._stay():
+            self._room.drop()
+            return False
         if not unit.moves:
             count_pods(self._books, unit.pods, 1)
             if self._books.over_limit(self._job.path, self._candidate.asks) is not None:
@@ -265,6 +279,11 @@ class Attempt:
                 return False
         self._room.keep()
         return True
+
+    def _stay(self) -> bool:
+        """Whether the rules of the pods placed still allow where they are."""
+        columns = self._room.columns
+        return all(self._rules.stays(columns, spot.pod.shape, spot.node) for spot in self._spots)
 
     def _own_place_free(self, pod: Pod) -> bool:
         columns, shape, node = self._room.columns, pod.shape, pod.node
@@ -278,7 +297,9 @@ class Attempt:
     # Moving
 
     def _replaceable(self, pod: Pod, node: int, chosen: Sequence[Unit]) -> bool:
-        """Whether every unit that may only move finds a new place once the pod is on the node."""
+        """Whether the pod may be on the node, and every unit that may only move finds a new place then."""
+        if pod.shape.pod_rules and not self._opens(pod, node, chosen):
+            return False
         moving = [unit for unit in chosen if unit.moves]
         if not moving:
             return True
@@ -296,6 +317,16 @@ class Attempt:
         ok = all(self._move(unit) is not None for unit in moving)
         self._room.drop()
         return ok
+
+    def _opens(self, pod: Pod, node: int, chosen: Sequence[Unit]) -> bool:
+        """Whether the pod's rules allow the node once these units are gone."""
+        self._room.try_out()
+        for unit in chosen:
+            for other in unit.pods:
+                self._room.give(other.node, other.shape, other.devices)
+        open_ = self._rules.allows(self._room.columns, pod.shape, node)
+        self._room.drop()
+        return open_
 
     def _move(self, unit: Unit) -> list[Spot] | None:
         """New places for all pods of a unit."""

@@ -9,8 +9,8 @@ from weir.cluster.reduce import holding
 from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 from weir.decide.books import Books
+from weir.decide.domains import Level
 from weir.decide.place import Placer, Spot
-from weir.decide.topology import Level
 from weir.model.policy import Affinity, Policy
 
 

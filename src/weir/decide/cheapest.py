@@ -15,9 +15,9 @@ import numpy as np
 from weir.cluster.columns import Ints
 from weir.cluster.jobs import Pod
 from weir.cluster.shapes import Shape
-from weir.cluster.state import Cluster
 from weir.decide.bounds import Takeable, cheapest_whole, to_move
 from weir.decide.fit import Bools, copies
+from weir.decide.pod_rules import PodRules
 from weir.decide.reach import Reach
 from weir.decide.room import Room
 from weir.decide.victims import Tier, Unit, sets
@@ -40,9 +40,15 @@ class CheapestNode:
     """
 
     def __init__(
-        self, cluster: Cluster, room: Room, reach: Reach, shape: Shape, open_: Bools, price_most: float
+        self,
+        rules: PodRules,
+        room: Room,
+        reach: Reach,
+        shape: Shape,
+        open_: Bools,
+        price_most: float,
     ) -> None:
-        self._cluster = cluster
+        self._rules = rules
         self._room = room
         self._reach = reach
         self._shape = shape
@@ -135,7 +141,10 @@ class CheapestNode:
         return None
 
     def _look_into(self, node: int, accept: Accept) -> bool:
-        found = sets(self._room, node, self._shape, self._reach.units_on(node))
+        excesses = self._rules.excesses(self._room.columns, self._shape, node)
+        if excesses is None:
+            return False
+        found = sets(self._room, node, self._shape, self._reach.units_on(node), excesses)
         for key, chosen in islice(found, _SETS_MOST):
             if sum(unit.price for unit in chosen) > self._price_most:
                 break

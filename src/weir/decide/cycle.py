@@ -9,7 +9,7 @@
 
 from collections import Counter
 
-from weir.cluster.columns import Ints
+from weir.cluster.columns import Columns, Ints
 from weir.cluster.events import Place, PodKey
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.shapes import Shape
@@ -76,11 +76,21 @@ class Cycle:
             job = self.cluster.promised[name]
             pods = [pod for group in job.pods for pod in group if pod.promise is not None]
             if all(pod.phase is Phase.PROMISED and self._is_free(pod) for pod in pods):
-                for pod in pods:
-                    assert pod.promise is not None
-                    self.plan.binds.append(self._place(Spot(pod, *pod.promise)))
+                if self._stay(pods, self.cluster.room):
+                    for pod in pods:
+                        assert pod.promise is not None
+                        self.plan.binds.append(self._place(Spot(pod, *pod.promise)))
+                elif not self._stay(pods, self.room.after_releases(self.cluster).columns):
+                    self.plan.drops.append(name)  # others have come since
             elif job.absent_since_s is not None and self._absence_ends_s(job) <= self.now_s:
                 self.plan.drops.append(name)
+
+    def _stay(self, pods: list[Pod], columns: Columns) -> bool:
+        """Whether the rules of pods still allow where they are promised room, and are counted."""
+        rules = self.memo.pod_rules(self.cluster)
+        return all(
+            pod.promise is not None and rules.stays(columns, pod.shape, pod.promise[0]) for pod in pods
+        )
 
     def _absence_ends_s(self, job: Job) -> float:
         """Until when room promised to a pod that doesn't exist is kept for it."""
@@ -171,7 +181,8 @@ class Cycle:
                 rankings[(shape.id, affinity)] = found
             return found
 
-        return Placer(self.cluster, room, ranking_of, self.policy.search_steps, self.domain_of)
+        rules, steps_most = self.memo.pod_rules(self.cluster), self.policy.search_steps
+        return Placer(self.cluster, room, ranking_of, steps_most, rules, self.domain_of)
 
     def _affinity_of(self, job: Job) -> tuple[Affinity, ...]:
         return self.memo.affinity(self.cluster, job)

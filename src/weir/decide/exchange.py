@@ -69,6 +69,7 @@ class Exchange:
                 candidate.job.shapes == job.shapes
                 and candidate.lacks == job.placed
                 and self._may_come(candidate, job)
+                and self._may_stand(job)
             ):
                 return candidate
         return None
@@ -94,6 +95,11 @@ class Exchange:
         """The learned key of a running workload, as if it waited with the run it has."""
         started_s = self._server.now_s if job.started_s is None else job.started_s
         return self._server.key_of(job, job.ran_s + self._server.now_s - started_s, ())
+
+    def _may_stand(self, goes: Job) -> bool:
+        """Whether pods like those of a job may be where it runs, were they not there yet."""
+        rules, columns = self._server.memo.pod_rules(self._cluster), self._server.room.columns
+        return all(rules.stays(columns, pod.shape, pod.node) for pod in goes.running_pods())
 
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
         """Whether it passes its gates once the other is gone, which was lent, and isn't its last victim."""

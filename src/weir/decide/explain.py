@@ -7,21 +7,20 @@ sentences nobody reads.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from weir.cluster.jobs import Job, Phase
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.books import Books, Refusal, usage_of
 from weir.decide.claims import Claims, parting, past_minimum
-from weir.decide.fit import copies, refused_by
+from weir.decide.fit import refused_by
 from weir.decide.memo import Memo
 from weir.decide.order import Candidate
 from weir.decide.room import Room
 from weir.decide.serve import Server
+from weir.decide.shortage import Shortage
 from weir.model.policy import Affinity, Policy
 from weir.model.reasons import Reason, Why
-from weir.model.resources import GPU, span, written
+from weir.model.resources import span, written
 from weir.model.workloads import WHOLE_MILLI
 
 _NAMED_MOST = 4
@@ -171,12 +170,12 @@ class _Diagnosis:
         fitting: dict[str, tuple[int, int]] = {}
         short: Counter[str] = Counter()
         full: list[tuple[Shape, int]] = []
+        self._room.try_out()
+        shortage = Shortage(self._cluster, self._policy, self._memo, self._room, self._affinity)
         for group, shape, lack in self._lacking(candidate):
-            mask, _ = self._memo.allowed(self._cluster, shape, self._affinity)
-            count = copies(self._room.columns, self._room.whole, self._room.device_memory, shape)
-            fitting[group] = (min(lack, int(count[mask].sum())), lack)
-            for node in np.flatnonzero(mask & (count == 0)).tolist():
-                short[self._first_short(shape, node)] += 1
+            fitting[group] = (shortage.fitting(shape, lack), lack)
+            for node, what in shortage.nodes(shape):
+                short[what] += 1
                 full.append((shape, node))
         numbers["short"] = dict(short)
         numbers["fitting"] = {group: have for group, (have, _) in fitting.items()}
@@ -185,7 +184,8 @@ class _Diagnosis:
         placed = sum(have for have, _ in fitting.values())
         where = f"of {len(full)} full nodes {_counted(short)}" if full else "no node has room for it"
         if len(full) == 1:
-            where = self._short_on(*full[0])
+            where = shortage.on(*full[0])
+        self._room.drop()
         if placed == pods:
             return self._kept_from(candidate, numbers)
         partners = self._partners(candidate)
@@ -248,34 +248,6 @@ class _Diagnosis:
             )
             return Reason(Why.HELD_BACK, sentence, numbers)
         return Reason(Why.GANG_INCOMPLETE, "there is room, but not for all of it together", numbers)
-
-    def _first_short(self, shape: Shape, node: int) -> str:
-        free = self._room.columns.free[:, node]
-        if shape.devices:
-            if shape.whole and self._room.whole[node] < shape.devices:
-                return "gpu"
-            if not shape.whole:
-                milli = shape.share_on(int(self._room.device_memory[node]))
-                if int((self._room.columns.share[node] >= milli).sum()) < shape.devices:
-                    return "gpu"
-        for row, amount in shape.needs:
-            if free[row] < amount:
-                return self._cluster.rows.names[row]
-        return "gpu"
-
-    def _short_on(self, shape: Shape, node: int) -> str:
-        """What one full node is short of, in numbers."""
-        name, resource = self._cluster.node_names[node], self._first_short(shape, node)
-        have = int(self._room.whole[node])
-        if resource == GPU and shape.whole and have < shape.devices:
-            free = f"{have} device{'' if have == 1 else 's'}"
-            return f"{name} has {free} free, and a pod asks for {shape.devices}"
-        if resource == GPU:
-            return f"{name} has no device with as much free as a pod asks for"
-        row = self._cluster.rows.names.index(resource)
-        amount = next(amount for at, amount in shape.needs if at == row)
-        free = written(resource, max(0, int(self._room.columns.free[row, node])))
-        return f"{name} has {free} {resource} free, and a pod asks for {written(resource, amount)}"
 
     def _has_claim(self, candidate: Candidate) -> bool:
         """Whether it may reclaim and there is someone it may reclaim from."""

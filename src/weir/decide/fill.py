@@ -99,6 +99,8 @@ class Fill:
             if sum(candidate.lacks) != 1 or job.spec.topology is not None or not of.step.gpu_milli:
                 continue
             shape = job.shapes[candidate.lacks.index(1)]
+            if shape.pod_rules:  # whether it may come hangs on more than this node
+                continue
             open_, _ = server.memo.allowed(cluster, shape, server.memo.affinity(cluster, job))
             within = server.open_to(candidate)
             priority = effective_priority(job, self._policy, server.now_s)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.cluster.columns import NO_DEVICE, Columns, Ints
-from weir.cluster.shapes import GPU_ROW, Shape
+from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.room import Room
 from weir.model.nodes import Node
@@ -39,7 +39,9 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
     if request.nodes is not None and node.name not in request.nodes:
         return "nodes"
     if request.devices:
-        if node.gpus < request.devices:
+        if node.own_gpus < request.devices:
+            if node.gpus >= request.devices:
+                return "devices in use by others"
             return "devices" if node.gpus else "no devices"
         if request.gpu_models and node.gpu_model not in request.gpu_models:
             return "gpu_models"
@@ -57,6 +59,15 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
         ):
             return f"taint {taint.key}"
     return None
+
+
+def selected(node: Node, request: Request) -> bool:
+    """Whether a node is among those a request asks for by name, label and expression."""
+    return (
+        (request.nodes is None or node.name in request.nodes)
+        and _has(node, request.node_selector)
+        and all(rule.weight or _granted(node, rule) for rule in request.rules)
+    )
 
 
 def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
@@ -160,12 +171,19 @@ def copies(columns: Columns, whole: Ints, device_memory: Ints, shape: Shape) -> 
 
 def empty_columns(cluster: Cluster) -> Columns:
     """The room there would be if nothing ran."""
-    gpus = (cluster.capacity[GPU_ROW] // WHOLE_MILLI)[: cluster.room.share.shape[0], None]
-    there = np.arange(cluster.room.share.shape[1])[None, :] < gpus
+    gpus = np.zeros(cluster.room.share.shape[0], np.int64)
+    gpus[: len(cluster.nodes)] = [0 if node is None else node.gpus for node in cluster.nodes]
+    there = np.arange(cluster.room.share.shape[1])[None, :] < gpus[:, None]
+    for at, node in enumerate(cluster.nodes):
+        if node is not None and node.foreign_devices:
+            there[at, list(node.foreign_devices)] = False
     memory = np.zeros(there.shape[0], np.int64)
     memory[: len(cluster.device_memory)] = cluster.device_memory
     return Columns(
-        cluster.capacity.copy(), np.where(there, WHOLE_MILLI, NO_DEVICE), np.where(there, memory[:, None], 0)
+        cluster.capacity.copy(),
+        np.where(there, WHOLE_MILLI, NO_DEVICE),
+        np.where(there, memory[:, None], 0),
+        np.zeros_like(cluster.room.marks),
     )
 
 

@@ -8,13 +8,14 @@ from weir.cluster.columns import Columns, Ints, whole_free
 from weir.cluster.jobs import Job, PendingClass
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
+from weir.decide.domains import Level, levels_of
 from weir.decide.fit import Bools, allowed, copies, empty_columns
 from weir.decide.plan import Plan
+from weir.decide.pod_rules import PodRules
 from weir.decide.ranking import Ranking
 from weir.decide.room import Room
 from weir.decide.score import Potential
 from weir.decide.share import Shares
-from weir.decide.topology import Level, levels_of
 from weir.model.policy import Affinity, Policy
 from weir.model.workloads import WHOLE_MILLI
 
@@ -45,6 +46,7 @@ class Memo:
         self._allowed: dict[tuple[int, tuple[Affinity, ...]], tuple[Bools, Ints]] = {}
         self._rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
         self._levels: dict[str, list[Level]] = {}
+        self._pod_rules: PodRules | None = None
         self._mix = (-1, -1)
         self._potential: Potential | None = None
         self._affinity: dict[tuple[int, str], tuple[Affinity, ...]] = {}
@@ -90,6 +92,7 @@ class Memo:
             self._empty = None
             self._owners.clear()
             self._levels.clear()
+            self._pod_rules = None
             self._static = cluster.static_version
             self._policy = policy
             self._spread = _spread(cluster, policy)
@@ -100,7 +103,7 @@ class Memo:
         assert cluster.mix.room is not None
         rows, nodes = cluster.room.free.shape
         room = cluster.mix.room.grown(rows, nodes, cluster.room.share.shape[1])
-        devices = np.array([node.gpus if node is not None else 0 for node in cluster.nodes], np.int64)
+        devices = np.array([node.own_gpus if node is not None else 0 for node in cluster.nodes], np.int64)
         return Potential(
             () if self._devices_alone_count(cluster) else cluster.mix.drawn,
             lambda shape: self.allowed(cluster, shape, ())[0],
@@ -114,7 +117,7 @@ class Memo:
         Then no device is ever stranded beside free ones, and what is left is to keep whole nodes free as
         pods come and go: the fuller node first, which empties the others.
         """
-        gpus = np.array([node.gpus if node is not None else 0 for node in cluster.nodes], np.int64)
+        gpus = np.array([node.own_gpus if node is not None else 0 for node in cluster.nodes], np.int64)
         with_gpus = np.flatnonzero(gpus)
         capacity = cluster.capacity[:, with_gpus]
         for shape, _ in cluster.mix.drawn:
@@ -232,6 +235,12 @@ class Memo:
         if found is None:
             found = self._levels[name] = levels_of(cluster, cluster.topologies[name])
         return found
+
+    def pod_rules(self, cluster: Cluster) -> PodRules:
+        """What pod rules say, by the domains of the nodes' labels."""
+        if self._pod_rules is None:
+            self._pod_rules = PodRules(cluster)
+        return self._pod_rules
 
     def finest_domains(self, cluster: Cluster) -> Level | None:
         """The finest domains that hold more than one node: those that small work should keep whole."""

@@ -11,6 +11,7 @@ from weir.cluster.jobs import Job, Pod
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.fit import Bools, copies, devices_for
+from weir.decide.pod_rules import PodRules
 from weir.decide.ranking import NOWHERE, Ranking
 from weir.decide.room import Room
 from weir.model.policy import Affinity
@@ -36,16 +37,23 @@ class Placer:
         room: Room,
         ranking_of: RankingOf,
         steps_most: int,
+        rules: PodRules,
         domain_of: Ints | None = None,
     ) -> None:
         self.cluster = cluster
         self.room = room
         self.ranking_of = ranking_of
+        self.rules = rules
         self._steps_most = steps_most
         self._domain_of = domain_of  # by node, where small work should keep domains whole
 
     def ranks(self, shape: Shape, affinity: tuple[Affinity, ...]) -> Ints:
-        """The rank of every node for a shape, as the room is now."""
+        """The rank of every node for a shape, as the room is now and the pods in it stand."""
+        rank = self.plain_ranks(shape, affinity)
+        return self.rules.ranked(self.room.columns, shape, rank) if shape.pod_rules else rank
+
+    def plain_ranks(self, shape: Shape, affinity: tuple[Affinity, ...]) -> Ints:
+        """The rank of every node for a shape by its room alone, whatever its pod rules say."""
         return self.ranking_of(shape, affinity).follow(self.room)
 
     def best_node(self, shape: Shape, affinity: tuple[Affinity, ...], within: Bools | None = None) -> int:
@@ -87,6 +95,17 @@ class Placer:
         self.room.take(node, shape, devices)
         return Spot(pod, node, devices)
 
+    def fill(self, shape: Shape, affinity: tuple[Affinity, ...], pods: int) -> int:
+        """Take room for so many pods of a shape, as far as there is any; how many have it."""
+        for placed in range(pods):
+            node = self.best_node(shape, affinity)
+            if node < 0:
+                return placed
+            known = self.cluster.nodes[node]
+            links = known.links if known is not None else ()
+            self.room.take(node, shape, devices_for(self.room, shape, node, links))
+        return pods
+
     def give_back(self, spots: Sequence[Spot]) -> None:
         """The places are free again."""
         for spot in spots:
@@ -116,18 +135,45 @@ class Placer:
                 self.room.keep()
                 return spots
             self.room.drop()
-        if len(groups) < 2:
+        ruled = any(job.shapes[group].pod_rules for group in groups)
+        if ruled:
+            spots = self._beside(job, groups, pods, affinity, within)
+            if spots is not None:
+                return spots
+        if len(groups) < 2 and not ruled:
             return None
         return Search(self, job, pods, affinity, within, self._steps_most).run()
+
+    def _beside(
+        self,
+        job: Job,
+        groups: Sequence[int],
+        pods: Mapping[int, Sequence[Pod]],
+        affinity: tuple[Affinity, ...],
+        within: Bools | None,
+    ) -> list[Spot] | None:
+        """Places in one domain after another, where the first pod would decide on it for all."""
+        for group in groups:
+            for domain in self.rules.beginnings(self.room.columns, job.shapes[group]):
+                both = domain if within is None else domain & within
+                room_for = self._room_for(job, [group], affinity, both)
+                if room_for[group] >= len(pods[group]):
+                    self.room.try_out()
+                    spots = self._in_turn(job, groups, pods, affinity, both)
+                    if spots is not None:
+                        self.room.keep()
+                        return spots
+                    self.room.drop()
+        return None
 
     def _room_for(
         self, job: Job, groups: Sequence[int], affinity: tuple[Affinity, ...], within: Bools | None
     ) -> dict[int, int]:
-        """Copies of each group's pods there is room for, each group by itself."""
+        """Copies of each group's pods there is room for, each group by itself: with pod rules, at most."""
         found = {}
         for group in groups:
             shape = job.shapes[group]
-            rank = self.ranks(shape, affinity)
+            rank = self.plain_ranks(shape, affinity)
             open_ = rank != NOWHERE if within is None else (rank != NOWHERE) & within
             count = copies(self.room.columns, self.room.whole, self.room.device_memory, shape)
             found[group] = int(count[open_].sum())
@@ -183,9 +229,10 @@ class Search:
         self._steps_left = steps_most
         self._shapes = [job.shapes[group] for group in pods]
         open_nodes = {group: int((self._ranks(job.shapes[group]) != NOWHERE).sum()) for group in pods}
-        self._pods = [
-            pod for group in sorted(pods, key=lambda group: (open_nodes[group], group)) for pod in pods[group]
-        ]
+        turns = sorted(pods, key=lambda group: (not open_nodes[group], open_nodes[group], group))
+        self._pods = [pod for group in turns for pod in pods[group]]  # who follows others comes after them
+        labels = {rule.topology for shape in self._shapes for rule, _ in shape.pod_rules}
+        self._levels = [placer.rules.level(label) for label in sorted(labels)]
 
     def _ranks(self, shape: Shape) -> Ints:
         rank = self._placer.ranks(shape, self._affinity)
@@ -248,5 +295,6 @@ class Search:
             columns.free[:, node].tobytes(),
             columns.share[node].tobytes(),
             columns.memory[node].tobytes(),
+            *(int(level.of[node]) for level in self._levels),
             *(bool(self._ranks(shape)[node] == NOWHERE) for shape in self._shapes),
         )

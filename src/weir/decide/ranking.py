@@ -10,8 +10,9 @@ from weir.decide.score import COST_BITS, NO_DEVICE, TIE_BITS, Potential, plain_c
 
 NOWHERE = np.iinfo(np.int64).max
 """Rank of a node without room."""
-_WISH_BITS = 63 - TIE_BITS - COST_BITS
-_WISH_MIDDLE = 1 << (_WISH_BITS - 1)
+WISH_BITS = 63 - TIE_BITS - COST_BITS
+"""Bits of a rank that say how far a node is from what is wished for; what decides after that is below."""
+_WISH_MIDDLE = 1 << (WISH_BITS - 1)
 
 
 class Ranking:
@@ -31,7 +32,7 @@ class Ranking:
         self.device: Ints = np.full(len(mask), NO_DEVICE, np.int64)
         self.mask = mask
         self._spread = spread
-        granted = np.clip(_WISH_MIDDLE - 1 - wish, 0, (1 << _WISH_BITS) - 1)
+        granted = np.clip(_WISH_MIDDLE - 1 - wish, 0, (1 << WISH_BITS) - 1)
         self._base = granted << (TIE_BITS + COST_BITS)
         self.rank: Ints = np.full(len(mask), NOWHERE, np.int64)
         self._compute(room, np.flatnonzero(mask))

@@ -86,7 +86,7 @@ class Reach:
                 key = (shape.id, affinity)
                 open_ = self._holes.get(key)
                 if open_ is None:
-                    open_ = int(self._placer.ranks(shape, affinity).min()) != NOWHERE
+                    open_ = int(self._placer.plain_ranks(shape, affinity).min()) != NOWHERE
                     self._holes[key] = open_
                 if not open_:
                     return False

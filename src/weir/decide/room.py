@@ -17,7 +17,7 @@ from weir.model.workloads import WHOLE_MILLI
 if TYPE_CHECKING:
     from weir.decide.states import Numbers
 
-_Kept = tuple[Ints, Ints, Ints, int]
+_Kept = tuple[Ints, Ints, Ints, Ints | None, int]
 
 
 class Room:
@@ -43,6 +43,7 @@ class Room:
             columns.free[:, node] += cluster.releasing.free[:, node]
             columns.share[node] += cluster.releasing.share[node]
             columns.memory[node] += cluster.releasing.memory[node]
+            columns.marks[:, node] += cluster.releasing.marks[:, node]
         return Room(columns, self.device_memory)
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
@@ -51,6 +52,7 @@ class Room:
         self.columns.free[:, at] = cluster.room.free[:, at]
         self.columns.share[at] = cluster.room.share[at]
         self.columns.memory[at] = cluster.room.memory[at]
+        self.columns.marks[:, at] = cluster.room.marks[:, at]
         self.whole[at] = whole_free(self.columns.share[at])
         self.log.extend(nodes)
 
@@ -64,6 +66,7 @@ class Room:
                     columns.free[:, node].copy(),
                     columns.share[node].copy(),
                     columns.memory[node].copy(),
+                    columns.marks[:, node].copy() if len(columns.marks) else None,
                     int(self.whole[node]),
                 )
         self.columns.hold(node, shape, devices, int(self.device_memory[node]), pods)
@@ -89,10 +92,12 @@ class Room:
 
     def drop(self) -> None:
         """End the innermost trial as if it had never been."""
-        for node, (free, share, memory, whole) in self._trials.pop().items():
+        for node, (free, share, memory, marks, whole) in self._trials.pop().items():
             self.columns.free[:, node] = free
             self.columns.share[node] = share
             self.columns.memory[node] = memory
+            if marks is not None:
+                self.columns.marks[:, node] = marks
             self.whole[node] = whole
             self.log.append(node)
 

@@ -49,6 +49,7 @@ class Server:
             room,
             lambda shape, affinity: memo.ranking(cluster, shape, affinity),
             policy.search_steps,
+            memo.pod_rules(cluster),
             self.domain_of,
         )
         total = cluster.total(GPU_ROW) if policy.headroom else 0
@@ -174,6 +175,7 @@ class Server:
                 not candidate.again
                 and candidate.choices < 2  # else another of its groups may have been shut out otherwise
                 and job.spec.topology is None
+                and not any(shape.pod_rules for shape in job.shapes)  # room is not all they wait for
                 and self.open_to(candidate) is None
             ):
                 self.memo.no_room.add(candidate.of)

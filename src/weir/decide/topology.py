@@ -1,60 +1,16 @@
 """Domains of nodes, and which of them a gang should go to: few and close ones, the fullest that fit."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from weir.cluster.columns import Ints
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.shapes import GPU_ROW
-from weir.cluster.state import Cluster
+from weir.decide.domains import Level
 from weir.decide.fit import Bools, copies
 from weir.decide.place import Placer, Spot
-from weir.model.nodes import Node, Topology
 from weir.model.policy import Affinity
-
-HOSTNAME = "kubernetes.io/hostname"
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """The domains of one level: `of[node]` is the domain's number, -1 where a label is missing."""
-
-    of: Ints
-    count: int
-
-    def sums(self, amounts: Ints) -> Ints:
-        """Amounts by node summed by domain."""
-        known = self.of >= 0
-        return np.bincount(self.of[known], amounts[known], self.count).astype(np.int64)
-
-    def mask(self, domain: int) -> Bools:
-        """The nodes of a domain."""
-        nodes: Bools = self.of == domain
-        return nodes
-
-
-def levels_of(cluster: Cluster, topology: Topology) -> list[Level]:
-    """The domains of a topology, level by level; a domain is told by its labels from the coarsest down."""
-    size = cluster.room.free.shape[1]
-    found = []
-    for depth in range(1, len(topology.levels) + 1):
-        of = np.full(size, -1, np.int64)
-        numbers: dict[tuple[str, ...], int] = {}
-        for at, node in enumerate(cluster.nodes):
-            path = _path(node, topology.levels[:depth])
-            if path is not None:
-                of[at] = numbers.setdefault(path, len(numbers))
-        found.append(Level(of, len(numbers)))
-    return found
-
-
-def _path(node: Node | None, labels: Sequence[str]) -> tuple[str, ...] | None:
-    if node is None:
-        return None
-    values = [node.labels.get(label, node.name if label == HOSTNAME else None) for label in labels]
-    return None if None in values else tuple(str(value) for value in values)
 
 
 class Site:

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from weir.cluster.jobs import Job, Pod
 from weir.cluster.shapes import GPU_ROW, Shape
+from weir.decide.pod_rules import Excess
 from weir.decide.room import Room
 from weir.model.workloads import WHOLE_MILLI
 
@@ -49,7 +50,9 @@ class NodeRoom:
 
     __slots__ = ("_device_memory", "_gains", "_memory", "_shape", "_share", "_short")
 
-    def __init__(self, room: Room, node: int, shape: Shape, units: Sequence[Unit]) -> None:
+    def __init__(
+        self, room: Room, node: int, shape: Shape, units: Sequence[Unit], excesses: Sequence[Excess] = ()
+    ) -> None:
         self._shape = shape
         self._device_memory = int(room.device_memory[node])
         self._share: list[int] = []
@@ -67,6 +70,10 @@ class NodeRoom:
             rows.append((GPU_ROW, 0))
             self._short.append(shape.devices - int(room.whole[node]))
         self._gains = {unit: [_gain(unit, row) for row, _ in rows] for unit in units}
+        for excess in excesses:
+            self._short.append(excess.pods)
+            for unit, gains in self._gains.items():
+                gains.append(sum(_is_of(excess, pod) for pod in unit.pods))
 
     def fits_without(self, units: Sequence[Unit]) -> bool:
         """Whether a pod of the shape fits once these units are gone."""
@@ -107,6 +114,10 @@ class NodeRoom:
         return found >= shape.devices
 
 
+def _is_of(excess: Excess, pod: Pod) -> bool:
+    return excess.mark in pod.shape.marks and bool(excess.nodes[pod.node])
+
+
 def _gain(unit: Unit, row: int) -> int:
     """What a unit gives of a resource on the node; of devices, how many whole ones."""
     if row == GPU_ROW:
@@ -115,15 +126,16 @@ def _gain(unit: Unit, row: int) -> int:
 
 
 def sets(
-    room: Room, node: int, shape: Shape, units: Sequence[Unit]
+    room: Room, node: int, shape: Shape, units: Sequence[Unit], excesses: Sequence[Excess] = ()
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Unit]]]:
     """Minimal sets of units whose going makes room for one pod of the shape, best first.
 
     Lower tiers go before higher ones: of the highest tier that must be touched as little as can be is
     taken, by price, fewer workloads, younger, name, with all lower tiers gone; then of the tier below
-    what is still needed, and so on. Each set comes with its key, by which nodes compare.
+    what is still needed, and so on. Each set comes with its key, by which nodes compare. With them go the
+    pods that are in `excess` of what a pod rule allows.
     """
-    space = NodeRoom(room, node, shape, units)
+    space = NodeRoom(room, node, shape, units, excesses)
     tiers: list[list[Unit]] = []
     for _, group in groupby(sorted(units, key=lambda unit: unit.tier), key=lambda unit: unit.tier):
         tiers.append(list(group))

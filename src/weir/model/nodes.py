@@ -59,6 +59,11 @@ class Node:
     foreign_devices: tuple[int, ...] = ()
     foreign_marks: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def own_gpus(self) -> int:
+        """Devices Weir may place pods on."""
+        return self.gpus - len(self.foreign_devices)
+
 
 @dataclass(frozen=True, slots=True)
 class Topology:

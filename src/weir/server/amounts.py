@@ -139,6 +139,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUse]) -> li
                 workloads=list(on.get(index, ())),
             )
             for index in range(node.gpus)
+            if index not in node.foreign_devices
             for use in (seen.get((node.name, index), DeviceUse()),)
         ]
         allocated: Counter[str] = Counter()
@@ -149,7 +150,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUse]) -> li
             NodeRow(
                 name=node.name,
                 devices=devices,
-                capacity={GPU: float(node.gpus), **{k: plain(k, v) for k, v in node.capacity.items()}},
+                capacity={GPU: float(node.own_gpus), **{k: plain(k, v) for k, v in node.capacity.items()}},
                 allocated={
                     GPU: sum(held.values()) / WHOLE_MILLI,
                     **{name: plain(name, value) for name, value in allocated.items()},

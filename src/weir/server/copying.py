@@ -37,6 +37,7 @@ class Picture:
 
     events: tuple[Event, ...]
     resources: tuple[str, ...]  # by row
+    marks: tuple[str, ...]  # by row
     requests: tuple[Request, ...]  # by number of their shape
     mix: tuple[tuple[int, int], ...]  # (number of a shape, pods)
     mix_room: Columns | None  # the room there was when the mix was drawn up
@@ -62,6 +63,7 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
     return Picture(
         events=tuple(events),
         resources=tuple(cluster.rows.names),
+        marks=tuple(cluster.marks.names),
         requests=tuple(shape.request for shape in cluster.shapes.all),
         mix=tuple((shape.id, pods) for shape, pods in cluster.mix.drawn),
         mix_room=_mix_room(cluster),
@@ -95,6 +97,7 @@ def copy_of(picture: Picture) -> Cluster:
     """A cluster of which all that is true."""
     cluster = Cluster()
     cluster.rows.see(picture.resources)
+    cluster.marks.see(picture.marks)
     for request in picture.requests:
         cluster.shapes.of(request)
     for event in picture.events:
@@ -121,7 +124,7 @@ def _mix_room(cluster: Cluster) -> Columns | None:
     rows, nodes = cluster.room.free.shape
     room = room.grown(rows, nodes, cluster.room.share.shape[1])
     there = [at for at, node in enumerate(cluster.nodes) if node is not None]
-    return Columns(room.free[:, there], room.share[there], room.memory[there])
+    return Columns(room.free[:, there], room.share[there], room.memory[there], room.marks[:, there])
 
 
 def _pods_of(cluster: Cluster, job: Job) -> list[Event]:

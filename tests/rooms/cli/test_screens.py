@@ -241,7 +241,8 @@ def test_submitting_says_the_name_and_what_comes_next(fake: Fake, capsys: pytest
         "  weir logs train-4k2p -f  follows its output\n"
         "  weir why train-4k2p      says why it waits, if it does\n"
     )
-    assert fake.asked[-1].body == {
+    (submitted,) = [asked for asked in fake.asked if asked.method == "POST"]
+    assert submitted.body == {
         "project": "vision",
         "command": ["python", "train.py", "--lr", "1"],
         "max_runtime": "2h",
@@ -249,6 +250,20 @@ def test_submitting_says_the_name_and_what_comes_next(fake: Fake, capsys: pytest
         "directory": "/",
         "pods": [{"gpus": "2", "count": 4}],
     }
+
+
+def test_submitting_what_no_node_takes_says_so_at_once(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(fake)
+    reason = {
+        "why": "no_node_matches",
+        "sentence": "no node can take a pod of it: 1 node refuses, by devices",
+    }
+    fake.on("GET", "/workloads/train-4k2p", {**DETAIL, "status": "pending", "reason": reason})
+    assert main(["submit", "-p", "vision", "--gpus", "2", "--", "python", "train.py"]) == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"it can't start in this pool as it is: {reason['sentence']}"
 
 
 def test_submitting_a_file_with_options_over_it(
@@ -265,7 +280,8 @@ def test_submitting_a_file_with_options_over_it(
         )
         == 0
     )
-    body = fake.asked[-1].body
+    (submitted,) = [asked for asked in fake.asked if asked.method == "POST"]
+    body = submitted.body
     assert body["pods"] == [{"gpus": "1", "memory": "8Gi", "count": 8, "min": 2}]
     assert body["preemptible"] is False
     assert body["env"] == {"B": "2"}

@@ -30,7 +30,7 @@ def asked(cluster: Cluster, shape: Shape) -> Amounts:
             [
                 node.gpu_memory
                 for node in cluster.nodes
-                if node is not None and node.gpus and (not models or node.gpu_model in models)
+                if node is not None and node.own_gpus and (not models or node.gpu_model in models)
             ]
             if shape.gpu_memory
             else [0]

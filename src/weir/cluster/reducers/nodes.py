@@ -14,11 +14,15 @@ from weir.model.nodes import Node
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 
+_MARKS_FIRST = 8
+"""Marks there is room for once there is any."""
+
 
 def node_set(cluster: Cluster, event: events.NodeSet) -> None:
     """A node is there, new or changed."""
     node = event.node
     cluster.rows.see(node.capacity)
+    cluster.marks.see(node.foreign_marks)
     if node.gpu_model is not None:
         cluster.rows.of(model_row_name(node.gpu_model))
     at = cluster.node_at.get(node.name)
@@ -54,14 +58,17 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
 
 def grow(cluster: Cluster, nodes: int, devices: int) -> None:
     """Make the columns large enough for every resource known, and for so many nodes and devices."""
-    rows = len(cluster.rows)
+    rows, marks = len(cluster.rows), len(cluster.marks)
     have_rows, have_nodes = cluster.room.free.shape
     if rows > have_rows:
         cluster.ledger.fit(cluster.rows)
-    if rows > have_rows or nodes > have_nodes or devices > cluster.room.share.shape[1]:
+    have_devices, have_marks = cluster.room.share.shape[1], cluster.room.marks.shape[0]
+    if rows > have_rows or nodes > have_nodes or devices > have_devices or marks > have_marks:
+        if marks > have_marks:
+            marks = max(_MARKS_FIRST, 2 * have_marks, marks)  # all that was worked out is lost: seldom
         space = nodes if nodes <= have_nodes else max(nodes, have_nodes + have_nodes // 2)
-        cluster.room = cluster.room.grown(rows, space, devices)
-        cluster.releasing = cluster.releasing.grown(rows, space, devices)
+        cluster.room = cluster.room.grown(rows, space, devices, marks)
+        cluster.releasing = cluster.releasing.grown(rows, space, devices, marks)
         capacity = np.zeros_like(cluster.room.free)
         capacity[:have_rows, :have_nodes] = cluster.capacity
         cluster.capacity = capacity
@@ -76,15 +83,20 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
     if node is not None:
         for name, amount in node.capacity.items():
             capacity[cluster.rows.of(name)] = amount
-        capacity[cluster.rows.of(GPU)] = node.gpus * WHOLE_MILLI
+        capacity[cluster.rows.of(GPU)] = node.own_gpus * WHOLE_MILLI
         if node.gpu_model is not None:
-            capacity[cluster.rows.of(model_row_name(node.gpu_model))] = node.gpus * WHOLE_MILLI
+            capacity[cluster.rows.of(model_row_name(node.gpu_model))] = node.own_gpus * WHOLE_MILLI
         room.share[at, : node.gpus] = WHOLE_MILLI
         room.memory[at, : node.gpus] = node.gpu_memory
+        foreign = list(node.foreign_devices)
+        room.share[at, foreign] = room.memory[at, foreign] = 0
+    room.marks[:, at] = 0
+    for mark, pods in node.foreign_marks.items() if node is not None else ():
+        room.marks[cluster.marks.of(mark), at] = pods
     cluster.capacity[:, at] = capacity
     room.free[:, at] = capacity
     releasing = cluster.releasing
-    releasing.free[:, at], releasing.share[at], releasing.memory[at] = 0, 0, 0
+    releasing.free[:, at], releasing.share[at], releasing.memory[at], releasing.marks[:, at] = 0, 0, 0, 0
     for pod in cluster.pods_on[at]:
         hold(cluster, pod, at, pod.devices)
         if pod.phase is Phase.STOPPING:

@@ -30,7 +30,7 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
         cluster.by_memory[spec.name] = job
     for group, shape in enumerate(job.shapes):
         cluster.ledger.add_asked(job.path, job.asks[group], spec.groups[group].count)
-        cluster.mix.asked(shape, spec.groups[group].count, cluster.room)
+        cluster.mix.asked(shape.plain or shape, spec.groups[group].count, cluster.room)
     if event.absent:
         set_absent(cluster, job, _named(job, event.absent))
     rank(cluster, job)
@@ -72,7 +72,7 @@ def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
     for at, shape in enumerate(terms[0]):
         had = before.groups[at].count if at < len(job.shapes) and job.shapes[at] is shape else 0
         if spec.groups[at].count > had:
-            cluster.mix.asked(shape, spec.groups[at].count - had, cluster.room)
+            cluster.mix.asked(shape.plain or shape, spec.groups[at].count - had, cluster.room)
     job.take_on(spec, *terms)
     _put_in(cluster, job)
     set_absent(cluster, job, _named(job, event.absent))
