@@ -179,7 +179,7 @@ class Acting:
         try:
             fenced = Fenced(self._api, self._fence, one.term)
             fenced.check()
-            return await send(fenced, one.write, uncertain=one.uncertain)
+            return await send(fenced, one.write, first=not one.backoff.tries, uncertain=one.uncertain)
         except NotLeading as error:
             return _unsent(one, str(error))
         except ApiError as error:

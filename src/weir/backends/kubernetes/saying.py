@@ -50,8 +50,7 @@ class Saying:
             try:
                 await emit(Fenced(self._api, self._fence, term), event)
                 self.said += 1
-            except NotLeading:
+            except ApiError as error:
                 self.dropped += 1
-            except ApiError:
-                self.dropped += 1
-                await asyncio.sleep(PAUSE_S)
+                if not isinstance(error, NotLeading):
+                    await asyncio.sleep(PAUSE_S)

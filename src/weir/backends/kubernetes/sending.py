@@ -27,7 +27,7 @@ from weir.backends.kubernetes.writes import (
     Write,
 )
 
-NAME_MOST, NOTE_MOST = 230, 1024
+NAME_MOST, NOTE_BYTES_MOST = 230, 1024
 REPORTER = "weir.dev/weir"
 
 
@@ -42,8 +42,8 @@ class _Placed(Narrow):
     spec: _PlacedSpec
 
 
-async def send(api: Fenced, write: Write, *, uncertain: bool) -> Outcome:
-    """Try it once.
+async def send(api: Fenced, write: Write, *, first: bool, uncertain: bool) -> Outcome:
+    """Try it once; is it the `first` time?
 
     Raises:
         ApiError: it has to be tried again.
@@ -53,7 +53,7 @@ async def send(api: Fenced, write: Write, *, uncertain: bool) -> Outcome:
             case Bind():
                 return await _bind(api, write, uncertain=uncertain)
             case Evict():
-                return await _evict(api, write, uncertain=uncertain)
+                return await _evict(api, write, first=first, uncertain=uncertain)
             case Upsert():
                 return await _upsert(api, write)
             case PatchStatus():
@@ -106,10 +106,10 @@ async def _bound(api: Fenced, write: Bind) -> Outcome | None:
 # Evictions
 
 
-async def _evict(api: Fenced, write: Evict, *, uncertain: bool) -> Outcome:
+async def _evict(api: Fenced, write: Evict, *, first: bool, uncertain: bool) -> Outcome:
     if uncertain and await _stops(api, write):
         return Done()
-    if write.because is not None and not uncertain:
+    if first and write.because is not None:
         with suppress(Refused, Unreachable):  # the eviction doesn't hang on it
             await emit(api, write.because)
     options: dict[str, object] = {"preconditions": {"uid": write.uid}}
@@ -188,6 +188,14 @@ def _event(event: Emit) -> Mapping[str, object]:
         "regarding": {key: value for key, value in about.items() if value},
         "action": event.action,
         "reason": event.reason,
-        "note": event.note if len(event.note) <= NOTE_MOST else event.note[: NOTE_MOST - 1] + "…",
+        "note": _cut(event.note),
         "type": event.type,
     }
+
+
+def _cut(note: str) -> str:
+    """As much of it as the server takes, which counts bytes."""
+    encoded = note.encode()
+    if len(encoded) <= NOTE_BYTES_MOST:
+        return note
+    return encoded[: NOTE_BYTES_MOST - 3].decode(errors="ignore") + "…"
