@@ -42,12 +42,12 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     pod
         Beside this pod, as group/index; by default the first one that runs.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
     if not command:
         print("weir: no command is named: write it after --, such as -- nvidia-smi.", file=sys.stderr)
         return 2
-    with Pool() as pool:
+    with the_pool() as pool:
         detail = pool.get(name)
         local = pool.address.is_loopback
     try:

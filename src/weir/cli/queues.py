@@ -271,9 +271,9 @@ def _list(
     *,
     watch: bool,
 ) -> int:
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: table(look(pool), columns, here, wide=output == "wide"))
         if watch:
@@ -292,9 +292,9 @@ def delete_project(name: str, /) -> int:
     name
         The project.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         pool.delete_project(name)
     print(f"Project {name} is deleted.")
     return 0
@@ -309,9 +309,9 @@ def delete_department(name: str, /) -> int:
     name
         The department.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         pool.delete_department(name)
     print(f"Department {name} is deleted.")
     return 0

@@ -51,6 +51,8 @@ def submit(
     directory: str | None = None,
     node: Annotated[Sequence[str], Parameter(negative=())] = (),
     topology: str | None = None,
+    image: str | None = None,
+    namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None,
     file: Annotated[Path | None, Parameter(name=("--file", "-f"))] = None,
     wait: Annotated[bool, Parameter(negative=())] = False,
     follow: Annotated[bool, Parameter(negative=())] = False,
@@ -108,6 +110,10 @@ def submit(
         Only on this machine; may be given several times.
     topology
         All pods in one part of the cluster: NAME:required=LEVEL or NAME:preferred=LEVEL.
+    image
+        In a cluster: the container image its pods run.
+    namespace
+        In a cluster: where its Job is made; the only namespace of its project if left out.
     file
         A submission as YAML or JSON; options go over what it says.
     wait
@@ -131,6 +137,7 @@ def submit(
     for key, values in (("command", command), ("gpu_models", gpu_model), ("nodes", node)):
         if values:
             words[key] = list(values)
+    from weir.cli.where import the_pool
     from weir.client.errors import Refused
     from weir.model import scenario
 
@@ -138,7 +145,8 @@ def submit(
         words |= _read_options(elastic, topology)
         body = {} if file is None else _read(file)
         _check(words, body)
-        return _submit(body, words, env, inherit=inherit, wait=wait, follow=follow, output=output)
+        with the_pool(namespace=namespace, image=image) as pool:
+            return _submit(pool, body, words, env, inherit=inherit, wait=wait, follow=follow, output=output)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
     except Refused as refused:
@@ -151,6 +159,7 @@ def submit(
 
 
 def _submit(
+    pool: "Pool",
     body: dict[str, Any],
     words: dict[str, Any],
     env: Sequence[str],
@@ -160,32 +169,29 @@ def _submit(
     follow: bool,
     output: str,
 ) -> int:
-    from weir.client.api import Pool
+    inherited = INHERITED if inherit and pool.address.is_loopback else ()
+    own = {key: os.environ[key] for key in inherited if key in os.environ}
+    variables = {**own, **body.pop("env", {}), **_variables(env)}
+    if variables:
+        words["env"] = variables
+    if "directory" in words and not pool.address.is_cluster:
+        words["directory"] = str(Path(words["directory"]).absolute())
+    made = pool.submit(body, **words)
+    if output == "name":
+        print(made.name, flush=True)
+        _say(made, shown=not follow)
+        _warn(pool, made.name)
+    else:
+        print_plain(made.model_dump(mode="json"), output)
+        sys.stdout.flush()
+    if follow:
+        from weir.cli.logs import follow_to_end
 
-    with Pool() as pool:
-        inherited = INHERITED if inherit and pool.address.is_loopback else ()
-        own = {key: os.environ[key] for key in inherited if key in os.environ}
-        variables = {**own, **body.pop("env", {}), **_variables(env)}
-        if variables:
-            words["env"] = variables
-        if "directory" in words:
-            words["directory"] = str(Path(words["directory"]).absolute())
-        made = pool.submit(body, **words)
-        if output == "name":
-            print(made.name, flush=True)
-            _say(made, shown=not follow)
-            _warn(pool, made.name)
-        else:
-            print_plain(made.model_dump(mode="json"), output)
-            sys.stdout.flush()
-        if follow:
-            from weir.cli.logs import follow_to_end
+        return follow_to_end(pool, made.name)
+    if wait:
+        from weir.cli.logs import wait_to_end
 
-            return follow_to_end(pool, made.name)
-        if wait:
-            from weir.cli.logs import wait_to_end
-
-            return wait_to_end(pool, made.name)
+        return wait_to_end(pool, made.name)
     return 0
 
 

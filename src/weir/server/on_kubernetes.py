@@ -54,7 +54,7 @@ OWNERS_WAIT_S = 5.0
 """How long kinds that make pods may take to be listed before those that can't be are done without."""
 FAILED, WRONG_REQUEST = 1, 2
 _LOG = get_logger(__name__)
-_WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
+WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "nodes", objects.KubeNode),
     ("v1", "namespaces", objects.Namespace),
     ("scheduling.k8s.io/v1", "priorityclasses", objects.PriorityClass),
@@ -243,7 +243,7 @@ class Instance:
             await self.leading.release()
 
     def _reflect(self) -> None:
-        for api_version, resource, of in _WATCHED:
+        for api_version, resource, of in WATCHED:
             deliver = self.backend.deliver(resource)
             self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)
         for watched in self.kinds.watched:

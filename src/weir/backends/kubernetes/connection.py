@@ -123,13 +123,17 @@ class Connection:
             query = {"fieldManager": "weir", "force": "true", **(query or {})}
         return read(await self._write("PATCH", path, body, query=query, content_type=kind.value), of)
 
-    async def delete(self, path: str, *, uid: str = "", grace_s: int | None = None) -> None:
+    async def delete(
+        self, path: str, *, uid: str = "", grace_s: int | None = None, propagation: str = ""
+    ) -> None:
         """Delete an object, if its uid is this one."""
         body: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             body["preconditions"] = {"uid": uid}
         if grace_s is not None:
             body["gracePeriodSeconds"] = grace_s
+        if propagation:
+            body["propagationPolicy"] = propagation
         await self._write("DELETE", path, body)
 
     async def pieces(
