@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import re
 import ssl
 import threading
 import time
@@ -15,6 +16,8 @@ import aiohttp
 from tools.controlplane.api import Object, collection
 from tools.controlplane.certificates import Pair
 from tools.controlplane.plane import ControlPlane
+
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
 def tls_of(plane: ControlPlane, user: Pair) -> ssl.SSLContext:
@@ -88,22 +91,20 @@ class Count:
         self._tls = tls_of(plane, plane.admin)
         self._at = urlsplit(plane.url)
         chosen = f"fieldSelector={quote(selector)}" + (f"&labelSelector={quote(labels)}" if labels else "")
-        since = plane.api.get(f"/api/v1/pods?limit=1&{chosen}")["metadata"]["resourceVersion"]
-        self._path = f"/api/v1/pods?watch=true&{chosen}&resourceVersion={since}"
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._connection = http.client.HTTPSConnection(
-            self._at.hostname or "", self._at.port, context=self._tls
-        )
+        self._since = plane.api.get(f"/api/v1/pods?limit=1&{chosen}")["metadata"]["resourceVersion"]
+        self._path = f"/api/v1/pods?watch=true&{chosen}&resourceVersion="
+        self._thread = threading.Thread(target=self._read_on, daemon=True)
+        self._connection = self._connect()
+        self._closing = False
 
     def __enter__(self) -> Self:
-        self._connection.request("GET", self._path)
-        self._answer = self._connection.getresponse()
         self._thread.start()
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _why: BaseException | None, _where: TracebackType | None
     ) -> None:
+        self._closing = True
         sock = self._connection.sock
         if sock is not None:
             sock.shutdown(2)
@@ -118,10 +119,27 @@ class Count:
             every()
             time.sleep(0.02)
 
+    def _connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(self._at.hostname or "", self._at.port, context=self._tls)
+
+    def _read_on(self) -> None:
+        """A server that is in a hurry ends the watches of readers that are not: begin again where it was."""
+        while not self._closing:
+            try:
+                self._read()
+            except (OSError, ValueError, AttributeError, http.client.HTTPException):
+                self._connection.close()
+                self._connection = self._connect()
+
     def _read(self) -> None:
+        self._connection.request("GET", self._path + self._since)
+        answer, line, last = self._connection.getresponse(), b"", b""
         try:
-            while line := self._answer.readline():
+            while line := answer.readline():
+                last = line
                 if line.startswith(b'{"type":"ADDED"'):
                     self.at_s.append(time.perf_counter())
-        except (OSError, ValueError, AttributeError, http.client.HTTPException):
-            return  # it was closed
+        finally:
+            seen = _VERSION.search(last)
+            if seen is not None:
+                self._since = seen[1].decode()

@@ -15,13 +15,15 @@ Cases, with the goals of the design in brackets:
     reason      why a gang of ten whole nodes can't run on the full cluster, from its creation (1 s)
 
 Rates are bindings, from the first to the last. Everything runs on this one machine, the API server too;
-who used how many seconds of its processors in each case is in the JSON.
+who used how many seconds of its processors in each case, and what was written, is in the JSON.
 """
 
 import argparse
 import os
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +44,7 @@ AT_ONCE = 128
 GANG = 512
 STALLED_S = 600
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Rig:
@@ -108,6 +111,17 @@ class Rig:
             used["weir"] = weir.cpu_s()
         return used
 
+    def requests(self) -> Counter[str]:
+        """Writes the API server has answered so far, by what they were to."""
+        count: Counter[str] = Counter()
+        for line in self.plane.api.text("/metrics").splitlines():
+            if line.startswith("apiserver_request_total{"):
+                said = dict(_LABEL.findall(line))
+                if said["verb"] not in {"GET", "LIST", "WATCH"}:
+                    to = "/".join(filter(None, (said["resource"], said["subresource"])))
+                    count[f"{said['verb']} {to} {said['code']}"] += int(float(line.rpartition(" ")[2]))
+        return count
+
 
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -123,10 +137,12 @@ class Measured:
         self._bound = Count(rig.plane, "spec.nodeName!=", labels)
         self._running = Count(rig.plane, "status.phase=Running", labels)
         self._before: dict[str, float] = {}
+        self._requests: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         self._bound.__enter__()
         self._running.__enter__()
+        self._requests = self._rig.requests()
         self._before = self._rig.spent(self._weir)
         self.began = time.perf_counter()
         return self
@@ -147,6 +163,7 @@ class Measured:
             "first_s": round(bound[0] - self.began, 2),
             "bound_s": round(bound[-1] - self.began, 2),
             "cpu_s": {name: round(used - self._before.get(name, 0.0), 1) for name, used in after.items()},
+            "writes": dict((self._rig.requests() - self._requests).most_common(20)),
         }
         if count > 1:
             row["per_second"] = round((count - 1) / max(1e-9, bound[-1] - bound[0]))
@@ -332,7 +349,7 @@ def main() -> int:
     except NoBinaries as why:
         print(why, file=sys.stderr)
         return 1
-    show("Against a real API server", rows, args.output, hide=("cpu_s", "said"))
+    show("Against a real API server", rows, args.output, hide=("cpu_s", "writes", "said"))
     return 0
 
 
