@@ -188,6 +188,9 @@ class _Diagnosis:
         self._room.drop()
         if placed == pods:
             return self._kept_from(candidate, numbers)
+        if not self._job.spec.may_take:
+            sentence = f"no room now, and it takes none from others: {where}"
+            return Reason(Why.NO_ROOM, sentence, numbers)
         partners = self._partners(candidate)
         if partners:
             numbers["partners"] = partners

@@ -148,6 +148,7 @@ class Workload:
     idle_limit_s: float | None = None  # None: its project's or the policy's; 0 = none at all
     grace_s: float | None = None  # how long it may take to stop; None: its project's or the policy's
     retries: int | None = None  # failures in a row after which it is tried again; None: the policy's
+    may_take: bool = True  # whether others may be stopped or moved to make room for it
 
     @property
     def pods(self) -> int:
