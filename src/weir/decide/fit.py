@@ -66,7 +66,7 @@ def selected(node: Node, request: Request) -> bool:
     return (
         (request.nodes is None or node.name in request.nodes)
         and _has(node, request.node_selector)
-        and all(rule.weight or _granted(node, rule) for rule in request.rules)
+        and all(rule.weight or is_granted(node, rule) for rule in request.rules)
     )
 
 
