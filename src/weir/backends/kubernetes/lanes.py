@@ -38,6 +38,8 @@ class Lane:
 
     def next(self) -> Waiting:
         """The one whose turn it is."""
+        if len(self.waiting) == 1:
+            return self.waiting[0]
         return min(self.waiting, key=lambda one: one.write.urgency)
 
 
