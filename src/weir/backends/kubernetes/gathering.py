@@ -78,6 +78,7 @@ class Gathering:
         self.devices = devices
         self.marks = Marks()
         self.stale: set[str] = set()  # pods to be read again
+        self.remarked: set[str] = set()  # pods of others that bear other marks now
         self._pods: dict[str, Pod] = {}
         self._key_of: dict[str, str] = {}  # by uid, of pods that bear marks
         self._uid_of: dict[str, str] = {}
@@ -134,6 +135,11 @@ class Gathering:
         if uid is not None:
             del self._key_of[uid]
             self.marks.forget(uid)
+        self.remarked.discard(key)
+
+    def marks_of(self, key: str) -> tuple[str, ...]:
+        """The marks that a pod bears, whoever places it."""
+        return self.marks.of(self._uid_of[key]).marks
 
     def _see_marks(self, key: str, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -141,10 +147,13 @@ class Gathering:
             self.forget_marks(key)
         self._uid_of[key], self._key_of[uid] = uid, key
         self._again(self.marks.see(pod))
+        self.remarked.discard(key)
 
     def _again(self, uids: Iterable[str]) -> None:
-        keys = (self._key_of.get(uid) for uid in uids)
-        self.stale.update(key for key in keys if key is not None and key in self._pods)
+        for uid in uids:
+            key = self._key_of.get(uid)
+            if key is not None:
+                (self.stale if key in self._pods else self.remarked).add(key)
 
     def _kept(self, pod: Pod) -> Pod:
         """A pod as it is kept: pods of one template share what they ask for."""

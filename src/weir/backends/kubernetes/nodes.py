@@ -118,6 +118,13 @@ class Ground:
             self._site(held.node).foreign[pod] = held
             self._where[pod] = held.node
 
+    def remark(self, pod: str, marks: tuple[str, ...]) -> None:
+        """A pod of others bears these marks now."""
+        at = self._where.get(pod)
+        if at is not None and pod in self._sites[at].foreign:
+            site = self._site(at)
+            site.foreign[pod] = replace(site.foreign[pod], marks=marks)
+
     def ours(self, pod: str, ours: Ours | None) -> None:
         """A pod of ours holds this; None: nothing any more."""
         at = self._where.get(pod)
