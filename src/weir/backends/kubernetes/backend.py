@@ -12,8 +12,7 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.backends.kubernetes.connection import Patch
-from weir.backends.kubernetes.gangs import Seen
+from weir.backends.kubernetes.gangs import Gang, Seen
 from weir.backends.kubernetes.nodes import Ours
 from weir.backends.kubernetes.picture import GPUS_KEY, START_KEY, Picture
 from weir.backends.kubernetes.reflector import Change, Unreadable
@@ -24,7 +23,6 @@ from weir.backends.kubernetes.statuses import (
     regarding,
     regarding_pod,
     room_of,
-    status_path,
 )
 from weir.backends.kubernetes.writes import (
     Bind,
@@ -34,7 +32,6 @@ from weir.backends.kubernetes.writes import (
     HeldUp,
     NotSent,
     Outcome,
-    PatchStatus,
     RefusedWrite,
     Unknown,
     Write,
@@ -112,8 +109,10 @@ class KubernetesBackend:
         if isinstance(write, Bind | Evict):
             self._outcomes.append((write, outcome))
             self.wake()
-        elif isinstance(outcome, RefusedWrite) and outcome.status != 404:
-            _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
+        elif isinstance(outcome, RefusedWrite | NotSent) and isinstance(write.about, Gang):
+            self._outcomes.append((write, outcome))
+            if isinstance(outcome, RefusedWrite) and outcome.status != 404:
+                _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
 
     def check(self, write: Bind | Evict) -> str:
         """Why a binding must not be sent after all, by the newest there is to know; empty if it may."""
@@ -178,7 +177,7 @@ class KubernetesBackend:
         if len(changes) > AT_ONCE:
             self._inbox.appendleft((see, changes[AT_ONCE:]))
 
-    def _carry_out(self, effect: Effect, now_s: float) -> Iterator[Write]:
+    def _carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | Emit]:
         if isinstance(effect, StartPod):
             yield from self._start(effect, now_s)
         elif isinstance(effect, StopPod):
@@ -187,25 +186,26 @@ class KubernetesBackend:
             gang = self.picture.named.get(_workload(effect))
             if gang is None:
                 return
-            path = status_path(gang)
+            keep = self.statuses.keep
             if isinstance(effect, KeepRoom):
                 gang.keep_room(effect.promised)
-                room = room_of(gang, effect.promised)
-                yield PatchStatus(path, {"status": {"promised": room}}, kind=Patch.MERGE, urgent=True)
+                room = {"promised": room_of(gang, effect.promised)}
+                yield from keep(gang, room, now_s, urgent=True)
             elif isinstance(effect, LeaveRoom):
                 gang.keep_room(None)
-                yield PatchStatus(path, {"status": {"promised": None}}, kind=Patch.MERGE, urgent=True)
+                yield from keep(gang, {"promised": None}, now_s, urgent=True)
             elif isinstance(effect, SetStatus):
                 gang.remember(effect.status)
-                yield PatchStatus(path, {"status": {"life": life_of(effect.status)}}, kind=Patch.MERGE)
+                yield from keep(gang, {"life": life_of(effect.status)}, now_s)
             elif isinstance(effect, EndWorkload):
                 gang.ending = effect
                 if effect.cause is not None:
                     gang.verdict = effect.how
                     gang.untold()
+                    self.picture.dirty[gang] = None
                 self.picture.changed[gang] = None
 
-    def _start(self, effect: StartPod, now_s: float) -> Iterator[Write]:
+    def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | Emit]:
         place = effect.place
         gang = self.picture.named.get(place.pod.workload)
         if gang is None:
@@ -218,7 +218,7 @@ class KubernetesBackend:
             return
         if gang.promised is not None:
             gang.keep_room(None)
-            yield PatchStatus(status_path(gang), {"status": {"promised": None}}, kind=Patch.MERGE)
+            yield from self.statuses.keep(gang, {"promised": None}, now_s)
         ours = self.picture.assume(seen, place, effect.start, now_s)
         words = {START_KEY: str(effect.start)}
         if place.devices:
@@ -238,7 +238,10 @@ class KubernetesBackend:
         yield Evict(gang.key.namespace, seen.name, seen.uid, None, because, (seen, effect.start, None))
 
     def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
-        """Under the lock: what became of a binding or an eviction."""
+        """Under the lock: what became of a write."""
+        if isinstance(write.about, Gang):
+            self.statuses.not_written(write.about, now_s)
+            return
         about: tuple[Seen, int, Ours | None] = write.about  # type: ignore[assignment]
         seen, start, _ = about
         gang = seen.gang

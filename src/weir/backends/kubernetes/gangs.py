@@ -137,6 +137,7 @@ class Gang:
         "_exits",
         "checkpointed_s",
         "count",
+        "counted",
         "empty_since_s",
         "ending",
         "groups",
@@ -173,6 +174,7 @@ class Gang:
         self.project: str | None = None
         self.refusal = ""  # why it can't be scheduled at all
         self.newer = False  # another one of its name has taken its place
+        self.counted: str | None = None  # the project it counts for among those in use
         self.needed = 1
         self.count = 0  # of its pods that are there
         self.empty_since_s: float | None = None

@@ -5,6 +5,7 @@ A state machine without a clock, a thread or a connection: changes of objects go
 from all that is known at the moment of telling, and what is told is the difference to what was told before.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -51,6 +52,7 @@ class Picture:
         self._shapes: dict[Any, Any] = {}
         self._due: list[tuple[float, int, str]] = []
         self._now_s = 0.0
+        self._projects: Counter[str] = Counter()  # workloads that control knows
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         self._sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
@@ -216,6 +218,9 @@ class Picture:
             self.estate.settle()
             self.dirty.update(dict.fromkeys(self.gangs.values()))
         self._read_stale()
+        for key in self.gathering.remarked:
+            self.ground.remark(key, self._once(self.gathering.marks_of(key)))
+        self.gathering.remarked.clear()
         dirty = sorted(self.dirty, key=lambda gang: gang.name)
         self.dirty.clear()
         for gang in dirty:
@@ -224,8 +229,9 @@ class Picture:
             self._count_room(gang)
         self.ground.use_ports(ports_in_use(self._requests()))
         facts: list[Fact] = [*self.ground.facts()]
+        used = set(self._projects)
         told = [fact for gang in dirty for fact in self._tell(gang)]
-        facts += self.estate.facts(gang.told.project for gang in self.named.values() if gang.told is not None)
+        facts += self.estate.facts(used | set(self._projects))
         self.changed.update(dict.fromkeys(dirty))
         return facts + told
 
@@ -403,11 +409,24 @@ class Picture:
         if gang.promised is None and not gang.room_told:
             gang.promised = self._room_kept(gang)
         facts = gang.tell(self._now_s, self.ground)
+        self._count_project(gang)
         if any(seen.holds and not seen.told for seen in gang.pods()) and gang.told is not None:
             self._unplaced.add(gang)
         if not gang.count and not gang.succeeded and gang.told is None and (gang.left or gang.is_over()):
             self._forget(gang)
         return facts
+
+    def _count_project(self, gang: Gang) -> None:
+        """Which projects control knows workloads of."""
+        project = None if gang.told is None else gang.told.project
+        if project != gang.counted:
+            if gang.counted is not None:
+                self._projects[gang.counted] -= 1
+                if not self._projects[gang.counted]:
+                    del self._projects[gang.counted]
+            if project is not None:
+                self._projects[project] += 1
+            gang.counted = project
 
     def _forget(self, gang: Gang) -> None:
         self.gangs.pop(gang.key, None)

@@ -24,6 +24,7 @@ from weir.model.workloads import WHOLE_MILLI
 PHASES = {End.SUCCEEDED: "Succeeded", End.FAILED: "Failed", End.STOPPED: "Stopped"}
 AT_ONCE = 500
 """Workloads looked at in one turn."""
+AGAIN_S = 5.0
 CONDITION_AFTER_S, CONDITION_EVERY_S = 2.0, 60.0
 NODES_NAMED_MOST = 16
 _STOPPING = frozenset(("Stopping", "Pending"))
@@ -136,6 +137,22 @@ class Statuses:
             writes += self._of(gang, now_s)
         return writes
 
+    def keep(self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False) -> list[Write | Emit]:
+        """Have this kept in the status of its object, which is made first if there is none yet."""
+        first = [] if gang in self._written else self._of(gang, now_s)
+        status = {"phase": self._phase(gang), **words}
+        patch = PatchStatus(
+            status_path(gang), {"status": status}, kind=Patch.MERGE, urgent=urgent, about=gang
+        )
+        return [*first, patch]
+
+    def not_written(self, gang: Gang, now_s: float) -> None:
+        """Something of it was refused: all of it is written anew after a while, if it is still there."""
+        done = self._written.get(gang)
+        if done is not None:
+            done.spec, done.status = None, {}
+            self._later[gang] = now_s + AGAIN_S
+
     def _of(self, gang: Gang, now_s: float) -> list[Write | Emit]:
         if gang.newer or gang.head is None:
             self._drop(gang)
@@ -148,8 +165,6 @@ class Statuses:
             done = self._written[gang] = _Written()
             self._begin(gang, done)
         writes: list[Write | Emit] = []
-        if gang.name not in self._picture.objects:
-            done.spec = done.spec if done.status else None
         spec = self._spec(gang)
         if spec != done.spec and gang.count:
             done.spec = spec
@@ -159,8 +174,8 @@ class Statuses:
         why = self._why(gang, phase)
         status = self._status(gang, phase, why, done)
         if status != done.status:
-            patch = _over(status, done.status)
-            writes.append(PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE))
+            patch = {**_over(status, done.status), "phase": phase}
+            writes.append(PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE, about=gang))
             done.status = status
         if phase == "Pending" or phase == "Refused":
             writes += self._waits(gang, why, done, now_s)
@@ -228,7 +243,8 @@ class Statuses:
         }
         meta = {"name": gang.object_name, "namespace": key.namespace, "ownerReferences": [reference]}
         body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
-        return Upsert(path_of(API_VERSION, "workloads", key.namespace), gang.object_name, body)
+        path = path_of(API_VERSION, "workloads", key.namespace)
+        return Upsert(path, gang.object_name, body, about=gang)
 
     def _status(self, gang: Gang, phase: str, why: Why | None, done: _Written) -> Words:
         pods = list(gang.pods())
@@ -297,7 +313,9 @@ def _condition(gang: Gang, seen: Seen, sentence: str, now_s: float) -> PatchStat
 
 
 def _over(status: Words, before: Words) -> Words:
-    """A merge patch that leaves nothing of the numbers before."""
+    """A merge patch that leaves nothing of the numbers before; all of it where nothing was written before."""
+    if not before:
+        return status
     patch = {key: value for key, value in status.items() if before.get(key) != value}
     reason, last = patch.get("reason"), before.get("reason")
     if reason and last:
