@@ -300,6 +300,7 @@ class Gang:
             max_runtime_s=min((each for each in limits if each), default=None),
             topology=said.topology,
             grace_s=head.asked.grace_s,
+            may_take=all(seen.reading is None or seen.reading.asked.may_take for seen in self.pods()),
         )
 
     def group_name(self, at: int) -> str:
@@ -328,8 +329,8 @@ class Gang:
             minima.append(least)
         return minima
 
-    def absent(self) -> frozenset[PodKey]:
-        """The slots without a pod that could be placed."""
+    def absent(self, is_node: Container[str]) -> frozenset[PodKey]:
+        """The slots without a pod that runs, or could be placed."""
         name = self.name
         over = self.is_over() is not None
         return frozenset(
@@ -338,7 +339,7 @@ class Gang:
             for index in range(max(1, len(group.slots)))
             if index >= len(group.slots)
             or (seen := group.slots[index]) is None
-            or not (seen.holds or (not over and not seen.wait))
+            or (seen.node not in is_node if seen.holds else over or seen.wait)
         )
 
     def gate(self, absent: int) -> str | None:
@@ -363,6 +364,10 @@ class Gang:
 
     def tell(self, now_s: float, is_node: Container[str]) -> list[Fact]:
         """What it doesn't know yet. `is_node`: nodes that control knows."""
+        for seen in self.pods():
+            if seen.told and seen.node not in is_node:
+                self.exits(seen, now_s, Exit.LOST, f"Node {seen.node} is gone.")
+                seen.start = 0  # if the node comes back, that is another start
         facts, self._exits = self._exits, []
         if self.told is None and not self.is_schedulable:
             return []
@@ -371,7 +376,7 @@ class Gang:
             return facts
         if self.head is None or self.project is None:
             return facts
-        workload, absent = self.workload(), self.absent()
+        workload, absent = self.workload(), self.absent(is_node)
         if self.told is None:
             facts.append(WorkloadSubmitted(workload, now_s, self.life.ran_s, absent))
             self.told_gate = None
