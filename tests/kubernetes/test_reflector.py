@@ -191,10 +191,16 @@ async def test_anything_may_go_wrong_at_any_time(cluster: Cluster, proxy: FaultP
 async def test_a_silent_watch_is_not_trusted(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
-    async with reflecting(weir_kubeconfig, pods, limits=Limits(silence_s=0.5)) as (reflector, _):
+    cluster.api.create(pod(within, "a"))
+    async with reflecting(weir_kubeconfig, pods, limits=Limits(silence_s=0.5)) as (reflector, picture):
         await asyncio.wait_for(reflector.synced.wait(), 10)
-        await until(lambda: reflector.counts.lists >= 2)
-        assert reflector.counts.changes == 0
+        await until(lambda: reflector.counts.silences >= 2)
+        assert reflector.counts.lists == 1, "nothing happened, and the server says so"
+        assert reflector.failure == ""
+        reflector._resource_version = "999999999"  # as after the restoration of an older state
+        cluster.api.create(pod(within, "b"))
+        await until(lambda: f"{within}/b" in picture.there)
+        assert reflector.counts.lists <= 2
 
 
 async def test_a_kind_may_come_and_go(cluster: Cluster, weir_kubeconfig: Path) -> None:

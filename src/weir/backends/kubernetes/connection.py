@@ -21,13 +21,13 @@ from yarl import URL
 from weir import __version__
 from weir.backends.kubernetes.access import Access, NoAccess
 from weir.backends.kubernetes.answers import Garbled, Unreachable, refusal
-from weir.backends.kubernetes.decoding import Event, Piece, Unread, events_of, read, read_list
+from weir.backends.kubernetes.decoding import Event, Marked, Piece, Unread, events_of, read, read_list
 
 T = TypeVar("T")
 
 
 class Silent(Unreachable):
-    """A watch on which nothing came for longer than the server ever keeps silent."""
+    """A watch on which nothing came for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Limits:
     read_s: float = 60.0  # for one object, or one piece of a list
     write_s: float = 5.0
     watch_s: float = 600.0  # after which a watch is begun anew
-    silence_s: float = 90.0  # of a watch; the server sends bookmarks every minute
+    silence_s: float = 90.0  # of a watch; most servers send a bookmark every minute
     connections: int = 512
     event_bytes: int = 16 << 20
     list_pieces: int = 1000  # objects asked for at a time
@@ -160,6 +160,12 @@ class Connection:
         ):
             items += [item for item in piece.items if not isinstance(item, Unread)]
         return items
+
+    async def version_of(self, path: str, *, field_selector: str = "", label_selector: str = "") -> str:
+        """The resource version at which a resource is now."""
+        query = urlencode({"limit": "1", **_selectors(field_selector, label_selector)})
+        body = await self._ask("GET", path, query=query, within_s=self._limits.read_s)
+        return read(body, Marked).metadata.resource_version
 
     async def watch(
         self,

@@ -8,8 +8,8 @@ server has, nothing is missed and nothing comes twice. In particular
   that what was deleted meanwhile is told as `Removed`: no event will ever come for it;
 - an object that was deleted and made again under the same name is `Removed` and then `Set`, even if
   neither was seen to happen: it is another one;
-- a watch without a sign of life for longer than the server takes between its bookmarks is not trusted:
-  a server that was restored from a backup lets us wait for a version it has yet to reach. It is listed again.
+- a watch on which nothing comes is not trusted for long: a server that was restored from a backup lets us
+  wait for a version that it has yet to reach. It is asked how far it is, and if it went back, listed again.
 
 What is remembered of each object is its key, uid and resource version.
 """
@@ -95,6 +95,7 @@ class Counts:
     removed_unseen: int = 0  # of these, deletions for which there was no event
     unreadable: int = 0
     gone: int = 0
+    silences: int = 0
     failures: int = 0
 
 
@@ -141,7 +142,10 @@ class Reflector(Generic[T]):
             try:
                 if not self._resource_version:
                     await self._list()
-                await self._watch()
+                try:
+                    await self._watch()
+                except Silent:
+                    await self._look_whether_it_went_back()
             except ApiError as error:
                 await asyncio.sleep(self._after(error))
 
@@ -160,10 +164,21 @@ class Reflector(Generic[T]):
         return self._backoff.next_s()
 
     def _passes(self, error: ApiError) -> bool:
-        """Whether the watch can go on where it was; if there is any doubt, everything is looked at again."""
+        """Whether the watch can go on where it was; where in doubt, everything is looked at again."""
         if isinstance(error, Unreachable):
-            return not isinstance(error, Silent)
+            return True
         return isinstance(error, Refused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
+
+    async def _look_whether_it_went_back(self) -> None:
+        """Nothing came for long: that may be for nothing happens, or for the server is behind what we know."""
+        self.counts.silences += 1
+        now_there = await self._api.version_of(
+            self._path, field_selector=self._field_selector, label_selector=self._label_selector
+        )
+        self.heard_s = time.monotonic()
+        numbers = now_there.isdigit() and self._resource_version.isdigit()
+        if not numbers or int(now_there) < int(self._resource_version):
+            self._resource_version = ""
 
     async def _list(self) -> None:
         """Take in everything, and tell what differs from what is known.
