@@ -72,7 +72,7 @@ def _show(plane: ControlPlane, nodes: int, gpus: int) -> None:
 
 
 def _run(plane: ControlPlane, stopped: threading.Event, *, with_weir: bool) -> None:
-    weir = Weir(plane, plane.kubeconfig, aloud=True) if with_weir else None
+    weir = Weir(plane, plane.kubeconfig, arguments=["--alone"], aloud=True) if with_weir else None
     if weir is not None:
         weir.start()
     try:
