@@ -249,6 +249,27 @@ def test_spread_does_not_count_domains_the_pod_may_not_use(team: Team) -> None:
     assert [team.lands(f"web-{at}", **own) for at in range(3)] == ["a", "a", "a"]
 
 
+def test_spread_over_all_domains_where_affinity_is_not_honoured(team: Team) -> None:
+    add(team, a={ZONE: "a", "pool": "x"}, b={ZONE: "b"})
+    constraint = spread(more={"nodeAffinityPolicy": "Ignore"}, app="web")
+    own = {"labels": {"app": "web"}, "topologySpreadConstraints": constraint, "nodeSelector": {"pool": "x"}}
+    assert team.lands("web-0", **own) == "a"
+    team.submit("web-1", **own)
+    assert team.waits("web-1")
+
+
+def test_spread_over_untainted_domains_where_taints_are_honoured(team: Team) -> None:
+    taint = {"key": "team", "value": "x", "effect": "NoSchedule"}
+    team.cluster.add([node("a", labels={ZONE: "a"}), node("b", labels={ZONE: "b"}, taints=[taint])])
+    both = {"labels": {"app": "api"}, "topologySpreadConstraints": spread(app="api")}
+    assert team.lands("api-0", **both) == "a"
+    team.submit("api-1", **both)
+    assert team.waits("api-1")
+    constraint = spread(more={"nodeTaintsPolicy": "Honor"}, app="web")
+    own = {"labels": {"app": "web"}, "topologySpreadConstraints": constraint}
+    assert [team.lands(f"web-{at}", **own) for at in range(2)] == ["a", "a"]
+
+
 # Ports of the node
 
 

@@ -9,7 +9,7 @@ from weir.cluster.columns import NO_DEVICE, Columns, Ints
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.room import Room
-from weir.model.nodes import Node
+from weir.model.nodes import Node, Taint
 from weir.model.policy import Affinity
 from weir.model.workloads import NODE_NAME, WHOLE_MILLI, Expression, NodeRule, Request
 
@@ -53,11 +53,17 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
         return "node rules"
     if any(rule.required and not _has(node, rule.node_labels.items()) for rule in affinity):
         return "affinity"
+    taint = untolerated(node, request)
+    return None if taint is None else f"taint {taint.key}"
+
+
+def untolerated(node: Node, request: Request) -> Taint | None:
+    """The first taint of a node that keeps a request off."""
     for taint in node.taints:
         if taint.effect != "PreferNoSchedule" and not any(
             toleration.tolerates(taint) for toleration in request.tolerations
         ):
-            return f"taint {taint.key}"
+            return taint
     return None
 
 

@@ -304,6 +304,8 @@ def _spread(constraint: TopologySpreadConstraint, pod: Pod) -> tuple[Mark, PodRu
         weight=0 if must else SPREAD_WISH,
         max_skew=constraint.max_skew,
         min_domains=(constraint.min_domains or 1) if must else 1,
+        every_node=constraint.node_affinity_policy == "Ignore",
+        untainted=constraint.node_taints_policy == "Honor",
     )
 
 

@@ -107,6 +107,14 @@ def test_nearness_to_nobody_cannot_be_had_and_distance_from_nobody_is_nothing():
         (spread(skew=2), PodRule("spread", "app=web in team", "zone", 0, 2)),
         (spread(minDomains=3), PodRule("spread", "app=web in team", "zone", 0, 1, 3)),
         (spread(must=False, minDomains=3), PodRule("spread", "app=web in team", "zone", SPREAD_WISH)),
+        (
+            spread(nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor"),
+            PodRule("spread", "app=web in team", "zone", every_node=True, untainted=True),
+        ),
+        (
+            spread(nodeAffinityPolicy="Honor", nodeTaintsPolicy="Ignore"),
+            PodRule("spread", "app=web in team", "zone"),
+        ),
         (spread(selector=None), PodRule("spread", NOBODY, "zone")),
         (spread(selector={}), PodRule("spread", "every pod in team", "zone")),
     ],
