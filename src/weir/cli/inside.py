@@ -49,7 +49,12 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
         return 2
     with the_pool() as pool:
         detail = pool.get(name)
-        local = pool.address.is_loopback
+        local, is_cluster = pool.address.is_loopback, pool.address.is_cluster
+    if is_cluster:
+        namespace = detail.name.partition("/")[0]
+        one = next((row.name.rpartition("/")[2] for row in detail.pod_rows if row.status == "running"), "POD")
+        print(f"weir: that is done with kubectl exec -n {namespace} -it {one} -- COMMAND.", file=sys.stderr)
+        return 2
     try:
         said = _running(detail, _chosen(detail, pod), local=local)
         environment, directory = _seen(said)

@@ -179,7 +179,7 @@ def _submit(
     made = pool.submit(body, **words)
     if output == "name":
         print(made.name, flush=True)
-        _say(made, shown=not follow)
+        _say(made, _logs(pool, made.name), shown=not follow)
         _warn(pool, made.name)
     else:
         print_plain(made.model_dump(mode="json"), output)
@@ -195,7 +195,15 @@ def _submit(
     return 0
 
 
-def _say(made: "WorkloadDetail", *, shown: bool) -> None:
+def _logs(pool: "Pool", name: str) -> str:
+    """What follows its output."""
+    if not pool.address.is_cluster:
+        return f"weir logs {name} -f"
+    namespace, _, job = name.partition("/")
+    return f"kubectl logs -n {namespace} job/{job.removeprefix('job-')} -f"
+
+
+def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
     """What was queued, and what happens next."""
     here = screen(sys.stderr)
     pods = counted(made.pods, "pod")
@@ -205,10 +213,13 @@ def _say(made: "WorkloadDetail", *, shown: bool) -> None:
     print(here.paint(f"queued in {made.project}: {asks}, priority {made.priority}", "quiet"), file=sys.stderr)
     if shown:
         for said, does in (
-            (f"weir logs {made.name} -f", "follows its output"),
+            (logs, "follows its output"),
             (f"weir why {made.name}", "says why it waits, if it does"),
         ):
-            print(here.paint(f"  {said:<{len(made.name) + 13}}  {does}", "quiet"), file=sys.stderr)
+            print(
+                here.paint(f"  {said:<{max(len(logs), len(made.name) + 9)}}  {does}", "quiet"),
+                file=sys.stderr,
+            )
 
 
 def _warn(pool: "Pool", name: str) -> None:
@@ -304,6 +315,6 @@ def in_options(said: str) -> str:
         )
 
     said = re.sub(r"\bpods\[0\]\.(\w+)", option, said)
-    keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|project|directory|env|topology"
-    keys += "|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
+    keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
+    keys += "|env|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
     return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, said)

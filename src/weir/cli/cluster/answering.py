@@ -87,7 +87,39 @@ class Answering:
     async def why(self, name: str) -> WhyAnswer:
         """Why one waits."""
         found = await self._thing(name)
-        return (await self._glance()).why(workload_row(found))
+        row = workload_row(found)
+        try:
+            return (await self._glance()).why(row)
+        except Refused as error:  # what would let it start can be tried by those alone who may see everything
+            if error.status != 403:
+                raise
+        queues = await self._queues_above(row.project)
+        ahead = await self._ahead(row)
+        return WhyAnswer(
+            name=row.name,
+            status=row.status,
+            reason=row.reason,
+            position=None if row.status != "pending" else 1 + ahead.index(row.name),
+            waiting=len(ahead),
+            queues=queues,
+        )
+
+    async def _queues_above(self, project: str) -> list[QueueRow]:
+        """A project, then what it is in."""
+        pages = await asyncio.gather(self.queues("projects"), self.queues("departments"))
+        rows = {row.name: row for page in pages for row in page.items}
+        found, name = [], project
+        while name in rows and rows[name] not in found:
+            found.append(rows[name])
+            name = rows[name].parent or ""
+        return found
+
+    async def _ahead(self, row: WorkloadRow) -> list[str]:
+        """Those of its project that wait, the most urgent and oldest first."""
+        rows = [workload_row(each) for each in await self._things()]
+        waiting = [each for each in rows if each.project == row.project and each.status == "pending"]
+        waiting.sort(key=lambda each: (-each.priority, each.submitted_s, each.name))
+        return [each.name for each in waiting] if row.status == "pending" else []
 
     async def submit(self, body: bytes) -> WorkloadDetail:
         """Make a Job."""
@@ -135,17 +167,17 @@ class Answering:
     async def queue(self, method: str, kind: str, name: str, body: bytes) -> QueueRow | None:
         """Read, set or delete one."""
         path = path_of(API_VERSION, kind, name=name)
-        if method == "DELETE":
-            await self._api.delete(path)
-            return None
-        if method == "PUT":
-            found = await self._put(kind, name, msgspec.json.decode(body))
-        else:
-            try:
+        try:
+            if method == "DELETE":
+                await self._api.delete(path)
+                return None
+            if method == "PUT":
+                found = await self._put(kind, name, msgspec.json.decode(body))
+            else:
                 found = await self._api.get(path, things.QueueThing)
-            except NotFound:
-                known = f"`weir {kind[:-1]} list` shows which there are"
-                raise refused(404, f"There is no {kind[:-1]} {name}; {known}.") from None
+        except NotFound:
+            known = f"`weir {kind[:-1]} list` shows which there are"
+            raise refused(404, f"There is no {kind[:-1]} {name}; {known}.") from None
         return queue_row(found, is_project=kind == "projects")
 
     async def _put(self, kind: str, name: str, words: dict[str, Any]) -> things.QueueThing:

@@ -87,15 +87,14 @@ def pod_rows(thing: WorkloadThing, pods: Iterable[PodThing]) -> list[PodRow]:
 def queue_row(thing: QueueThing, *, is_project: bool) -> QueueRow:
     """A Department or a Project."""
     spec, status = thing.spec, thing.status
-    quota = dict(status.quota) or _texts(spec.get("quota"))
-    if is_project:
-        quota.setdefault("gpu", "0")
+    stated = _texts(spec.get("quota"))
+    summed = "0" if is_project else status.quota.get("gpu", "0")
     return QueueRow(
         name=thing.metadata.name,
         kind="project" if is_project else "department",
         parent=spec.get("department" if is_project else "parent"),
-        quota=_amounts(quota),
-        follows=not is_project and "gpu" not in _texts(spec.get("quota")),
+        quota=_amounts({"gpu": summed, **stated}),
+        follows=not is_project and "gpu" not in stated,
         limit=_amounts(_texts(spec.get("limit"))),
         weight={name: float(quantity(each)) for name, each in _texts(spec.get("weight")).items()},
         priority=spec.get("priority", 100),

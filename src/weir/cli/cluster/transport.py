@@ -49,7 +49,7 @@ class ClusterTransport(httpx.BaseTransport):
     def close(self) -> None:
         """Let its connections go."""
         self._loop.run_until_complete(self._api.__aexit__(None, None, None))
-        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(asyncio.sleep(0.01))  # sockets under TLS close in some steps
         self._loop.close()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
