@@ -209,7 +209,7 @@ def _owners(kinds: Kinds) -> Iterable[Thing]:
 def _rules_at_home() -> list[Thing]:
     return [
         _may("create", "coordination.k8s.io", "leases"),
-        _may("get update patch", "coordination.k8s.io", "leases", names=[NAME]),
+        _may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),
         _may("get update", "", "secrets", names=[SECRET]),
     ]
 

@@ -170,7 +170,7 @@ class Reflector(Generic[T]):
         return isinstance(error, Refused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
 
     async def _look_whether_it_went_back(self) -> None:
-        """Nothing came for long: that may be for nothing happens, or for the server is behind what we know."""
+        """Nothing came for long: because nothing happens, or because the server is behind what is known."""
         self.counts.silences += 1
         now_there = await self._api.version_of(
             self._path, field_selector=self._field_selector, label_selector=self._label_selector
