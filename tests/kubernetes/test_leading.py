@@ -173,6 +173,21 @@ async def test_a_lease_that_is_deleted_is_made_again(cluster: Cluster, weir_kube
         assert lease(cluster, within)["holderIdentity"] == first.identity
 
 
+async def test_who_was_asleep_does_not_write(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    slept_s = 0.0
+    async with Connection(Kubeconfig(weir_kubeconfig), BRISK) as api:
+        clock = lambda: time.monotonic() + slept_s  # noqa: E731 - sleeps when it is told to
+        leading = Leading(api, namespace=cluster.namespace(), identity="a", timing=QUICK, clock=clock)
+        running = asyncio.create_task(leading.run())
+        await asyncio.wait_for(leading.won(), 5)
+        slept_s = 60.0
+        assert not leading.may_write(), "whatever the loop has noticed yet"
+        await asyncio.wait_for(leading.lost(), 5)
+        await asyncio.wait_for(leading.won(), 5)
+        assert leading.term == 2
+        running.cancel()
+
+
 async def test_times_that_do_not_fit_are_refused(weir_kubeconfig: Path) -> None:
     async with Connection(Kubeconfig(weir_kubeconfig)) as api:
         with pytest.raises(ValueError, match="write a longer lease"):
