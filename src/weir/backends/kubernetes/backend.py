@@ -8,10 +8,12 @@ longer than some hundreds of changes take, because the last look before a bindin
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from structlog import get_logger
 
+from weir.backends.kubernetes.claiming import preparations
 from weir.backends.kubernetes.gangs import Gang, Seen
 from weir.backends.kubernetes.nodes import Ours
 from weir.backends.kubernetes.picture import GPUS_KEY, START_KEY, Picture
@@ -32,6 +34,8 @@ from weir.backends.kubernetes.writes import (
     HeldUp,
     NotSent,
     Outcome,
+    PatchObject,
+    Preparation,
     RefusedWrite,
     Unknown,
     Write,
@@ -106,7 +110,7 @@ class KubernetesBackend:
 
     def told(self, write: Write, outcome: Outcome) -> None:
         """What became of a write."""
-        if isinstance(write, Bind | Evict):
+        if isinstance(write, Bind | Evict | PatchObject):
             self._outcomes.append((write, outcome))
             self.wake()
         elif isinstance(outcome, RefusedWrite | NotSent) and isinstance(write.about, Gang):
@@ -224,7 +228,20 @@ class KubernetesBackend:
         if place.devices:
             words[GPUS_KEY] = ",".join(map(str, place.devices))
         about = (seen, effect.start, ours)
-        yield Bind(gang.key.namespace, seen.name, seen.uid, place.node, words, about)
+        before = self._before(seen, place.node)
+        if isinstance(before, str):
+            self.picture.refused(seen, effect.start, before, now_s)
+            self.wake()
+        else:
+            yield Bind(gang.key.namespace, seen.name, seen.uid, place.node, words, about, before)
+
+    def _before(self, seen: Seen, name: str) -> tuple[Preparation, ...] | str:
+        """What has to be written for the pod's volumes before it is bound to a node."""
+        gathering, node = self.picture.gathering, self.picture.ground.node(name)
+        pod = gathering.pod(seen.key)
+        if node is None or not pod.spec.volumes:
+            return ()  # without a node the last look before the binding says so
+        return preparations(pod, node, gathering.stock)
 
     def _stop(self, effect: StopPod) -> Iterator[Write]:
         gang = self.picture.named.get(effect.pod.workload)
@@ -239,6 +256,9 @@ class KubernetesBackend:
 
     def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Under the lock: what became of a write."""
+        if isinstance(write.about, Waits):
+            self._volume_written(write.about, outcome, now_s)
+            return
         if isinstance(write.about, Gang):
             self.statuses.not_written(write.about, now_s)
             return
@@ -262,6 +282,24 @@ class KubernetesBackend:
             isinstance(outcome, RefusedWrite) and outcome.status != 404
         ):
             self.picture.not_stopped(seen, now_s)
+
+    def _volume_written(self, waits: "Waits", outcome: Outcome, now_s: float) -> None:
+        """The pod is bound once all that its volumes need is written."""
+        if isinstance(outcome, Done):
+            waits.left -= 1
+            if not waits.left:
+                self._submit([waits.bind])
+        elif isinstance(outcome, RefusedWrite | NotSent | Unknown):
+            about: tuple[Seen, int, Ours] = waits.bind.about  # type: ignore[assignment]
+            self.picture.refused(about[0], about[1], outcome.sentence, now_s)
+
+
+@dataclass(slots=True)
+class Waits:
+    """A binding that waits for so many writes to go well."""
+
+    bind: Bind
+    left: int
 
 
 def _workload(effect: KeepRoom | LeaveRoom | SetStatus | EndWorkload) -> str:

@@ -21,6 +21,7 @@ from weir.backends.kubernetes.writes import (
     Emit,
     Evict,
     Outcome,
+    PatchObject,
     PatchStatus,
     RefusedWrite,
     Upsert,
@@ -56,12 +57,15 @@ async def send(api: Fenced, write: Write, *, first: bool, uncertain: bool) -> Ou
                 return await _evict(api, write, first=first, uncertain=uncertain)
             case Upsert():
                 return await _upsert(api, write)
+            case PatchObject():
+                await api.patch(write.path, write.patch, Patch.MERGE, Ignored)
+                return Done()
             case PatchStatus():
                 await api.patch(f"{write.path}/status", write.patch, write.kind, Ignored)
                 return Done()
     except Refused as error:
-        if _passes(error) or (isinstance(error, Conflict) and not isinstance(write, Bind)):
-            raise  # nothing but bindings and evictions has a precondition that may not hold
+        if _passes(error) or (isinstance(error, Conflict) and not isinstance(write, Bind | PatchObject)):
+            raise  # the others have no precondition that may not hold
         return RefusedWrite(error.status, error.message)
 
 
@@ -76,6 +80,8 @@ def _passes(error: Refused) -> bool:
 async def _bind(api: Fenced, write: Bind, *, uncertain: bool) -> Outcome:
     if uncertain and (outcome := await _bound(api, write)) is not None:
         return outcome
+    for each in write.before:
+        await api.patch(each.path, each.patch, Patch.MERGE, Ignored)
     metadata = {"name": write.name, "uid": write.uid, "annotations": write.annotations}
     target = {"apiVersion": "v1", "kind": "Node", "name": write.node}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}

@@ -43,6 +43,14 @@ class Emit:
 
 
 @dataclass(frozen=True, slots=True)
+class Preparation:
+    """A merge patch of another object, to be sent before a pod is bound."""
+
+    path: str
+    patch: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """Give a pod its node; the annotations come upon the pod in the same moment."""
 
@@ -52,6 +60,7 @@ class Bind:
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
     about: object = None
+    before: tuple[Preparation, ...] = ()  # if one of them is refused, so is the binding
 
     @property
     def object_path(self) -> str:
@@ -107,6 +116,25 @@ class Upsert:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchObject:
+    """Change an object that is there, by a merge patch; with a resource version in it only as it was then."""
+
+    path: str  # of the object
+    patch: Mapping[str, object]
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """What is written to."""
+        return self.path
+
+    @property
+    def urgency(self) -> Urgency:
+        """When it goes: a pod waits for it."""
+        return Urgency.PODS
+
+
+@dataclass(frozen=True, slots=True)
 class PatchStatus:
     """Change an object's status. Those that wait are merged, field by field; a list is one field."""
 
@@ -127,7 +155,7 @@ class PatchStatus:
         return Urgency.OBJECTS if self.urgent else Urgency.STATUSES
 
 
-Write = Bind | Evict | Upsert | PatchStatus
+Write = Bind | Evict | Upsert | PatchObject | PatchStatus
 
 
 # What comes of a write: one of these, once; `HeldUp` may come before it any number of times
