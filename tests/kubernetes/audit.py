@@ -3,7 +3,7 @@
 It asks the API server directly, with no fault in between, so that nothing escapes it. After every single event:
 
 - the pods bound to a node and not over take no more devices than it has, and no two the same one;
-- no two pods of a workload have the same start number;
+- no two pods of a workload that are there have the same start number;
 - a gang of which some pods are bound and not as many as it needs becomes whole or nothing again in time.
 """
 
@@ -64,7 +64,6 @@ class Audit:
         self.gangs: dict[str, Partial] = defaultdict(Partial)
         self.story: list[str] = []
         self.bound = self.events = 0
-        self._starts: dict[tuple[str, str], str] = {}
         self._succeeded: dict[str, int] = defaultdict(int)
         self._lock = threading.Lock()
         self._closing = False
@@ -141,14 +140,16 @@ class Audit:
         if now is not None and now.holds and not (before is not None and before.holds):
             self.bound += 1
             self._check_node(now)
-            self._check_start(now, uid)
+            self._check_start(now)
         if about.needs > 1:
             self._check_gang(about.job, about.needs)
 
     def _note(self, kind: str, before: Seen | None, now: Seen) -> None:
         if kind == "MODIFIED" and before is not None and _words(before) == _words(now):
             return
-        self.story.append(f"{time.monotonic() - self._began_s:7.2f} {kind:8} {now.name} {_words(now)}")
+        self.story.append(
+            f"{time.monotonic() - self._began_s:7.2f} {kind:8} {now.job} {now.name} {_words(now)}"
+        )
 
     def _check_node(self, new: Seen) -> None:
         there = [pod for pod in self.pods.values() if pod.node == new.node and pod.holds]
@@ -169,12 +170,11 @@ class Audit:
                 f"{new.name} asks for {new.gpus} GPUs and was given {sorted(new.devices)}", new.name
             )
 
-    def _check_start(self, new: Seen, uid: str) -> None:
-        first = self._starts.setdefault((new.job, new.start), uid)
-        if first != uid:
-            self._complain(
-                f"{new.name} is start {new.start} of {new.job}, as another pod was before it", new.job
-            )
+    def _check_start(self, new: Seen) -> None:
+        """Starts that were never heard of again may lend their number; those that are there may not."""
+        for pod in self.pods.values():
+            if pod is not new and pod.job == new.job and pod.holds and pod.start == new.start:
+                self._complain(f"{pod.name} and {new.name} are both start {new.start} of {new.job}", new.job)
 
     def _check_gang(self, job: str, needs: int) -> None:
         held = sum(pod.holds and not pod.going for pod in self.pods.values() if pod.job == job)

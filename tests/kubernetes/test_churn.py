@@ -24,7 +24,8 @@ SEED = int(os.environ.get("WEIR_SEED", "1"))
 CHURN_S = 30 * EFFORT
 NODES, GPUS = 6, 4
 TEAMS = ("blue", "green", "red")
-LIVES_S = (2.0, 6.0)  # of one Weir, between being started and being killed
+LIVES_S = (0.5, 8.0)  # of one Weir, from when it begins to work until it is killed
+KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far
 GANG_PART_S = 30.0  # a gang may be in part so long: it is bound, loses a pod, or is stopped
 SETTLED_S = 90.0
 MEMORY_MIB = 300.0
@@ -190,9 +191,7 @@ def test_nothing_is_bound_twice_left_in_part_or_left_behind(
         cluster.until(
             lambda: weir.check() or audit.wrong or not churn.unfinished(), SETTLED_S, "the Jobs to complete"
         )
-        report = (
-            f"seed {SEED}, {churn.done}, faults {proxy.injected}, starts {weir.starts}, bound {audit.bound}"
-        )
+        report = f"seed {SEED}, {dict(churn.done)}, faults {dict(proxy.injected)}, starts {weir.starts}, bound {audit.bound}"
         assert not audit.wrong, f"{report}\n" + "\n\n".join(audit.wrong[:5])
         assert audit.longest_partial_s() < GANG_PART_S, report
         memory.append(weir.memory_mib())
@@ -209,15 +208,20 @@ def test_nothing_is_bound_twice_left_in_part_or_left_behind(
 
 def _go_through(churn: Churn, weir: Weir, audit: Audit, memory: list[float]) -> None:
     end_s = time.monotonic() + CHURN_S
-    dies_s = time.monotonic() + churn.chance.uniform(*LIVES_S)
     while time.monotonic() < end_s and not audit.wrong:
-        churn.turn()
-        time.sleep(churn.chance.uniform(0.05, 0.3))
-        if time.monotonic() > dies_s:
-            memory.append(weir.memory_mib())
-            weir.kill()
-            weir.start()
-            dies_s = time.monotonic() + churn.chance.uniform(*LIVES_S)
+        early = churn.chance.random() < KILLED_AT_ONCE
+        dies_s = time.monotonic() + churn.chance.uniform(0.0, 3.0) if early else None
+        lives_s = churn.chance.uniform(*LIVES_S)
+        while dies_s is None or time.monotonic() < dies_s:
+            churn.turn()
+            time.sleep(churn.chance.uniform(0.05, 0.3))
+            if dies_s is None and weir.said().count("synced") > churn.done["synced"]:
+                churn.done["synced"] += 1
+                dies_s = time.monotonic() + lives_s
+        memory.append(weir.memory_mib())
+        weir.kill()
+        churn.done["synced"] = weir.said().count("synced")
+        weir.start()
 
 
 def left_behind(cluster: Cluster) -> list[str]:

@@ -14,6 +14,7 @@ only `dropped` lets it be carried out and then keeps the answer back.
 
 import asyncio
 import json
+import logging
 import random
 import ssl
 import threading
@@ -39,6 +40,9 @@ _ANSWERS = {
     "throttled": (429, "TooManyRequests", "too many requests, please try again later"),
     "broken": (500, "InternalError", "an error on the server has prevented the request from succeeding"),
 }
+
+_QUIET = logging.getLogger("tools.controlplane.proxy")
+_QUIET.disabled = True  # a connection that is ended on purpose is no news
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,9 @@ class FaultProxy:
             auto_decompress=False,
             cookie_jar=DummyCookieJar(),
         ) as self._session:
-            runner = web.ServerRunner(web.Server(self._pass, access_log=None), shutdown_timeout=0.1)
+            runner = web.ServerRunner(
+                web.Server(self._pass, access_log=None, logger=_QUIET), shutdown_timeout=0.1
+            )
             await runner.setup()
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
