@@ -352,7 +352,8 @@ class Gang:
         ready = sum(max(1, len(group.slots)) for group in self.groups) - absent
         if ready >= self.needed:
             return None
-        waits = next((each for each in self.pods() if not each.holds and each.wait), None)
+        waiting = (each for each in self.pods() if not each.holds and each.wait)
+        waits = min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)
         if waits is None:
             verb = "exists" if self.count == 1 else "exist"
             return f"{self.count} of {self.needed} pods {verb}."

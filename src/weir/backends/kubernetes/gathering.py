@@ -15,6 +15,7 @@ from weir.backends.kubernetes import labels
 from weir.backends.kubernetes.kinds import Derived, Kinds
 from weir.backends.kubernetes.labels import Said
 from weir.backends.kubernetes.objects import (
+    ClaimReference,
     Metadata,
     Namespace,
     OwnerReference,
@@ -26,9 +27,21 @@ from weir.backends.kubernetes.objects import (
     PriorityClass,
     StorageClass,
 )
+from weir.backends.kubernetes.paths import path_of
 from weir.backends.kubernetes.pod_rules import ALONE, Marks, Neighbours
 from weir.backends.kubernetes.requests import Asked, Devices, ask, gates, priority_of
-from weir.backends.kubernetes.volumes import Stock, Volumes, claims_of, reach
+from weir.backends.kubernetes.volumes import (
+    BOUND_BY,
+    SELECTED_NODE,
+    SelectNode,
+    Stock,
+    TakeVolume,
+    Volumes,
+    before_bind,
+    claims_of,
+    reach,
+)
+from weir.model.nodes import Node
 from weir.model.workloads import Request
 
 Body = Mapping[str, Any]
@@ -57,6 +70,7 @@ class Reading:
     asked: Asked
     priority: int | None  # as its class says; None: that of its type
     submitted_s: float
+    orphan: bool = False  # an owner that ought to be there isn't
     wait: str = ""  # why it isn't ready to be placed, in a sentence
 
     @property
@@ -221,6 +235,37 @@ class Gathering:
         for keys in self._users.values():
             self.stale.update(keys)
 
+    def before_bind(self, key: str, node: Node) -> list[tuple[str, Body]] | str:
+        """The patches of volumes and claims before a pod is bound; a sentence: it can't be bound there."""
+        pod = self._pods[key]
+        if not claims_of(pod):
+            return []
+        found = before_bind(pod, node, self.stock)
+        return found if isinstance(found, str) else [self._patch(each) for each in found]
+
+    def _patch(self, write: SelectNode | TakeVolume) -> tuple[str, Body]:
+        if isinstance(write, SelectNode):
+            path = path_of("v1", "persistentvolumeclaims", write.namespace, write.claim)
+            return path, {"metadata": {"annotations": {SELECTED_NODE: write.node}}}
+        volume = self._volumes[write.volume]
+        reference = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": write.namespace,
+            "name": write.claim,
+            "uid": write.claim_uid,
+        }
+        patch = {
+            "metadata": {
+                "resourceVersion": volume.metadata.resource_version,
+                "annotations": {BOUND_BY: "yes"},
+            },
+            "spec": {"claimRef": reference},
+        }
+        spec = msgspec.structs.replace(volume.spec, claim_ref=ClaimReference(write.claim, write.namespace))
+        self.see_volume(write.volume, msgspec.structs.replace(volume, spec=spec))
+        return path_of("v1", "persistentvolumes", "", write.volume), patch
+
     # Reading
 
     def metadata(self, key: str) -> Metadata:
@@ -251,7 +296,9 @@ class Gathering:
             pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, derived.gang
         )
         priority = priority_of(pod, said, self._priorities)
-        return Reading(gang, derived, said, asked, priority, seconds_of(created), _sentence(wait))
+        return Reading(
+            gang, derived, said, asked, priority, seconds_of(created), missing is not None, _sentence(wait)
+        )
 
     def _ask(self, pod: Pod, said: Said, volumes: Volumes, neighbours: Neighbours) -> Asked:
         """What it asks for: found out once for all pods that say the same."""

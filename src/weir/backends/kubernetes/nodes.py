@@ -137,6 +137,16 @@ class Ground:
             site.ours[pod] = ours
             self._where[pod] = ours.node
 
+    def ours_on(self, node: str) -> tuple[str, ...]:
+        """Our pods that hold something on a node."""
+        site = self._sites.get(node)
+        return () if site is None else tuple(site.ours)
+
+    def node(self, name: str) -> Node | None:
+        """A node as if nobody were on it."""
+        site = self._sites.get(name)
+        return None if site is None else site.base
+
     def use_ports(self, ports: tuple[str, ...]) -> None:
         """These host ports are asked for."""
         if ports != self._ports:

@@ -13,7 +13,7 @@ from typing import Any
 
 from weir.backends.kubernetes.estate import Estate
 from weir.backends.kubernetes.gangs import Gang, Seen
-from weir.backends.kubernetes.gathering import GangKey, Gathering, Reading, seconds_of
+from weir.backends.kubernetes.gathering import Body, GangKey, Gathering, Reading, seconds_of
 from weir.backends.kubernetes.kinds import Kinds
 from weir.backends.kubernetes.labels import PREFIX
 from weir.backends.kubernetes.nodes import Ground, Held, Ours, amounts_of
@@ -52,6 +52,7 @@ class Picture:
         self._shapes: dict[Any, Any] = {}
         self._due: list[tuple[float, int, str]] = []
         self._now_s = 0.0
+        self._namesakes: dict[str, list[Gang]] = {}
         self._projects: Counter[str] = Counter()  # workloads that control knows
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         self._sees: dict[str, Callable[[str, Any], None]] = {
@@ -92,6 +93,10 @@ class Picture:
     def _node(self, name: str, node: KubeNode | None) -> None:
         if node is None:
             self.ground.gone(name)
+            for key in self.ground.ours_on(name):
+                gang = self._seen[key].gang
+                if gang is not None:
+                    self.dirty[gang] = None
         else:
             self.ground.set(node)
             for gang in self._unplaced:
@@ -221,7 +226,9 @@ class Picture:
         for key in self.gathering.remarked:
             self.ground.remark(key, self._once(self.gathering.marks_of(key)))
         self.gathering.remarked.clear()
-        dirty = sorted(self.dirty, key=lambda gang: gang.name)
+        for gang in list(self.dirty):
+            self._give_name(gang)
+        dirty = sorted(self.dirty, key=lambda gang: (not gang.newer, gang.name))
         self.dirty.clear()
         for gang in dirty:
             self._choose_project(gang)
@@ -329,15 +336,10 @@ class Picture:
         if gang is None:
             gang = self.gangs[reading.gang] = Gang(reading.gang)
             gang.head = reading
-            rival = self.named.get(gang.name)
-            if rival is None or (rival.head is not None and rival.head.submitted_s <= reading.submitted_s):
-                if rival is not None:
-                    rival.newer = True
-                    self.dirty[rival] = None
+            self._namesakes.setdefault(gang.name, []).append(gang)
+            if gang.name not in self.named:
                 self.named[gang.name] = gang
                 self._recollect(gang)
-            else:
-                gang.newer = True
             self._emptied(gang)
         return gang
 
@@ -429,12 +431,30 @@ class Picture:
             gang.counted = project
 
     def _forget(self, gang: Gang) -> None:
-        self.gangs.pop(gang.key, None)
-        if self.named.get(gang.name) is gang:
+        if self.gangs.pop(gang.key, None) is None:
+            return
+        alike = self._namesakes[gang.name]
+        alike.remove(gang)
+        if self.named[gang.name] is gang:
             del self.named[gang.name]
-            heirs = [each for each in self.gangs.values() if each.name == gang.name] if gang.newer else []
-            for heir in heirs:
-                heir.newer = False
+        if alike:
+            self.dirty[alike[0]] = None
+        else:
+            del self._namesakes[gang.name]
+
+    def _give_name(self, gang: Gang) -> None:
+        """Of those with one name, the one whose owner is there has it, then the newest; others are over."""
+        alike = self._namesakes.get(gang.name, ())
+        if self.named.get(gang.name) is gang and len(alike) == 1:
+            return
+        best = max(alike, key=_claim_to_name, default=None)
+        for each in alike:
+            if each.newer != (each is not best):
+                each.newer = each is not best
+                self.dirty[each] = None
+        if best is not None and self.named.get(gang.name) is not best:
+            self.named[gang.name] = best
+            self._recollect(best)
 
     def _room_kept(self, gang: Gang) -> Promised | None:
         """The room that its object says is kept for it, if all of its pods still wait for it."""
@@ -477,6 +497,13 @@ class Picture:
         self.changed[seen.gang] = None
         return ours
 
+    def before_bind(self, seen: Seen) -> list[tuple[str, Body]] | str:
+        """What its volumes need to have written before it is bound; or why it can't be."""
+        node = self.ground.node(seen.node)
+        if node is None:
+            return f"Node {seen.node} is gone."
+        return self.gathering.before_bind(seen.key, node)
+
     def refused(self, seen: Seen, start: int, sentence: str, now_s: float, *, again: bool = False) -> None:
         """It could not be bound. It is tried again after a while; `again`: at once."""
         if not seen.assumed or seen.start != start or seen.gang is None:
@@ -504,6 +531,11 @@ class Picture:
             seen.gang.exits(seen, now_s, Exit.LOST, "It could not be told to stop.")
             seen.start = seen.gang.next_start()
             self.dirty[seen.gang] = None
+
+
+def _claim_to_name(gang: Gang) -> tuple[bool, float, str]:
+    head = gang.head
+    return head is not None and not head.orphan, head.submitted_s if head else 0.0, gang.key.uid
 
 
 def _number(written: str | None) -> int:

@@ -29,10 +29,14 @@ KINDS = load_kinds()
 BEGAN = "2026-01-01T00:00:00Z"
 
 
-def node(name: str, gpus: int = 4, *, cordoned: bool = False, labels: dict[str, str] | None = None) -> KubeNode:
+def node(
+    name: str, gpus: int = 4, *, cordoned: bool = False, labels: dict[str, str] | None = None
+) -> KubeNode:
     made = KubeNode(
         Metadata(name, uid=name, labels={"kubernetes.io/hostname": name, **(labels or {})}),
-        status=NodeStatus(allocatable={"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}),
+        status=NodeStatus(
+            allocatable={"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        ),
     )
     made.spec.unschedulable = cordoned
     return made
@@ -43,7 +47,9 @@ def project(name: str, *namespaces: str, gpus: int = 4) -> QueueThing:
     return QueueThing(Metadata(name, uid=f"p-{name}", creation_timestamp=BEGAN), spec=spec)
 
 
-def job(name: str, uid: str, pods: int = 1, *, namespace: str = "team", over: str = "", **annotations: str) -> dict[str, Any]:
+def job(
+    name: str, uid: str, pods: int = 1, *, namespace: str = "team", over: str = "", **annotations: str
+) -> dict[str, Any]:
     conditions = [{"type": over, "status": "True"}] if over else []
     return KINDS.narrow(
         {
@@ -54,7 +60,9 @@ def job(name: str, uid: str, pods: int = 1, *, namespace: str = "team", over: st
                 "namespace": namespace,
                 "uid": uid,
                 "creationTimestamp": BEGAN,
-                "annotations": {f"weir.dev/{key.replace('_', '-')}": value for key, value in annotations.items()},
+                "annotations": {
+                    f"weir.dev/{key.replace('_', '-')}": value for key, value in annotations.items()
+                },
             },
             "spec": {"parallelism": pods, "completions": pods, "completionMode": "Indexed"},
             "status": {"conditions": conditions},
@@ -81,7 +89,9 @@ def pod(
     annotations = {} if not start else {"weir.dev/start": str(start)}
     if devices is not None:
         annotations["weir.dev/gpus"] = devices
-    references = [] if owner is None else [OwnerReference("batch/v1", "Job", owner[0], owner[1], controller=True)]
+    references = (
+        [] if owner is None else [OwnerReference("batch/v1", "Job", owner[0], owner[1], controller=True)]
+    )
     return Pod(
         Metadata(
             name,
@@ -114,7 +124,9 @@ class Told:
         self._new_control()
 
     def _new_control(self) -> None:
-        self.control = Control(self, Policy(), lambda: self.now_s, decide=lambda *_: self.plans.pop(0) if self.plans else Plan())
+        self.control = Control(
+            self, Policy(), lambda: self.now_s, decide=lambda *_: self.plans.pop(0) if self.plans else Plan()
+        )
 
     def events(self) -> Iterable[Fact]:
         self.facts = self.picture.facts(self.now_s)
@@ -181,7 +193,13 @@ class Told:
             spec = job_.spec
             jobs[name] = (spec.project, gang.needed, spec.priority, spec.type, job_.held, job_.held_why)
         nodes = {
-            each.name: (each.gpus, dict(each.capacity), each.taints, len(each.foreign_devices), dict(each.foreign_marks))
+            each.name: (
+                each.gpus,
+                dict(each.capacity),
+                each.taints,
+                len(each.foreign_devices),
+                dict(each.foreign_marks),
+            )
             for each in cluster.nodes
             if each is not None
         }

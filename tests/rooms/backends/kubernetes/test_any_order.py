@@ -108,16 +108,54 @@ def _tell(told: Told, resource: str, change: tuple[str, Any, str]) -> None:
         told.see(resource, _copy(thing))
 
 
+def _uid(thing: Any) -> str:
+    return str(thing["metadata"]["uid"] if isinstance(thing, dict) else thing.metadata.uid)
+
+
+def _differences(heard: list[Any], missed: list[Any]) -> list[Any]:
+    """What a list tells of: for each object how it is now, and first what is gone."""
+    known = {key: thing for key, thing, _ in heard}
+    now = {key: thing for key, thing, _ in missed}
+    gone = [
+        (key, None, _uid(known[key]))
+        for key, thing in now.items()
+        if known.get(key) is not None and (thing is None or _uid(thing) != _uid(known[key]))
+    ]
+    return [*gone, *((key, thing, "") for key, thing in now.items() if thing is not None)]
+
+
 ACTS = st.tuples(
     st.sampled_from(
-        ["job", "job", "pod", "pod", "pod", "bind", "bind", "bind", "run", "end", "delete", "remove", "foreign",
-         "node", "unnode", "unjob", "over", "project", "unproject"]
+        [
+            "job",
+            "job",
+            "pod",
+            "pod",
+            "pod",
+            "bind",
+            "bind",
+            "bind",
+            "run",
+            "end",
+            "delete",
+            "remove",
+            "foreign",
+            "node",
+            "unnode",
+            "unjob",
+            "over",
+            "project",
+            "unproject",
+        ]
     ),
     st.integers(0, 11),
     st.integers(0, 3),
 )
 """What happens."""
-HEARD = st.tuples(st.sampled_from(["nodes", "pods", "owners", "projects"]), st.sampled_from(["next", "next", "twice", "list", "step"]))
+HEARD = st.tuples(
+    st.sampled_from(["nodes", "pods", "owners", "projects"]),
+    st.sampled_from(["next", "next", "twice", "list", "step"]),
+)
 """What is heard of next, and how."""
 
 
@@ -140,9 +178,8 @@ def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: l
         if how == "step":
             streamed.step()
         elif place < len(log):
-            if how == "list":  # of the changes of each object, nothing but the last is heard
-                last = {change[0]: change for change in log[place:]}
-                for change in sorted(last.values(), key=lambda each: each[1] is not None):
+            if how == "list":
+                for change in _differences(log[:place], log[place:]):
                     _tell(streamed, resource, change)
                 at[resource] = len(log)
             else:
