@@ -54,6 +54,11 @@ def _columns(cluster: Cluster, columns: Columns) -> dict[str, Any]:
                 {name: amount for name, amount in sorted(free.items()) if amount},
                 columns.share[at, : node.gpus].tolist(),
                 columns.memory[at, : node.gpus].tolist(),
+                {
+                    name: pods
+                    for row, name in sorted(enumerate(cluster.marks.names), key=lambda of: of[1])
+                    if (pods := int(columns.marks[row, at]))
+                },
             )
     return found
 

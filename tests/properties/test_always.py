@@ -45,6 +45,17 @@ def test_nobody_is_stopped_who_may_not_be_or_for_nothing(world: World) -> None:
         pass
 
 
+@examples(150)
+@given(worlds(happens=ROUGH, topology=True, rules=True))
+def test_no_pod_comes_to_stand_against_a_rule_of_its(world: World) -> None:
+    running = Running(world)
+    running.before(lambda plan: truths.pod_rules_hold(running.cluster, plan))
+    for _ in running.run():
+        truths.nothing_is_overcommitted(running.cluster)
+    running.submit()
+    running.settle(6)
+
+
 @examples(60)
 @given(worlds(happens=ROUGH, policies=(Policy(gang_grace=30),), limits=False))
 def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) -> None:
@@ -60,7 +71,7 @@ def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) 
 
 
 @examples(150)
-@given(worlds(happens=CHANGING, topology=True) | plain_worlds())
+@given(worlds(happens=CHANGING, topology=True) | worlds(rules=True) | plain_worlds())
 def test_what_it_remembers_and_where_it_began_change_nothing(world: World) -> None:
     running = Running(world)
     running.before(lambda plan: _is_decided_alike(running, plan))

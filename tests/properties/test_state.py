@@ -26,7 +26,7 @@ from .worlds import CHANGING, World, worlds
 
 
 @examples(120)
-@given(worlds(happens=CHANGING, topology=True))
+@given(worlds(happens=CHANGING, topology=True, rules=True))
 def test_the_state_is_the_one_rebuilt_from_how_things_are(world: World) -> None:
     running = Running(world)
     for _ in running.run():
@@ -34,7 +34,7 @@ def test_the_state_is_the_one_rebuilt_from_how_things_are(world: World) -> None:
 
 
 @examples(80)
-@given(worlds(happens=CHANGING, topology=True))
+@given(worlds(happens=CHANGING, topology=True, rules=True))
 def test_an_event_told_twice_is_told_once(world: World) -> None:
     running = Running(world)
     for _ in running.run():
@@ -43,7 +43,7 @@ def test_an_event_told_twice_is_told_once(world: World) -> None:
 
 
 @examples(80)
-@given(worlds(happens=CHANGING, topology=True))
+@given(worlds(happens=CHANGING, topology=True, rules=True))
 def test_quotas_told_anew_change_nothing_but_the_quotas(world: World) -> None:
     running = Running(world)
     for at, _ in enumerate(running.run()):

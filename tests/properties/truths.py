@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import groupby
 
 from weir.cluster.events import PodKey
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.state import Cluster
 from weir.decide.plan import Plan
 from weir.model.reasons import Rule
-from weir.model.workloads import WHOLE_MILLI
+from weir.model.workloads import WHOLE_MILLI, PodRule
 
 from .running import key_of, pods_of
 
@@ -170,3 +171,57 @@ def plan_is_sound(cluster: Cluster, plan: Plan) -> None:
 
 def _pod(cluster: Cluster, key: PodKey) -> Pod:
     return cluster.jobs[key.workload].pods[key.group][key.index]
+
+
+# Pod rules
+
+
+def pod_rules_hold(cluster: Cluster, plan: Plan) -> None:
+    """Asked before it is carried out: no pod is bound where a rule of it forbids it, as things then stand."""
+    there: Counter[tuple[int, str]] = Counter()  # by node and mark
+    for at, node in enumerate(cluster.nodes):
+        if node is not None:
+            for mark, pods in node.foreign_marks.items():
+                there[at, mark] += pods
+    for pod in everyone(cluster):
+        places = [pod.node] if pod.phase in HOLDS else []
+        places += [] if pod.promise is None else [pod.promise[0]]
+        for at in places:
+            _bear(there, pod, at, 1)
+    for _, binds in groupby(plan.binds, key=lambda place: place.pod.workload):
+        bound = [(_pod(cluster, place.pod), cluster.node_at[place.node]) for place in binds]
+        for pod, at in bound:
+            if pod.promise is None:
+                _bear(there, pod, at, 1)
+        for pod, at in bound:
+            _bear(there, pod, at, -1)
+            for rule in pod.shape.request.pod_rules:
+                if not rule.weight:
+                    assert _allows(cluster, pod, rule, at, there), f"{key_of(pod)} on n{at} against {rule}"
+            _bear(there, pod, at, 1)
+
+
+def _bear(there: Counter[tuple[int, str]], pod: Pod, at: int, sign: int) -> None:
+    for mark in pod.shape.request.marks:
+        there[at, mark] += sign
+
+
+def _allows(cluster: Cluster, pod: Pod, rule: PodRule, at: int, there: Counter[tuple[int, str]]) -> bool:
+    """By the words of Kubernetes, domain by domain."""
+    domains: dict[str, int] = {}
+    for other, node in enumerate(cluster.nodes):
+        if node is not None and rule.topology in node.labels:
+            domain = node.labels[rule.topology]
+            domains[domain] = domains.get(domain, 0) + there[other, rule.mark]
+    node = cluster.nodes[at]
+    assert node is not None
+    own = node.labels.get(rule.topology)
+    bears = rule.mark in pod.shape.request.marks
+    if rule.kind == "anti_affinity":
+        return own is None or not domains[own]
+    if own is None:
+        return False
+    if rule.kind == "affinity":
+        return domains[own] > 0 or (bears and not any(domains.values()))
+    least = min(domains.values()) if len(domains) >= rule.min_domains else 0
+    return domains[own] + bears - least <= rule.max_skew

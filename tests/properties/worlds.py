@@ -14,12 +14,21 @@ from hypothesis import strategies as st
 from weir.model.nodes import Node, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload, WorkloadType
+from weir.model.workloads import (
+    WHOLE_MILLI,
+    PodGroup,
+    PodRule,
+    Request,
+    TopologyRequest,
+    Workload,
+    WorkloadType,
+)
 
 GI = 1 << 30
 MODELS = (None, "A100", "H100")
 _SELDOM = (False, False, False, False, True)
-NETWORK = Topology("network", ("rack", "kubernetes.io/hostname"))
+HOSTNAME = "kubernetes.io/hostname"
+NETWORK = Topology("network", ("rack", HOSTNAME))
 
 
 class Does(Enum):
@@ -107,7 +116,7 @@ def single(name: str, project: str, devices: int = 1, **more: object) -> Workloa
 
 
 @st.composite
-def nodes(draw: st.DrawFn, most: int = 4, models: bool = True) -> tuple[Node, ...]:
+def nodes(draw: st.DrawFn, most: int = 4, models: bool = True, marks: bool = False) -> tuple[Node, ...]:
     """A few nodes, in racks, of some models."""
     found = []
     for at in range(draw(st.sampled_from(range(1, most + 1)))):
@@ -120,6 +129,7 @@ def nodes(draw: st.DrawFn, most: int = 4, models: bool = True) -> tuple[Node, ..
                 gpu_memory=draw(st.sampled_from((16, 16, 80))),
                 gpu_model=draw(st.sampled_from(MODELS)) if models else None,
                 labels={"rack": f"r{draw(st.integers(0, 1))}"},
+                foreign_marks={"m0": 1} if marks and draw(st.sampled_from(_SELDOM)) else {},
                 foreign_devices=(draw(st.integers(0, gpus - 1)),)
                 if gpus and draw(st.sampled_from(_SELDOM))
                 else (),
@@ -200,17 +210,20 @@ def workloads(
     shares: bool = True,
     models: bool = True,
     topology: bool = False,
+    rules: bool = False,
     groups_most: int = 2,
 ) -> tuple[Workload, ...]:
     """Workloads of these projects: single pods, gangs, elastic ones, of several groups."""
     found = []
     for at in range(draw(st.sampled_from(range(least, most + 1)))):
         groups = []
+        marks = tuple(mark for mark in MARKS if rules and draw(st.booleans()))
+        pod_rules = tuple(draw(st.lists(st.sampled_from(POD_RULES), max_size=2))) if rules else ()
         for position in range(draw(st.sampled_from((1,) * 4 + tuple(range(1, groups_most + 1))))):
             count = draw(st.sampled_from((1, 1, 1, 2, 3, 4)))
             needed = draw(st.sampled_from(range(0 if position else 1, count + 1)))
             order = draw(st.sampled_from((0, 0, 1)))
-            request = draw(requests(shares, models))
+            request = replace(draw(requests(shares, models)), marks=marks, pod_rules=pod_rules)
             groups.append(PodGroup(str(position), request, count, needed, order))
         minima = sum(group.min for group in groups)
         extra = draw(st.sampled_from((0, 0, 0, 1)))
@@ -232,6 +245,19 @@ def workloads(
         )
     return tuple(found)
 
+
+MARKS = ("m0", "m1")
+POD_RULES = (
+    PodRule("anti_affinity", "m0", HOSTNAME),
+    PodRule("anti_affinity", "m1", "rack"),
+    PodRule("anti_affinity", "m1", HOSTNAME, weight=50),
+    PodRule("affinity", "m0", "rack"),
+    PodRule("affinity", "m1", HOSTNAME),
+    PodRule("spread", "m0", "rack"),
+    PodRule("spread", "m1", HOSTNAME, max_skew=2, min_domains=3),
+    PodRule("spread", "m0", HOSTNAME, weight=10),
+)
+"""Equal for all pods of a workload, so that none of them comes to stand where another forbids it."""
 
 TOPOLOGIES = (
     TopologyRequest("network", required="rack"),
@@ -299,6 +325,7 @@ def worlds(
     shares: bool = True,
     models: bool = True,
     topology: bool = False,
+    rules: bool = False,
     limits: bool = True,
     deep: bool = True,
 ) -> World:
@@ -311,9 +338,9 @@ def worlds(
         )
     )
     return World(
-        nodes=draw(nodes(models=models)),
+        nodes=draw(nodes(models=models, marks=rules)),
         queues=queues,
-        workloads=draw(workloads(projects, shares=shares, models=models, topology=topology)),
+        workloads=draw(workloads(projects, shares=shares, models=models, topology=topology, rules=rules)),
         policy=draw(st.sampled_from(list(policies))),
         steps=(*BUSY, *steps),
         stops_after=tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))),

@@ -27,6 +27,30 @@ WHYS = st.sampled_from(["over_limit", "no_room", "gang_incomplete"])
 EFFECTS = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
 
 
+EXPRESSIONS = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "key": WORDS,
+            "operator": st.sampled_from(["In", "NotIn"]),
+            "values": st.lists(WORDS, min_size=1, max_size=2),
+        }
+    ),
+    st.fixed_dictionaries({"key": WORDS, "operator": st.sampled_from(["Exists", "DoesNotExist"])}),
+    st.fixed_dictionaries(
+        {"key": WORDS, "operator": st.sampled_from(["Gt", "Lt"]), "values": st.just(["8"])}
+    ),
+)
+TERMS_OF_NODES = st.lists(st.lists(EXPRESSIONS, min_size=1, max_size=2), min_size=1, max_size=2)
+POD_RULES = st.lists(
+    st.fixed_dictionaries({"mark": WORDS, "topology": WORDS}, optional={"weight": st.integers(1, 100)}),
+    max_size=2,
+)
+ONE_OF_BOTH: dict[str, st.SearchStrategy[Any]] = {
+    "weight": st.integers(1, 100),
+    "min_domains": st.integers(2, 9),
+}
+
+
 def unique(names: st.SearchStrategy[str], most: int) -> st.SearchStrategy[list[str]]:
     """Different names."""
     return st.lists(names, max_size=most, unique=True)
@@ -57,7 +81,10 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         {**_queue(draw, name), **_above(draw, "department", departments), **optional(draw, {"times": TIMES})}
         for name in projects
     ]
-    free = {node["name"]: list(range(node["gpus"])) for node in nodes}
+    free = {
+        node["name"]: [at for at in range(node["gpus"]) if at not in node["foreign_devices"]]
+        for node in nodes
+    }
     names = draw(unique(WORDS, 4)) if projects else []
     document["workloads"] = [_workload(draw, name, projects, levels, free) for name in names]
     document |= optional(draw, {"name": WORDS, "tick": st.sampled_from(["1s", 5, 0.5]), "policy": policies()})
@@ -74,6 +101,7 @@ def _node(draw: st.DrawFn, name: str) -> dict[str, Any]:
     node: dict[str, Any] = {"name": name, "gpus": gpus, "cpu": 1000, "memory": "100Ti", "pods": 1000}
     taint = st.fixed_dictionaries({"key": WORDS}, optional={"value": WORDS, "effect": EFFECTS})
     link = st.lists(st.integers(0, max(0, gpus - 1)), unique=True, max_size=gpus)
+    node["foreign_devices"] = draw(st.lists(st.integers(0, gpus - 1), unique=True)) if gpus else []
     return node | optional(
         draw,
         {
@@ -83,6 +111,7 @@ def _node(draw: st.DrawFn, name: str) -> dict[str, Any]:
             "taints": st.lists(taint, max_size=2),
             "resources": st.dictionaries(WORDS.filter(lambda key: key != "="), st.integers(0, 8), max_size=2),
             "links": st.lists(link, max_size=2),
+            "foreign_marks": st.dictionaries(WORDS, st.integers(0, 9), max_size=2),
         },
     )
 
@@ -163,6 +192,19 @@ def _group(draw: st.DrawFn, free: dict[str, list[int]]) -> dict[str, Any]:
         "node_selector": LABELS,
         "tolerations": st.lists(toleration | st.just({"operator": "Exists"}), max_size=2),
         "order": PRIORITIES,
+        "node_affinity": TERMS_OF_NODES,
+        "preferred_nodes": st.lists(
+            st.fixed_dictionaries({"weight": st.integers(1, 100), "terms": TERMS_OF_NODES}), max_size=2
+        ),
+        "marks": unique(WORDS, 2),
+        "pod_affinity": POD_RULES,
+        "pod_anti_affinity": POD_RULES,
+        "spread": st.lists(
+            st.fixed_dictionaries(
+                {"mark": WORDS, "topology": WORDS}, optional={"max_skew": st.integers(1, 9), **ONE_OF_BOTH}
+            ).filter(lambda rule: not ONE_OF_BOTH.keys() <= rule.keys()),
+            max_size=2,
+        ),
     }
     if free:
         wishes["nodes"] = st.lists(st.sampled_from(list(free)), min_size=1, max_size=3)

@@ -104,6 +104,26 @@ tik: 5s
             "tolerations: [{}]",
             "a toleration names no key; add key, or operator: Exists to tolerate everything",
         ),
+        (
+            "node_affinity: [[{key: zone, operator: In}]]",
+            "In asks for values; add values with what the label may be",
+        ),
+        (
+            "node_affinity: [[{key: zone, operator: Exists, values: [a]}]]",
+            "values: Exists asks for none; leave them out, or write operator: In",
+        ),
+        (
+            "preferred_nodes: [{weight: 1, terms: [[{key: cores, operator: Gt, values: [many]}]]}]",
+            'Gt compares with one whole number; write values with one, such as ["8"]',
+        ),
+        ("node_affinity: []", "node_affinity: is an empty list; write at least one entry"),
+        ("marks: [a, a]", "marks: a is named twice; name it once"),
+        (
+            "spread: [{mark: a, topology: zone, min_domains: 2, weight: 5}]",
+            "min_domains goes with a spread that must hold; leave it out, or leave out weight",
+        ),
+        ("pod_affinity: [{mark: a}]", "topology is missing in pod_affinity[0]; add topology"),
+        ("pod_affinity: [{mark: a, topology: zone, weight: 0}]", "weight: 0 is too small; write 1 or more"),
         ("placed: [null, null]", "placed: lists 2 pods of 1; write at most 1, or raise count"),
         ("placed: node0", "placed: 'node0' is not a list; write [...], or one entry a line after a dash"),
         ("placed: [{nod: node0}]", "unknown key nod; did you mean node?"),
@@ -235,6 +255,24 @@ def test_a_range_that_cannot_be_read_hides_no_reference(name: str, said: str) ->
 def test_links_that_are_wrong(link: str) -> None:
     [found] = told(f"cluster: {{nodes: [{{name: a, gpus: 2, links: [{link}]}}]}}")
     assert found.startswith("1: links: ")
+
+
+@pytest.mark.parametrize(
+    ("foreign", "said"),
+    [
+        ("[2]", "foreign_devices: there is no device 2; write 0 to 1"),
+        ("[0, 0]", "foreign_devices: device 0 is named twice; name it once"),
+    ],
+)
+def test_devices_of_others_that_are_wrong(foreign: str, said: str) -> None:
+    assert told(f"cluster: {{nodes: [{{name: a, gpus: 2, foreign_devices: {foreign}}}]}}") == [f"1: {said}"]
+
+
+def test_a_pod_on_a_device_of_others() -> None:
+    ground = "cluster: {nodes: [{name: a, gpus: 2, foreign_devices: [1]}]}\nprojects: [{name: p}]\n"
+    load = "workloads: [{name: w, project: p, pods: [{gpus: 1, placed: [{node: a, gpus: [1]}]}]}]\n"
+    [found] = told(ground + load)
+    assert "work of others is on it and has the whole of it; name another device" in found
 
 
 def test_departments_in_a_circle_are_told_once() -> None:

@@ -13,7 +13,16 @@ from weir.model.nodes import Node, Taint, Toleration, Topology
 from weir.model.queues import Queue
 from weir.model.reasons import Why
 from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected
-from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload, WorkloadType
+from weir.model.workloads import (
+    Expression,
+    NodeRule,
+    PodGroup,
+    PodRule,
+    Request,
+    TopologyRequest,
+    Workload,
+    WorkloadType,
+)
 
 DOCS = Path(__file__).parents[3] / "docs"
 GIB = 1 << 30
@@ -53,6 +62,8 @@ cluster:
       taints: [{key: k, value: v, effect: NoExecute}, {key: l}]
       resources: {rdma/hca: 8}
       links: [[0, 1], [2, 3]]
+      foreign_devices: [2]
+      foreign_marks: {web: 3}
   topologies: [{name: net, levels: [block, rack]}]
 departments: [{name: d, parent: null, quota: {gpu: 6, cpu: unlimited}, limit: {gpu: 8}, weight: {gpu: 2}}]
 projects: [{name: p, department: d, quota: {gpu: 0.5, gpu.H100: 1, memory: 1Gi}, priority: 7, created: -1h}]
@@ -82,6 +93,12 @@ workloads:
         node_selector: {zone: z}
         nodes: [a]
         tolerations: [{key: k, operator: Exists}, {operator: Exists, effect: NoSchedule}]
+        node_affinity: [[{key: zone, operator: In, values: [y, z]}, {key: cores, operator: Gt, values: ["8"]}]]
+        preferred_nodes: [{weight: 5, terms: [[{key: ssd, operator: Exists}]]}]
+        marks: [web]
+        pod_affinity: [{mark: cache, topology: zone}]
+        pod_anti_affinity: [{mark: web, topology: host, weight: 9}]
+        spread: [{mark: web, topology: zone, max_skew: 2, min_domains: 3}]
         order: 3
         placed: [null, {node: a, gpus: [3, 1]}]
       - {gpu_memory: 10Gi}
@@ -104,6 +121,8 @@ expect:
             {"zone": "z", "kubernetes.io/hostname": "other"},
             (Taint("k", "v", "NoExecute"), Taint("l")),
             ((0, 1), (2, 3)),
+            (2,),
+            {"web": 3},
         ),
     )
     assert scenario.topologies == (Topology("net", ("block", "rack")),)
@@ -121,6 +140,16 @@ expect:
         node_selector=(("zone", "z"),),
         nodes=("a",),
         tolerations=(Toleration("k", "Exists"), Toleration("", "Exists", "", "NoSchedule")),
+        rules=(
+            NodeRule(((Expression("zone", "In", ("y", "z")), Expression("cores", "Gt", ("8",))),)),
+            NodeRule(((Expression("ssd", "Exists"),),), 5),
+        ),
+        marks=("web",),
+        pod_rules=(
+            PodRule("affinity", "cache", "zone"),
+            PodRule("anti_affinity", "web", "host", 9),
+            PodRule("spread", "web", "zone", 0, 2, 3),
+        ),
     )
     [workload] = scenario.workloads
     assert workload == Workload(
@@ -264,7 +293,7 @@ def test_many_nodes_and_pods_are_read() -> None:
 
 
 def test_the_example_of_the_manual_does_what_the_manual_says() -> None:
-    [example] = re.findall(r"```yaml\n(.*?)```", (DOCS / "scenarios.md").read_text(), re.DOTALL)
+    example, _rules = re.findall(r"```yaml\n(.*?)```", (DOCS / "scenarios.md").read_text(), re.DOTALL)
     scenario = read(example)
     played = play(scenario, scenario.expect.cycles, scenario.expect.stable)
     assert differences(scenario.expect, played) == []

@@ -7,6 +7,7 @@ from weir.model.files.lines import Mistakes, Path
 from weir.model.files.parts import Parts
 from weir.model.files.words import Written
 from weir.model.files.written import (
+    WrittenExpression,
     WrittenGroup,
     WrittenNode,
     WrittenPods,
@@ -22,6 +23,7 @@ def check_parts(parts: Parts, mistakes: Mistakes) -> None:
     """Tell every part that contradicts itself."""
     for at, node in parts.nodes.items():
         _check_links(node, ("cluster", "nodes", at, "links"), mistakes)
+        _check_foreign(node, ("cluster", "nodes", at, "foreign_devices"), mistakes)
     for at, department in parts.departments.items():
         check_queue(department, ("departments", at), mistakes)
     for at, project in parts.projects.items():
@@ -53,8 +55,17 @@ def _check_links(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
                 mistakes.at(here, f"links: device {device} is named twice in one link; name it once")
 
 
-def _devices_of(node: WrittenNode) -> str:
-    return f"write 0 to {node.gpus - 1}" if node.gpus else f"node {node.name} has no gpus; leave links out"
+def _check_foreign(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
+    for at, device in enumerate(node.foreign_devices):
+        if device >= node.gpus:
+            right = _devices_of(node, "foreign_devices")
+            mistakes.at((*path, at), f"foreign_devices: there is no device {device}; {right}")
+        elif device in node.foreign_devices[:at]:
+            mistakes.at((*path, at), f"foreign_devices: device {device} is named twice; name it once")
+
+
+def _devices_of(node: WrittenNode, key: str = "links") -> str:
+    return f"write 0 to {node.gpus - 1}" if node.gpus else f"node {node.name} has no gpus; leave {key} out"
 
 
 def check_queue(queue: WrittenQueue, path: Path, mistakes: Mistakes) -> None:
@@ -95,6 +106,46 @@ def check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
         mistakes.at((*path, "placed"), text)
     for at, toleration in enumerate(group.tolerations):
         _check_toleration(toleration, (*path, "tolerations", at), mistakes)
+    _check_rules(group, path, mistakes)
+
+
+def _check_rules(group: WrittenPods, path: Path, mistakes: Mistakes) -> None:
+    terms = [((*path, "node_affinity", at), term) for at, term in enumerate(group.node_affinity or ())]
+    for position, wish in enumerate(group.preferred_nodes):
+        here = (*path, "preferred_nodes", position, "terms")
+        terms += [((*here, at), term) for at, term in enumerate(wish.terms)]
+    for here, term in terms:
+        for at, expression in enumerate(term):
+            _check_expression(expression, (*here, at), mistakes)
+    for at, mark in enumerate(group.marks):
+        if mark in group.marks[:at]:
+            mistakes.at((*path, "marks", at), f"marks: {mark} is named twice; name it once")
+    for at, spread in enumerate(group.spread):
+        if spread.weight is not None and spread.min_domains > 1:
+            text = "min_domains goes with a spread that must hold; leave it out, or leave out weight"
+            mistakes.at((*path, "spread", at, "min_domains"), text)
+
+
+def _check_expression(expression: WrittenExpression, path: Path, mistakes: Mistakes) -> None:
+    operator, values = expression.operator, expression.values
+    if operator in ("In", "NotIn"):
+        if not values:
+            mistakes.at(path, f"{operator} asks for values; add values with what the label may be")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = f"values: {operator} asks for none; leave them out, or write operator: In"
+            mistakes.at((*path, "values"), text)
+    elif len(values) != 1 or not _is_whole(values[0]):
+        text = f'{operator} compares with one whole number; write values with one, such as ["8"]'
+        mistakes.at(path, text)
+
+
+def _is_whole(value: str) -> bool:
+    try:
+        int(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_toleration(toleration: WrittenToleration, path: Path, mistakes: Mistakes) -> None:

@@ -8,6 +8,7 @@ from weir.model.files.words import Written
 from weir.model.files.written import (
     WrittenDepartment,
     WrittenExpect,
+    WrittenExpression,
     WrittenNode,
     WrittenPods,
     WrittenProject,
@@ -23,7 +24,10 @@ from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
     WHOLE_MILLI,
+    Expression,
+    NodeRule,
     PodGroup,
+    PodRule,
     Request,
     TopologyRequest,
     Workload,
@@ -47,6 +51,8 @@ def nodes_of(written: WrittenNode) -> list[Node]:
             labels={HOSTNAME_LABEL: name, **written.labels},
             taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in written.taints),
             links=tuple(map(tuple, written.links)),
+            foreign_devices=tuple(written.foreign_devices),
+            foreign_marks=dict(written.foreign_marks),
         )
         for name in expanded(written.name)
     ]
@@ -146,6 +152,34 @@ def request_of(group: WrittenPods) -> Request:
         nodes=None if group.nodes is None else tuple(group.nodes),
         tolerations=tuple(
             Toleration(each.key, each.operator, each.value, each.effect) for each in group.tolerations
+        ),
+        rules=_node_rules(group),
+        marks=tuple(group.marks),
+        pod_rules=_pod_rules(group),
+    )
+
+
+def _node_rules(group: WrittenPods) -> tuple[NodeRule, ...]:
+    must = [] if group.node_affinity is None else [NodeRule(_terms(group.node_affinity))]
+    return (*must, *(NodeRule(_terms(each.terms), each.weight) for each in group.preferred_nodes))
+
+
+def _terms(written: Sequence[Sequence[WrittenExpression]]) -> tuple[tuple[Expression, ...], ...]:
+    return tuple(
+        tuple(Expression(each.key, each.operator, tuple(each.values)) for each in term) for term in written
+    )
+
+
+def _pod_rules(group: WrittenPods) -> tuple[PodRule, ...]:
+    return (
+        *(PodRule("affinity", each.mark, each.topology, each.weight or 0) for each in group.pod_affinity),
+        *(
+            PodRule("anti_affinity", each.mark, each.topology, each.weight or 0)
+            for each in group.pod_anti_affinity
+        ),
+        *(
+            PodRule("spread", each.mark, each.topology, each.weight or 0, each.max_skew, each.min_domains)
+            for each in group.spread
         ),
     )
 

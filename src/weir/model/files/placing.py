@@ -70,7 +70,11 @@ def settle(pods: list[Stated], mistakes: Mistakes) -> list[PlacedPod]:
 
 
 def _floor(node: Node) -> _Floor:
-    return _Floor(dict(node.capacity), [_Device(memory=node.gpu_memory) for _ in range(node.gpus)])
+    floor = _Floor(dict(node.capacity), [_Device(memory=node.gpu_memory) for _ in range(node.gpus)])
+    for device in [each for each in node.foreign_devices if each < node.gpus]:
+        floor.devices[device].first = "work of others"
+        floor.devices[device].whole = True
+    return floor
 
 
 def _take_resources(pod: Stated, floor: _Floor, mistakes: Mistakes) -> None:

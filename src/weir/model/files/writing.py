@@ -13,6 +13,7 @@ import yaml
 
 from weir.model.files.document import FLOAT, INTEGER
 from weir.model.files.making import HOSTNAME_LABEL
+from weir.model.files.writing_rules import rules_written
 from weir.model.nodes import Node, Toleration
 from weir.model.policy import Policy
 from weir.model.queues import Queue, TimeRules
@@ -167,6 +168,8 @@ def _node(node: Node) -> dict[str, Any]:
             "taints": taints or None,
             "resources": further or None,
             "links": [list(link) for link in node.links] or None,
+            "foreign_devices": list(node.foreign_devices) or None,
+            "foreign_marks": dict(node.foreign_marks) or None,
         }
     )
 
@@ -259,6 +262,7 @@ def _request(request: Request) -> dict[str, Any]:
         "node_selector": dict(request.node_selector) or None,
         "nodes": None if request.nodes is None else list(request.nodes),
         "tolerations": tolerations or None,
+        **rules_written(request),
     }
 
 

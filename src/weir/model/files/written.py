@@ -34,6 +34,7 @@ from weir.model.policy import Policy
 from weir.model.reasons import Why
 
 Labels = dict[Name, Label]
+Wish = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=0, le=PODS_MAX)]
 Expected = Literal["running", "pending", "waiting"]
 Reason = Annotated[Why, Field(strict=False)]
@@ -67,6 +68,8 @@ class WrittenNode(Shape):
     taints: list[WrittenTaint] = []
     resources: dict[Further, Units] = {}
     links: list[list[Device]] = []
+    foreign_devices: list[Device] = []
+    foreign_marks: dict[Name, Count] = {}
 
 
 class WrittenTopology(Shape):
@@ -125,6 +128,43 @@ class WrittenToleration(Shape):
     effect: Effect | None = None
 
 
+class WrittenExpression(Shape):
+    """What a label of a node has to be like; the key `metadata.name` is the node's name."""
+
+    key: Name
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: list[Label] = []
+
+
+WrittenTerm = Annotated[list[WrittenExpression], Field(min_length=1)]
+WrittenTerms = Annotated[list[WrittenTerm], Field(min_length=1)]
+
+
+class WrittenNodeWish(Shape):
+    """Nodes a pod would like to be on."""
+
+    weight: Wish
+    terms: WrittenTerms
+
+
+class WrittenPodAffinity(Shape):
+    """Pods to be beside, or apart from, by the domains of a node label; with a weight, if it can be."""
+
+    mark: Name
+    topology: Name
+    weight: Wish | None = None
+
+
+class WrittenSpread(Shape):
+    """Pods to be spread over the domains of a node label; with a weight, if it can be."""
+
+    mark: Name
+    topology: Name
+    max_skew: Annotated[int, Field(ge=1, le=PODS_MAX)] = 1
+    min_domains: Annotated[int, Field(ge=1, le=PODS_MAX)] = 1
+    weight: Wish | None = None
+
+
 class WrittenPlace(Shape):
     """Where a pod runs."""
 
@@ -148,6 +188,12 @@ class WrittenPods(Shape):
     node_selector: Labels = {}
     nodes: Annotated[list[Name], Field(min_length=1)] | None = None
     tolerations: list[WrittenToleration] = []
+    node_affinity: WrittenTerms | None = None
+    preferred_nodes: list[WrittenNodeWish] = []
+    marks: list[Name] = []
+    pod_affinity: list[WrittenPodAffinity] = []
+    pod_anti_affinity: list[WrittenPodAffinity] = []
+    spread: list[WrittenSpread] = []
     order: Priority = 0
 
 
