@@ -9,8 +9,8 @@ OURS = "#2f81d8"
 STYLE = 'style="max-width: 100%; height: auto" font-size="14" xmlns="http://www.w3.org/2000/svg"'
 LINE = 19
 HEAD = (
-    f'<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-    f'<path d="M0 0 L8 4 L0 8 z" fill="{QUIET}"/></marker></defs>'
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8"'
+    f' orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{QUIET}"/></marker></defs>'
 )
 
 Box = tuple[float, float, float, float, str, Sequence[str], bool]
@@ -19,8 +19,7 @@ Arrow = tuple[float, float, float, float, str, float, float]
 """From, to, what it says and where."""
 DIAGRAMS: dict[str, tuple[str, float, float, Sequence[Box], Sequence[Arrow]]] = {
     "cluster": (
-        "People write Jobs; their controllers make pods; Weir groups the pods to workloads, holds them against the "
-        "quotas of projects, and binds them to nodes; kubelets run them",
+        "Pods are grouped to workloads, held against the quotas of projects, and bound to nodes",
         860,
         330,
         [

@@ -1,4 +1,4 @@
-"""The reference of what Weir adds to a cluster, drawn from what reads it: keys, kinds of objects, kinds that make pods."""
+"""The reference of what Weir adds to a cluster, drawn from what reads it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -47,7 +47,7 @@ def _objects() -> Iterator[str]:
         yield f"`kubectl get {names['plural']}` shows {', '.join(columns)}" + (
             f"; with `-o wide` {', '.join(wide)}, too.\n" if wide else ".\n"
         )
-        yield "| field | type | |\n|---|---|---|"
+        yield "| field | type | meaning |\n|---|---|---|"
         for part in ("spec", "status"):
             yield from _fields(part, schema["properties"][part])
 
@@ -74,10 +74,12 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _rules(schema: Mapping[str, Any]) -> str:
-    """What is checked of it, in the words of the refusal."""
+    """What it means; where a type says too little, what is to be written."""
     inner = schema.get("additionalProperties")
     of = inner if isinstance(inner, dict) else schema
-    return "; ".join(each["message"] for each in of.get("x-kubernetes-validations", ()))
+    told = [each["message"] for each in of.get("x-kubernetes-validations", ())]
+    writes = [f"{each[:1].upper()}{each[1:]}." for each in told if each.startswith("write ")]
+    return " ".join([schema.get("description", ""), *writes]).strip()
 
 
 def _makers() -> Iterator[str]:

@@ -73,6 +73,50 @@ _VALUES = {
 """Rules of the values of a mapping, or of the value itself, by the word it stands at."""
 
 
+_MEANS = {
+    "quota": "What is guaranteed, by resource: gpu, gpu.MODEL, cpu, memory, or any other a pod can ask for.",
+    "limit": "What can never be passed, by resource. What isn't named is unlimited.",
+    "weight": "The claim on what others leave, beside the siblings, by resource; 1 where it isn't named.",
+    "priority": "Among siblings, who gets what is left first; of a workload, who goes first in its project.",
+    "parent": "The department this one is in.",
+    "department": "The department the project is in; without one it stands at the root.",
+    "namespaces": "The namespaces whose pods may use it.",
+    "times": "Time rules of its workloads, in place of the policy's; 0 is none.",
+    "max_runtime": "After so long a workload is ended.",
+    "idle_limit": "After so long without use of its GPUs a workload is ended, where use is measured.",
+    "lifetime": "After so long a build session is ended.",
+    "stop_grace": "How long a workload may take to stop, where its pods don't say.",
+    "levels": "Node labels, coarse to fine.",
+    "phase": "Where it stands.",
+    "message": "What is wrong with it, or what comes of it.",
+    "demand": "What its workloads hold and ask for, by resource.",
+    "share": "What it may hold as things stand, by resource.",
+    "allocated": "What it holds, by resource.",
+    "running": "Of a queue, workloads that hold something; of a workload, pods that run of those it has.",
+    "pending": "Workloads that wait.",
+    "owner": "The object whose pods these are.",
+    "project": "The project whose quota it uses.",
+    "preemptible": "Whether it may be stopped for others.",
+    "min_pods": "Pods it can't do without.",
+    "groups": "Its pods, by what they ask for.",
+    "gpus": "Devices of one pod, or of all pods together.",
+    "reason": "Why it waits, or how it ended.",
+    "why": "The class of the reason.",
+    "sentence": "The reason, for people.",
+    "numbers": "What the sentence says, for programs.",
+    "since": "When this phase began.",
+    "estimated_start": "When it may start, if it is only a matter of time.",
+    "promised": "Room that is kept for it.",
+    "life": "What Weir has to remember of it.",
+}
+"""What people read of a field with kubectl explain."""
+_OF_GROUPS = (
+    "name", "count", "min", "order", "gpus", "devices", "gpuMemory", "gpuModels", "cpu", "memory",
+    "resources",
+)  # fmt: skip
+"""What of a pod's request a Workload tells."""
+
+
 def definitions() -> list[dict[str, Any]]:
     """All kinds, as CustomResourceDefinitions."""
     return [
@@ -110,7 +154,7 @@ def definitions() -> list[dict[str, Any]]:
         _definition(
             "Workload",
             "Pods that start, recover and end together. Weir makes these; to end one, delete its owner.",
-            _object(WorkloadSpec),
+            _workload_spec(),
             WorkloadStatus,
             _workload_columns(),
             scope="Namespaced",
@@ -218,6 +262,13 @@ def _topology_spec() -> Schema:
     return spec
 
 
+def _workload_spec() -> Schema:
+    spec = _object(WorkloadSpec)
+    group = spec["properties"]["groups"]["items"]
+    group["properties"] = {name: group["properties"][name] for name in _OF_GROUPS}
+    return spec
+
+
 def _spec(*forms: type[BaseModel]) -> Schema:
     """What people write, less what the object's metadata says."""
     spec = _object(forms[0])
@@ -257,6 +308,10 @@ def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str)
     return found
 
 
+def _meaning(word: str) -> Schema:
+    return {"description": _MEANS[word]} if word in _MEANS else {}
+
+
 def _said(schema: Mapping[str, Any]) -> Schema:
     return {"description": schema["description"]} if "description" in schema else {}
 
@@ -271,7 +326,10 @@ def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> 
     if "properties" in schema:
         properties = schema["properties"]
         found: Schema = {
-            "properties": {camel(name): _translated(each, shapes, name) for name, each in properties.items()}
+            "properties": {
+                camel(name): {**_translated(each, shapes, name), **_meaning(name)}
+                for name, each in properties.items()
+            }
         }
         required = [camel(name) for name in schema.get("required", ())]
         return found | ({"required": required} if required else {})
