@@ -189,7 +189,9 @@ def test_nothing_is_bound_twice_left_in_part_or_left_behind(
         _go_through(churn, weir, audit, memory)
         churn.settle()
         cluster.until(
-            lambda: weir.check() or audit.wrong or not churn.unfinished(), SETTLED_S, "the Jobs to complete"
+            lambda: weir.check() or audit.wrong or not churn.unfinished(),
+            SETTLED_S,
+            lambda: stuck(cluster, churn),
         )
         report = f"seed {SEED}, {dict(churn.done)}, faults {dict(proxy.injected)}, starts {weir.starts}, bound {audit.bound}"
         assert not audit.wrong, f"{report}\n" + "\n\n".join(audit.wrong[:5])
@@ -222,6 +224,26 @@ def _go_through(churn: Churn, weir: Weir, audit: Audit, memory: list[float]) -> 
         weir.kill()
         churn.done["synced"] = weir.said().count("synced")
         weir.start()
+
+
+def stuck(cluster: Cluster, churn: Churn) -> str:
+    """What keeps Jobs from completing, as far as anybody says."""
+    said = [f"the Jobs of seed {SEED} to complete"]
+    for name in churn.unfinished():
+        within, _, job_name = name.partition("/")
+        path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-{job_name}"
+        status = (cluster.api.maybe(path) or {}).get("status")
+        pods = [
+            (
+                pod["metadata"]["name"],
+                pod["spec"].get("nodeName"),
+                pod["status"].get("phase"),
+                pod["metadata"].get("deletionTimestamp"),
+            )
+            for pod in cluster.pods(within, f"job-name={job_name}")
+        ]
+        said.append(f"{name}: {pods} {status}")
+    return "\n".join(said)
 
 
 def left_behind(cluster: Cluster) -> list[str]:

@@ -75,7 +75,9 @@ class Cluster:
             if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
         }
 
-    def until(self, see: Callable[[], Seen], seconds: float = 20, what: str = "") -> Seen:
+    def until(
+        self, see: Callable[[], Seen], seconds: float = 20, what: str | Callable[[], str] = "it"
+    ) -> Seen:
         """Wait for something to be true, and return it.
 
         Raises:
@@ -83,7 +85,9 @@ class Cluster:
         """
         end = time.monotonic() + seconds
         while not (seen := see()):
-            assert time.monotonic() < end, f"waited {seconds:g} s for {what or 'it'}; last seen: {seen!r}"
+            if time.monotonic() > end:
+                said = what if isinstance(what, str) else what()
+                raise AssertionError(f"waited {seconds:g} s for {said}; last seen: {seen!r}")
             time.sleep(0.05)
         return seen
 
