@@ -1,10 +1,13 @@
 """A team with a namespace and a project, and where its pods land: what tests of constraints say it with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -79,6 +82,24 @@ class Team:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
         self.cluster.api.delete(path, grace_s=0)
         self.cluster.until(lambda: self.cluster.api.maybe(path) is None, what=f"{name} to be gone")
+
+
+@contextmanager
+def scheduling(plane: ControlPlane, name: str) -> Iterator[Weir]:
+    """Weir beside the control plane, with a log of this name."""
+    install_kinds(plane.api)
+    with Weir(plane, plane.kubeconfig_for("weir"), name=name, arguments=["--alone"]) as weir:
+        yield weir
+
+
+@contextmanager
+def a_team(weir: Weir, cluster: Cluster) -> Iterator[Team]:
+    """A team with room for whatever a test tries."""
+    weir.check()
+    namespace = cluster.namespace()
+    cluster.api.create(project(namespace, 64))
+    yield Team(cluster, namespace)
+    weir.check()
 
 
 def node_affinity(*terms: Object, rather: tuple[tuple[int, Object], ...] = ()) -> Object:

@@ -4,31 +4,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.kubernetes.constraints import HOST, ZONE, Team
+from tests.kubernetes.constraints import HOST, ZONE, Team, a_team, scheduling
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import Weir, install_kinds, project
+from tools.controlplane.weir import Weir
 
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
 @pytest.fixture(scope="module")
 def weir(plane: ControlPlane) -> Iterator[Weir]:
-    install_kinds(plane.api)
-    with Weir(plane, plane.kubeconfig_for("weir"), name="weir-volumes", arguments=["--alone"]) as running:
+    with scheduling(plane, "weir-volumes") as running:
         yield running
 
 
 @pytest.fixture
 def team(weir: Weir, cluster: Cluster) -> Iterator[Team]:
-    weir.check()
-    namespace = cluster.namespace()
-    cluster.api.create(project(namespace, 64))
-    cluster.add([node(name, labels={ZONE: f"zone-{name}"}) for name in ("a", "b", "c")])
-    yield Team(cluster, namespace)
-    weir.check()
+    with a_team(weir, cluster) as team:
+        cluster.add([node(name, labels={ZONE: f"zone-{name}"}) for name in ("a", "b", "c")])
+        yield team
 
 
 def storage_class(team: Team, name: str, provisioner: str, *, late: bool = True, **more: Any) -> None:
