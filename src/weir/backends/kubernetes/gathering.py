@@ -1,24 +1,22 @@
-"""What each pod is part of and asks for: a pod, its owners, and all that its constraints refer to, read together.
+"""What each pod is part of and asks for: it, its owners and all its constraints refer to, read together.
 
 A reading is a pure function of what is known at the moment, so that it doesn't matter in which order objects
 were heard of. Whatever changes only says which pods are to be read again (`stale`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from weir.backends.kubernetes import labels
 from weir.backends.kubernetes.kinds import Derived, Kinds
 from weir.backends.kubernetes.labels import Said
 from weir.backends.kubernetes.objects import (
     ClaimReference,
     Metadata,
     Namespace,
-    OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -27,6 +25,7 @@ from weir.backends.kubernetes.objects import (
     PriorityClass,
     StorageClass,
 )
+from weir.backends.kubernetes.owners import Body, Owners
 from weir.backends.kubernetes.paths import path_of
 from weir.backends.kubernetes.pod_rules import ALONE, Marks, Neighbours
 from weir.backends.kubernetes.requests import Asked, Devices, ask, gates, priority_of
@@ -44,7 +43,6 @@ from weir.backends.kubernetes.volumes import (
 from weir.model.nodes import Node
 from weir.model.workloads import Request
 
-Body = Mapping[str, Any]
 _OVER = ("Succeeded", "Failed")
 
 
@@ -88,7 +86,7 @@ class Gathering:
     """All pods that are to be placed by us, and what reading them takes."""
 
     def __init__(self, kinds: Kinds, devices: Devices) -> None:
-        self.kinds = kinds
+        self.owners = Owners(kinds)
         self.devices = devices
         self.marks = Marks()
         self.stale: set[str] = set()  # pods to be read again
@@ -98,15 +96,11 @@ class Gathering:
         self._uid_of: dict[str, str] = {}
         self._specs: dict[bytes, PodSpec] = {}
         self._asked: dict[tuple[object, ...], Asked] = {}
-        self._owners: dict[str, Body] = {}
-        self._ways: dict[str, tuple[str, ...]] = {}  # the uids on the way up from each pod
-        self._below: dict[str, set[str]] = {}  # pods by each uid on their way up
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
         self._users: dict[tuple[str, str], set[str]] = {}  # pods by the claims they use
         self._priorities: dict[str, int] = {}
-        self._unreadable: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def stock(self) -> Stock:
@@ -135,8 +129,7 @@ class Gathering:
         self.forget_marks(key)
         for name in claims_of(pod):
             _drop(self._users, (pod.metadata.namespace, name), key)
-        for uid in self._ways.pop(key, ()):
-            _drop(self._below, uid, key)
+        self.owners.leave(key)
 
     def see_foreign(self, key: str, pod: Pod) -> tuple[str, ...]:
         """A pod of others is there; the marks it bears."""
@@ -186,14 +179,11 @@ class Gathering:
 
     def see_owner(self, body: Body) -> None:
         """An object that makes pods is there, new or changed; `body` as `Kinds.narrow` leaves it."""
-        uid = body["metadata"]["uid"]
-        self._owners[uid] = body
-        self.stale.update(self._below.get(uid, ()))
+        self.stale |= self.owners.see(body)
 
     def forget_owner(self, uid: str) -> None:
         """An object that makes pods is gone."""
-        if self._owners.pop(uid, None) is not None:
-            self.stale.update(self._below.get(uid, ()))
+        self.stale |= self.owners.forget(uid)
 
     def see_namespace(self, name: str, namespace: Namespace | None) -> None:
         """A namespace is there, or gone; selectors go by its labels."""
@@ -227,8 +217,7 @@ class Gathering:
 
     def set_unreadable(self, kinds: frozenset[tuple[str, str]]) -> None:
         """(apiVersion, kind) of owners that this cluster doesn't have, or that we may not read."""
-        if kinds != self._unreadable:
-            self._unreadable = kinds
+        if self.owners.set_unreadable(kinds):
             self.stale.update(self._pods)
 
     def _all_with_claims(self) -> None:
@@ -279,9 +268,10 @@ class Gathering:
     def read(self, key: str, *, bound: bool, over: bool = False) -> Reading:
         """What a pod comes to now; `bound`: it has its place already, and needn't be ready for one."""
         pod = self._pods[key]
-        owners, missing = self._climb(key, pod)
-        said, mistakes = labels.read(pod.metadata, [_metadata(each) for each in owners])
-        derived = self.kinds.derive(pod, owners)
+        above = self.owners.above(key, pod)
+        missing = above.missing
+        said, mistakes = above.said(pod.metadata)
+        derived = self.owners.derived(above, pod)
         volumes = reach(pod, self.stock)
         neighbours = ALONE if over else self.marks.of(pod.metadata.uid)
         asked = self._ask(pod, said, volumes, neighbours)
@@ -290,8 +280,7 @@ class Gathering:
             lost = f"its {missing.kind} {missing.name} isn't there" if missing is not None else ""
             wait = next(filter(None, (lost, *mistakes, *asked.refusals, gates(pod), volumes.waits)), "")
         owner = derived.owner
-        top = next((each for each in reversed(owners) if each["metadata"].get("uid") == owner.uid), None)
-        created = pod.metadata.creation_timestamp if top is None else top["metadata"].get("creationTimestamp")
+        created = above.created(owner.uid) or pod.metadata.creation_timestamp
         gang = GangKey(
             pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, derived.gang
         )
@@ -309,49 +298,8 @@ class Gathering:
             self._asked[alike] = asked
         return asked
 
-    def _climb(self, key: str, pod: Pod) -> tuple[list[Body], OwnerReference | None]:
-        """Its owners, lowest first, and the first one that ought to be there and isn't."""
-        way = self._way(pod)
-        if way != self._ways.get(key, ()):
-            for uid in self._ways.get(key, ()):
-                _drop(self._below, uid, key)
-            for uid in way:
-                self._below.setdefault(uid, set()).add(key)
-            self._ways[key] = way
-        found = [self._owners[uid] for uid in way if uid in self._owners]
-        above = _controller(pod.metadata.owner_references if not found else _references(found[-1]))
-        if above is None or not self._is_read(above):
-            return found, None
-        return found, above
-
-    def _way(self, pod: Pod) -> tuple[str, ...]:
-        """The uids from a pod up to its top owner, or to the first that isn't known."""
-        uids: list[str] = []
-        above = _controller(pod.metadata.owner_references)
-        while above is not None and self._is_read(above) and above.uid not in uids:
-            uids.append(above.uid)
-            owner = self._owners.get(above.uid)
-            above = None if owner is None else _controller(_references(owner))
-        return tuple(uids)
-
-    def _is_read(self, above: OwnerReference) -> bool:
-        kind = (above.api_version, above.kind)
-        return kind not in self._unreadable and self.kinds.knows(*kind)
-
 
 _STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", *_OVER)}
-
-
-def _controller(references: Sequence[OwnerReference]) -> OwnerReference | None:
-    return next((each for each in references if each.controller), None)
-
-
-def _references(owner: Body) -> list[OwnerReference]:
-    return msgspec.convert(owner["metadata"].get("ownerReferences") or [], list[OwnerReference])
-
-
-def _metadata(owner: Body) -> Metadata:
-    return msgspec.convert(owner["metadata"], Metadata)
 
 
 def _sentence(text: str) -> str:

@@ -159,7 +159,7 @@ HEARD = st.tuples(
 """What is heard of next, and how."""
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ACTS, min_size=12, max_size=50), st.lists(HEARD, min_size=20, max_size=100))
 def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: list[Any]) -> None:
     world = World()
