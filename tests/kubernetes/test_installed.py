@@ -11,9 +11,11 @@ from tests.kubernetes.kinds import establish
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.proxy import Asked, FaultProxy, Faults
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
+from weir.backends.kubernetes.kinds import load_kinds
 from weir.backends.kubernetes.manifests import Installation, as_yaml, manifests
 from weir.backends.kubernetes.registration import registrations
 from weir.backends.kubernetes.requests import Devices
@@ -127,3 +129,76 @@ def test_the_manifests_are_taken_as_a_whole_and_again(
         "Role",
         "PodDisruptionBudget",
     }
+
+
+RARELY = {
+    ("get", "pods"),  # after a binding nobody answered
+    ("patch", "persistentvolumeclaims"),  # of a pod whose volumes wait for its node
+    ("patch", "persistentvolumes"),
+    ("create", "tokenreviews"),  # of whoever asks for metrics
+    ("create", "subjectaccessreviews"),
+    ("patch", "topologies/status"),
+    ("patch", "workloads"),  # of a workload that asks for something else than before
+}
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def right_of(asked: Asked) -> tuple[str, str]:
+    """The verb and the resource that a request is authorized by."""
+    parts = asked.path.partition("?")[0].strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    resource = "/".join([parts[0], *parts[2:]])
+    if asked.verb != "GET":
+        return _VERBS[asked.verb], resource
+    return ("watch" if asked.watch else "get" if len(parts) > 1 else "list"), resource
+
+
+def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlane) -> None:
+    used: set[tuple[str, str]] = set()
+
+    def note(asked: Asked) -> bool:
+        if asked.path.startswith(("/api/", "/apis/")):
+            used.add(right_of(asked))
+        return False
+
+    installed(cluster)
+    cluster.api.apply(
+        *registrations(
+            {"url": "https://127.0.0.1:1"}, scheduler="weir", devices=Devices().resources, but_not_in=["x"]
+        )
+    )
+    cluster.add_nodes(1, gpus=2)
+    within = cluster.namespace()
+    cluster.api.create({**project("", 0), "kind": "Department", "metadata": {"name": "d"}, "spec": {}})
+    with FaultProxy(plane, user="weir") as proxy:
+        proxy.faults = Faults(where=note)
+        words = ["--namespace", HOME, "--service", "weir", "--host", "127.0.0.1"]
+        with Weir(plane, proxy.kubeconfig, name="noted", arguments=words):
+            cluster.api.create(project("p", 1, [within], department="d"))
+            cluster.api.create(job(within, "low", 2))
+            cluster.until(lambda: phase(cluster, within, "job-low") == "Running", 30)
+            classes = next(each for each in manifests(Installation()) if each["metadata"]["name"] == "build")
+            assert classes["kind"] == "PriorityClass"
+            urgent = job(within, "urgent", 1)
+            urgent["spec"]["template"]["spec"]["priorityClassName"] = "build"
+            cluster.api.create(urgent)
+            cluster.until(lambda: phase(cluster, within, "job-urgent") == "Running", 30)
+            cluster.until(lambda: ("patch", "pods/status") in used, 20, "why a pod waits to be on it")
+    given = {
+        (verb, resource)
+        for role in manifests(Installation(HOME))
+        if role["kind"] in ("ClusterRole", "Role") and role["metadata"]["name"] == "weir"
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
+    absent = {watched.resource for watched in load_kinds().watched}
+    unused = {
+        (verb, resource)
+        for verb, resource in given - used - RARELY
+        if resource not in absent or verb != "watch"
+    }
+    assert unused == set()
+    assert used - given == set()

@@ -177,11 +177,11 @@ def _rules(kinds: Kinds) -> list[Thing]:
         _may("create", "", "pods/binding", "pods/eviction"),
         _may("patch", "", "pods/status"),  # the node kept for a pod
         _may("patch", "", "persistentvolumeclaims", "persistentvolumes"),  # a volume follows its pod's node
-        _may("create patch", "events.k8s.io", "events"),
+        _may("create", "events.k8s.io", "events"),
         # its own kinds
         _may(look, GROUP, *_OWN[:3]),
         _may("patch", GROUP, *(f"{each}/status" for each in _OWN)),
-        _may(f"get {look} create patch delete", GROUP, "workloads"),
+        _may(f"{look} create patch", GROUP, "workloads"),
         # its port
         _may(
             "get patch",
