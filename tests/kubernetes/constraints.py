@@ -48,14 +48,18 @@ class Team:
         return self.land(name)[0]
 
     def waits(self, name: str) -> str:
-        """Why a pod isn't placed, though one without demands that came after it is."""
+        """Why a bare pod isn't placed, though one without demands that came after it is."""
+        self.is_left_out(name)
+        return self.cluster.until(lambda: self.why(name), _LANDS_S, f"a reason for {name}")
+
+    def is_left_out(self, *names: str) -> None:
+        """Make sure that pods aren't placed: one without demands that comes after them is."""
         self._witnesses += 1
         witness = f"witness-{self._witnesses}"
         self.lands(witness, 0)
-        assert name not in self.cluster.running(self.namespace), f"{name} was placed"
-        assert not self.pod(name)["spec"].get("nodeName"), f"{name} was bound"
+        for name in names:
+            assert not self.pod(name)["spec"].get("nodeName"), f"{name} was bound"
         self.delete(witness)
-        return self.cluster.until(lambda: self.why(name), _LANDS_S, f"a reason for {name}")
 
     def waits_for(self, name: str, words: str) -> None:
         """Wait for a pod's reason to say this."""
