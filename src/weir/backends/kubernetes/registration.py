@@ -111,7 +111,7 @@ def _says(thing: str) -> str:
 
 
 def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) -> str:
-    """Whether a pod may be one of ours. What asks for GPUs says so in its limits: they are set there alone."""
+    """Whether a pod may be one of ours. What asks for devices says so in its limits, always."""
     named = " || ".join(_is_device(each) for each in devices) or "false"
     asks = " || ".join(
         f"(has({spec}.{part}) && {spec}.{part}.exists(c, has(c.resources) && has(c.resources.limits) && "

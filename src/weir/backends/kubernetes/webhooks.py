@@ -6,6 +6,7 @@ projects at most. With `client_authorities` only callers that one of them signed
 says "ok" and nothing else, metrics go to bearers the API server vouches for.
 """
 
+import asyncio
 import base64
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ from weir.backends.kubernetes.callers import Callers
 
 BYTES_MOST = 8 << 20
 """Of a review: an object, and how it was before."""
+READ_S = 5.0
+"""In which a review has to arrive."""
 _LOG = get_logger(__name__)
 
 
@@ -105,10 +108,11 @@ async def _review(
     if known is None:
         return web.Response(status=503, text="not yet\n")
     try:
-        asked = msgspec.json.decode(await request.read())["request"]
+        async with asyncio.timeout(READ_S):
+            asked = msgspec.json.decode(await request.read())["request"]
         uid = asked["uid"]
         said = answer(asked, known, served.reading)
-    except (msgspec.MsgspecError, KeyError, TypeError) as error:
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, RecursionError, TimeoutError) as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return web.Response(status=400, text="This is no AdmissionReview that can be read.\n")
     body = {
