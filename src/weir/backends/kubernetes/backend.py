@@ -1,14 +1,14 @@
 """The cluster behind the backend port: what its objects come to, and the writes that carry effects out.
 
-Two threads meet here. Reflectors and outcomes of writes come in on the thread that talks to the API server and
-wait in the inbox; control asks and orders on its own. The picture is behind one lock, which is never held for
-longer than some hundreds of changes take, because the last look before a binding is sent takes it too.
+Two threads meet here. Reflectors and outcomes of writes come in on the thread that talks to the API
+server and wait in the inbox; control asks and orders on its own. The picture is behind one lock, which is
+never held for longer than some hundreds of changes take, because the last look before a binding is sent
+takes it too.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from structlog import get_logger
@@ -34,7 +34,6 @@ from weir.backends.kubernetes.writes import (
     HeldUp,
     NotSent,
     Outcome,
-    PatchObject,
     Preparation,
     RefusedWrite,
     Unknown,
@@ -110,7 +109,7 @@ class KubernetesBackend:
 
     def told(self, write: Write, outcome: Outcome) -> None:
         """What became of a write."""
-        if isinstance(write, Bind | Evict | PatchObject):
+        if isinstance(write, Bind | Evict):
             self._outcomes.append((write, outcome))
             self.wake()
         elif isinstance(outcome, RefusedWrite | NotSent) and isinstance(write.about, Gang):
@@ -256,9 +255,6 @@ class KubernetesBackend:
 
     def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Under the lock: what became of a write."""
-        if isinstance(write.about, Waits):
-            self._volume_written(write.about, outcome, now_s)
-            return
         if isinstance(write.about, Gang):
             self.statuses.not_written(write.about, now_s)
             return
@@ -282,24 +278,6 @@ class KubernetesBackend:
             isinstance(outcome, RefusedWrite) and outcome.status != 404
         ):
             self.picture.not_stopped(seen, now_s)
-
-    def _volume_written(self, waits: "Waits", outcome: Outcome, now_s: float) -> None:
-        """The pod is bound once all that its volumes need is written."""
-        if isinstance(outcome, Done):
-            waits.left -= 1
-            if not waits.left:
-                self._submit([waits.bind])
-        elif isinstance(outcome, RefusedWrite | NotSent | Unknown):
-            about: tuple[Seen, int, Ours] = waits.bind.about  # type: ignore[assignment]
-            self.picture.refused(about[0], about[1], outcome.sentence, now_s)
-
-
-@dataclass(slots=True)
-class Waits:
-    """A binding that waits for so many writes to go well."""
-
-    bind: Bind
-    left: int
 
 
 def _workload(effect: KeepRoom | LeaveRoom | SetStatus | EndWorkload) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 
 from weir.backends.kubernetes.estate import Estate
 from weir.backends.kubernetes.gangs import Gang, Seen
-from weir.backends.kubernetes.gathering import Body, GangKey, Gathering, Reading, seconds_of
+from weir.backends.kubernetes.gathering import GangKey, Gathering, Reading, seconds_of
 from weir.backends.kubernetes.kinds import Kinds
 from weir.backends.kubernetes.labels import PREFIX
 from weir.backends.kubernetes.nodes import Ground, Held, Ours, amounts_of
-from weir.backends.kubernetes.objects import KubeNode, Pod
+from weir.backends.kubernetes.objects import KubeNode, Metadata, Pod
 from weir.backends.kubernetes.own_objects import QueueThing, WorkloadThing
 from weir.backends.kubernetes.reflector import Change, Removed, Set
 from weir.backends.kubernetes.requests import Devices, host_ports, in_units, ports_in_use, requested
@@ -30,6 +30,8 @@ EMPTY_S = 60.0
 """A workload without a pod is over when none has come for so long."""
 DOUBT_S = 30.0
 BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
+SHAPES_MOST = 50_000
+_NAMELESS = Metadata("")
 _OVER = ("Succeeded", "Failed")
 _PHASES = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED, "Stopped": End.STOPPED}
 _VERDICTS = frozenset(rule.value for rule in LifeRule)
@@ -115,6 +117,7 @@ class Picture:
         if thing is None:
             self.objects.pop(key, None)
         else:
+            thing.metadata = _NAMELESS  # its key says it all
             self.objects[key] = thing
         gang = self.named.get(key)
         if gang is not None:
@@ -163,6 +166,8 @@ class Picture:
 
     def _once(self, value: Any) -> Any:
         """The same value, but one object of it."""
+        if len(self._shapes) > SHAPES_MOST:
+            self._shapes.clear()
         return self._shapes.setdefault(value, value)
 
     def _bound(self, seen: Seen, pod: Pod) -> None:
@@ -496,13 +501,6 @@ class Picture:
         self.ground.ours(seen.key, ours)
         self.changed[seen.gang] = None
         return ours
-
-    def before_bind(self, seen: Seen) -> list[tuple[str, Body]] | str:
-        """What its volumes need to have written before it is bound; or why it can't be."""
-        node = self.ground.node(seen.node)
-        if node is None:
-            return f"Node {seen.node} is gone."
-        return self.gathering.before_bind(seen.key, node)
 
     def refused(self, seen: Seen, start: int, sentence: str, now_s: float, *, again: bool = False) -> None:
         """It could not be bound. It is tried again after a while; `again`: at once."""

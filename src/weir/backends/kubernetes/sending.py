@@ -21,7 +21,6 @@ from weir.backends.kubernetes.writes import (
     Emit,
     Evict,
     Outcome,
-    PatchObject,
     PatchStatus,
     RefusedWrite,
     Upsert,
@@ -57,15 +56,12 @@ async def send(api: Fenced, write: Write, *, first: bool, uncertain: bool) -> Ou
                 return await _evict(api, write, first=first, uncertain=uncertain)
             case Upsert():
                 return await _upsert(api, write)
-            case PatchObject():
-                await api.patch(write.path, write.patch, Patch.MERGE, Ignored)
-                return Done()
             case PatchStatus():
                 await api.patch(f"{write.path}/status", write.patch, write.kind, Ignored)
                 return Done()
     except Refused as error:
-        if _passes(error) or (isinstance(error, Conflict) and not isinstance(write, Bind | PatchObject)):
-            raise  # the others have no precondition that may not hold
+        if _passes(error) or (isinstance(error, Conflict) and not isinstance(write, Bind)):
+            raise  # nothing but bindings and evictions has a precondition that may not hold
         return RefusedWrite(error.status, error.message)
 
 

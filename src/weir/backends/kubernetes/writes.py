@@ -116,25 +116,6 @@ class Upsert:
 
 
 @dataclass(frozen=True, slots=True)
-class PatchObject:
-    """Change an object that is there, by a merge patch; with a resource version in it only as it was then."""
-
-    path: str  # of the object
-    patch: Mapping[str, object]
-    about: object = None
-
-    @property
-    def object_path(self) -> str:
-        """What is written to."""
-        return self.path
-
-    @property
-    def urgency(self) -> Urgency:
-        """When it goes: a pod waits for it."""
-        return Urgency.PODS
-
-
-@dataclass(frozen=True, slots=True)
 class PatchStatus:
     """Change an object's status. Those that wait are merged, field by field; a list is one field."""
 
@@ -155,7 +136,7 @@ class PatchStatus:
         return Urgency.OBJECTS if self.urgent else Urgency.STATUSES
 
 
-Write = Bind | Evict | Upsert | PatchObject | PatchStatus
+Write = Bind | Evict | Upsert | PatchStatus
 
 
 # What comes of a write: one of these, once; `HeldUp` may come before it any number of times
