@@ -31,11 +31,20 @@ def at(found: Any, steps: Steps) -> Iterator[Any]:
     if not steps:
         yield found
     elif steps[0] == "*":
-        several = found.values() if isinstance(found, Mapping) else found if isinstance(found, list) else ()
+        several = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
         for each in several:
             yield from at(each, steps[1:])
-    elif isinstance(found, Mapping) and steps[0] in found:
+    elif isinstance(found, dict) and steps[0] in found:
         yield from at(found[steps[0]], steps[1:])
+
+
+def one_at(found: Any, steps: Steps) -> Any:
+    """What stands at a path without a `*`; None if nothing does."""
+    for step in steps:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(step)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +63,9 @@ class _Read:
 
     def read(self, found: Any) -> list[int | None]:
         if "*" not in self.steps:
-            return [_counted(next(at(found, self.steps), None))]
+            return [_counted(one_at(found, self.steps))]
         star = len(self.steps) - self.steps[::-1].index("*")
-        return [_counted(next(at(each, self.steps[star:]), None)) for each in at(found, self.steps[:star])]
+        return [_counted(one_at(each, self.steps[star:])) for each in at(found, self.steps[:star])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +314,7 @@ def cut(found: Any, paths: Sequence[Steps]) -> Any:
     if isinstance(found, list):
         below = [steps[1:] for steps in paths if steps[0] == "*"]
         return [cut(each, below) for each in found] if below else []
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         return None
     kept: dict[str, Any] = {}
     for key, value in found.items():

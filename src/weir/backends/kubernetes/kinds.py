@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from weir.backends.kubernetes.expressions import Steps, at, cut
+from weir.backends.kubernetes.expressions import Steps, at, cut, one_at
 from weir.backends.kubernetes.kind_table import Part, Rule, built_in, group_of, read_table
 from weir.backends.kubernetes.objects import OwnerReference, Pod
 from weir.cluster.events import End
@@ -198,13 +198,13 @@ def _roles(part: Part, found: Found) -> list[tuple[str, Found]]:
         return [(part.role, found)]
     named: list[tuple[str, Found]] = []
     for several in at(found, part.each[:-1]):
-        if isinstance(several, Mapping):
+        if isinstance(several, dict):
             entries = [(str(key), each) for key, each in sorted(several.items())]
         else:
             entries = [("", each) for each in several] if isinstance(several, list) else []
         for key, each in entries:
-            if isinstance(each, Mapping):
-                name = next(at(each, part.name), "") if part.name is not None else key.lower()
+            if isinstance(each, dict):
+                name = one_at(each, part.name) or "" if part.name is not None else key.lower()
                 named.append((str(name), each))
     return named
 
