@@ -329,7 +329,14 @@ class Attempt:
         return open_
 
     def _move(self, unit: Unit) -> list[Spot] | None:
-        """New places for all pods of a unit."""
+        """New places for all pods of a unit, none of them where the rules of the pods placed forbid it."""
+        spots = self._moved(unit)
+        if spots is not None and self._is_ruled and not self._stay():
+            self._placer.give_back(spots)
+            return None
+        return spots
+
+    def _moved(self, unit: Unit) -> list[Spot] | None:
         if unit.job.spec.topology is not None:
             return self._move_as_asked(unit)
         spots: list[Spot] = []

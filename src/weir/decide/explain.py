@@ -182,12 +182,16 @@ class _Diagnosis:
         numbers["needed"] = {group: lack for group, (_, lack) in fitting.items()}
         pods = sum(candidate.lacks)
         placed = sum(have for have, _ in fitting.values())
-        where = f"of {len(full)} full nodes {_counted(short)}" if full else "no node has room for it"
+        by_rules = sum(pods for what, pods in short.items() if what in shortage.rules)
+        those = f"{len(full)} nodes" if by_rules else f"{len(full)} full nodes"
+        where = f"of {those} {_counted(short)}" if full else "no node has room for it"
         if len(full) == 1:
             where = shortage.on(*full[0])
         self._room.drop()
         if placed == pods:
             return self._kept_from(candidate, numbers)
+        if full and by_rules == len(full):  # whoever stopped, pods would stand in its way
+            return self._left_out(fitting, pods, where, numbers)
         partners = self._partners(candidate)
         if partners:
             numbers["partners"] = partners
@@ -207,7 +211,13 @@ class _Diagnosis:
         if self._has_claim(candidate):
             sentence = f"those it may take from don't hold enough for it: {where}"
             return Reason(Why.NOT_TAKEABLE, sentence, numbers)
-        if pods > 1 and placed:
+        return self._left_out(fitting, pods, where, numbers)
+
+    def _left_out(
+        self, fitting: Mapping[str, tuple[int, int]], pods: int, where: str, numbers: dict[str, object]
+    ) -> Reason:
+        """It has no claim on what others hold, or that wouldn't help."""
+        if pods > 1 and any(have for have, _ in fitting.values()):
             parts = ", ".join(
                 f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items()
             )

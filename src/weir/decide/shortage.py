@@ -25,6 +25,7 @@ class Shortage:
         self._memo = memo
         self._room = room
         self._affinity = affinity
+        self.rules: set[str] = set()  # those that refused a node, in words
         self._rules = memo.pod_rules(cluster)
         self._placer = Placer(
             cluster,
@@ -51,9 +52,10 @@ class Shortage:
             yield node, self._first(shape, node)
 
     def _first(self, shape: Shape, node: int) -> str:
-        if shape.pod_rules and fits_on(self._room, shape, node):
+        if shape.pod_rules:
             rule = self._rules.refusal(self._room.columns, shape, node)
-            if rule is not None:
+            if rule is not None and (rule.kind == "affinity" or fits_on(self._room, shape, node)):
+                self.rules.add(said(rule))
                 return said(rule)
         free = self._room.columns.free[:, node]
         if shape.devices:
