@@ -43,6 +43,7 @@ GPUS = 8
 AT_ONCE = 128
 GANG = 512
 STALLED_S = 600
+FEW = 20  # pods of which no rate is told
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -62,7 +63,7 @@ class Rig:
     @contextmanager
     def weir(self) -> Iterator[Weir]:
         """Weir, started now."""
-        with Weir(self.plane, self.plane.kubeconfig_for("weir")) as running:
+        with Weir(self.plane, self.plane.kubeconfig_for("weir"), arguments=["--alone"]) as running:
             yield running
 
     @contextmanager
@@ -165,7 +166,7 @@ class Measured:
             "cpu_s": {name: round(used - self._before.get(name, 0.0), 1) for name, used in after.items()},
             "writes": dict((self._rig.requests() - self._requests).most_common(20)),
         }
-        if count > 1:
+        if count > FEW:
             row["per_second"] = round((count - 1) / max(1e-9, bound[-1] - bound[0]))
         if watched is not None:
             row["weir_mib"] = round(watched.memory_mib())
@@ -258,9 +259,9 @@ def reason(rig: Rig) -> Row:
         with Measured(rig, weir) as filling:
             filling.until_running(rig.gpus)
         time.sleep(2)
-        before = rig.spent(weir)
+        before, pods = rig.spent(weir), min(10, rig.gpus // GPUS)
         began = time.perf_counter()
-        rig.cluster.api.create(_gang("reason", "late", 10, GPUS))
+        rig.cluster.api.create(_gang("reason", "late", pods, GPUS))
         path = "/apis/weir.dev/v1alpha1/namespaces/reason/workloads/job-late"
 
         def said() -> object:
@@ -271,7 +272,7 @@ def reason(rig: Rig) -> Row:
         why = rig.cluster.until(said, 60, "the reason")
         seconds = time.perf_counter() - began
         spent = {name: round(used - before.get(name, 0.0), 1) for name, used in rig.spent(weir).items()}
-        return {"pods": 10, "seconds": round(seconds, 2), "said": why, "cpu_s": spent}
+        return {"pods": pods, "seconds": round(seconds, 2), "said": why, "cpu_s": spent}
 
 
 def _gang(space: str, name: str, pods: int, gpus: int) -> dict[str, object]:
@@ -312,21 +313,20 @@ CASES: dict[str, tuple[Callable[[Rig], Row], str]] = {
 }
 
 
-def measure(nodes: int, cases: list[str]) -> list[Row]:
+def measure(plane: ControlPlane, nodes: int, cases: list[str]) -> list[Row]:
     """The rows of these cases, measured one after another on one control plane."""
     rows: dict[str, Row] = {}
-    with ControlPlane() as plane:
-        plane.grant_all("weir")
-        rig = Rig(plane, nodes)
-        for name in cases:
-            run, stock = CASES[name]
-            row: Row = {"case": name, "nodes": nodes, **run(rig)}
-            if name != "bare" and "bare" in rows and "per_second" in row:
-                row["of_bare"] = _ratio(row, rows["bare"], "per_second")
-            if stock in rows:
-                row["of_stock"] = _ratio(rows[stock], row, "seconds")
-            rows[name] = row
-            print(f"  {name}: {row}", file=sys.stderr, flush=True)
+    plane.grant_all("weir")
+    rig = Rig(plane, nodes)
+    for name in cases:
+        run, stock = CASES[name]
+        row: Row = {"case": name, "nodes": nodes, **run(rig)}
+        if name != "bare" and "bare" in rows and "per_second" in row:
+            row["of_bare"] = _ratio(row, rows["bare"], "per_second")
+        if stock in rows:
+            row["of_stock"] = _ratio(rows[stock], row, "seconds")
+        rows[name] = row
+        print(f"  {name}: {row}", file=sys.stderr, flush=True)
     return list(rows.values())
 
 
@@ -345,7 +345,8 @@ def main() -> int:
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()
     try:
-        rows = measure(args.nodes, args.case)
+        with ControlPlane() as plane:
+            rows = measure(plane, args.nodes, args.case)
     except NoBinaries as why:
         print(why, file=sys.stderr)
         return 1

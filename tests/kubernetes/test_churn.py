@@ -27,7 +27,7 @@ TEAMS = ("blue", "green", "red")
 LIVES_S = (0.5, 8.0)  # of one Weir, from when it begins to work until it is killed
 KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far
 GANG_PART_S = 30.0  # a gang may be in part so long: it is bound, loses a pod, or is stopped
-SETTLED_S = 90.0
+SETTLED_S = 180.0
 MEMORY_MIB = 300.0
 
 FAULTS = (

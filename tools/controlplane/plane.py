@@ -123,6 +123,7 @@ class ControlPlane:
                 *(f"--client-ca-file={authority}", f"--tls-cert-file={server.certificate}"),
                 *(f"--tls-private-key-file={server.key}", f"--cert-dir={pki}", "--profiling=false"),
                 *("--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged"),
+                "--delete-collection-workers=16",
                 *(f"--service-account-key-file={tokens.certificate}",),
                 *(f"--service-account-signing-key-file={tokens.key}",),
             ],
