@@ -1,7 +1,7 @@
 """`weir up --on kubernetes`: the control loop in front of a cluster, for as long as this one leads.
 
-Two threads: one talks to the API server, the other is control. Reflectors run whether this one leads or not, so
-that it can take over at once; control begins with the whole picture each time it is won.
+Two threads: one talks to the API server, the other is control. Reflectors run whether this one leads or not,
+so that it can take over at once; control begins with the whole picture each time it is won.
 """
 
 import asyncio

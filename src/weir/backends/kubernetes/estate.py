@@ -7,7 +7,7 @@ workloads of it run stays as it was, without taking anything new, and goes with 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from weir.backends.kubernetes.labels import Said
+from weir.backends.kubernetes.labels import Said, not_there
 from weir.backends.kubernetes.own_objects import QueueThing
 from weir.backends.kubernetes.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.cluster.events import QueuesSet, TopologiesSet
@@ -99,6 +99,11 @@ class Estate:
             queue = self._known[name]
             left.append(queue if queue.parent in here else replace(queue, parent=None))
         return (*self.tree.queues, *left)
+
+    def topology_missing(self, said: Said) -> str:
+        """What there isn't of the topology that a workload asks for, in a sentence; nothing if it is there."""
+        known = {topology.name: topology for topology in self.topologies}
+        return next((f"{each}." for each in not_there(said.topology, known)), "")
 
     def project_of(self, namespace: str, said: Said) -> tuple[str | None, str]:
         """The project of a pod of a namespace; or None, and a sentence about what to write."""

@@ -36,6 +36,7 @@ from weir.model.workloads import (
     PREEMPTIBLE_BELOW,
     PodGroup,
     Request,
+    TopologyRequest,
     Workload,
 )
 
@@ -140,6 +141,7 @@ class Gang:
         "counted",
         "empty_since_s",
         "ending",
+        "exited",
         "groups",
         "head",
         "key",
@@ -161,6 +163,7 @@ class Gang:
         "told",
         "told_absent",
         "told_gate",
+        "topology",
         "verdict",
     )
 
@@ -173,6 +176,7 @@ class Gang:
         self.succeeded: set[str] = set()  # pods that are done and still there
         self.project: str | None = None
         self.refusal = ""  # why it can't be scheduled at all
+        self.topology: TopologyRequest | None = None  # as asked for, if there is one
         self.newer = False  # another one of its name has taken its place
         self.counted: str | None = None  # the project it counts for among those in use
         self.needed = 1
@@ -181,6 +185,7 @@ class Gang:
         self.left = False  # its pods are gone, and no more will come
         self.last_over = ""  # how its last pod ended
         self.starts = 0
+        self.exited = 0  # the last start that control was told the end of
         self.life = Status()
         self.status_told = False
         self.promised: Promised | None = None
@@ -208,7 +213,7 @@ class Gang:
 
     def join(self, seen: Seen, reading: Reading) -> None:
         """A pod is part of it."""
-        for at, group in enumerate(self.groups):
+        for at, group in enumerate(self.groups):  # noqa: B007 - the place it was found at counts
             if group.role == reading.derived.role and group.request == reading.request:
                 break
         else:
@@ -240,6 +245,7 @@ class Gang:
     def exits(self, seen: Seen, now_s: float, how: Exit, said: str = "") -> None:
         """Control hears that a start is over, if it takes it to be alive."""
         if seen.told:
+            self.exited = max(self.exited, seen.told)
             pod = PodKey(self.name, seen.group, seen.index)
             self._exits.append(PodExited(pod, seen.told, how, now_s, said))
             seen.told, seen.told_stopping = 0, False
@@ -298,7 +304,7 @@ class Gang:
             priority=priority,
             preemptible=priority < PREEMPTIBLE_BELOW if said.preemptible is None else said.preemptible,
             max_runtime_s=min((each for each in limits if each), default=None),
-            topology=said.topology,
+            topology=self.topology,
             grace_s=head.asked.grace_s,
             may_take=all(seen.reading is None or seen.reading.asked.may_take for seen in self.pods()),
         )
@@ -436,7 +442,7 @@ class Gang:
                 continue
             pod = PodKey(self.name, seen.group, seen.index)
             if not seen.told:
-                if seen.start <= max(self.life.settled, 0):
+                if seen.start <= max(self.life.settled, self.exited):
                     seen.start = self.next_start()
                 self.starts = max(self.starts, seen.start)
                 place = Place(pod, seen.node, seen.devices)

@@ -14,9 +14,9 @@ import msgspec
 from weir.backends.kubernetes.kinds import Derived, Kinds
 from weir.backends.kubernetes.labels import Said
 from weir.backends.kubernetes.objects import (
-    ClaimReference,
     Metadata,
     Namespace,
+    OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -25,25 +25,20 @@ from weir.backends.kubernetes.objects import (
     PriorityClass,
     StorageClass,
 )
-from weir.backends.kubernetes.owners import Body, Owners
-from weir.backends.kubernetes.paths import path_of
+from weir.backends.kubernetes.owners import Body, Owners, means_something
 from weir.backends.kubernetes.pod_rules import ALONE, Marks, Neighbours
 from weir.backends.kubernetes.requests import Asked, Devices, ask, gates, priority_of
 from weir.backends.kubernetes.volumes import (
-    BOUND_BY,
-    SELECTED_NODE,
-    SelectNode,
     Stock,
-    TakeVolume,
     Volumes,
-    before_bind,
     claims_of,
     reach,
 )
-from weir.model.nodes import Node
 from weir.model.workloads import Request
 
 _OVER = ("Succeeded", "Failed")
+SPARE = 20_000
+"""Words and specs that may be kept though no pod has them any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +90,8 @@ class Gathering:
         self._key_of: dict[str, str] = {}  # by uid, of pods that bear marks
         self._uid_of: dict[str, str] = {}
         self._specs: dict[bytes, PodSpec] = {}
+        self._words: dict[str, str] = {}
+        self._references: dict[str, OwnerReference] = {}
         self._asked: dict[tuple[object, ...], Asked] = {}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
@@ -111,6 +108,7 @@ class Gathering:
 
     def see(self, key: str, pod: Pod, *, over: bool = False) -> None:
         """A pod of ours is there, new or changed; one that is over bears no marks any more."""
+        self._slim(pod.metadata)
         if over:
             self.forget_marks(key)
         else:
@@ -125,6 +123,7 @@ class Gathering:
         pod = self._pods.pop(key, None)
         if pod is None:
             return
+        self._tidy()
         self.stale.discard(key)
         self.forget_marks(key)
         for name in claims_of(pod):
@@ -161,6 +160,30 @@ class Gathering:
             key = self._key_of.get(uid)
             if key is not None:
                 (self.stale if key in self._pods else self.remarked).add(key)
+
+    def _tidy(self) -> None:
+        """What was kept once for many pods goes when most of them must be gone; it is found out again."""
+        most = SPARE + 8 * len(self._pods)
+        if len(self._words) > most or len(self._references) > most:
+            self._words.clear()
+            self._references.clear()
+        if len(self._specs) > most or len(self._asked) > most:
+            self._asked.clear()  # it goes by the identity of specs
+            self._specs.clear()
+
+    def _slim(self, metadata: Metadata) -> None:
+        """What is kept of a pod's metadata: equal words are one object, and what nobody reads goes."""
+        once = self._words.setdefault
+        metadata.labels = {once(name, name): once(value, value) for name, value in metadata.labels.items()}
+        written = metadata.annotations
+        metadata.annotations = {once(name, name): written[name] for name in written if means_something(name)}
+        metadata.namespace = once(metadata.namespace, metadata.namespace)
+        metadata.owner_references = [
+            self._references.setdefault(each.uid, each)
+            for each in metadata.owner_references
+            if each.controller
+        ]
+        metadata.resource_version = ""
 
     def _kept(self, pod: Pod) -> Pod:
         """A pod as it is kept: pods of one template share what they ask for."""
@@ -223,39 +246,6 @@ class Gathering:
     def _all_with_claims(self) -> None:
         for keys in self._users.values():
             self.stale.update(keys)
-
-    def before_bind(self, key: str, node: Node) -> list[tuple[str, Body]] | str:
-        """The patches of volumes and claims before a pod is bound; a sentence: it can't be bound there."""
-        pod = self._pods[key]
-        if not claims_of(pod):
-            return []
-        found = before_bind(pod, node, self.stock)
-        return found if isinstance(found, str) else [self._patch(each) for each in found]
-
-    def _patch(self, write: SelectNode | TakeVolume) -> tuple[str, Body]:
-        if isinstance(write, SelectNode):
-            path = path_of("v1", "persistentvolumeclaims", write.namespace, write.claim)
-            return path, {"metadata": {"annotations": {SELECTED_NODE: write.node}}}
-        volume = self._volumes[write.volume]
-        reference = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "namespace": write.namespace,
-            "name": write.claim,
-            "uid": write.claim_uid,
-        }
-        patch = {
-            "metadata": {
-                "resourceVersion": volume.metadata.resource_version,
-                "annotations": {BOUND_BY: "yes"},
-            },
-            "spec": {"claimRef": reference},
-        }
-        spec = msgspec.structs.replace(volume.spec, claim_ref=ClaimReference(write.claim, write.namespace))
-        self.see_volume(write.volume, msgspec.structs.replace(volume, spec=spec))
-        return path_of("v1", "persistentvolumes", "", write.volume), patch
-
-    # Reading
 
     def metadata(self, key: str) -> Metadata:
         """The metadata of a pod that is known."""

@@ -17,7 +17,7 @@ from weir.backends.kubernetes.objects import Metadata, OwnerReference, Pod
 Body = Mapping[str, Any]
 _FOREIGN = frozenset(key.name for key in FOREIGN)
 _OURS = frozenset(f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
-_ELSEWHERE = ("kai.scheduler/", "runai/", "run.ai/")
+_PREFIXES = (PREFIX, "kai.scheduler/", "runai/", "run.ai/")
 
 
 class _Maker:
@@ -177,6 +177,11 @@ class _Nobody(Chain):
 NOBODY = _Nobody((), (), None)
 
 
+def means_something(name: str) -> bool:
+    """Whether a label or an annotation says something to us."""
+    return name in _FOREIGN or name.startswith(_PREFIXES)
+
+
 def _words(pod: Metadata) -> tuple[tuple[str, str], ...]:
     """The labels and annotations of a pod that mean something to us."""
     if not pod.annotations and not pod.labels:
@@ -185,7 +190,7 @@ def _words(pod: Metadata) -> tuple[tuple[str, str], ...]:
         (name, value)
         for written in (pod.labels, pod.annotations)
         for name, value in written.items()
-        if name not in _OURS and (name in _FOREIGN or name.startswith((PREFIX, *_ELSEWHERE)))
+        if name not in _OURS and means_something(name)
     )
 
 

@@ -377,6 +377,10 @@ class Picture:
         if head is None:
             return
         project, refusal = self.estate.project_of(gang.key.namespace, head.said)
+        missing = self.estate.topology_missing(head.said)
+        gang.topology = None if missing else head.said.topology
+        if missing:
+            project, refusal = None, missing
         held = gang.told is not None and any(seen.holds for seen in gang.pods())
         gang.refusal = refusal
         if not held or gang.project is None:

@@ -4,9 +4,12 @@ Nothing of it decides anything. What is written is the difference to what was wr
 changes often is written as often as there is room for it, with what holds by then.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from weir.backends.kubernetes.connection import Patch
 from weir.backends.kubernetes.gangs import Gang, Seen
@@ -86,8 +89,8 @@ class _Written:
     __slots__ = ("conditions", "phase", "since_s", "spec", "status", "why")
 
     def __init__(self) -> None:
-        self.spec: Words | None = None
-        self.status: Words = {}
+        self.spec = b""  # what was written, as text: there are many workloads
+        self.status = b""
         self.phase = ""
         self.since_s = 0.0
         self.why = ""
@@ -150,7 +153,7 @@ class Statuses:
         """Something of it was refused: all of it is written anew after a while, if it is still there."""
         done = self._written.get(gang)
         if done is not None:
-            done.spec, done.status = None, {}
+            done.spec = done.status = b""
             self._later[gang] = now_s + AGAIN_S
 
     def _of(self, gang: Gang, now_s: float) -> list[Write | Emit]:
@@ -166,18 +169,19 @@ class Statuses:
             self._begin(gang, done)
         writes: list[Write | Emit] = []
         spec = self._spec(gang)
-        if spec != done.spec and gang.count:
-            done.spec = spec
+        if (text := digest(spec)) != done.spec and gang.count:
+            done.spec = text
             writes.append(self._upsert(gang, spec))
         if phase != done.phase:
             done.phase, done.since_s = phase, now_s
         why = self._why(gang, phase)
         status = self._status(gang, phase, why, done)
-        if status != done.status:
-            patch = {**_over(status, done.status), "phase": phase}
+        if (text := msgspec.json.encode(status)) != done.status:
+            before = msgspec.json.decode(done.status) if done.status else {}
+            patch = {**_over(status, before), "phase": phase}
             writes.append(PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE, about=gang))
-            done.status = status
-        if phase == "Pending" or phase == "Refused":
+            done.status = text
+        if phase in {"Pending", "Refused"}:
             writes += self._waits(gang, why, done, now_s)
         if gang.key not in self._picture.gangs:
             self._drop(gang)
@@ -297,6 +301,11 @@ class Statuses:
             there[seen.key] = said, since_s
         done.conditions = there
         return writes
+
+
+def digest(words: Words) -> bytes:
+    """What tells one spec from another."""
+    return hashlib.blake2b(msgspec.json.encode(words), digest_size=16).digest()
 
 
 def _condition(gang: Gang, seen: Seen, sentence: str, now_s: float) -> PatchStatus:
