@@ -19,6 +19,7 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir
+from tools.controlplane.work import job
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +265,39 @@ def test_spread_over_untainted_domains_where_taints_are_honoured(team: Team) -> 
     constraint = spread(more={"nodeTaintsPolicy": "Honor"}, app="web")
     own = {"labels": {"app": "web"}, "topologySpreadConstraints": constraint}
     assert [team.lands(f"web-{at}", **own) for at in range(2)] == ["a", "a"]
+
+
+# Topologies
+
+
+def topology(team: Team, name: str) -> None:
+    made = {"apiVersion": "weir.dev/v1alpha1", "kind": "Topology", "metadata": {"name": name}}
+    team.cluster.api.create(made | {"spec": {"levels": ["rack", HOST]}})
+
+
+def test_a_gang_is_in_one_domain_of_a_topology(team: Team) -> None:
+    racks = ("r1", "r1", "r2", "r2", "r2")
+    team.cluster.add([node(f"n{at}", gpus=2, labels={"rack": rack}) for at, rack in enumerate(racks)])
+    topology(team, "net")
+    together = {"annotations": {"weir.dev/topology": "net:required=rack"}}
+    team.cluster.api.create(job(team.namespace, "ring", 2, pods=3, **together))
+    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 3, what="three to run")
+    assert set(team.cluster.running(team.namespace).values()) == {"n2", "n3", "n4"}
+
+
+def test_a_topology_that_is_not_there_is_waited_for_and_may_go(team: Team) -> None:
+    add(team, a={"rack": "r1"}, b={"rack": "r2"})
+    topology(team, "net")
+    team.submit("early", annotations={"weir.dev/topology": "nte:required=rack"})
+    team.waits_for("early", "there is no topology nte")
+    team.submit("level", annotations={"weir.dev/topology": "net:required=row"})
+    team.waits_for("level", "the topology net has no level row")
+    topology(team, "nte")
+    team.land("early")
+    team.submit("much", 8, annotations={"weir.dev/topology": "nte:required=rack"})
+    team.land("much")
+    team.submit("later", 8, annotations={"weir.dev/topology": "nte:required=rack"})
+    team.waits("later")
+    team.cluster.api.delete("/apis/weir.dev/v1alpha1/topologies/nte")
+    team.waits_for("later", "there is no topology nte")
+    team.is_left_out("later")

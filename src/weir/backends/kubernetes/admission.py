@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from weir.backends.kubernetes.labels import PREFIX, Said, read
+from weir.backends.kubernetes.labels import PREFIX, Said, not_there, read
 from weir.backends.kubernetes.objects import Metadata, Pod
 from weir.backends.kubernetes.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.model.files.complaints import nearest
@@ -181,7 +181,7 @@ def _of_object(kind: str, thing: Object, namespace: str, known: Known, reading: 
     if not ours:
         return [each for each in found if each.startswith(PREFIX)]
     found += _of_project(said, namespace, known, is_owned=kind == "Pod" and bool(_controller(thing)))
-    found += _of_topology(said, known)
+    found += not_there(said.topology, known.levels)
     found += reading.refusals(_pod(pod), said)
     return list(dict.fromkeys(found))
 
@@ -236,21 +236,6 @@ def _one_of(names: Sequence[str]) -> str:
         return names[0]
     told = ", ".join(names[:_NAMES_TOLD_MAX])
     return f"one of {told}" + (", ..." if len(names) > _NAMES_TOLD_MAX else "")
-
-
-def _of_topology(said: Said, known: Known) -> list[str]:
-    asked = said.topology
-    if asked is None:
-        return []
-    topology = known.levels.get(asked.name)
-    key = f"{PREFIX}topology"
-    if topology is None:
-        return [f"{key}: there is no topology {asked.name}; {nearest(asked.name, known.levels)}"]
-    return [
-        f"{key}: the topology {asked.name} has no level {level}; {nearest(level, topology.levels)}"
-        for level in (asked.required, asked.preferred)
-        if level is not None and level not in topology.levels
-    ]
 
 
 def _of_queue(request: Object, known: Known) -> list[str]:

@@ -101,7 +101,7 @@ class Estate:
         return (*self.tree.queues, *left)
 
     def topology_missing(self, said: Said) -> str:
-        """What there isn't of the topology that a workload asks for, in a sentence; nothing if it is there."""
+        """What there is not of the topology that a workload asks for, in a sentence."""
         known = {topology.name: topology for topology in self.topologies}
         return next((f"{each}." for each in not_there(said.topology, known)), "")
 

@@ -15,6 +15,7 @@ from typing import Any
 from weir.backends.kubernetes.objects import Metadata
 from weir.backends.kubernetes.quantities import exact
 from weir.model.files.complaints import nearest
+from weir.model.nodes import Topology
 from weir.model.resources import seconds
 from weir.model.workloads import WHOLE_MILLI, TopologyRequest, WorkloadType
 
@@ -252,6 +253,20 @@ def read_one(metadata: Metadata) -> tuple[Said, tuple[str, ...]]:
     found = foreign | ours
     _check_parts(found, mistakes)
     return Said(**found), tuple(mistakes)
+
+
+def not_there(asked: TopologyRequest | None, known: Mapping[str, Topology]) -> tuple[str, ...]:
+    """What of a topology that is asked for there isn't, among those there are."""
+    if asked is None:
+        return ()
+    key, topology = f"{PREFIX}topology", known.get(asked.name)
+    if topology is None:
+        return (f"{key}: there is no topology {asked.name}; {nearest(asked.name, known)}",)
+    return tuple(
+        f"{key}: the topology {asked.name} has no level {level}; {nearest(level, topology.levels)}"
+        for level in (asked.required, asked.preferred)
+        if level is not None and level not in topology.levels
+    )
 
 
 def _under(below: Said, above: Said) -> Said:
