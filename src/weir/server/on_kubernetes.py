@@ -138,7 +138,7 @@ class Clustered:
         if now_s >= self._queues_next_s and cluster.changes != self._changes:
             self._changes = cluster.changes
             picture = backend.picture
-            patches = list(self._queues.take(picture.estate, picture.named, cluster, self.policy, now_s))
+            patches = list(self._queues.take(picture.estate, picture.roll.named, cluster, self.policy, now_s))
             if patches:
                 self.submit(patches)
             self._queues_next_s = self._clock() + QUEUES_EVERY_S

@@ -14,10 +14,11 @@ from typing import Any
 from structlog import get_logger
 
 from weir.backends.kubernetes.claiming import preparations
-from weir.backends.kubernetes.gangs import Gang, Seen
+from weir.backends.kubernetes.gangs import Gang
 from weir.backends.kubernetes.nodes import Ours
 from weir.backends.kubernetes.picture import GPUS_KEY, START_KEY, Picture
 from weir.backends.kubernetes.reflector import Change, Unreadable
+from weir.backends.kubernetes.seen import Seen
 from weir.backends.kubernetes.statuses import (
     Statuses,
     life_of,
@@ -186,7 +187,7 @@ class KubernetesBackend:
         elif isinstance(effect, StopPod):
             yield from self._stop(effect)
         else:
-            gang = self.picture.named.get(_workload(effect))
+            gang = self.picture.roll.named.get(_workload(effect))
             if gang is None:
                 return
             keep = self.statuses.keep
@@ -205,18 +206,18 @@ class KubernetesBackend:
                 if effect.cause is not None:
                     gang.verdict = effect.how
                     gang.untold()
-                    self.picture.dirty[gang] = None
-                self.picture.changed[gang] = None
+                    self.picture.roll.dirty[gang] = None
+                self.picture.roll.changed[gang] = None
 
     def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | Emit]:
         place = effect.place
-        gang = self.picture.named.get(place.pod.workload)
+        gang = self.picture.roll.named.get(place.pod.workload)
         if gang is None:
             return
         seen = gang.at(place.pod)
         if seen is None or seen.holds or seen.wait:
             gang.never_started(place.pod, effect.start, now_s)
-            self.picture.dirty[gang] = None
+            self.picture.roll.dirty[gang] = None
             self.wake()
             return
         if gang.promised is not None:
@@ -243,13 +244,13 @@ class KubernetesBackend:
         return preparations(pod, node, gathering.stock)
 
     def _stop(self, effect: StopPod) -> Iterator[Write]:
-        gang = self.picture.named.get(effect.pod.workload)
+        gang = self.picture.roll.named.get(effect.pod.workload)
         seen = None if gang is None else gang.at(effect.pod)
         if gang is None or seen is None or not seen.holds or seen.told != effect.start:
             return
         seen.evicted = seen.told_stopping = True
         self.statuses.stops(gang, effect)
-        self.picture.changed[gang] = None
+        self.picture.roll.changed[gang] = None
         because = preempted(gang, seen, effect)
         yield Evict(gang.key.namespace, seen.name, seen.uid, None, because, (seen, effect.start, None))
 

@@ -5,15 +5,14 @@ A state machine without a clock, a thread or a connection: changes of objects go
 from all that is known at the moment of telling, and what is told is the difference to what was told before.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
 from weir.backends.kubernetes.estate import Estate
-from weir.backends.kubernetes.gangs import Gang, Seen
-from weir.backends.kubernetes.gathering import GangKey, Gathering, Reading, seconds_of
+from weir.backends.kubernetes.gangs import Gang
+from weir.backends.kubernetes.gathering import Gathering, Reading, seconds_of
 from weir.backends.kubernetes.kinds import Kinds
 from weir.backends.kubernetes.labels import PREFIX
 from weir.backends.kubernetes.nodes import Ground, Held, Ours, amounts_of
@@ -21,8 +20,10 @@ from weir.backends.kubernetes.objects import KubeNode, Metadata, Pod
 from weir.backends.kubernetes.own_objects import QueueThing, WorkloadThing
 from weir.backends.kubernetes.reflector import Change, Removed, Set
 from weir.backends.kubernetes.requests import Devices, host_ports, in_units, ports_in_use, requested
-from weir.cluster.events import End, Place, PodKey, Promised
-from weir.control.port import Exit, Fact, LifeRule, Status
+from weir.backends.kubernetes.roll import Roll
+from weir.backends.kubernetes.seen import Seen
+from weir.cluster.events import End, Place, PodKey
+from weir.control.port import Exit, Fact, LifeRule
 from weir.model.resources import PODS
 
 GPUS_KEY, START_KEY = f"{PREFIX}gpus", f"{PREFIX}start"
@@ -45,17 +46,12 @@ class Picture:
         self.ground = Ground(devices)
         self.estate = Estate()
         self.gathering = Gathering(kinds, devices)
-        self.gangs: dict[GangKey, Gang] = {}
-        self.named: dict[str, Gang] = {}  # those that have their name
-        self.dirty: dict[Gang, None] = {}
-        self.changed: dict[Gang, None] = {}  # of which people may have to be told something
-        self.objects: dict[str, WorkloadThing] = {}  # the `Workload` objects there are
+        self.roll = Roll(self.estate, self.ground)
         self._seen: dict[str, Seen] = {}
         self._shapes: dict[Any, Any] = {}
         self._due: list[tuple[float, int, str]] = []
         self._now_s = 0.0
-        self._namesakes: dict[str, list[Gang]] = {}
-        self._projects: Counter[str] = Counter()  # workloads that control knows
+        self._ports: set[str] = set()  # host ports that were ever asked for
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         self._sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
@@ -98,11 +94,11 @@ class Picture:
             for key in self.ground.ours_on(name):
                 gang = self._seen[key].gang
                 if gang is not None:
-                    self.dirty[gang] = None
+                    self.roll.dirty[gang] = None
         else:
             self.ground.set(node)
             for gang in self._unplaced:
-                self.dirty[gang] = None
+                self.roll.dirty[gang] = None
             self._unplaced.clear()
 
     def _claim(self, key: str, claim: Any) -> None:
@@ -115,13 +111,13 @@ class Picture:
 
     def _workload(self, key: str, thing: WorkloadThing | None) -> None:
         if thing is None:
-            self.objects.pop(key, None)
+            self.roll.objects.pop(key, None)
         else:
             thing.metadata = _NAMELESS  # its key says it all
-            self.objects[key] = thing
-        gang = self.named.get(key)
+            self.roll.objects[key] = thing
+        gang = self.roll.named.get(key)
         if gang is not None:
-            self.changed[gang] = None
+            self.roll.changed[gang] = None
 
     def _pod(self, key: str, pod: Pod | None) -> None:
         if pod is not None and pod.spec.scheduler_name != self.scheduler:
@@ -193,12 +189,12 @@ class Picture:
         self._leaves(seen, Exit.STOPPED if seen.evicted else Exit.LOST)
         if gang is not None and seen.over:
             gang.succeeded.discard(seen.key)
-            self.dirty[gang] = None
+            self.roll.dirty[gang] = None
         self.ground.foreign(seen.key, None)
         self.gathering.forget(seen.key)
 
     def _gang_of_over(self, seen: Seen) -> Gang | None:
-        return None if seen.reading is None else self.gangs.get(seen.reading.gang)
+        return None if seen.reading is None else self.roll.gangs.get(seen.reading.gang)
 
     def _leaves(self, seen: Seen, how: Exit) -> None:
         """A pod holds nothing any more, and is no part of what is to be placed."""
@@ -210,7 +206,7 @@ class Picture:
         seen.assumed = False
         self.ground.ours(seen.key, None)
         self._emptied(gang)
-        self.dirty[gang] = None
+        self.roll.dirty[gang] = None
 
     def _emptied(self, gang: Gang) -> None:
         if not gang.count and gang.empty_since_s is None:
@@ -226,39 +222,42 @@ class Picture:
         self._settle_devices()
         if self.estate.changed:
             self.estate.settle()
-            self.dirty.update(dict.fromkeys(self.gangs.values()))
+            self.roll.dirty.update(dict.fromkeys(self.roll.gangs.values()))
         self._read_stale()
         for key in self.gathering.remarked:
             self.ground.remark(key, self._once(self.gathering.marks_of(key)))
         self.gathering.remarked.clear()
-        for gang in list(self.dirty):
-            self._give_name(gang)
-        dirty = sorted(self.dirty, key=lambda gang: (not gang.newer, gang.name))
-        self.dirty.clear()
+        for gang in list(self.roll.dirty):
+            self.roll.give_name(gang)
+        dirty = sorted(self.roll.dirty, key=lambda gang: (not gang.newer, gang.name))
+        self.roll.dirty.clear()
         for gang in dirty:
-            self._choose_project(gang)
+            self.roll.choose_project(gang)
         for gang in dirty:
             self._count_room(gang)
-        self.ground.use_ports(ports_in_use(self._requests()))
+        self._ports |= set(ports_in_use(group.request for gang in dirty for group in gang.groups))
+        self.ground.use_ports(tuple(sorted(self._ports)))
         facts: list[Fact] = [*self.ground.facts()]
-        used = set(self._projects)
+        used = set(self.roll.projects)
         told = [fact for gang in dirty for fact in self._tell(gang)]
-        facts += self.estate.facts(used | set(self._projects))
-        self.changed.update(dict.fromkeys(dirty))
+        facts += self.estate.facts(used | set(self.roll.projects))
+        self.roll.changed.update(dict.fromkeys(dirty))
         return facts + told
 
     def retell(self) -> None:
         """Control begins anew: the next facts are all there is."""
         self.ground.retell()
         self.estate.retell()
-        for gang in self.gangs.values():
+        for gang in self.roll.gangs.values():
             gang.untold()
-            self._recollect(gang)
-            self.dirty[gang] = None
+            self.roll.recollect(gang)
+            self.roll.dirty[gang] = None
 
     @property
     def due_s(self) -> float | None:
         """When to ask for facts though nothing is seen."""
+        if self.roll.dirty or self.gathering.stale:
+            return self._now_s
         return self._due[0][0] if self._due else None
 
     def _come_due(self) -> None:
@@ -268,12 +267,12 @@ class Picture:
             if seen is not None and seen.back_at_s and seen.back_at_s <= self._now_s:
                 seen.back_at_s = 0.0
                 if seen.gang is not None:
-                    self.dirty[seen.gang] = None
+                    self.roll.dirty[seen.gang] = None
             if seen is not None and seen.assumed and 0 < seen.doubted_s <= self._now_s:
                 self.refused(seen, seen.start, "Nobody knows whether it was bound.", self._now_s)
-            gang = self.named.get(key)
+            gang = self.roll.named.get(key)
             if gang is not None and gang.empty_since_s is not None:
-                self.dirty[gang] = None
+                self.roll.dirty[gang] = None
 
     def _look_again(self, at_s: float, key: str) -> None:
         heappush(self._due, (at_s, len(self._due), key))
@@ -291,13 +290,13 @@ class Picture:
             seen = self._seen[key]
             before, reading = seen.reading, self.gathering.read(key, bound=seen.bound, over=bool(seen.over))
             seen.reading = reading
-            gang = self._gang(reading)
+            gang = self._gang_of(reading)
             if seen.over:
                 if seen.over == "Succeeded":
                     gang.succeeded.add(key)
-                    self.dirty[gang] = None
+                    self.roll.dirty[gang] = None
                 gang.last_over = gang.last_over or seen.over
-                self._head(gang, reading)
+                gang.head = reading
                 continue
             if (
                 seen.gang is not gang
@@ -306,8 +305,8 @@ class Picture:
                 or (before.derived.role != reading.derived.role)
             ):
                 moving.append(seen)
-            self._head(gang, reading)
-            self.dirty[gang] = None
+            gang.head = reading  # the one read last: all are read by the same owners
+            self.roll.dirty[gang] = None
         for gang in {seen.gang: None for seen in moving if seen.gang is not None}:
             assert gang is not None
             gang.regroup()
@@ -325,70 +324,22 @@ class Picture:
                 and group.request == reading.request
             ):
                 return
-            self.dirty[gang] = None
+            self.roll.dirty[gang] = None
             if seen.told:
                 gang.leave(seen, self._now_s, Exit.LOST, "It is something else now.")
                 seen.start = 0
             else:
                 gang.leave(seen, self._now_s, Exit.LOST)
             self._emptied(gang)
-        to = self._gang(reading)
+        to = self._gang_of(reading)
         to.join(seen, reading)
         to.empty_since_s, to.left = None, False
 
-    def _gang(self, reading: Reading) -> Gang:
-        gang = self.gangs.get(reading.gang)
-        if gang is None:
-            gang = self.gangs[reading.gang] = Gang(reading.gang)
-            gang.head = reading
-            self._namesakes.setdefault(gang.name, []).append(gang)
-            if gang.name not in self.named:
-                self.named[gang.name] = gang
-                self._recollect(gang)
+    def _gang_of(self, reading: Reading) -> Gang:
+        gang = self.roll.of(reading)
+        if not gang.count:
             self._emptied(gang)
         return gang
-
-    def _head(self, gang: Gang, reading: Reading) -> None:
-        """What is said of the workload: by the pod read last, as all of them are read by the same owners."""
-        gang.head = reading
-
-    def _recollect(self, gang: Gang) -> None:
-        """What its object remembers of it."""
-        thing = self.objects.get(gang.name)
-        if thing is None or thing.spec.owner.uid != gang.key.uid:
-            return
-        kept, why = thing.status.life, thing.status.reason
-        if kept is not None and kept.starts >= gang.life.starts:
-            gang.remember(
-                Status(
-                    kept.starts,
-                    kept.settled,
-                    kept.failures,
-                    kept.ran_seconds,
-                    kept.retry_at_seconds,
-                    kept.restarts,
-                )
-            )
-        if why is not None and why.why in _VERDICTS:
-            gang.verdict = _PHASES.get(thing.status.phase)
-
-    def _choose_project(self, gang: Gang) -> None:
-        head = gang.head
-        if head is None:
-            return
-        project, refusal = self.estate.project_of(gang.key.namespace, head.said)
-        missing = self.estate.topology_missing(head.said)
-        gang.topology = None if missing else head.said.topology
-        if missing:
-            project, refusal = None, missing
-        held = gang.told is not None and any(seen.holds for seen in gang.pods())
-        gang.refusal = refusal
-        if not held or gang.project is None:
-            if gang.told is None or project is None:
-                gang.project = project
-            elif project != gang.project:
-                gang.project = None  # it leaves control under the one, and comes back under the other
-                self.dirty[gang] = None
 
     def _count_room(self, gang: Gang) -> None:
         """What its pods hold counts for them, or as what others hold where control can't hear of them."""
@@ -408,9 +359,6 @@ class Picture:
                 marks = self._once(request.marks)
                 self.ground.foreign(seen.key, Held(seen.node, amounts, request.devices, marks))
 
-    def _requests(self) -> Iterable[Any]:
-        return {group.request: None for gang in self.named.values() for group in gang.groups}
-
     def _tell(self, gang: Gang) -> Sequence[Fact]:
         is_pod = gang.key.kind == "Pod"
         if gang.count:
@@ -418,73 +366,20 @@ class Picture:
         elif gang.empty_since_s is not None and not (gang.head and gang.head.derived.suspended):
             gang.left = is_pod or self._now_s >= gang.empty_since_s + EMPTY_S or gang.newer
         if gang.promised is None and not gang.room_told:
-            gang.promised = self._room_kept(gang)
+            gang.promised = self.roll.room_kept(gang, self._now_s)
         facts = gang.tell(self._now_s, self.ground)
-        self._count_project(gang)
+        self.roll.count_project(gang)
         if any(seen.holds and not seen.told for seen in gang.pods()) and gang.told is not None:
             self._unplaced.add(gang)
         if not gang.count and not gang.succeeded and gang.told is None and (gang.left or gang.is_over()):
-            self._forget(gang)
+            self.roll.forget(gang)
         return facts
-
-    def _count_project(self, gang: Gang) -> None:
-        """Which projects control knows workloads of."""
-        project = None if gang.told is None else gang.told.project
-        if project != gang.counted:
-            if gang.counted is not None:
-                self._projects[gang.counted] -= 1
-                if not self._projects[gang.counted]:
-                    del self._projects[gang.counted]
-            if project is not None:
-                self._projects[project] += 1
-            gang.counted = project
-
-    def _forget(self, gang: Gang) -> None:
-        if self.gangs.pop(gang.key, None) is None:
-            return
-        alike = self._namesakes[gang.name]
-        alike.remove(gang)
-        if self.named[gang.name] is gang:
-            del self.named[gang.name]
-        if alike:
-            self.dirty[alike[0]] = None
-        else:
-            del self._namesakes[gang.name]
-
-    def _give_name(self, gang: Gang) -> None:
-        """Of those with one name, the one whose owner is there has it, then the newest; others are over."""
-        alike = self._namesakes.get(gang.name, ())
-        if self.named.get(gang.name) is gang and len(alike) == 1:
-            return
-        best = max(alike, key=_claim_to_name, default=None)
-        for each in alike:
-            if each.newer != (each is not best):
-                each.newer = each is not best
-                self.dirty[each] = None
-        if best is not None and self.named.get(gang.name) is not best:
-            self.named[gang.name] = best
-            self._recollect(best)
-
-    def _room_kept(self, gang: Gang) -> Promised | None:
-        """The room that its object says is kept for it, if all of its pods still wait for it."""
-        thing = self.objects.get(gang.name)
-        kept = None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.promised
-        if kept is None or not kept.places:
-            return None
-        waiting = {seen.name: seen for seen in gang.pods() if not seen.holds}
-        places = []
-        for each in kept.places:
-            seen = waiting.get(each.pod)
-            if seen is None or each.node not in self.ground:
-                return None
-            places.append(Place(PodKey(gang.name, seen.group, seen.index), each.node, tuple(each.devices)))
-        return Promised(gang.name, tuple(places), self._now_s, tuple(kept.freed_by))
 
     # What becomes of what control orders
 
     def pod_at(self, pod: PodKey) -> Seen | None:
         """The pod in a slot."""
-        gang = self.named.get(pod.workload)
+        gang = self.roll.named.get(pod.workload)
         return None if gang is None else gang.at(pod)
 
     def seen(self, key: str, uid: str) -> Seen | None:
@@ -503,7 +398,7 @@ class Picture:
         seen.gang.starts = max(seen.gang.starts, start)
         ours = Ours(place.node, seen.reading.request, place.devices)
         self.ground.ours(seen.key, ours)
-        self.changed[seen.gang] = None
+        self.roll.changed[seen.gang] = None
         return ours
 
     def refused(self, seen: Seen, start: int, sentence: str, now_s: float, *, again: bool = False) -> None:
@@ -518,7 +413,7 @@ class Picture:
         if seen.back_s:
             seen.back_at_s = now_s + seen.back_s
             self._look_again(seen.back_at_s, seen.key)
-        self.dirty[seen.gang] = None
+        self.roll.dirty[seen.gang] = None
 
     def doubt(self, seen: Seen, start: int, now_s: float) -> None:
         """Nobody knows whether it was bound: that is seen, or after a while it is tried again."""
@@ -532,12 +427,7 @@ class Picture:
             seen.evicted = False
             seen.gang.exits(seen, now_s, Exit.LOST, "It could not be told to stop.")
             seen.start = seen.gang.next_start()
-            self.dirty[seen.gang] = None
-
-
-def _claim_to_name(gang: Gang) -> tuple[bool, float, str]:
-    head = gang.head
-    return head is not None and not head.orphan, head.submitted_s if head else 0.0, gang.key.uid
+            self.roll.dirty[seen.gang] = None
 
 
 def _number(written: str | None) -> int:

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from weir.backends.kubernetes.connection import Patch
-from weir.backends.kubernetes.gangs import Gang, Seen
+from weir.backends.kubernetes.gangs import Gang
 from weir.backends.kubernetes.paths import path_of
 from weir.backends.kubernetes.picture import Picture
+from weir.backends.kubernetes.seen import Seen
 from weir.backends.kubernetes.shapes import API_VERSION, Owner
 from weir.backends.kubernetes.workload_spec import spec_of
 from weir.backends.kubernetes.writes import Emit, PatchStatus, Regarding, Upsert, Write
@@ -114,13 +115,13 @@ class Statuses:
 
     def reasons_changed(self, names: Iterable[str]) -> None:
         """These wait for another reason now."""
-        named = self._picture.named
-        self._picture.changed.update({named[name]: None for name in names if name in named})
+        named = self._picture.roll.named
+        self._picture.roll.changed.update({named[name]: None for name in names if name in named})
 
     @property
     def has_work(self) -> bool:
         """Whether anything may have to be written."""
-        return bool(self._picture.changed)
+        return bool(self._picture.roll.changed)
 
     @property
     def due_s(self) -> float | None:
@@ -131,8 +132,8 @@ class Statuses:
         """What is to be written now."""
         for gang in [gang for gang, at_s in self._later.items() if at_s <= now_s]:
             del self._later[gang]
-            self._picture.changed[gang] = None
-        changed = self._picture.changed
+            self._picture.roll.changed[gang] = None
+        changed = self._picture.roll.changed
         writes: list[Write | Emit] = []
         for _ in range(min(AT_ONCE, len(changed))):
             gang = next(iter(changed))
@@ -183,7 +184,7 @@ class Statuses:
             done.status = text
         if phase in {"Pending", "Refused"}:
             writes += self._waits(gang, why, done, now_s)
-        if gang.key not in self._picture.gangs:
+        if gang.key not in self._picture.roll.gangs:
             self._drop(gang)
         return writes
 
@@ -194,7 +195,7 @@ class Statuses:
 
     def _begin(self, gang: Gang, done: _Written) -> None:
         """What its object says already needn't be written again; times go on from there."""
-        thing = self._picture.objects.get(gang.name)
+        thing = self._picture.roll.objects.get(gang.name)
         if thing is not None and thing.spec.owner.uid == gang.key.uid and thing.status.since:
             done.phase = thing.status.phase
             done.since_s = datetime.fromisoformat(thing.status.since).timestamp()

@@ -172,7 +172,7 @@ class Told:
         found: dict[str, tuple[str, str | None]] = {}
         cluster = self.control.cluster
         for name, job_ in cluster.jobs.items():
-            gang = self.picture.named[name]
+            gang = self.picture.roll.named[name]
             for group, pods in enumerate(job_.pods):
                 for index, each in enumerate(pods):
                     slots = gang.groups[group].slots
@@ -189,7 +189,7 @@ class Told:
         cluster = self.control.cluster
         jobs = {}
         for name, job_ in cluster.jobs.items():
-            gang = self.picture.named[name]
+            gang = self.picture.roll.named[name]
             spec = job_.spec
             jobs[name] = (spec.project, gang.needed, spec.priority, spec.type, job_.held, job_.held_why)
         nodes = {

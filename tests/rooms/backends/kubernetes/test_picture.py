@@ -106,7 +106,7 @@ def test_a_namespace_without_a_project_is_told_what_to_do() -> None:
     told.see("pods", pod("train-0", owner=("train", "j1"), namespace="elsewhere"))
     told.step()
     assert not told.control.cluster.jobs
-    (gang,) = told.picture.gangs.values()
+    (gang,) = told.picture.roll.gangs.values()
     assert "spec.namespaces" in gang.refusal
     told.see("projects", project("team", "team", "elsewhere"))
     told.step()
