@@ -2,8 +2,9 @@
 
 import pytest
 
-from weir.backends.kubernetes.labels import FOREIGN, OURS, PREFIX, Said, read, read_one
+from weir.backends.kubernetes.labels import FOREIGN, OURS, PREFIX, Said, not_there, read, read_one
 from weir.backends.kubernetes.objects import Metadata
+from weir.model.nodes import Topology
 from weir.model.workloads import TopologyRequest, WorkloadType
 
 
@@ -205,3 +206,22 @@ def test_a_mistake_that_came_down_from_the_owner_is_told_once():
     wrong = {"weir.dev/type": "gaming"}
     _, mistakes = read(_on(annotations=wrong), [_on(annotations=wrong), _on(labels=wrong)])
     assert len(mistakes) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (None, ()),
+        (TopologyRequest("net", "block", "rack"), ()),
+        (TopologyRequest("nte", "rack"), ("weir.dev/topology: there is no topology nte; did you mean net?",)),
+        (
+            TopologyRequest("net", "row", "rak"),
+            (
+                "weir.dev/topology: the topology net has no level row; write one of block, rack",
+                "weir.dev/topology: the topology net has no level rak; did you mean rack?",
+            ),
+        ),
+    ],
+)
+def test_what_is_not_there_of_a_topology_is_told(asked, told):
+    assert not_there(asked, {"net": Topology("net", ("block", "rack"))}) == told
