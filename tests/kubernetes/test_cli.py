@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kubernetes.test_installed import HOME, installed
+from tests.kubernetes.test_installed import installed
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
@@ -35,9 +35,16 @@ def run(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.fixture
-def teams(cluster: Cluster) -> Cluster:
+def home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where Weir runs."""
+    found = installed(cluster)
+    monkeypatch.setenv("WEIR_NAMESPACE", found)
+    return found
+
+
+@pytest.fixture
+def teams(cluster: Cluster, home: str) -> Cluster:
     """Two nodes of two GPUs, two teams with two each."""
-    installed(cluster)
     cluster.add_nodes(2, gpus=2)
     for name in ("team-a", "team-b"):
         cluster.namespace(name)
@@ -46,9 +53,9 @@ def teams(cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture
-def weir(teams: Cluster, plane: ControlPlane) -> Iterator[Weir]:
+def weir(teams: Cluster, plane: ControlPlane, home: str) -> Iterator[Weir]:
     with Weir(
-        plane, plane.kubeconfig_of(HOME, "weir"), name="cli", arguments=["--namespace", HOME]
+        plane, plane.kubeconfig_of(home, "weir"), name="cli", arguments=["--namespace", home]
     ) as running:
         yield running
 
@@ -104,11 +111,11 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
 
 
 def test_a_snapshot_replays_the_next_decision(
-    run: Run, teams: Cluster, plane: ControlPlane, tmp_path: Path
+    run: Run, teams: Cluster, plane: ControlPlane, home: str, tmp_path: Path
 ) -> None:
     """What a played cycle does of the snapshot is what Weir does when it is started then."""
-    home = plane.kubeconfig_of(HOME, "weir")
-    with Weir(plane, home, name="before", arguments=["--namespace", HOME]):
+    kubeconfig = plane.kubeconfig_of(home, "weir")
+    with Weir(plane, kubeconfig, name="before", arguments=["--namespace", home]):
         for team, name, gpus in (("team-a", "two", 2), ("team-a", "lent", 1), ("team-b", "first", 1)):
             teams.api.create(job(team, name, gpus))
             teams.until(is_now(run, f"{team}/job-{name}", "running"), 30)
@@ -120,7 +127,7 @@ def test_a_snapshot_replays_the_next_decision(
     path.write_text(out)
     cycle = play(read_scenario(path), 1).cycles[0]
     assert [pod.rsplit("/", 2)[0] for pod in cycle.evicted] == ["team-a/job-lent"]
-    with Weir(plane, home, name="after", arguments=["--namespace", HOME]):
+    with Weir(plane, kubeconfig, name="after", arguments=["--namespace", home]):
         teams.until(is_now(run, "team-b/job-second", "running"), 30)
         assert listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending")
         assert listed(run)["team-a/job-two"]["status"] == "running"
@@ -182,7 +189,11 @@ def test_somebody_of_one_namespace_sees_that(
     ann.write_text(json.dumps(within))
     for team, name in (("team-a", "a"), ("team-a", "large"), ("team-b", "b")):
         teams.api.create(job(team, name, 8 if name == "large" else 1))
-    teams.until(is_now(run, "team-b/job-b", "running"), 30)
+    try:
+        teams.until(is_now(run, "team-b/job-b", "running"), 30)
+    except AssertionError:
+        print(weir.said(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
+        raise
     teams.until(lambda: listed(run)["team-a/job-large"]["reason"], 20)
     code, out, _ = run("list", kubeconfig=ann)
     assert code == 0

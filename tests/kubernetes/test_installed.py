@@ -20,32 +20,31 @@ from weir.backends.kubernetes.manifests import Installation, as_yaml, manifests
 from weir.backends.kubernetes.registration import registrations
 from weir.backends.kubernetes.requests import Devices
 
-HOME = "weir-system"
 
-
-def installed(cluster: Cluster) -> None:
-    """As `weir kube manifests | kubectl apply` has it, without the pods: the test runs those."""
+def installed(cluster: Cluster) -> str:
+    """As `weir kube manifests | kubectl apply` has it, without the pods, which the test runs; in which namespace."""
     establish(cluster)
-    cluster.namespace(HOME)
+    home = cluster.namespace()
     objects = [
         each
-        for each in manifests(Installation(HOME))
+        for each in manifests(Installation(home))
         if each["kind"] not in ("Deployment", "CustomResourceDefinition")
     ]
     cluster.api.apply(*(each for each in objects if "Webhook" not in each["kind"]))
+    return home
 
 
 @pytest.fixture
 def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
-    installed(cluster)
-    kubeconfig = plane.kubeconfig_of(HOME, "weir")
-    words = ["--namespace", HOME, "--service", "weir", "--host", "127.0.0.1"]
+    home = installed(cluster)
+    kubeconfig = plane.kubeconfig_of(home, "weir")
+    words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1"]
     with Weir(plane, kubeconfig, name="installed", arguments=words) as running:
         port = cluster.until(lambda: listening(running), 30, "its port")
         client = {"url": f"https://127.0.0.1:{port[1]}"}
         devices = Devices().resources
         cluster.api.apply(
-            *registrations(client, scheduler="weir", devices=devices, but_not_in=["kube-system", HOME])
+            *registrations(client, scheduler="weir", devices=devices, but_not_in=["kube-system", home])
         )
         yield running
         assert "forbidden" not in running.said().lower()
@@ -163,7 +162,7 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
             used.add(right_of(asked))
         return False
 
-    installed(cluster)
+    home = installed(cluster)
     cluster.api.apply(
         *registrations(
             {"url": "https://127.0.0.1:1"}, scheduler="weir", devices=Devices().resources, but_not_in=["x"]
@@ -174,7 +173,7 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
     cluster.api.create({**project("", 0), "kind": "Department", "metadata": {"name": "d"}, "spec": {}})
     with FaultProxy(plane, user="weir") as proxy:
         proxy.faults = Faults(where=note)
-        words = ["--namespace", HOME, "--service", "weir", "--host", "127.0.0.1"]
+        words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1"]
         with Weir(plane, proxy.kubeconfig, name="noted", arguments=words):
             cluster.api.create(project("p", 1, [within], department="d"))
             cluster.api.create(job(within, "low", 2))
@@ -188,7 +187,7 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
             cluster.until(lambda: ("patch", "pods/status") in used, 20, "why a pod waits to be on it")
     given = {
         (verb, resource)
-        for role in manifests(Installation(HOME))
+        for role in manifests(Installation(home))
         if role["kind"] in ("ClusterRole", "Role") and role["metadata"]["name"] == "weir"
         for rule in role["rules"]
         for verb in rule["verbs"]

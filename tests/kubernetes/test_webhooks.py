@@ -41,6 +41,7 @@ class Replica:
         self._up = threading.Event()
         self._down: asyncio.Event | None = None
         self.port = 0
+        self.home = namespace
         self.certifying: Certifying
         self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
 
@@ -109,7 +110,7 @@ class Queues:
 @pytest.fixture
 def hooked(cluster: Cluster, weir_kubeconfig: Path) -> Iterator[tuple[Cluster, Replica]]:
     establish(cluster)
-    home = cluster.namespace("weir-system")
+    home = cluster.namespace()
     with replica(weir_kubeconfig, Queues(cluster), home) as running:
         client = {"url": f"https://127.0.0.1:{running.port}"}
         cluster.api.apply(
@@ -246,8 +247,8 @@ def test_two_replicas_share_a_secret_and_renew_it_while_they_serve(
     hooked: tuple[Cluster, Replica], weir_kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, one = hooked
-    path = f"/api/v1/namespaces/weir-system/secrets/{SECRET}"
-    with replica(weir_kubeconfig, Queues(cluster), "weir-system") as other:
+    path = f"/api/v1/namespaces/{one.home}/secrets/{SECRET}"
+    with replica(weir_kubeconfig, Queues(cluster), one.home) as other:
         other.round()
         assert other.certifying.served == one.certifying.served
         before = cluster.api.get(path)["data"]
@@ -285,7 +286,7 @@ def test_metrics_are_for_whom_the_server_vouches_for(
     hooked: tuple[Cluster, Replica], plane: ControlPlane
 ) -> None:
     cluster, running = hooked
-    data = cluster.api.get(f"/api/v1/namespaces/weir-system/secrets/{SECRET}")["data"]
+    data = cluster.api.get(f"/api/v1/namespaces/{running.home}/secrets/{SECRET}")["data"]
     bundle = base64.b64decode(data["ca.crt"])
     assert asked(running, "/metrics", bundle)[0] == 401
     assert asked(running, "/metrics", bundle, "nonsense")[0] == 401

@@ -26,6 +26,7 @@ from weir.model.pool import Problem
 NAMESPACE = "WEIR_NAMESPACE"
 """Where Weir runs in the cluster."""
 DEFAULT_NAMESPACE = "weir-system"
+LEFT_S = 1.0
 _ROOT = "/api/v1/"
 
 
@@ -48,9 +49,19 @@ class ClusterTransport(httpx.BaseTransport):
 
     def close(self) -> None:
         """Let its connections go."""
-        self._loop.run_until_complete(self._api.__aexit__(None, None, None))
-        self._loop.run_until_complete(asyncio.sleep(0.01))  # sockets under TLS close in some steps
+        self._loop.run_until_complete(self._closed())
         self._loop.close()
+
+    async def _closed(self) -> None:
+        """What was begun beside something that failed may end first, if it does soon."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:
+            _, left = await asyncio.wait(left, timeout=LEFT_S)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await self._api.__aexit__(None, None, None)
+        await asyncio.sleep(0.01)  # sockets under TLS close in some steps
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """The answer to one of the client's questions."""
