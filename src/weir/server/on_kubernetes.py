@@ -48,7 +48,9 @@ from weir.server.turns import Turns
 
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
-PEOPLE_EVERY_S = 0.25
+PEOPLE_EVERY_S = 0.5
+PEOPLE_LATE_S = 5.0
+"""While pods are being bound people wait, but no longer than this."""
 QUEUES_EVERY_S = 3.0
 OWNERS_WAIT_S = 5.0
 """How long kinds that make pods may take to be listed before those that can't be are done without."""
@@ -95,7 +97,7 @@ class Clustered:
         self._clock = clock
         self._reasons = Reasons(backend.reasons)
         self._queues = QueueStatuses()
-        self._people_next_s = self._queues_next_s = 0.0
+        self._people_next_s = self._people_late_s = self._queues_next_s = 0.0
         self._changes = -1
         self.plans = 0
         self.planning_s = 0.0
@@ -132,8 +134,9 @@ class Clustered:
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.turn(cluster, self.policy, now_s)
         backend.statuses.reasons_changed(changed)
-        if now_s >= self._people_next_s:
+        if now_s >= self._people_next_s and (not backend.binding or now_s >= self._people_late_s):
             backend.tell_people(now_s)
+            self._people_late_s = self._clock() + PEOPLE_LATE_S
             self._people_next_s = self._clock() + PEOPLE_EVERY_S
         if now_s >= self._queues_next_s and cluster.changes != self._changes:
             self._changes = cluster.changes
@@ -147,7 +150,7 @@ class Clustered:
             self.wake()
         times = [self._reasons.due_s(cluster), backend.statuses.due_s, due_s]
         if backend.statuses.has_work:
-            times.append(self._people_next_s)
+            times.append(self._people_late_s if backend.binding else self._people_next_s)
         if cluster.changes != self._changes:
             times.append(self._queues_next_s)
         return min((time_s for time_s in times if time_s is not None), default=None)

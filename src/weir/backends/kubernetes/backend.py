@@ -16,9 +16,9 @@ from structlog import get_logger
 from weir.backends.kubernetes.claiming import preparations
 from weir.backends.kubernetes.gangs import Gang
 from weir.backends.kubernetes.nodes import Ours
-from weir.backends.kubernetes.picture import GPUS_KEY, START_KEY, Picture
+from weir.backends.kubernetes.picture import Picture
 from weir.backends.kubernetes.reflector import Change, Unreadable
-from weir.backends.kubernetes.seen import Seen
+from weir.backends.kubernetes.seen import GPUS_KEY, START_KEY, Seen
 from weir.backends.kubernetes.statuses import (
     Statuses,
     life_of,
@@ -78,6 +78,7 @@ class KubernetesBackend:
         self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
         self._whole = True
+        self.binding = 0  # bindings under way
 
     # From the thread that talks to the API server
 
@@ -233,6 +234,7 @@ class KubernetesBackend:
             self.picture.refused(seen, effect.start, before, now_s)
             self.wake()
         else:
+            self.binding += 1
             yield Bind(gang.key.namespace, seen.name, seen.uid, place.node, words, about, before)
 
     def _before(self, seen: Seen, name: str) -> tuple[Preparation, ...] | str:
@@ -256,6 +258,8 @@ class KubernetesBackend:
 
     def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Under the lock: what became of a write."""
+        if isinstance(write, Bind):
+            self.binding -= 1
         if isinstance(write.about, Gang):
             self.statuses.not_written(write.about, now_s)
             return

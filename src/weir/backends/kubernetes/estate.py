@@ -128,7 +128,5 @@ class Estate:
                 None,
                 f"Namespace {namespace} has projects {these}: say which in the label weir.dev/project.",
             )
-        return (
-            None,
-            f"Namespace {namespace} belongs to no project: add it to spec.namespaces of the one it is to use.",
-        )
+        add = "add it to spec.namespaces of the one it is to use"
+        return None, f"Namespace {namespace} belongs to no project: {add}."

@@ -5,12 +5,20 @@ Devices that others hold have no numbers that could be asked for, so they are sa
 that none of our pods holds; an entry stays as it was chosen for as long as its pod is there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from weir.backends.kubernetes.objects import KubeNode
+from weir.backends.kubernetes.objects import KubeNode, Pod
 from weir.backends.kubernetes.quantities import exact, in_unit
-from weir.backends.kubernetes.requests import DEVICES_LABEL, HOST_PORT_PREFIX, Devices
+from weir.backends.kubernetes.requests import (
+    DEVICES_LABEL,
+    HOST_PORT_PREFIX,
+    Devices,
+    host_ports,
+    in_units,
+    requested,
+)
 from weir.cluster.events import NodeLost, NodeSet
 from weir.model.nodes import Effect, Node, Taint
 from weir.model.resources import PODS
@@ -48,6 +56,18 @@ class Ours:
     node: str
     request: Request
     devices: tuple[int, ...]
+
+
+def held_of(pod: Pod, devices: Devices, marks: tuple[str, ...], once: Callable[[Any], Any]) -> Held:
+    """What a pod of others holds; `once` gives one object for equal values."""
+    try:
+        asked = requested(pod)
+        counted = in_units(asked, devices)
+    except ValueError:  # no scheduler could have counted it
+        asked, counted = {}, {}
+    count = sum(int(amount) for name, amount in asked.items() if devices.names(name))
+    amounts = tuple(sorted({**counted, **dict.fromkeys(host_ports(pod.spec), 1), PODS: 1}.items()))
+    return Held(once(pod.spec.node_name), once(amounts), count, once(marks))
 
 
 class _Site:

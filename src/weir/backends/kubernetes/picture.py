@@ -14,19 +14,16 @@ from weir.backends.kubernetes.estate import Estate
 from weir.backends.kubernetes.gangs import Gang
 from weir.backends.kubernetes.gathering import Gathering, Reading, seconds_of
 from weir.backends.kubernetes.kinds import Kinds
-from weir.backends.kubernetes.labels import PREFIX
-from weir.backends.kubernetes.nodes import Ground, Held, Ours, amounts_of
+from weir.backends.kubernetes.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.objects import KubeNode, Metadata, Pod
 from weir.backends.kubernetes.own_objects import QueueThing, WorkloadThing
 from weir.backends.kubernetes.reflector import Change, Removed, Set
-from weir.backends.kubernetes.requests import Devices, host_ports, in_units, ports_in_use, requested
+from weir.backends.kubernetes.requests import Devices, ports_in_use
 from weir.backends.kubernetes.roll import Roll
-from weir.backends.kubernetes.seen import Seen
+from weir.backends.kubernetes.seen import Seen, devices_of, scheduled_s, start_of
 from weir.cluster.events import End, Place, PodKey
 from weir.control.port import Exit, Fact, LifeRule
-from weir.model.resources import PODS
 
-GPUS_KEY, START_KEY = f"{PREFIX}gpus", f"{PREFIX}start"
 EMPTY_S = 60.0
 """A workload without a pod is over when none has come for so long."""
 DOUBT_S = 30.0
@@ -149,15 +146,8 @@ class Picture:
             self.ground.foreign(key, None)
             self.gathering.forget_marks(key)
             return
-        try:
-            asked = requested(pod)
-            counted = in_units(asked, self.gathering.devices)
-        except ValueError:  # no scheduler could have counted it
-            asked, counted = {}, {}
-        devices = sum(int(amount) for name, amount in asked.items() if self.gathering.devices.names(name))
-        amounts = tuple(sorted({**counted, **dict.fromkeys(host_ports(pod.spec), 1), PODS: 1}.items()))
         marks = self.gathering.see_foreign(key, pod)
-        held = Held(self._once(pod.spec.node_name), self._once(amounts), devices, self._once(marks))
+        held = held_of(pod, self.gathering.devices, marks, self._once)
         self.ground.foreign(key, held)
 
     def _once(self, value: Any) -> Any:
@@ -171,15 +161,14 @@ class Picture:
         if seen.bound:
             return
         node = self._once(pod.spec.node_name)
-        words = pod.metadata.annotations
-        start = _number(words.get(START_KEY))
+        start = start_of(pod)
         if seen.assumed and (seen.node != node or (start and start != seen.start)):
             assert seen.gang is not None
             seen.gang.exits(seen, self._now_s, Exit.LOST, f"Somebody else bound it to {node}.")
             seen.assumed = False
         if not seen.assumed:
-            seen.start, seen.devices = start, _numbers(words.get(GPUS_KEY))
-            seen.at_s = self._now_s if seen.gang is not None else _scheduled_s(pod)
+            seen.start, seen.devices = start, devices_of(pod)
+            seen.at_s = self._now_s if seen.gang is not None else scheduled_s(pod)
         seen.bound, seen.assumed, seen.node = True, False, node
         seen.back_at_s = seen.back_s = 0.0
 
@@ -234,7 +223,7 @@ class Picture:
         for gang in dirty:
             self.roll.choose_project(gang)
         for gang in dirty:
-            self._count_room(gang)
+            self.roll.count_room(gang)
         self._ports |= set(ports_in_use(group.request for gang in dirty for group in gang.groups))
         self.ground.use_ports(tuple(sorted(self._ports)))
         facts: list[Fact] = [*self.ground.facts()]
@@ -341,24 +330,6 @@ class Picture:
             self._emptied(gang)
         return gang
 
-    def _count_room(self, gang: Gang) -> None:
-        """What its pods hold counts for them, or as what others hold where control can't hear of them."""
-        known = gang.project is not None and not gang.newer
-        for seen in gang.pods():
-            assert seen.reading is not None
-            request = seen.reading.request
-            if not seen.holds:
-                self.ground.ours(seen.key, None)
-            elif known:
-                if not seen.devices and request.devices:
-                    share = request.share_milli or 1
-                    seen.devices = self.ground.free_devices(seen.node, request.devices, share)
-                self.ground.ours(seen.key, Ours(seen.node, request, seen.devices))
-            else:
-                amounts = self._once(tuple(sorted(dict(amounts_of(request)).items())))
-                marks = self._once(request.marks)
-                self.ground.foreign(seen.key, Held(seen.node, amounts, request.devices, marks))
-
     def _tell(self, gang: Gang) -> Sequence[Fact]:
         is_pod = gang.key.kind == "Pod"
         if gang.count:
@@ -381,11 +352,6 @@ class Picture:
         """The pod in a slot."""
         gang = self.roll.named.get(pod.workload)
         return None if gang is None else gang.at(pod)
-
-    def seen(self, key: str, uid: str) -> Seen | None:
-        """A pod by its name, if it is still the same one."""
-        seen = self._seen.get(key)
-        return seen if seen is not None and seen.uid == uid else None
 
     def assume(self, seen: Seen, place: Place, start: int, now_s: float) -> Ours:
         """A pod is to be bound: it holds its place from now on."""
@@ -428,19 +394,3 @@ class Picture:
             seen.gang.exits(seen, now_s, Exit.LOST, "It could not be told to stop.")
             seen.start = seen.gang.next_start()
             self.roll.dirty[seen.gang] = None
-
-
-def _number(written: str | None) -> int:
-    return int(written) if written and written.isascii() and written.isdigit() else 0
-
-
-def _numbers(written: str | None) -> tuple[int, ...]:
-    """Device indices as they are written on a pod; nothing if they can't be read."""
-    parts = (written or "").split(",")
-    return tuple(int(part) for part in parts) if all(p.isascii() and p.isdigit() for p in parts) else ()
-
-
-def _scheduled_s(pod: Pod) -> float:
-    at = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-    since = at.last_transition_time if at is not None and at.status == "True" else pod.status.start_time
-    return seconds_of(since or pod.metadata.creation_timestamp)

@@ -9,7 +9,7 @@ from collections import Counter
 from weir.backends.kubernetes.estate import Estate
 from weir.backends.kubernetes.gangs import Gang
 from weir.backends.kubernetes.gathering import GangKey, Reading
-from weir.backends.kubernetes.nodes import Ground
+from weir.backends.kubernetes.nodes import Ground, Held, Ours, amounts_of
 from weir.backends.kubernetes.own_objects import WorkloadThing
 from weir.cluster.events import End, Place, PodKey, Promised
 from weir.control.port import LifeRule, Status
@@ -96,6 +96,23 @@ class Roll:
         if best is not None and self.named.get(gang.name) is not best:
             self.named[gang.name] = best
             self.recollect(best)
+
+    def count_room(self, gang: Gang) -> None:
+        """What its pods hold counts for them, or as what others hold where control can't hear of them."""
+        known = gang.project is not None and not gang.newer
+        for seen in gang.pods():
+            assert seen.reading is not None
+            request = seen.reading.request
+            if not seen.holds:
+                self._ground.ours(seen.key, None)
+            elif known:
+                if not seen.devices and request.devices:
+                    share = request.share_milli or 1
+                    seen.devices = self._ground.free_devices(seen.node, request.devices, share)
+                self._ground.ours(seen.key, Ours(seen.node, request, seen.devices))
+            else:
+                amounts = tuple(sorted(amounts_of(request)))
+                self._ground.foreign(seen.key, Held(seen.node, amounts, request.devices, request.marks))
 
     def forget(self, gang: Gang) -> None:
         """There is nothing left of it."""

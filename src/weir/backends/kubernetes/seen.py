@@ -3,11 +3,16 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weir.backends.kubernetes.gathering import Reading
+from weir.backends.kubernetes.gathering import Reading, seconds_of
+from weir.backends.kubernetes.labels import PREFIX
+from weir.backends.kubernetes.objects import Pod
 from weir.model.workloads import Request
 
 if TYPE_CHECKING:
     from weir.backends.kubernetes.gangs import Gang
+
+GPUS_KEY, START_KEY = f"{PREFIX}gpus", f"{PREFIX}start"
+"""Annotations written with a binding: the devices, and the number of the start."""
 
 
 class Seen:
@@ -95,3 +100,22 @@ class Group:
     def is_empty(self) -> bool:
         """Whether no pod is in it."""
         return not any(self.slots)
+
+
+def start_of(pod: Pod) -> int:
+    """The number of the start that was written on a pod; 0 if there is none."""
+    written = pod.metadata.annotations.get(START_KEY, "")
+    return int(written) if written.isascii() and written.isdigit() else 0
+
+
+def devices_of(pod: Pod) -> tuple[int, ...]:
+    """The devices that were written on a pod; none if they can't be read."""
+    parts = pod.metadata.annotations.get(GPUS_KEY, "").split(",")
+    return tuple(int(part) for part in parts) if all(p.isascii() and p.isdigit() for p in parts) else ()
+
+
+def scheduled_s(pod: Pod) -> float:
+    """Since when a pod has had its place."""
+    at = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    since = at.last_transition_time if at is not None and at.status == "True" else pod.status.start_time
+    return seconds_of(since or pod.metadata.creation_timestamp)

@@ -29,6 +29,7 @@ PHASES = {End.SUCCEEDED: "Succeeded", End.FAILED: "Failed", End.STOPPED: "Stoppe
 AT_ONCE = 500
 """Workloads looked at in one turn."""
 AGAIN_S = 5.0
+STARTING_S = 1.0
 CONDITION_AFTER_S, CONDITION_EVERY_S = 2.0, 60.0
 NODES_NAMED_MOST = 16
 _STOPPING = frozenset(("Stopping", "Pending"))
@@ -143,7 +144,7 @@ class Statuses:
 
     def keep(self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False) -> list[Write | Emit]:
         """Have this kept in the status of its object, which is made first if there is none yet."""
-        first = [] if gang in self._written else self._of(gang, now_s)
+        first = [] if gang in self._written else self._of(gang, now_s, at_once=True)
         status = {"phase": self._phase(gang), **words}
         patch = PatchStatus(
             status_path(gang), {"status": status}, kind=Patch.MERGE, urgent=urgent, about=gang
@@ -157,7 +158,7 @@ class Statuses:
             done.spec = done.status = b""
             self._later[gang] = now_s + AGAIN_S
 
-    def _of(self, gang: Gang, now_s: float) -> list[Write | Emit]:
+    def _of(self, gang: Gang, now_s: float, *, at_once: bool = False) -> list[Write | Emit]:
         if gang.newer or gang.head is None:
             self._drop(gang)
             return []
@@ -168,13 +169,16 @@ class Statuses:
                 return []
             done = self._written[gang] = _Written()
             self._begin(gang, done)
+        if phase != done.phase:
+            done.phase, done.since_s = phase, now_s
+        if phase == "Starting" and not at_once and now_s < done.since_s + STARTING_S:
+            self._later[gang] = done.since_s + STARTING_S
+            return []  # it runs in a moment, and one write says it all
         writes: list[Write | Emit] = []
         spec = self._spec(gang)
         if (text := digest(spec)) != done.spec and gang.count:
             done.spec = text
             writes.append(self._upsert(gang, spec))
-        if phase != done.phase:
-            done.phase, done.since_s = phase, now_s
         why = self._why(gang, phase)
         status = self._status(gang, phase, why, done)
         if (text := msgspec.json.encode(status)) != done.status:
