@@ -186,11 +186,9 @@ class Answering:
         try:
             before = await self._api.get(path, things.QueueThing)
         except NotFound:
-            if self._namespace and kind == "projects":
-                spec["namespaces"] = [self._namespace]
             body = {"apiVersion": API_VERSION, "kind": _KINDS[kind], "metadata": {"name": name}, "spec": spec}
             return await self._api.post(path_of(API_VERSION, kind), body, things.QueueThing)
-        kept = {key: value for key, value in before.spec.items() if key == "namespaces"}
+        kept = {key: value for key, value in before.spec.items() if key == "namespaces" and key not in spec}
         gone = dict.fromkeys(set(before.spec) - set(spec) - set(kept))
         for key, old in before.spec.items():
             if isinstance(old, dict) and isinstance(spec.get(key), dict):
