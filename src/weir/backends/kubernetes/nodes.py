@@ -284,17 +284,17 @@ class Ground:
 
     def _numbers(self, site: _Site, base: Node) -> dict[str, tuple[int, ...]]:
         """The devices of each pod of others: the highest that are free, chosen once."""
-        used = {at for each in site.ours.values() for at in each.devices}
+        ours = {at for each in site.ours.values() for at in each.devices}
         for pod, numbers in list(site.numbers.items()):
-            if used.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
+            if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
                 del site.numbers[pod]  # of a pod of ours we have learnt since that it has them
-        used.update(at for each in site.numbers.values() for at in each)
+        theirs = {at for each in site.numbers.values() for at in each}
         for pod, held in site.foreign.items():
             if held.devices and pod not in site.numbers:
-                free = [at for at in reversed(range(base.gpus)) if at not in used]
-                busy = [at for at in reversed(range(base.gpus)) if at in used]
-                site.numbers[pod] = tuple(sorted((free + busy)[: held.devices]))
-                used.update(site.numbers[pod])
+                # where there are too few, as many as can be
+                best = sorted(range(base.gpus), key=lambda at: (at in theirs, at in ours, -at))
+                site.numbers[pod] = tuple(sorted(best[: held.devices]))
+                theirs.update(site.numbers[pod])
         return site.numbers
 
 

@@ -159,6 +159,29 @@ HEARD = st.tuples(
 """What is heard of next, and how."""
 
 
+def _heard(world: World, heard: list[Any]) -> Told:
+    """All that happened, heard of in this way."""
+    streamed = Told()
+    at: dict[str, int] = defaultdict(int)
+    for resource, how in heard:
+        log = world.log[resource]
+        place = at[resource]
+        if how == "step":
+            streamed.step()
+        elif how == "list":
+            for change in _differences(log[:place], log[place:]):
+                _tell(streamed, resource, change)
+            at[resource] = len(log)
+        elif place < len(log):
+            for _ in range(2 if how == "twice" else 1):
+                _tell(streamed, resource, log[place])
+            at[resource] = place + 1
+    for resource, log in world.log.items():
+        for change in log[at[resource] :]:
+            _tell(streamed, resource, change)
+    return streamed
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ACTS, min_size=12, max_size=50), st.lists(HEARD, min_size=20, max_size=100))
 def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: list[Any]) -> None:
@@ -170,25 +193,7 @@ def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: l
         world.act(act)
     if "team" not in world.there["projects"]:  # of one that is gone, a list says nothing any more
         world.put("projects", "team", project("team"))
-    streamed = Told()
-    at: dict[str, int] = defaultdict(int)
-    for resource, how in heard:
-        log = world.log[resource]
-        place = at[resource]
-        if how == "step":
-            streamed.step()
-        elif place < len(log):
-            if how == "list":
-                for change in _differences(log[:place], log[place:]):
-                    _tell(streamed, resource, change)
-                at[resource] = len(log)
-            else:
-                for _ in range(2 if how == "twice" else 1):
-                    _tell(streamed, resource, log[place])
-                at[resource] = place + 1
-    for resource, log in world.log.items():
-        for change in log[at[resource] :]:
-            _tell(streamed, resource, change)
+    streamed = _heard(world, heard)
     streamed.step()
     streamed.step(after_s=61.0)
     streamed.step()
