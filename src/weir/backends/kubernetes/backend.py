@@ -22,6 +22,7 @@ from weir.backends.kubernetes.seen import GPUS_KEY, START_KEY, Seen
 from weir.backends.kubernetes.statuses import (
     Statuses,
     life_of,
+    nominations,
     preempted,
     regarding,
     regarding_pod,
@@ -196,9 +197,12 @@ class KubernetesBackend:
                 gang.keep_room(effect.promised)
                 room = {"promised": room_of(gang, effect.promised)}
                 yield from keep(gang, room, now_s, urgent=True)
+                yield from nominations(gang, {place.pod: place.node for place in effect.promised.places})
             elif isinstance(effect, LeaveRoom):
+                left = gang.promised.places if gang.promised is not None else ()
                 gang.keep_room(None)
                 yield from keep(gang, {"promised": None}, now_s, urgent=True)
+                yield from nominations(gang, {place.pod: None for place in left})
             elif isinstance(effect, SetStatus):
                 gang.remember(effect.status)
                 yield from keep(gang, {"life": life_of(effect.status)}, now_s)

@@ -5,7 +5,7 @@ changes often is written as often as there is room for it, with what holds by th
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +19,7 @@ from weir.backends.kubernetes.seen import Seen
 from weir.backends.kubernetes.shapes import API_VERSION, Owner
 from weir.backends.kubernetes.workload_spec import spec_of
 from weir.backends.kubernetes.writes import Emit, PatchStatus, Regarding, Upsert, Write
-from weir.cluster.events import End, Promised
+from weir.cluster.events import End, PodKey, Promised
 from weir.control.port import Status, StopPod
 from weir.model.pool import Why
 from weir.model.resources import GPU, written
@@ -61,6 +61,16 @@ def room_of(gang: Gang, promised: Promised) -> Words:
         if seen is not None:
             places.append({"pod": seen.name, "node": place.node, "devices": list(place.devices)})
     return {"at": moment(promised.at_s), "places": places, "freedBy": list(promised.freed_by)}
+
+
+def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[PatchStatus]:
+    """Where pods will be, for others who look at them: other schedulers, and what makes nodes."""
+    for pod, node in nodes.items():
+        seen = gang.at(pod)
+        if seen is not None and not seen.holds:
+            path = path_of("v1", "pods", gang.key.namespace, seen.name)
+            body = {"metadata": {"uid": seen.uid}, "status": {"nominatedNodeName": node}}
+            yield PatchStatus(path, body, kind=Patch.MERGE)
 
 
 def status_path(gang: Gang) -> str:
@@ -154,7 +164,9 @@ class Statuses:
     def not_written(self, gang: Gang, now_s: float) -> None:
         """Something of it was refused: all of it is written anew after a while, if it is still there."""
         done = self._written.get(gang)
-        if done is not None:
+        if not gang.count:
+            self._drop(gang)  # its object may have gone with its owner
+        elif done is not None:
             done.spec = done.status = b""
             self._later[gang] = now_s + AGAIN_S
 
@@ -176,7 +188,7 @@ class Statuses:
             return []  # it runs in a moment, and one write says it all
         writes: list[Write | Emit] = []
         spec = self._spec(gang)
-        if (text := digest(spec)) != done.spec and gang.count:
+        if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
             done.spec = text
             writes.append(self._upsert(gang, spec))
         why = self._why(gang, phase)
