@@ -5,6 +5,7 @@ while the picture of the cluster is kept by the one that leads.
 """
 
 import asyncio
+import errno
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,10 @@ from weir.backends.kubernetes.webhooks import Served, application, serve, tls_co
 DEFAULT_PORT = 9443
 _QUEUES = ("departments", "projects", "topologies")
 _LOG = get_logger(__name__)
+
+
+class CannotListen(Exception):
+    """The port can't be had; the sentence says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,13 @@ class Door:
             metrics=self.metrics,
         )
         app = application(served, client_authorities=opening.client_authorities is not None)
-        runner = await serve(app, certifying.tls, opening.host, opening.port)
+        try:
+            runner = await serve(app, certifying.tls, opening.host, opening.port)
+        except OSError as error:
+            why = "somebody else has it" if error.errno == errno.EADDRINUSE else error.strerror
+            raise CannotListen(
+                f"Port {opening.port} can't be listened on, {why}: name another, --port."
+            ) from None
         try:
             self.port = runner.addresses[0][1]
             _LOG.info("listening", port=self.port)

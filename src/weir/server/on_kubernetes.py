@@ -41,7 +41,7 @@ from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.server import log
 from weir.server.cluster_metrics import ClusterMetrics
-from weir.server.door import Door, Opening
+from weir.server.door import CannotListen, Door, Opening
 from weir.server.queue_statuses import QueueStatuses
 from weir.server.reasons import Reasons
 from weir.server.turns import Turns
@@ -335,7 +335,20 @@ def run(
     except NoAccess as error:
         print(f"weir: {error}", file=sys.stderr)
         return FAILED
+    except ExceptionGroup as several:
+        deaf = several.subgroup(CannotListen)
+        if deaf is None:
+            raise
+        print(f"weir: {_innermost(deaf)}", file=sys.stderr)
+        return FAILED
     return 0
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What went wrong first, of tasks within tasks."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _serve(options: Options, tell: Callable[[str], None]) -> None:
