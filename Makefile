@@ -6,13 +6,15 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 JOBS ?= auto
 SEED ?= 1
+NODES ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help properties test check format docs demo replay bench soak constraints clean
+.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints clean
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
 	@echo "make demo    take the tour, in a minute      make bench   measure it"
+	@echo "make kubernetes  try it on a Kubernetes of this machine alone, with NODES=4 pretended GPU nodes"
 	@echo "make replay  two real weeks of ten teams, with fixed parts and with guaranteed quotas"
 	@echo "make soak    simulate seed after seed, from SEED=1, until one fails"
 	@echo "make format  format and mend what can be     make docs    build the manual"
@@ -25,6 +27,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(READY)
+	@$(PY) -m tools.controlplane.binaries
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
 
 check: $(READY) docs
@@ -42,6 +45,9 @@ docs: $(READY)
 
 demo: $(READY)
 	@$(PY) -m weir demo
+
+kubernetes: $(READY)
+	@$(PY) -m tools.controlplane --nodes $(NODES)
 
 replay: $(READY)
 	@$(PY) -m weir.cli.replay

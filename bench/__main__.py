@@ -1,6 +1,7 @@
 """All benchmarks, one after another.
 
-    python -m bench [engine packing quotas spot store topology] [--traces DIRECTORY] [--output json] [--quick]
+    python -m bench [engine kubernetes packing quotas spot store topology] [--traces DIRECTORY]
+        [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
 """
@@ -22,6 +23,7 @@ def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
     replays = ["--traces", str(traces), *(["--replays", "1"] if quick else [])]
     return {
         "engine": ["--nodes"] if quick else [],
+        "kubernetes": ["--nodes", "50"] if quick else [],
         "packing": [
             str(openb / "openb_node_list_gpu_node.csv"),
             *(str(openb / f"openb_pod_list_{name}.csv.gz") for name in LISTS),

@@ -7,6 +7,8 @@ read on light and dark pages alike.
 from collections.abc import Sequence
 from html import escape
 
+from diagrams import DIAGRAMS, diagram
+
 CELL, GAP, LEFT, TOP, LINE = 34, 5, 92, 34, 62
 NOTE = 300
 INK = "var(--color-foreground-primary, currentColor)"
@@ -61,6 +63,8 @@ PICTURES: dict[str, tuple[str, Sequence[Row]]] = {
 
 def picture(name: str) -> str:
     """One picture, as an element of a page."""
+    if name in DIAGRAMS:
+        return diagram(name)
     title, rows = PICTURES[name]
     widest = max(len(cells) for _, _, cells, _ in rows)
     width = LEFT + widest * (CELL + GAP) + 12 + NOTE

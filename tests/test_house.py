@@ -51,3 +51,8 @@ def test_pins_name_versions_and_nothing_else() -> None:
 def test_the_entry_of_ci_can_be_run() -> None:
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
     subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=True)
+
+
+def test_one_module_talks_to_the_api_server() -> None:
+    speak = {file.name for file in SOURCE.rglob("*.py") if {"aiohttp"} & set(imports(file))}
+    assert speak == {"connection.py", "webhooks.py"}  # the second answers there, it asks nothing

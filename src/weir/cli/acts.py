@@ -70,14 +70,14 @@ def _each(
     said: "Callable[[WorkloadRow], str]",
 ) -> int:
     """Do it to each; what one refuses doesn't keep the others."""
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
     from weir.client.errors import Refused
 
     if not names:
         print("weir: no workload is named; `weir list` shows which there are.", file=sys.stderr)
         return 2
     code = 0
-    with Pool() as pool:
+    with the_pool() as pool:
         for name in names:
             try:
                 row = act(pool, name)

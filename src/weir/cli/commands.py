@@ -77,6 +77,10 @@ TOPICS = (
         ),
     ),
     Topic(
+        "Kubernetes",
+        (Command("kube", "weir.cli.kube:app", "Print what installs Weir in a cluster."),),
+    ),
+    Topic(
         "The shell",
         (Command("completion", "weir.cli.completion:completion", "Print what completes words in a shell."),),
     ),

@@ -57,9 +57,9 @@ def events(
     output
         table, wide, json or yaml.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         if watch:
             rows = _as_they_come(pool, name, project, kind, limit)
             if output == "table":

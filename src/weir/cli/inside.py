@@ -42,14 +42,19 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     pod
         Beside this pod, as group/index; by default the first one that runs.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
     if not command:
         print("weir: no command is named: write it after --, such as -- nvidia-smi.", file=sys.stderr)
         return 2
-    with Pool() as pool:
+    with the_pool() as pool:
         detail = pool.get(name)
-        local = pool.address.is_loopback
+        local, is_cluster = pool.address.is_loopback, pool.address.is_cluster
+    if is_cluster:
+        namespace = detail.name.partition("/")[0]
+        one = next((row.name.rpartition("/")[2] for row in detail.pod_rows if row.status == "running"), "POD")
+        print(f"weir: that is done with kubectl exec -n {namespace} -it {one} -- COMMAND.", file=sys.stderr)
+        return 2
     try:
         said = _running(detail, _chosen(detail, pod), local=local)
         environment, directory = _seen(said)

@@ -38,9 +38,9 @@ def logs(
     tail
         Only so many of its last lines.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         _print(pool, name, follow=follow, pod=pod, start=start, tail=tail)
     return 0
 

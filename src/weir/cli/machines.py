@@ -81,9 +81,9 @@ def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
     watch
         Go on, and show them again as they change.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
 
             def frame(here: Screen) -> list[str]:
@@ -145,9 +145,9 @@ def top(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
     output
         table; wide, json and yaml list the devices.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         if output in ("json", "yaml"):
             if watch:
                 return append(changed(pool.nodes, lambda row: row.name), NODES, output)
@@ -218,9 +218,9 @@ def status(*, output: OutputOption = "table", watch: WatchOption = False) -> int
     watch
         Go on, and show it again as it changes.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: standing(pool.status(), pool.address.url, here))
         if watch:

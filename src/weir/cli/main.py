@@ -14,6 +14,8 @@ from weir.cli.commands import COMMANDS, TOPICS
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 _TAKE_COMMANDS = ("submit", "exec")
+_OF_KUBERNETES = ("aiohttp", "cryptography", "kubernetes", "msgspec")
+"""What the extra of that name brings."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -78,6 +80,11 @@ def _carried_out(words: list[str]) -> int:
         if isinstance(error, Unreachable):
             return UNREACHABLE
         return WRONG_REQUEST if isinstance(error, Refused) and error.is_ours else FAILED
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_KUBERNETES:
+            raise
+        _complain("what speaks with Kubernetes isn't installed: pip install 'weir[kubernetes]'.")
+        return FAILED
     return done if isinstance(done, int) else 0
 
 

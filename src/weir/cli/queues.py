@@ -84,6 +84,7 @@ def create_project(
     idle_limit: str | None = None,
     lifetime: str | None = None,
     grace: str | None = None,
+    namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = (),
 ) -> int:
     """Make a project.
 
@@ -111,8 +112,12 @@ def create_project(
         Build sessions are ended after this long; 0 for no such rule.
     grace
         How long its workloads may take to stop; 0 for no notice.
+    namespace
+        In a cluster: a namespace that may use it; may be given several times.
     """
     rules = times(max_runtime, idle_limit, lifetime, grace)
+    if namespace:
+        rules["namespaces"] = list(namespace)
     return put(
         "project", name, department, lambda: words(gpus, quota, limit, weight, priority) | rules, new=True
     )
@@ -133,6 +138,7 @@ def set_project(
     idle_limit: str | None = None,
     lifetime: str | None = None,
     grace: str | None = None,
+    namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = (),
 ) -> int:
     """Change a project. What isn't named stays as it is.
 
@@ -160,8 +166,12 @@ def set_project(
         Build sessions are ended after this long; 0 for no such rule.
     grace
         How long its workloads may take to stop; 0 for no notice.
+    namespace
+        In a cluster: a namespace that may use it; may be given several times.
     """
     rules = times(max_runtime, idle_limit, lifetime, grace)
+    if namespace:
+        rules["namespaces"] = list(namespace)
     return put(
         "project", name, department, lambda: words(gpus, quota, limit, weight, priority) | rules, new=False
     )
@@ -271,9 +281,9 @@ def _list(
     *,
     watch: bool,
 ) -> int:
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: table(look(pool), columns, here, wide=output == "wide"))
         if watch:
@@ -292,9 +302,9 @@ def delete_project(name: str, /) -> int:
     name
         The project.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         pool.delete_project(name)
     print(f"Project {name} is deleted.")
     return 0
@@ -309,9 +319,9 @@ def delete_department(name: str, /) -> int:
     name
         The department.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         pool.delete_department(name)
     print(f"Department {name} is deleted.")
     return 0

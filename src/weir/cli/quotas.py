@@ -79,7 +79,7 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
 
 def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, Any]], *, new: bool) -> int:
     """Make one that isn't there, or set one that is."""
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
     from weir.client.errors import Refused
 
     try:
@@ -95,7 +95,7 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
             file=sys.stderr,
         )
         return 2
-    with Pool() as pool:
+    with the_pool() as pool:
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
         )

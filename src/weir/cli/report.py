@@ -63,7 +63,7 @@ def usage(
     output
         table (hours and percent), csv or json (seconds).
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
     try:
         since_s = at("--since", since)
@@ -71,7 +71,7 @@ def usage(
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    with Pool() as pool:
+    with the_pool() as pool:
         report = pool.usage(since_s=since_s, until_s=until_s, by=by)
     if output == "json":
         print(json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False))

@@ -51,6 +51,8 @@ def submit(
     directory: str | None = None,
     node: Annotated[Sequence[str], Parameter(negative=())] = (),
     topology: str | None = None,
+    image: str | None = None,
+    namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None,
     file: Annotated[Path | None, Parameter(name=("--file", "-f"))] = None,
     wait: Annotated[bool, Parameter(negative=())] = False,
     follow: Annotated[bool, Parameter(negative=())] = False,
@@ -108,6 +110,10 @@ def submit(
         Only on this machine; may be given several times.
     topology
         All pods in one part of the cluster: NAME:required=LEVEL or NAME:preferred=LEVEL.
+    image
+        In a cluster: the container image its pods run.
+    namespace
+        In a cluster: where its Job is made; the only namespace of its project if left out.
     file
         A submission as YAML or JSON; options go over what it says.
     wait
@@ -131,6 +137,7 @@ def submit(
     for key, values in (("command", command), ("gpu_models", gpu_model), ("nodes", node)):
         if values:
             words[key] = list(values)
+    from weir.cli.where import the_pool
     from weir.client.errors import Refused
     from weir.model import scenario
 
@@ -138,7 +145,8 @@ def submit(
         words |= _read_options(elastic, topology)
         body = {} if file is None else _read(file)
         _check(words, body)
-        return _submit(body, words, env, inherit=inherit, wait=wait, follow=follow, output=output)
+        with the_pool(namespace=namespace, image=image) as pool:
+            return _submit(pool, body, words, env, inherit=inherit, wait=wait, follow=follow, output=output)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
     except Refused as refused:
@@ -151,6 +159,7 @@ def submit(
 
 
 def _submit(
+    pool: "Pool",
     body: dict[str, Any],
     words: dict[str, Any],
     env: Sequence[str],
@@ -160,36 +169,41 @@ def _submit(
     follow: bool,
     output: str,
 ) -> int:
-    from weir.client.api import Pool
+    inherited = INHERITED if inherit and pool.address.is_loopback else ()
+    own = {key: os.environ[key] for key in inherited if key in os.environ}
+    variables = {**own, **body.pop("env", {}), **_variables(env)}
+    if variables:
+        words["env"] = variables
+    if "directory" in words and not pool.address.is_cluster:
+        words["directory"] = str(Path(words["directory"]).absolute())
+    made = pool.submit(body, **words)
+    if output == "name":
+        print(made.name, flush=True)
+        _say(made, _logs(pool, made.name), shown=not follow)
+        _warn(pool, made.name)
+    else:
+        print_plain(made.model_dump(mode="json"), output)
+        sys.stdout.flush()
+    if follow:
+        from weir.cli.logs import follow_to_end
 
-    with Pool() as pool:
-        inherited = INHERITED if inherit and pool.address.is_loopback else ()
-        own = {key: os.environ[key] for key in inherited if key in os.environ}
-        variables = {**own, **body.pop("env", {}), **_variables(env)}
-        if variables:
-            words["env"] = variables
-        if "directory" in words:
-            words["directory"] = str(Path(words["directory"]).absolute())
-        made = pool.submit(body, **words)
-        if output == "name":
-            print(made.name, flush=True)
-            _say(made, shown=not follow)
-            _warn(pool, made.name)
-        else:
-            print_plain(made.model_dump(mode="json"), output)
-            sys.stdout.flush()
-        if follow:
-            from weir.cli.logs import follow_to_end
+        return follow_to_end(pool, made.name)
+    if wait:
+        from weir.cli.logs import wait_to_end
 
-            return follow_to_end(pool, made.name)
-        if wait:
-            from weir.cli.logs import wait_to_end
-
-            return wait_to_end(pool, made.name)
+        return wait_to_end(pool, made.name)
     return 0
 
 
-def _say(made: "WorkloadDetail", *, shown: bool) -> None:
+def _logs(pool: "Pool", name: str) -> str:
+    """What follows its output."""
+    if not pool.address.is_cluster:
+        return f"weir logs {name} -f"
+    namespace, _, job = name.partition("/")
+    return f"kubectl logs -n {namespace} job/{job.removeprefix('job-')} -f"
+
+
+def _say(made: "WorkloadDetail", logs: str, *, shown: bool) -> None:
     """What was queued, and what happens next."""
     here = screen(sys.stderr)
     pods = counted(made.pods, "pod")
@@ -199,10 +213,13 @@ def _say(made: "WorkloadDetail", *, shown: bool) -> None:
     print(here.paint(f"queued in {made.project}: {asks}, priority {made.priority}", "quiet"), file=sys.stderr)
     if shown:
         for said, does in (
-            (f"weir logs {made.name} -f", "follows its output"),
+            (logs, "follows its output"),
             (f"weir why {made.name}", "says why it waits, if it does"),
         ):
-            print(here.paint(f"  {said:<{len(made.name) + 13}}  {does}", "quiet"), file=sys.stderr)
+            print(
+                here.paint(f"  {said:<{max(len(logs), len(made.name) + 9)}}  {does}", "quiet"),
+                file=sys.stderr,
+            )
 
 
 def _warn(pool: "Pool", name: str) -> None:
@@ -298,6 +315,6 @@ def in_options(said: str) -> str:
         )
 
     said = re.sub(r"\bpods\[0\]\.(\w+)", option, said)
-    keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|project|directory|env|topology"
-    keys += "|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
+    keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
+    keys += "|env|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
     return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, said)

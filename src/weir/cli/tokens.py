@@ -50,12 +50,12 @@ def create(
     output
         token (its text alone), json or yaml.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
     if not admin and not project:
         print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
         return 2
-    with Pool() as pool:
+    with the_pool() as pool:
         made = pool.make_token(user, role="admin" if admin else "member", projects=project)
     if output != "token":
         print_plain(made.model_dump(mode="json"), output)
@@ -78,9 +78,9 @@ def list_(*, output: OutputOption = "table") -> int:
     output
         table, wide, json or yaml.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         rows = pool.tokens()
     show(rows, COLUMNS, output, none="There is no token besides this machine's own.")
     return 0
@@ -95,9 +95,9 @@ def revoke(number: int, /) -> int:
     number
         Its id, as `weir token list` shows it.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         pool.revoke_token(number)
     print(f"Token {number} is revoked.")
     return 0

@@ -1,15 +1,26 @@
-"""`weir up`: the pool on this machine."""
+"""`weir up`: the pool on this machine, or the scheduler of a cluster."""
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+if TYPE_CHECKING:
+    from weir.server.door import Opening
+
 
 def up(
     *,
+    on: Literal["machine", "kubernetes"] = "machine",
+    context: str | None = None,
+    namespace: str | None = None,
+    scheduler: str = "weir",
+    kinds: Path | None = None,
+    service: str | None = None,
+    client_authorities: Path | None = None,
+    alone: bool = False,
     host: str | None = None,
     port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
     virtual_gpus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=1024))] = None,
@@ -21,10 +32,27 @@ def up(
 ) -> int:
     """Serve this machine's GPUs as a pool, until it is told to stop. What runs goes on without it.
 
-    Its state lives in $WEIR_HOME, or ~/.weir.
+    Its state lives in $WEIR_HOME, or ~/.weir. With --on kubernetes it schedules the pods of a cluster whose
+    schedulerName is weir instead, and all its state is in the API server.
 
     Parameters
     ----------
+    on
+        What to schedule: this machine, or a Kubernetes cluster.
+    context
+        The context of the kubeconfig, in $KUBECONFIG or ~/.kube/config; the current one by default.
+    namespace
+        Where those that stand by for one another keep their lease: where this one runs, by default.
+    scheduler
+        What pods of a cluster write as schedulerName to be placed by this one.
+    kinds
+        A file with more entries for the table of kinds that make pods.
+    service
+        The service by which the API server reaches this one: webhooks, health and metrics are answered then.
+    client_authorities
+        A file of authorities; who calls a webhook has to show a certificate that one of them signed.
+    alone
+        There is no other beside it: it schedules at once, without a lease.
     host
         The address to listen on; this machine alone by default.
     port
@@ -42,6 +70,19 @@ def up(
     log_level
         What the server says of itself on the error output.
     """
+    if on == "kubernetes":
+        from weir.server.on_kubernetes import run as run_on_kubernetes
+
+        return run_on_kubernetes(
+            context=context,
+            namespace=namespace or "",
+            scheduler=scheduler,
+            opening=_opening(service, namespace, host, port, client_authorities),
+            elects=not alone,
+            policy_file=policy,
+            kinds_file=kinds,
+            log_level=log_level,
+        )
     from weir.client.address import home
     from weir.server.up import DEFAULT_HOST, DEFAULT_PORT, run
 
@@ -62,6 +103,21 @@ def up(
         output_kept_s=kept_s,
         log_level=log_level,
     )
+
+
+def _opening(
+    service: str | None,
+    namespace: str | None,
+    host: str | None,
+    port: int | None,
+    client_authorities: Path | None,
+) -> "Opening | None":
+    """Where to answer, if at all."""
+    if service is None:
+        return None
+    from weir.server.door import DEFAULT_PORT, Opening
+
+    return Opening(service, namespace or "", host, DEFAULT_PORT if port is None else port, client_authorities)
 
 
 def _bytes(written: str) -> int:

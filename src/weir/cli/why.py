@@ -27,9 +27,9 @@ def why(name: str, /, *, output: OutputOption = "table") -> int:
     output
         table for people, json or yaml for programs.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         answer = pool.why(name)
     if output in ("json", "yaml"):
         print_plain(answer.model_dump(mode="json"), output)

@@ -105,12 +105,12 @@ def list_(
     output
         table, wide (more columns), json or yaml.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
     words = [word for each in status for word in each.split(",") if word]
     ended = all_ or any(word not in LIVE for word in words)
     picked = Picked(project, tuple(words), type_, user, search, ended)
-    with Pool() as pool:
+    with the_pool() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: _frame(picked.of(pool, here.height or _LIMIT), here, output))
         if watch:
@@ -210,9 +210,9 @@ def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption
     watch
         Go on, and show it again as it changes.
     """
-    from weir.client.api import Pool
+    from weir.cli.where import the_pool
 
-    with Pool() as pool:
+    with the_pool() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: description(pool.get(name), here, wide=output == "wide"))
         if watch:

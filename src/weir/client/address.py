@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from weir.client.errors import Unreachable
 
 URL, TOKEN, HOME = "WEIR_URL", "WEIR_TOKEN", "WEIR_HOME"
+CLUSTER = "kube:"
+"""A context of the kubeconfig, or nothing for the current one, in place of a URL."""
 ELSEWHERE = f"set {URL} and {TOKEN} to use one elsewhere"
 
 
@@ -22,6 +24,11 @@ class Address:
 
     url: str
     token: str | None = field(repr=False, default=None)
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether it is a cluster of a kubeconfig, which the command line asks by itself."""
+        return self.url.startswith(CLUSTER)
 
     @property
     def is_loopback(self) -> bool:
@@ -69,6 +76,8 @@ def find(url: str | None = None, token: str | None = None) -> Address:
 
 
 def _checked(url: str) -> str:
+    if url.startswith(CLUSTER):
+        return url
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Unreachable(f"{url} is no address of a pool: write one such as http://127.0.0.1:9347.")

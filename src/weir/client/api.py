@@ -61,6 +61,8 @@ class Pool:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.address = find(url, token)
+        if self.address.is_cluster and transport is None:
+            raise Unreachable(f"{self.address.url} is a cluster, which `weir` on the command line asks.")
         self._http = httpx.Client(**settings(self.address, timeout_s), transport=transport)
 
     def __enter__(self) -> Self:

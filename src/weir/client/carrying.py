@@ -30,7 +30,7 @@ def settings(address: Address, timeout_s: float) -> dict[str, Any]:
     if address.token:
         headers["Authorization"] = f"Bearer {address.token}"
     return {
-        "base_url": f"{address.url}/api/v1",
+        "base_url": f"{'http://cluster' if address.is_cluster else address.url}/api/v1",
         "headers": headers,
         "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         "trust_env": not address.is_loopback,

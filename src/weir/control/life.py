@@ -29,18 +29,21 @@ from weir.cluster.events import (
     PromiseDropped,
     QueuesSet,
     TopologiesSet,
+    WorkloadChanged,
     WorkloadEnded,
     WorkloadHeld,
     WorkloadSubmitted,
 )
 from weir.cluster.jobs import Job, Phase
 from weir.control.limits import Limits, Said, Warned, limits_of, look, next_look, use_seen
-from weir.control.memory import Hold, Life
+from weir.control.memory import Hold, Life, kept_run_s
 from weir.control.outbox import Outbox
 from weir.control.port import (
     EndWorkload,
     Exit,
     Fact,
+    Finished,
+    Gated,
     LeaveRoom,
     LifeCause,
     LifeRule,
@@ -56,15 +59,8 @@ from weir.control.port import (
 from weir.control.timers import Due, Timers
 from weir.model.policy import LifeRules
 from weir.model.queues import TimeRules
-from weir.model.reasons import Cause
+from weir.model.reasons import Cause, inside
 from weir.model.resources import span
-
-
-def kept_run_s(job: Job) -> float:
-    """The run of a workload that isn't lost if all of it stops now: up to its last saved state."""
-    if job.started_s is None or job.saved_s is None:
-        return job.ran_s
-    return job.ran_s + (job.saved_s - job.started_s)
 
 
 class Lives:
@@ -86,9 +82,13 @@ class Lives:
             Checkpointed: happen,
             Promised: happen,
             WorkloadSubmitted: self._submitted,
+            WorkloadChanged: self._changed,
             WorkloadHeld: self._suspended,
+            Gated: self._gated,
+            Finished: self._finished,
             StatusFound: self._status_found,
             PodRuns: self._runs,
+            PodStopping: happen,
             PodExited: self._exited,
             UseSeen: self._use_seen,
             Withdrawn: self._withdrawn,
@@ -146,6 +146,28 @@ class Lives:
         if fact.workload.name not in self._lives:
             self._lives[fact.workload.name] = Life()
             self._out.happen(fact)
+
+    def _changed(self, fact: WorkloadChanged) -> None:
+        """It asks for something else; nothing is remembered of pods there are no longer any of."""
+        life = self._lives.get(fact.workload.name)
+        if life is not None:
+            life.keep([group.count for group in fact.workload.groups])
+            self._out.happen(fact)
+            self._watch(self._jobs[fact.workload.name], life)
+
+    def _gated(self, fact: Gated) -> None:
+        life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
+        if life is None or job is None:
+            return
+        if not fact.gated:
+            self._free(job, life, Hold.GATED)
+        elif life.holds.get(Hold.GATED) != (fact.reason or Hold.GATED.value, None):
+            self._hold(job, life, Hold.GATED, fact.reason)
+
+    def _finished(self, fact: Finished) -> None:
+        life, job = self._lives.get(fact.workload), self._jobs.get(fact.workload)
+        if life is not None and job is not None:
+            self._over(job, life, fact.how, fact.at_s, life.ending)
 
     def _status_found(self, fact: StatusFound) -> None:
         life, job, status = self._lives.get(fact.workload), self._jobs.get(fact.workload), fact.status
@@ -278,18 +300,17 @@ class Lives:
         name = f"{group}/{pod.index}"
         life.failed = fact.said or "It failed."
         if job.spec.pods > 1:
-            life.failed = f"Pod {name} failed: {_inside(life.failed)}"
+            life.failed = f"Pod {name} failed: {inside(life.failed)}"
         sentence = f"Pod {name} of {pod.workload} failed."
         cause = LifeCause(LifeRule.GANG_FAILED, sentence, {"pod": name})
         self._note(job, cause.rule, sentence, cause.numbers, at_s)
-        for other in job.running_pods():
-            key = PodKey(pod.workload, other.group, other.index)
-            if key != pod:
-                self.stop(key, cause, at_s)
+        self._stop_all(job, cause, at_s, but=pod)
 
-    def _stop_all(self, job: Job, cause: LifeCause, now_s: float) -> None:
+    def _stop_all(self, job: Job, cause: LifeCause, now_s: float, but: PodKey | None = None) -> None:
         for pod in job.running_pods():
-            self.stop(PodKey(job.spec.name, pod.group, pod.index), cause, now_s)
+            key = PodKey(job.spec.name, pod.group, pod.index)
+            if key != but:
+                self.stop(key, cause, now_s)
 
     def _gone(self, job: Job, pod: PodKey, at_s: float) -> None:
         """A pod gives its room back; with the last one the workload's kept run is known."""
@@ -304,7 +325,7 @@ class Lives:
     def _verdict(self, job: Job, life: Life, at_s: float) -> None:
         """None of its pods is alive any more: what becomes of it?"""
         failing = Hold.FAILING in life.holds
-        if not failing and life.done and _is_done(job, life):
+        if not failing and life.done and life.is_done(job.needed):
             self._over(job, life, End.SUCCEEDED, at_s)
         elif life.ending is not None:
             self._over(job, life, End.STOPPED, at_s, life.ending)
@@ -326,7 +347,7 @@ class Lives:
         if life.failures > self._limits(job).retries:
             sentence = life.failed or "It failed."
             if life.failures > 1:
-                last = f" The last time: {_inside(sentence)}" if life.failed else ""
+                last = f" The last time: {inside(sentence)}" if life.failed else ""
                 sentence = f"It failed {life.failures} times in a row.{last}"
             cause = LifeCause(LifeRule.FAILED_OFTEN, sentence, {"failures": life.failures})
             self._over(job, life, End.FAILED, at_s, cause)
@@ -334,26 +355,22 @@ class Lives:
         pause_s = self.rules.pause_s(life.failures)
         retry_at_s = at_s + pause_s
         sentence = f"It failed ({life.failures} in a row) and is tried again in {span(pause_s)}."
-        numbers = {"failures": life.failures, "retry_at_s": retry_at_s}
-        self._note(job, "retry", sentence, numbers, at_s)
+        self._note(job, "retry", sentence, {"failures": life.failures, "retry_at_s": retry_at_s}, at_s)
         self._pause(job, life, retry_at_s)
         self._free(job, life, Hold.FAILING)
         self._free(job, life, Hold.FINISHING)
         self._remember(job, life, retry_at_s)
 
     def _pause(self, job: Job, life: Life, retry_at_s: float) -> None:
-        self._hold(
-            job,
-            life,
-            Hold.PAUSE,
-            f"it failed ({life.failures} in a row) and is tried again after a pause",
-            retry_at_s,
-        )
+        sentence = f"it failed ({life.failures} in a row) and is tried again after a pause"
+        self._hold(job, life, Hold.PAUSE, sentence, retry_at_s)
         self.timers.set(retry_at_s, Due.RETRY, job.spec.name, retry_at_s)
 
     def _over(self, job: Job, life: Life, how: End, at_s: float, cause: LifeCause | None = None) -> None:
-        name = job.spec.name
-        ran_s = job.ran_s + (at_s - job.started_s if job.started_s is not None else 0.0)
+        name, since_s = job.spec.name, job.started_s
+        if since_s is None and how is End.SUCCEEDED:
+            since_s = life.watch.started_s  # its pods gave their room back as they ended
+        ran_s = job.ran_s + (at_s - since_s if since_s is not None else 0.0)
         del self._lives[name]
         self._out.happen(WorkloadEnded(name, how, at_s, ran_s))
         sentence = cause.sentence if cause is not None else ""
@@ -365,10 +382,8 @@ class Lives:
 
     # Holds
 
-    def _hold(
-        self, job: Job, life: Life, hold: Hold, sentence: str = "", until_s: float | None = None
-    ) -> None:
-        life.holds[hold] = (sentence or hold.value, until_s)
+    def _hold(self, job: Job, life: Life, hold: Hold, why: str = "", until_s: float | None = None) -> None:
+        life.holds[hold] = (why or hold.value, until_s)
         name = job.spec.name
         if name in self._out.cluster.promised:
             self._out.happen(PromiseDropped(name))
@@ -382,16 +397,3 @@ class Lives:
         left = list(life.holds.values())
         said = WorkloadHeld(job.spec.name, True, *left[-1]) if left else WorkloadHeld(job.spec.name, False)
         self._out.happen(said)
-
-
-def _inside(sentence: str) -> str:
-    """A sentence as the second half of another."""
-    return sentence[:1].lower() + sentence[1:]
-
-
-def _is_done(job: Job, life: Life) -> bool:
-    """Whether as many pods of each group are done as its gang needs."""
-    done = [0] * len(job.pods)
-    for pod in life.done:
-        done[pod.group] += 1
-    return all(count >= need for count, need in zip(done, job.needed, strict=True))

@@ -1,8 +1,10 @@
 """What control remembers of one workload that isn't over."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from weir.cluster.events import PodKey
+from weir.cluster.jobs import Job
 from weir.control.limits import Watch
 from weir.control.port import LifeCause
 
@@ -15,6 +17,7 @@ class Hold(StrEnum):
     FINISHING = "some of its pods are done"
     ENDING = "it is being ended"
     SUSPENDED = "it is suspended"
+    GATED = "its pods aren't ready to be started"
 
 
 class Life:
@@ -46,3 +49,25 @@ class Life:
         self.ending: LifeCause | None = None
         self.failed = ""  # how it failed last
         self.watch = Watch()
+
+    def is_done(self, needed: Sequence[int]) -> bool:
+        """Whether as many pods of each group are done as its gang needs."""
+        done = [0] * len(needed)
+        for pod in self.done:
+            done[pod.group] += 1
+        return all(count >= need for count, need in zip(done, needed, strict=True))
+
+    def keep(self, counts: Sequence[int]) -> None:
+        """There are so many pods of each group now: nothing is remembered of others."""
+        gone = [pod for pod in self.start_of if pod.group >= len(counts) or pod.index >= counts[pod.group]]
+        for pod in gone:
+            del self.start_of[pod]
+            self.alive.discard(pod)
+            self.done.discard(pod)
+
+
+def kept_run_s(job: Job) -> float:
+    """The run of a workload that isn't lost if all of it stops now: up to its last saved state."""
+    if job.started_s is None or job.saved_s is None:
+        return job.ran_s
+    return job.ran_s + (job.saved_s - job.started_s)

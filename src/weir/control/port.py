@@ -6,6 +6,8 @@ Everything a backend is to the rest of Weir is in this file. A backend promises:
   that aren't over (`WorkloadSubmitted`, with the run they kept), what control had it remember of them
   (`StatusFound`), their pods that run and those whose exit isn't settled in it (`PodRuns`; after all of
   a workload's the `PodExited`), saved states, and room kept (`Promised`). After that, what changed.
+- `WorkloadChanged`, `Gated`, `PodStopping` (someone else than control has a pod end) and `Finished` come
+  from backends whose pods others make: there control starts and stops pods, and nothing else.
 - Facts may come late and twice. Facts about one object (a node, a workload with its pods) come in
   the order in which they became true; those about different objects in any order.
 - `apply` carries effects out in order. It may break off after any of them; each is whole or not at
@@ -24,9 +26,11 @@ from weir.cluster.events import (
     NodeSet,
     Place,
     PodKey,
+    PodStopping,
     Promised,
     QueuesSet,
     TopologiesSet,
+    WorkloadChanged,
     WorkloadHeld,
     WorkloadSubmitted,
 )
@@ -128,20 +132,42 @@ class Withdrawn:
     by: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """Whether a workload is ready to be started at all; unlike one that is suspended, what runs goes on."""
+
+    workload: str
+    gated: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A workload is over: whoever makes its pods says so. None of them holds anything any more."""
+
+    workload: str
+    how: End
+    at_s: float
+
+
 Fact = (
     NodeSet
     | NodeLost
     | QueuesSet
     | TopologiesSet
     | WorkloadSubmitted
+    | WorkloadChanged
     | WorkloadHeld
+    | Gated
     | Checkpointed
     | Promised
     | StatusFound
     | PodRuns
+    | PodStopping
     | PodExited
     | UseSeen
     | Withdrawn
+    | Finished
 )
 
 

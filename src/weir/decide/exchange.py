@@ -113,4 +113,4 @@ class Exchange:
         ok = ok and any(books.fills_quota(queue, candidate.asks) for queue in goes.path)
         books.add(job.path, candidate.asks, fixed, -1)
         count_pods(books, running, 1)
-        return ok and goes.spec.name not in job.stopped_for
+        return ok and job.spec.may_take and goes.spec.name not in job.stopped_for

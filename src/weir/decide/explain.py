@@ -222,7 +222,8 @@ class _Diagnosis:
                 f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items()
             )
             return Reason(Why.GANG_INCOMPLETE, f"only {parts} have room now: {where}", numbers)
-        return Reason(Why.NO_ROOM, f"no room now: {where}", numbers)
+        meek = "" if self._job.spec.may_take else ", and none is taken from others for it"
+        return Reason(Why.NO_ROOM, f"no room now{meek}: {where}", numbers)
 
     def _kept_from(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
         """There is room, but it may not have it, or not together."""
@@ -262,7 +263,7 @@ class _Diagnosis:
     def _has_claim(self, candidate: Candidate) -> bool:
         """Whether it may reclaim and there is someone it may reclaim from."""
         claims = self._claims(candidate)
-        if not claims.any_reclaim:
+        if not claims.any_reclaim or not self._job.spec.may_take:
             return False
         for project, running in self._cluster.running.items():
             path = self._cluster.ledger.path[project]
@@ -274,8 +275,8 @@ class _Diagnosis:
     def _partners(self, candidate: Candidate) -> dict[str, float]:
         """Whom it might stop, had it not been stopped for them lately; with each until when that counts."""
         claims = self._claims(candidate)
-        found = {}
-        for name, at_s in self._job.stopped_for.items():
+        found: dict[str, float] = {}
+        for name, at_s in self._job.stopped_for.items() if self._job.spec.may_take else ():
             other, until_s = self._cluster.jobs.get(name), at_s + self._policy.reserve_after
             if (
                 other is not None
@@ -296,7 +297,7 @@ class _Diagnosis:
     def _holders(self, candidate: Candidate) -> dict[str, int]:
         """Of a workload with a claim: who holds devices it may not take, by why not, in thousandths."""
         claims = self._claims(candidate)
-        if not claims.any_reclaim or not candidate.of.step.gpu_milli:
+        if not claims.any_reclaim or not candidate.of.step.gpu_milli or not self._job.spec.may_take:
             return {}
         held: Counter[str] = Counter()
         for project, running in self._cluster.running.items():

@@ -211,7 +211,8 @@ class Fill:
         """The gates, asked with the one who goes gone."""
         books, path, asks = self._server.books, candidate.job.path, candidate.asks
         return (
-            books.over_limit(path, asks) is None
+            candidate.job.spec.may_take
+            and books.over_limit(path, asks) is None
             and (candidate.job.spec.preemptible or books.fixed_over_quota(path, asks) is None)
             and self._server.keeps_headroom(candidate, self._room.free_gpu_milli())
         )

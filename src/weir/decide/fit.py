@@ -9,7 +9,7 @@ from weir.cluster.columns import NO_DEVICE, Columns, Ints
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.room import Room
-from weir.model.nodes import Node
+from weir.model.nodes import Node, Taint
 from weir.model.policy import Affinity
 from weir.model.workloads import NODE_NAME, WHOLE_MILLI, Expression, NodeRule, Request
 
@@ -49,15 +49,21 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
             return "gpu_memory"
     if not _has(node, request.node_selector):
         return "node_selector"
-    if any(rule.weight == 0 and not _granted(node, rule) for rule in request.rules):
+    if any(rule.weight == 0 and not is_granted(node, rule) for rule in request.rules):
         return "node rules"
     if any(rule.required and not _has(node, rule.node_labels.items()) for rule in affinity):
         return "affinity"
+    taint = untolerated(node, request)
+    return None if taint is None else f"taint {taint.key}"
+
+
+def untolerated(node: Node, request: Request) -> Taint | None:
+    """The first taint of a node that keeps a request off."""
     for taint in node.taints:
         if taint.effect != "PreferNoSchedule" and not any(
             toleration.tolerates(taint) for toleration in request.tolerations
         ):
-            return f"taint {taint.key}"
+            return taint
     return None
 
 
@@ -66,7 +72,7 @@ def selected(node: Node, request: Request) -> bool:
     return (
         (request.nodes is None or node.name in request.nodes)
         and _has(node, request.node_selector)
-        and all(rule.weight or _granted(node, rule) for rule in request.rules)
+        and all(rule.weight or is_granted(node, rule) for rule in request.rules)
     )
 
 
@@ -74,7 +80,8 @@ def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
     return all(node.labels.get(key) == value for key, value in labels)
 
 
-def _granted(node: Node, rule: NodeRule) -> bool:
+def is_granted(node: Node, rule: NodeRule) -> bool:
+    """Whether a node is one of those a rule is about."""
     return any(all(_holds(node, each) for each in term) for term in rule.terms)
 
 
@@ -104,7 +111,7 @@ def _passes(value: str | None, expression: Expression) -> bool:
 
 
 def _wish(node: Node, rules: Sequence[NodeRule], affinity: Sequence[Affinity]) -> int:
-    granted = sum(rule.weight for rule in rules if rule.weight and _granted(node, rule))
+    granted = sum(rule.weight for rule in rules if rule.weight and is_granted(node, rule))
     granted += sum(
         rule.weight for rule in affinity if not rule.required and _has(node, rule.node_labels.items())
     )

@@ -14,7 +14,7 @@ from weir.cluster.columns import Columns, Ints
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.domains import Level, level_of
-from weir.decide.fit import Bools, selected
+from weir.decide.fit import Bools, selected, untolerated
 from weir.decide.ranking import NOWHERE, WISH_BITS
 from weir.decide.score import COST_BITS, TIE_BITS
 from weir.model.workloads import PodRule
@@ -37,7 +37,7 @@ class PodRules:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._levels: dict[str, Level] = {}
-        self._selected: dict[int, Bools] = {}
+        self._selected: dict[tuple[int, bool, bool], Bools] = {}
 
     def level(self, label: str) -> Level:
         """The domains of a node label."""
@@ -80,7 +80,7 @@ class PodRules:
             return _by_node(level, counts == 0, elsewhere=True)
         if rule.kind == "spread":
             most = rule.max_skew + self._least(rule, there, counts) - (mark in shape.marks)
-            return _by_node(level, counts <= most) & self._selected_by(shape)
+            return _by_node(level, counts <= most) & self._selected_by(shape, rule)
         if mark in shape.marks and not counts.any():
             return level.of >= 0  # the first of them may begin
         return _by_node(level, counts > 0)
@@ -96,7 +96,7 @@ class PodRules:
             marked[itself] -= 1
         if rule.kind != "spread":
             return level, np.ones(level.count, np.bool_), level.sums(marked)
-        among = self._selected_by(shape) & (level.of >= 0)
+        among = self._selected_by(shape, rule) & (level.of >= 0)
         there = np.bincount(level.of[among], minlength=level.count) > 0
         counts = np.bincount(level.of[among], marked[among], level.count).astype(np.int64)
         return level, there, counts
@@ -107,14 +107,19 @@ class PodRules:
             return 0
         return int(counts[there].min())
 
-    def _selected_by(self, shape: Shape) -> Bools:
-        """Nodes a shape asks for by name, label and expression: those whose domains it spreads over."""
-        found = self._selected.get(shape.constraint)
+    def _selected_by(self, shape: Shape, rule: PodRule) -> Bools:
+        """Nodes whose domains a shape spreads over: those it asks for, unless the rule says otherwise."""
+        key = shape.constraint, rule.every_node, rule.untainted
+        found = self._selected.get(key)
         if found is None:
             found = np.zeros(self._cluster.room.free.shape[1], np.bool_)
             for at, node in enumerate(self._cluster.nodes):
-                found[at] = node is not None and selected(node, shape.request)
-            self._selected[shape.constraint] = found
+                found[at] = (
+                    node is not None
+                    and (rule.every_node or selected(node, shape.request))
+                    and not (rule.untainted and untolerated(node, shape.request))
+                )
+            self._selected[key] = found
         return found
 
     # What is wished for

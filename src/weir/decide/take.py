@@ -58,9 +58,14 @@ class Taker:
         """Whether anything could be done for it at all: cheap to say, asked of every class in every cycle."""
         return (
             bool(self._cluster.releasing_on)
-            or self._has_claim(of, at)
-            or self._has_lower(of)
-            or (self._could_consolidate(of, at, self._free_milli) and self._moves_could_suffice(of))
+            or (
+                of.first.spec.may_take
+                and (
+                    self._has_claim(of, at)
+                    or self._has_lower(of)
+                    or (self._could_consolidate(of, at, self._free_milli) and self._moves_could_suffice(of))
+                )
+            )
         ) and self._server.memo.could_run(self._cluster, of)
 
     def _has_claim(self, of: PendingClass, at: int) -> bool:
@@ -153,6 +158,8 @@ class Taker:
             if spots is not None:
                 bench.count(spots, 1)
                 return Taken(None, spots)
+        if not job.spec.may_take:
+            return None
         owner = self._is_owner(candidate.of, candidate.at)
         claims = Claims(books, self._policy, candidate, owner, bench.now_s)
         for kind in self._kinds(candidate, claims, bench, over is None, free_milli):

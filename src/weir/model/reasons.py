@@ -50,3 +50,8 @@ class Cause:
     by: str | None
     sentence: str
     numbers: Mapping[str, object] = field(default_factory=dict)
+
+
+def inside(sentence: str) -> str:
+    """A sentence as the second half of another."""
+    return sentence[:1].lower() + sentence[1:]

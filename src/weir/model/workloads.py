@@ -55,7 +55,9 @@ class PodRule:
     `affinity`: in a domain with one of them; where there are none at all, a pod that bears the mark
     itself may begin. `anti_affinity`: in a domain without any. `spread`: their number in its domain,
     with it, is at most `max_skew` above that of the emptiest of the domains it might use (0 if there
-    are fewer than `min_domains`). `weight` is that of a wish; 0 = must.
+    are fewer than `min_domains`). `weight` is that of a wish; 0 = must. The domains a pod might use are
+    those of the nodes its selector and rules ask for, tainted or not: with `every_node` of all nodes,
+    with `untainted` without those whose taints it doesn't tolerate.
     """
 
     kind: Literal["affinity", "anti_affinity", "spread"]
@@ -64,6 +66,8 @@ class PodRule:
     weight: int = 0
     max_skew: int = 1
     min_domains: int = 1
+    every_node: bool = False
+    untainted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,7 @@ class Workload:
     idle_limit_s: float | None = None  # None: its project's or the policy's; 0 = none at all
     grace_s: float | None = None  # how long it may take to stop; None: its project's or the policy's
     retries: int | None = None  # failures in a row after which it is tried again; None: the policy's
+    may_take: bool = True  # whether others may be stopped or moved to make room for it
 
     @property
     def pods(self) -> int:

@@ -19,6 +19,7 @@ from weir.cluster.events import (
 )
 from weir.control.port import Effect, Exit, Fact, LifeCause, LifeRule, PodExited, StopPod
 from weir.decide.plan import Plan
+from weir.model.reasons import inside
 from weir.model.resources import span
 from weir.server.lines import Line
 from weir.server.view import View
@@ -75,7 +76,7 @@ class Story:
                 if line is not None:
                     pod = _pod_name(line, fact.pod)
                     said = "failed" if fact.how is Exit.FAILED else "was lost"
-                    sentence = f"Pod {pod} {said}: {_inside(fact.said or 'nobody knows how.')}"
+                    sentence = f"Pod {pod} {said}: {inside(fact.said or 'nobody knows how.')}"
                     self._tell(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
 
     def effects(self, effects: Iterable[Effect]) -> None:
@@ -137,7 +138,7 @@ class Story:
         numbers: dict[str, Any] = {"rule": cause.rule.value, "pods": len(stops)}
         if isinstance(cause, LifeCause):
             others = "The other pod is" if len(stops) == 1 else f"{len(stops)} other pods are"
-            sentence = f"{others} stopped: {_inside(cause.sentence)}"
+            sentence = f"{others} stopped: {inside(cause.sentence)}"
         else:
             numbers.update(by=cause.by, **cause.numbers)
             verb = "moves" if stops[0].moves else "is"
@@ -200,11 +201,6 @@ class Story:
 
 def _pod_name(line: Line, pod: PodKey) -> str:
     return f"{pod.workload}/{line.spec.groups[pod.group].name}/{pod.index}"
-
-
-def _inside(sentence: str) -> str:
-    """A sentence as the second half of another."""
-    return sentence[:1].lower() + sentence[1:]
 
 
 def _listed(items: Sequence[object]) -> str:

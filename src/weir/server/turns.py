@@ -54,9 +54,12 @@ class Household(Protocol):
 class Turns:
     """The thread."""
 
-    def __init__(self, household: Household, clock: Callable[[], float]) -> None:
+    def __init__(self, household: Household, clock: Callable[[], float], *, between_s: float = 0.0) -> None:
+        """`between_s`: steps begin no closer to one another; what happens meanwhile is taken in together."""
         self._household = household
         self._clock = clock
+        self._between_s = between_s
+        self._next_step_s = -float("inf")
         self._control: Control | None = None
         self._woken = threading.Event()
         self._has_facts = True
@@ -138,8 +141,12 @@ class Turns:
                     return self._not_before_s
                 self._control = self._household.connect()
                 self._has_facts = True
-            wakes_s = self._control.wakes_s
-            if self._has_facts or (wakes_s is not None and wakes_s <= self._clock()):
+            wakes_s, now_s = self._control.wakes_s, self._clock()
+            if self._has_facts or (wakes_s is not None and wakes_s <= now_s):
+                if now_s < self._next_step_s:
+                    self._answer_asks()
+                    return self._next_step_s
+                self._next_step_s = now_s + self._between_s
                 self._has_facts = False
                 self._step(self._control)
             self._answer_asks()

@@ -145,6 +145,7 @@ def _workload(
             "type": st.sampled_from(["train", "build", "inference"]),
             "priority": PRIORITIES,
             "preemptible": st.booleans(),
+            "may_take": st.booleans(),
             "submitted": PAST,
             "max_runtime": st.sampled_from(["2h", 90, 0.5]),
             "idle_limit": st.sampled_from(["2h", 90, 0.5]),

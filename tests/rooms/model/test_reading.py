@@ -73,6 +73,7 @@ workloads:
     type: build
     priority: 60
     preemptible: false
+    may_take: false
     submitted: -10m
     started: -5m
     min_pods: 3
@@ -162,6 +163,7 @@ expect:
         False,
         7200.0,
         TopologyRequest("net", "block", "rack"),
+        may_take=False,
     )
     assert scenario.placed == (PlacedPod("w", 0, 1, "a", (3, 1)),)
     assert (scenario.started_s, scenario.checkpointed_s) == ({"w": -300.0}, {"w": -180.0})

@@ -9,7 +9,7 @@ from weir.backends.simulated.populate import populate
 from weir.cluster.events import PodAssigned, PodKey, PodStopped, PodStopping, Promised, PromiseDropped
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.reduce import reduce
-from weir.control.life import kept_run_s
+from weir.control.memory import kept_run_s
 from weir.decide.cycle import decide
 from weir.decide.explain import reason
 from weir.decide.memo import Memo

@@ -68,6 +68,7 @@ def _class_key(job: Job) -> tuple[object, ...]:
         spec.type,
         spec.priority,
         spec.preemptible,
+        spec.may_take,
         spec.topology,
         spec.max_runtime_s,
         job.likenesses[0],

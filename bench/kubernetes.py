@@ -1,0 +1,358 @@
+"""Weir against a real API server: 500 nodes of 8 devices that only pretend, and everything else as it is.
+
+    python -m bench.kubernetes [--nodes 500] [--case bare stock-made made stock-jobs jobs gang reclaim reason]
+        [--output json]
+
+Cases, with the goals of the design in brackets:
+
+    bare        a client that only binds pods that are there: what the API server takes
+    stock-made  kube-scheduler, started when as many one-device pods wait as there are devices
+    made        Weir, started so (nine tenths of the bare client's bindings per second)
+    stock-jobs  kube-scheduler while as many Jobs are created: from the first object to the last pod running
+    jobs        Weir while they are
+    gang        a Job of 512 pods that start together
+    reclaim     half of all devices, borrowed by single-device Jobs, for a gang of whole nodes
+    reason      why a gang of ten whole nodes can't run on the full cluster, from its creation (1 s)
+
+Rates are bindings, from the first to the last. Everything runs on this one machine, the API server too;
+who used how many seconds of its processors in each case, and what was written, is in the JSON.
+"""
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from tools.controlplane.binaries import NoBinaries
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, install_kinds, project
+from tools.controlplane.work import job, pod
+
+from bench.kube_made import Bare, Count
+from bench.tables import show
+
+Row = dict[str, object]
+GPUS = 8
+AT_ONCE = 128
+GANG = 512
+STALLED_S = 600
+FEW = 20  # pods of which no rate is told
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+class Rig:
+    """A control plane with its nodes, and the rows measured on it."""
+
+    def __init__(self, plane: ControlPlane, nodes: int) -> None:
+        self.plane = plane
+        self.cluster = Cluster(plane)
+        self.gpus = nodes * GPUS
+        self.names = self.cluster.add_nodes(nodes, gpus=GPUS)
+        self.bare = Bare(plane, at_once=AT_ONCE)
+        self.rates: dict[str, float] = {}
+        install_kinds(plane.api)
+
+    @contextmanager
+    def weir(self) -> Iterator[Weir]:
+        """Weir, started now."""
+        with Weir(self.plane, self.plane.kubeconfig_for("weir"), arguments=["--alone"]) as running:
+            yield running
+
+    @contextmanager
+    def teams(self, **quota_gpus: int) -> Iterator[None]:
+        """Projects with a namespace each; afterwards none of them and none of their work is left."""
+        for name, gpus in quota_gpus.items():
+            self.cluster.namespace(name)
+            self.plane.api.apply(project(name, gpus))
+        try:
+            yield
+        finally:
+            for name in quota_gpus:
+                self.plane.api.delete(f"/apis/batch/v1/namespaces/{name}/jobs", grace_s=0)
+                self.plane.api.delete(f"/api/v1/namespaces/{name}/pods", grace_s=0)
+            self.cluster.until(lambda: not self.any_pods(), STALLED_S, "the pods to be gone")
+            for name in quota_gpus:
+                self.plane.api.delete(f"/apis/weir.dev/v1alpha1/projects/{name}")
+                self.plane.api.delete(f"/api/v1/namespaces/{name}")
+
+    def any_pods(self) -> bool:
+        """Whether one is left; those that Jobs made meanwhile are deleted too."""
+        left = self.plane.api.items("/api/v1/pods?limit=1")
+        for one in left:
+            self.plane.api.delete(f"/api/v1/namespaces/{one['metadata']['namespace']}/pods", grace_s=0)
+        return bool(left)
+
+    @contextmanager
+    def scheduler(self) -> Iterator[None]:
+        """The stock scheduler, started now."""
+        self.plane.start_scheduler()
+        try:
+            yield
+        finally:
+            self.plane.kill("kube-scheduler")
+
+    def spent(self, weir: Weir | None = None) -> dict[str, float]:
+        """Seconds of processor time used so far, by program."""
+        used = {}
+        for name in PROGRAMS:
+            try:
+                used[name] = _cpu_s(self.plane.pid(name))
+            except (KeyError, FileNotFoundError):
+                continue
+        used["benchmark"] = time.process_time()
+        if weir is not None:
+            used["weir"] = weir.cpu_s()
+        return used
+
+    def requests(self) -> Counter[str]:
+        """Writes the API server has answered so far, by what they were to."""
+        count: Counter[str] = Counter()
+        for line in self.plane.api.text("/metrics").splitlines():
+            if line.startswith("apiserver_request_total{"):
+                said = dict(_LABEL.findall(line))
+                if said["verb"] not in {"GET", "LIST", "WATCH"}:
+                    to = "/".join(filter(None, (said["resource"], said["subresource"])))
+                    count[f"{said['verb']} {to} {said['code']}"] += int(float(line.rpartition(" ")[2]))
+        return count
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Measured:
+    """Pods bound and running from here on, and what it cost."""
+
+    def __init__(self, rig: Rig, weir: Weir | None = None, labels: str = "") -> None:
+        self._rig = rig
+        self._weir = weir
+        self._bound = Count(rig.plane, "spec.nodeName!=", labels)
+        self._running = Count(rig.plane, "status.phase=Running", labels)
+        self._before: dict[str, float] = {}
+        self._requests: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        self._bound.__enter__()
+        self._running.__enter__()
+        self._requests = self._rig.requests()
+        self._before = self._rig.spent(self._weir)
+        self.began = time.perf_counter()
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._running.__exit__(None, None, None)
+        self._bound.__exit__(None, None, None)
+
+    def until_running(self, count: int, weir: Weir | None = None) -> Row:
+        """Wait for so many; the row of it."""
+        watched = weir or self._weir
+        self._running.until(count, STALLED_S, watched.check if watched else lambda: None)
+        bound = self._bound.at_s[:count]
+        after = self._rig.spent(watched)
+        row: Row = {
+            "pods": count,
+            "seconds": round(self._running.at_s[count - 1] - self.began, 2),
+            "first_s": round(bound[0] - self.began, 2),
+            "bound_s": round(bound[-1] - self.began, 2),
+            "cpu_s": {name: round(used - self._before.get(name, 0.0), 1) for name, used in after.items()},
+            "writes": dict((self._rig.requests() - self._requests).most_common(20)),
+        }
+        if count > FEW:
+            row["per_second"] = round((count - 1) / max(1e-9, bound[-1] - bound[0]))
+        if watched is not None:
+            row["weir_mib"] = round(watched.memory_mib())
+        return row
+
+
+# Cases
+
+
+def bare(rig: Rig) -> Row:
+    """Pods bound by a client that knows where."""
+    space = rig.cluster.namespace("bare")
+    rig.bare.create([pod(space, f"one-{at}", scheduler="nobody") for at in range(rig.gpus)])
+    where = [(space, f"one-{at}", rig.names[at // GPUS]) for at in range(rig.gpus)]
+    with Measured(rig) as measured:
+        rig.bare.bind(where)
+        row = measured.until_running(rig.gpus)
+    _empty(rig, space)
+    return row
+
+
+def stock_made(rig: Rig) -> Row:
+    """Pods that wait for kube-scheduler, which is started then."""
+    space = rig.cluster.namespace("stock")
+    rig.bare.create([pod(space, f"one-{at}", scheduler="default-scheduler") for at in range(rig.gpus)])
+    with Measured(rig) as measured, rig.scheduler():
+        row = measured.until_running(rig.gpus)
+    _empty(rig, space)
+    return row
+
+
+def made(rig: Rig) -> Row:
+    """Pods that wait for Weir, which is started then."""
+    with rig.teams(made=rig.gpus):
+        rig.bare.create([pod("made", f"one-{at}") for at in range(rig.gpus)])
+        with Measured(rig) as measured, rig.weir() as weir:
+            return measured.until_running(rig.gpus, weir)
+
+
+def stock_jobs(rig: Rig) -> Row:
+    """Jobs, all at once, for kube-scheduler."""
+    space = rig.cluster.namespace("stock-jobs")
+    jobs = [job(space, f"one-{at}", scheduler="default-scheduler") for at in range(rig.gpus)]
+    with rig.scheduler():
+        time.sleep(3)
+        with Measured(rig) as measured:
+            rig.bare.create(jobs)
+            row = measured.until_running(rig.gpus)
+    rig.plane.api.delete(f"/apis/batch/v1/namespaces/{space}/jobs", grace_s=0)
+    _empty(rig, space)
+    return row
+
+
+def jobs(rig: Rig) -> Row:
+    """Jobs, all at once, for Weir."""
+    with rig.teams(jobs=rig.gpus), rig.weir() as weir:
+        _settled(rig, weir, "jobs")
+        with Measured(rig, weir) as measured:
+            rig.bare.create([job("jobs", f"one-{at}") for at in range(rig.gpus)])
+            return measured.until_running(rig.gpus)
+
+
+def gang(rig: Rig) -> Row:
+    """Pods that start together, or not at all."""
+    pods = min(GANG, rig.gpus)
+    with rig.teams(gang=rig.gpus), rig.weir() as weir:
+        _settled(rig, weir, "gang")
+        with Measured(rig, weir) as measured:
+            rig.cluster.api.create(_gang("gang", "all", pods, 1))
+            return measured.until_running(pods)
+
+
+def reclaim(rig: Rig) -> Row:
+    """What one team borrowed goes back to the other, for one gang."""
+    with rig.teams(owner=rig.gpus // 2, borrower=rig.gpus // 2), rig.weir() as weir:
+        with Measured(rig, weir) as filling:
+            rig.bare.create([job("borrower", f"one-{at}") for at in range(rig.gpus)])
+            filling.until_running(rig.gpus)
+        time.sleep(2)
+        nodes = rig.gpus // 2 // GPUS
+        with Measured(rig, weir, "team=owner") as measured:
+            rig.cluster.api.create(_gang("owner", "all", nodes, GPUS))
+            return measured.until_running(nodes)
+
+
+def reason(rig: Rig) -> Row:
+    """Why a gang can't run."""
+    with rig.teams(reason=rig.gpus), rig.weir() as weir:
+        rig.bare.create([pod("reason", f"one-{at}") for at in range(rig.gpus)])
+        with Measured(rig, weir) as filling:
+            filling.until_running(rig.gpus)
+        time.sleep(2)
+        before, pods = rig.spent(weir), min(10, rig.gpus // GPUS)
+        began = time.perf_counter()
+        rig.cluster.api.create(_gang("reason", "late", pods, GPUS))
+        path = "/apis/weir.dev/v1alpha1/namespaces/reason/workloads/job-late"
+
+        def said() -> object:
+            there = rig.cluster.api.maybe(path) or {}
+            why = (there.get("status") or {}).get("reason") or {}
+            return why if why.get("why") not in {None, "gated"} else None
+
+        why = rig.cluster.until(said, 60, "the reason")
+        seconds = time.perf_counter() - began
+        spent = {name: round(used - before.get(name, 0.0), 1) for name, used in rig.spent(weir).items()}
+        return {"pods": pods, "seconds": round(seconds, 2), "said": why, "cpu_s": spent}
+
+
+def _gang(space: str, name: str, pods: int, gpus: int) -> dict[str, object]:
+    return job(
+        space,
+        name,
+        gpus,
+        pods=pods,
+        labels={"team": space},
+        annotations={"weir.dev/min-pods": str(pods)},
+    )
+
+
+def _settled(rig: Rig, weir: Weir, space: str) -> None:
+    """Weir has read everything: a pod it is given runs."""
+    rig.cluster.api.create(pod(space, "first"))
+    rig.cluster.until(
+        lambda: "first" in rig.cluster.running(space) or weir.check(), 60, "the first pod to run"
+    )
+    rig.cluster.api.delete(f"/api/v1/namespaces/{space}/pods/first", grace_s=0)
+    rig.cluster.until(lambda: not rig.any_pods(), 60, "it to be gone")
+
+
+def _empty(rig: Rig, space: str) -> None:
+    rig.cluster.until(lambda: not rig.any_pods(), STALLED_S, "the pods to be gone")
+    rig.plane.api.delete(f"/api/v1/namespaces/{space}")
+
+
+CASES: dict[str, tuple[Callable[[Rig], Row], str]] = {
+    "bare": (bare, ""),
+    "stock-made": (stock_made, ""),
+    "made": (made, "stock-made"),
+    "stock-jobs": (stock_jobs, ""),
+    "jobs": (jobs, "stock-jobs"),
+    "gang": (gang, ""),
+    "reclaim": (reclaim, ""),
+    "reason": (reason, ""),
+}
+
+
+def measure(plane: ControlPlane, nodes: int, cases: list[str]) -> list[Row]:
+    """The rows of these cases, measured one after another on one control plane."""
+    rows: dict[str, Row] = {}
+    plane.grant_all("weir")
+    rig = Rig(plane, nodes)
+    for name in cases:
+        run, stock = CASES[name]
+        row: Row = {"case": name, "nodes": nodes, **run(rig)}
+        if name != "bare" and "bare" in rows and "per_second" in row:
+            row["of_bare"] = _ratio(row, rows["bare"], "per_second")
+        if stock in rows:
+            row["of_stock"] = _ratio(rows[stock], row, "seconds")
+        rows[name] = row
+        print(f"  {name}: {row}", file=sys.stderr, flush=True)
+    return list(rows.values())
+
+
+def _ratio(one: Row, other: Row, of: str) -> float:
+    above, below = one[of], other[of]
+    assert isinstance(above, int | float)
+    assert isinstance(below, int | float)
+    return round(above / below, 2)
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.kubernetes", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    args = parser.parse_args()
+    try:
+        with ControlPlane() as plane:
+            rows = measure(plane, args.nodes, args.case)
+    except NoBinaries as why:
+        print(why, file=sys.stderr)
+        return 1
+    show("Against a real API server", rows, args.output, hide=("cpu_s", "writes", "said"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+"""The cluster behind the backend port: what its objects come to, and the writes that carry effects out.
+
+Two threads meet here. Reflectors and outcomes of writes come in on the thread that talks to the API
+server and wait in the inbox; control asks and orders on its own. The picture is behind one lock, which is
+never held for longer than some hundreds of changes take, because the last look before a binding is sent
+takes it too.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from structlog import get_logger
+
+from weir.backends.kubernetes.claiming import preparations
+from weir.backends.kubernetes.gangs import Gang
+from weir.backends.kubernetes.nodes import Ours
+from weir.backends.kubernetes.picture import Picture
+from weir.backends.kubernetes.reflector import Change, Unreadable
+from weir.backends.kubernetes.seen import GPUS_KEY, START_KEY, Seen
+from weir.backends.kubernetes.statuses import (
+    Statuses,
+    life_of,
+    nominations,
+    preempted,
+    regarding,
+    regarding_pod,
+    room_of,
+)
+from weir.backends.kubernetes.writes import (
+    Bind,
+    Done,
+    Emit,
+    Evict,
+    HeldUp,
+    NotSent,
+    Outcome,
+    Preparation,
+    RefusedWrite,
+    Unknown,
+    Write,
+)
+from weir.control.port import (
+    Effect,
+    EndWorkload,
+    Fact,
+    KeepRoom,
+    LeaveRoom,
+    SetStatus,
+    StartPod,
+    StopPod,
+)
+from weir.model.pool import Why
+
+AT_ONCE = 256
+"""Changes taken in while the lock is held."""
+_LOG = get_logger(__name__)
+See = Callable[[Picture, list[Change[Any]], float], None]
+
+
+class KubernetesBackend:
+    """One cluster. `submit` takes writes to be carried out, from any thread; `wake` tells control to ask."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        submit: Callable[[Sequence[Write | Emit]], None],
+        wake: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.picture = picture
+        self.reasons: dict[str, Why] = {}  # why workloads wait, as somebody finds out
+        self.statuses = Statuses(picture, self.reasons)
+        self._submit = submit
+        self.wake = wake
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
+        self._outcomes: deque[tuple[Write, Outcome]] = deque()
+        self._whole = True
+        self.binding = 0  # bindings under way
+
+    # From the thread that talks to the API server
+
+    def deliver(self, resource: str) -> Callable[[Sequence[Change[Any]]], None]:
+        """What takes in the changes of a resource."""
+
+        def see(picture: Picture, changes: list[Change[Any]], now_s: float) -> None:
+            picture.see(resource, changes, now_s)
+
+        return self._taker(see)
+
+    def deliver_owners(self) -> Callable[[Sequence[Change[Any]]], None]:
+        """What takes in the changes of a kind that makes pods."""
+        return self._taker(Picture.see_owners)
+
+    def _taker(self, see: See) -> Callable[[Sequence[Change[Any]]], None]:
+        def take(changes: Sequence[Change[Any]]) -> None:
+            for change in changes:
+                if isinstance(change, Unreadable):
+                    _LOG.warning("object_unreadable", key=change.key, why=change.sentence)
+            self._inbox.append((see, changes))
+            self.wake()
+
+        return take
+
+    def unreadable(self, kinds: frozenset[tuple[str, str]]) -> None:
+        """(apiVersion, kind) of what makes pods and can't be read here."""
+        with self._lock:
+            self.picture.gathering.set_unreadable(kinds)
+
+    def told(self, write: Write, outcome: Outcome) -> None:
+        """What became of a write."""
+        if isinstance(write, Bind | Evict):
+            self._outcomes.append((write, outcome))
+            self.wake()
+        elif isinstance(outcome, RefusedWrite | NotSent) and isinstance(write.about, Gang):
+            self._outcomes.append((write, outcome))
+            if isinstance(outcome, RefusedWrite) and outcome.status != 404:
+                _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
+
+    def check(self, write: Bind | Evict) -> str:
+        """Why a binding must not be sent after all, by the newest there is to know; empty if it may."""
+        if not isinstance(write, Bind):
+            return ""
+        about: tuple[Seen, int, Ours] = write.about  # type: ignore[assignment]
+        seen, start, ours = about
+        self._take_in()
+        with self._lock:
+            if not seen.assumed or seen.start != start or seen.deleting:
+                return "It was to be bound to another place since."
+            return self.picture.ground.refusal(seen.key, ours)
+
+    # The port
+
+    def connect(self) -> None:
+        """The next `events` is the whole picture."""
+        self._whole = True
+
+    def events(self) -> Iterable[Fact]:
+        """As the port says."""
+        self._take_in()
+        with self._lock:
+            now_s = self._clock()
+            if self._whole:
+                self._whole = False
+                self.picture.retell()
+            return self.picture.facts(now_s)
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        """As the port says: what is ordered here is carried out on the other thread."""
+        now_s = self._clock()
+        writes: list[Write | Emit] = []
+        with self._lock:
+            for effect in effects:
+                writes += self._carry_out(effect, now_s)
+        if writes:
+            self._submit(writes)
+
+    def tell_people(self, now_s: float) -> None:
+        """Write what people are to read, as far as it has changed."""
+        with self._lock:
+            writes = self.statuses.take(now_s)
+        if writes:
+            self._submit(writes)
+
+    # Below
+
+    def _take_in(self) -> None:
+        """Bring the picture up to what has been heard."""
+        while self._inbox or self._outcomes:
+            with self._lock:
+                if self._inbox:
+                    self._take_some()
+                now_s = self._clock()
+                for _ in range(min(AT_ONCE, len(self._outcomes))):
+                    self._came_of(*self._outcomes.popleft(), now_s)
+
+    def _take_some(self) -> None:
+        see, changes = self._inbox.popleft()
+        see(self.picture, list(changes[:AT_ONCE]), self._clock())
+        if len(changes) > AT_ONCE:
+            self._inbox.appendleft((see, changes[AT_ONCE:]))
+
+    def _carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | Emit]:
+        if isinstance(effect, StartPod):
+            yield from self._start(effect, now_s)
+        elif isinstance(effect, StopPod):
+            yield from self._stop(effect)
+        else:
+            gang = self.picture.roll.named.get(_workload(effect))
+            if gang is None:
+                return
+            keep = self.statuses.keep
+            if isinstance(effect, KeepRoom):
+                gang.keep_room(effect.promised)
+                room = {"promised": room_of(gang, effect.promised)}
+                yield from keep(gang, room, now_s, urgent=True)
+                yield from nominations(gang, {place.pod: place.node for place in effect.promised.places})
+            elif isinstance(effect, LeaveRoom):
+                left = gang.promised.places if gang.promised is not None else ()
+                gang.keep_room(None)
+                yield from keep(gang, {"promised": None}, now_s, urgent=True)
+                yield from nominations(gang, {place.pod: None for place in left})
+            elif isinstance(effect, SetStatus):
+                gang.remember(effect.status)
+                yield from keep(gang, {"life": life_of(effect.status)}, now_s)
+            elif isinstance(effect, EndWorkload):
+                gang.ending = effect
+                if effect.cause is not None:
+                    gang.verdict = effect.how
+                    gang.untold()
+                    self.picture.roll.dirty[gang] = None
+                self.picture.roll.changed[gang] = None
+
+    def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | Emit]:
+        place = effect.place
+        gang = self.picture.roll.named.get(place.pod.workload)
+        if gang is None:
+            return
+        seen = gang.at(place.pod)
+        if seen is None or seen.holds or seen.wait:
+            gang.never_started(place.pod, effect.start, now_s)
+            self.picture.roll.dirty[gang] = None
+            self.wake()
+            return
+        if gang.promised is not None:
+            gang.keep_room(None)
+            yield from self.statuses.keep(gang, {"promised": None}, now_s)
+        ours = self.picture.assume(seen, place, effect.start, now_s)
+        words = {START_KEY: str(effect.start)}
+        if place.devices:
+            words[GPUS_KEY] = ",".join(map(str, place.devices))
+        about = (seen, effect.start, ours)
+        before = self._before(seen, place.node)
+        if isinstance(before, str):
+            self.picture.refused(seen, effect.start, before, now_s)
+            self.wake()
+        else:
+            self.binding += 1
+            yield Bind(gang.key.namespace, seen.name, seen.uid, place.node, words, about, before)
+
+    def _before(self, seen: Seen, name: str) -> tuple[Preparation, ...] | str:
+        """What has to be written for the pod's volumes before it is bound to a node."""
+        gathering, node = self.picture.gathering, self.picture.ground.node(name)
+        pod = gathering.pod(seen.key)
+        if node is None or not pod.spec.volumes:
+            return ()  # without a node the last look before the binding says so
+        return preparations(pod, node, gathering.stock)
+
+    def _stop(self, effect: StopPod) -> Iterator[Write]:
+        gang = self.picture.roll.named.get(effect.pod.workload)
+        seen = None if gang is None else gang.at(effect.pod)
+        if gang is None or seen is None or not seen.holds or seen.told != effect.start:
+            return
+        seen.evicted = seen.told_stopping = True
+        self.statuses.stops(gang, effect)
+        self.picture.roll.changed[gang] = None
+        because = preempted(gang, seen, effect)
+        yield Evict(gang.key.namespace, seen.name, seen.uid, None, because, (seen, effect.start, None))
+
+    def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
+        """Under the lock: what became of a write."""
+        if isinstance(write, Bind):
+            self.binding -= 1
+        if isinstance(write.about, Gang):
+            self.statuses.not_written(write.about, now_s)
+            return
+        about: tuple[Seen, int, Ours | None] = write.about  # type: ignore[assignment]
+        seen, start, _ = about
+        gang = seen.gang
+        if gang is None:
+            return
+        if isinstance(write, Bind):
+            if isinstance(outcome, Done):
+                note = f"{seen.name} is placed on {write.node}."
+                self._submit([Emit(regarding_pod(gang, seen), "Scheduled", note, action="Binding")])
+            elif isinstance(outcome, Unknown):
+                self.picture.doubt(seen, start, now_s)
+            elif isinstance(outcome, RefusedWrite | NotSent):
+                again = isinstance(outcome, NotSent)
+                self.picture.refused(seen, start, outcome.sentence, now_s, again=again)
+        elif isinstance(outcome, HeldUp):
+            self._submit([Emit(regarding(gang), "HeldUp", outcome.sentence, "Evicting", "Warning")])
+        elif isinstance(outcome, Unknown | NotSent) or (
+            isinstance(outcome, RefusedWrite) and outcome.status != 404
+        ):
+            self.picture.not_stopped(seen, now_s)
+
+
+def _workload(effect: KeepRoom | LeaveRoom | SetStatus | EndWorkload) -> str:
+    return effect.promised.workload if isinstance(effect, KeepRoom) else effect.workload

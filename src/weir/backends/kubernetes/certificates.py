@@ -1,0 +1,184 @@
+"""The certificates of the webhooks: made here, kept in one Secret, renewed before they run out.
+
+An authority of our own signs what is served, so nothing else has to be installed. All replicas use what
+the Secret holds; whoever finds something due renews it, and the resource version of the Secret decides
+between two who do so at once. A new authority is trusted beside the old one before anybody serves what it
+signed, and the old one stays trusted until what it signed is gone: no call fails while they change.
+"""
+
+import base64
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_DAYS, SERVING_DAYS = 730, 90
+RENEW_AT = 1 / 3
+"""Renewed when no more than this part of its time is left."""
+_BACK = timedelta(hours=1)
+"""Valid since a little before it was made: clocks differ."""
+_CA, _CA_KEY, _OLD_CA, _CERTIFICATE, _KEY = "ca.crt", "ca.key", "old-ca.crt", "tls.crt", "tls.key"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What the Secret holds, in PEM."""
+
+    authority: bytes
+    authority_key: bytes = field(repr=False)
+    certificate: bytes
+    key: bytes = field(repr=False)
+    old_authority: bytes = b""
+
+    @property
+    def bundle(self) -> bytes:
+        """Whom to trust: the authority, and the one before it as long as it may still be needed."""
+        return self.authority + self.old_authority
+
+
+def first(names: Sequence[str], now: datetime) -> Certificates:
+    """Certificates where there were none."""
+    authority, authority_key = _authority(now)
+    certificate, key = _serving(authority, authority_key, names, now)
+    return Certificates(_pem(authority), _private(authority_key), certificate, key)
+
+
+def renewed(held: Certificates, names: Sequence[str], now: datetime) -> Certificates:
+    """What should be there instead of what is; the same object if nothing is due."""
+    authority = x509.load_pem_x509_certificate(held.authority)
+    serving = x509.load_pem_x509_certificate(held.certificate)
+    old = held.old_authority
+    if _is_due(authority, now):
+        made, key = _authority(now)
+        certificate, serving_key = _serving(made, key, names, now)
+        return Certificates(_pem(made), _private(key), certificate, serving_key, held.authority)
+    if old and now > authority.not_valid_before_utc + timedelta(days=SERVING_DAYS):
+        old = b""  # what it signed has run out
+    certificate, serving_key = held.certificate, held.key
+    if _is_due(serving, now) or set(names) - set(_names_of(serving)):
+        authority_key = serialization.load_pem_private_key(held.authority_key, None)
+        assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
+        certificate, serving_key = _serving(authority, authority_key, names, now)
+    if (old, certificate) == (held.old_authority, held.certificate):
+        return held
+    return Certificates(held.authority, held.authority_key, certificate, serving_key, old)
+
+
+def read(data: Mapping[str, str]) -> Certificates | None:
+    """What a Secret holds; None if that is nothing that can be used."""
+    try:
+        raw = {key: base64.b64decode(value, validate=True) for key, value in data.items()}
+        found = Certificates(raw[_CA], raw[_CA_KEY], raw[_CERTIFICATE], raw[_KEY], raw.get(_OLD_CA, b""))
+        for each in (found.authority, found.certificate):
+            x509.load_pem_x509_certificate(each)
+        for each in (found.authority_key, found.key):
+            serialization.load_pem_private_key(each, None)
+    except (KeyError, ValueError, TypeError):
+        return None
+    return found
+
+
+def written(held: Certificates) -> dict[str, Any]:
+    """The data of a Secret of type kubernetes.io/tls."""
+    parts = {
+        _CA: held.authority,
+        _CA_KEY: held.authority_key,
+        _OLD_CA: held.old_authority,
+        _CERTIFICATE: held.certificate,
+        _KEY: held.key,
+    }
+    return {name: base64.b64encode(part).decode() for name, part in parts.items()}
+
+
+def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
+    whole = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+    return now > certificate.not_valid_after_utc - whole * RENEW_AT
+
+
+def _names_of(certificate: x509.Certificate) -> list[str]:
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))]
+
+
+def _authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    made_on = f"{now:%Y-%m-%d %H:%M:%S}"  # two of one name would be taken for one another
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Weir webhooks, {made_on}")])
+    begun = _begun(name, name, key.public_key(), now, AUTHORITY_DAYS)
+    usage = _usage(signs=True)
+    begun = begun.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return begun.add_extension(usage, critical=True).sign(key, hashes.SHA256()), key
+
+
+def _serving(
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    names: Sequence[str],
+    now: datetime,
+) -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Weir webhooks")])
+    alternatives: list[x509.GeneralName] = []
+    for name in names:
+        try:
+            alternatives.append(x509.IPAddress(ipaddress.ip_address(name)))
+        except ValueError:
+            alternatives.append(x509.DNSName(name))
+    begun = _begun(subject, authority.subject, key.public_key(), now, SERVING_DAYS)
+    begun = begun.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    begun = begun.add_extension(_usage(signs=False), critical=True)
+    begun = begun.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    begun = begun.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    begun = begun.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
+    )
+    return _pem(begun.sign(authority_key, hashes.SHA256())), _private(key)
+
+
+def _begun(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: datetime,
+    days: int,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACK)
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

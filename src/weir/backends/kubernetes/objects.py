@@ -1,0 +1,424 @@
+"""The parts of the API's objects that Weir reads, and nothing else of them.
+
+Narrow structs, so that a list of a hundred thousand pods decodes in a second and stays small: what
+isn't named here is skipped by the decoder, never built. Field names are the API's own, in its case.
+"""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+
+class Narrow(Struct, rename="camel", gc=False):
+    """Part of an object; unknown fields are skipped."""
+
+
+# Metadata
+
+
+class OwnerReference(Narrow):
+    """Who made an object."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class Metadata(Narrow):
+    """What every object has. Times are RFC 3339 in whole seconds."""
+
+    name: str
+    uid: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[OwnerReference] = []
+
+
+class Object(Narrow):
+    """An object of which nothing but its metadata matters."""
+
+    metadata: Metadata
+    api_version: str = ""
+    kind: str = ""
+
+
+# Pods
+
+
+class NodeSelectorRequirement(Narrow):
+    """One expression over node labels or fields."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: list[str] = []
+
+
+class NodeSelectorTerm(Narrow):
+    """All of its expressions hold; one without any matches nothing."""
+
+    match_expressions: list[NodeSelectorRequirement] = []
+    match_fields: list[NodeSelectorRequirement] = []
+
+
+class NodeSelector(Narrow):
+    """One of its terms holds."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class PreferredSchedulingTerm(Narrow):
+    """A wish for nodes."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Narrow):
+    """Nodes a pod needs and nodes it would like."""
+
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[PreferredSchedulingTerm] = field(
+        default_factory=list, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class LabelSelectorRequirement(Narrow):
+    """One expression over the labels of pods or namespaces."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] = []
+
+
+class LabelSelector(Narrow):
+    """All of it holds; an empty one matches everything, none at all matches nothing."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []
+
+
+class PodAffinityTerm(Narrow):
+    """Pods, and the node label by which nearness to them is judged."""
+
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] = []
+    mismatch_label_keys: list[str] = []
+
+
+class WeightedPodAffinityTerm(Narrow):
+    """A wish about other pods."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Narrow):
+    """Pods to be near to, or apart from."""
+
+    required: list[PodAffinityTerm] = field(
+        default_factory=list, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[WeightedPodAffinityTerm] = field(
+        default_factory=list, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Narrow):
+    """All a pod says about where it wants to be."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Narrow):
+    """How evenly pods are to be spread over the domains of a node label."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: Literal["Honor", "Ignore"] = "Honor"
+    node_taints_policy: Literal["Honor", "Ignore"] = "Ignore"
+    match_label_keys: list[str] = []
+
+
+class PodToleration(Narrow):
+    """A taint a pod puts up with."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Resources(Narrow):
+    """Quantities by resource name."""
+
+    requests: dict[str, str | int | float] = {}
+    limits: dict[str, str | int | float] = {}
+
+
+class ContainerPort(Narrow):
+    """A port of a container; host_port 0 takes none of the node's."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = field(default="", name="hostIP")
+
+
+class Container(Narrow):
+    """A container by what it asks for. An init container with restart policy Always is a sidecar."""
+
+    name: str
+    resources: Resources = field(default_factory=Resources)
+    ports: list[ContainerPort] = []
+    restart_policy: str | None = None
+
+
+class ClaimVolume(Narrow):
+    """A volume by the name of its claim."""
+
+    claim_name: str
+
+
+class Volume(Narrow):
+    """A volume of a pod; `ephemeral` ones have the claim POD-VOLUME."""
+
+    name: str
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: dict[str, object] | None = None
+
+
+class SchedulingGate(Narrow):
+    """Why a pod isn't to be scheduled yet."""
+
+    name: str
+
+
+class PodResourceClaim(Narrow):
+    """A claim of devices through DRA, which Weir doesn't place."""
+
+    name: str
+
+
+class PodSpec(Narrow):
+    """What a pod asks for."""
+
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[PodToleration] = []
+    topology_spread_constraints: list[TopologySpreadConstraint] = []
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    overhead: dict[str, str | int | float] = {}
+    resources: Resources | None = None  # of the pod as a whole, where it states them
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = "PreemptLowerPriority"
+    scheduling_gates: list[SchedulingGate] = []
+    volumes: list[Volume] = []
+    resource_claims: list[PodResourceClaim] = []
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    restart_policy: str = "Always"
+
+
+class Condition(Narrow):
+    """One condition of an object's status."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatus(Narrow):
+    """How a pod is."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    start_time: str | None = None
+    nominated_node_name: str = ""
+    conditions: list[Condition] = []
+
+
+class Pod(Narrow):
+    """A pod."""
+
+    metadata: Metadata
+    spec: PodSpec
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+# Nodes
+
+
+class NodeTaint(Narrow):
+    """Keeps pods away that don't tolerate it."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(Narrow):
+    """What an administrator says of a node."""
+
+    unschedulable: bool = False
+    taints: list[NodeTaint] = []
+
+
+class NodeStatus(Narrow):
+    """What a node has to give."""
+
+    allocatable: dict[str, str | int | float] = {}
+    capacity: dict[str, str | int | float] = {}
+    conditions: list[Condition] = []
+
+
+class KubeNode(Narrow):
+    """A node."""
+
+    metadata: Metadata
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+
+# What constraints refer to
+
+
+class PriorityClass(Narrow):
+    """A priority by name."""
+
+    metadata: Metadata
+    value: int
+    global_default: bool = False
+
+
+class Namespace(Narrow):
+    """A namespace, for its labels."""
+
+    metadata: Metadata
+
+
+class ClaimSpec(Narrow):
+    """What a volume claim asks for."""
+
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: list[str] = []
+    volume_mode: str = "Filesystem"
+    selector: LabelSelector | None = None
+    resources: Resources = field(default_factory=Resources)
+
+
+class ClaimStatus(Narrow):
+    """Whether a claim is bound."""
+
+    phase: str = "Pending"
+
+
+class PersistentVolumeClaim(Narrow):
+    """A claim of a volume."""
+
+    metadata: Metadata
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+    status: ClaimStatus = field(default_factory=ClaimStatus)
+
+
+class VolumeNodeAffinity(Narrow):
+    """Nodes a volume can be reached from."""
+
+    required: NodeSelector | None = None
+
+
+class ClaimReference(Narrow):
+    """The claim a volume belongs to."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class VolumeSpec(Narrow):
+    """What a volume is."""
+
+    capacity: dict[str, str | int | float] = {}
+    storage_class_name: str = ""
+    access_modes: list[str] = []
+    volume_mode: str = "Filesystem"
+    node_affinity: VolumeNodeAffinity | None = None
+    claim_ref: ClaimReference | None = None
+
+
+class PersistentVolume(Narrow):
+    """A volume."""
+
+    metadata: Metadata
+    spec: VolumeSpec = field(default_factory=VolumeSpec)
+
+
+class TopologySelectorRequirement(Narrow):
+    """Values of a node label."""
+
+    key: str
+    values: list[str] = []
+
+
+class TopologySelectorTerm(Narrow):
+    """All of its expressions hold."""
+
+    match_label_expressions: list[TopologySelectorRequirement] = []
+
+
+class StorageClass(Narrow):
+    """How volumes of a class come about."""
+
+    metadata: Metadata
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: list[TopologySelectorTerm] = []
+
+
+# Owners of pods
+
+
+class JobSpec(Narrow):
+    """What a Job says of its pods."""
+
+    parallelism: int = 1
+    completions: int | None = None
+    completion_mode: str = "NonIndexed"
+    suspend: bool = False
+
+
+class JobStatus(Narrow):
+    """How far a Job is."""
+
+    succeeded: int = 0
+    conditions: list[Condition] = []
+
+
+class KubeJob(Narrow):
+    """A Job."""
+
+    metadata: Metadata
+    spec: JobSpec = field(default_factory=JobSpec)
+    status: JobStatus = field(default_factory=JobStatus)

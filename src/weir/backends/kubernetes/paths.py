@@ -1,0 +1,25 @@
+"""Where things are on an API server."""
+
+
+def path_of(
+    group_version: str, resource: str, namespace: str = "", name: str = "", subresource: str = ""
+) -> str:
+    """The path of a resource, of those of a namespace, of one object, or of a part of one.
+
+    `group_version` is "v1" for the core and "apps/v1" for others; `resource` the plural in lower case.
+    """
+    root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+    parts = [root]
+    if namespace:
+        parts += ["namespaces", namespace]
+    parts.append(resource)
+    if name:
+        parts.append(name)
+    if subresource:
+        parts.append(subresource)
+    return "/".join(parts)
+
+
+def key_of(namespace: str, name: str) -> str:
+    """What an object is called within its resource: "NAMESPACE/NAME", or "NAME"."""
+    return f"{namespace}/{name}" if namespace else name

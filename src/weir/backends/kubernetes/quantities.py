@@ -1,0 +1,62 @@
+"""Quantities of the API, exactly: nothing is rounded before it is summed.
+
+What the API server stores is canonical; what stands in an annotation is whatever somebody typed, so
+`.5`, which Kubernetes reads too, is read here.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+from weir.model.resources import UNLIMITED, in_thousandths, quantity
+
+Written = str | int | float
+
+COUNTED_MOST = UNLIMITED // 1024
+"""A thousand of the largest amounts can still be summed."""
+_NO_LEADING_DIGIT = re.compile(r"\s*[+-]?\.[0-9]")
+_REMEMBERED = 4096
+"""A cluster's pods ask for the same few amounts."""
+
+
+@lru_cache(maxsize=_REMEMBERED, typed=True)
+def exact(written: Written) -> Fraction:
+    """What a quantity amounts to.
+
+    Raises:
+        ValueError: it is none; the message says what to write.
+    """
+    if isinstance(written, str) and _NO_LEADING_DIGIT.match(written):
+        return quantity(written.replace(".", "0.", 1))
+    return quantity(written)
+
+
+def amounts(written: Mapping[str, Written]) -> dict[str, Fraction]:
+    """Every quantity of a list of resources.
+
+    Raises:
+        ValueError: one of them is none; the message names its resource.
+    """
+    read: dict[str, Fraction] = {}
+    for resource, each in written.items():
+        try:
+            read[resource] = exact(each)
+        except ValueError as error:
+            raise ValueError(f"{resource}: {error}") from None
+    return read
+
+
+def in_unit(resource: str, exactly: Fraction) -> int:
+    """An amount in the unit that Weir counts a resource in, rounded up.
+
+    Raises:
+        ValueError: it is negative or more than can be counted.
+    """
+    value = math.ceil(exactly * 1000 if in_thousandths(resource) else exactly)
+    if value < 0:
+        raise ValueError(f"{resource}: {float(exactly):g} is negative: write 0 or more")
+    if value > COUNTED_MOST:
+        raise ValueError(f"{resource}: {float(exactly):g} is more than can be counted: write less")
+    return value

@@ -1,0 +1,142 @@
+"""A submission becomes a Job: in the words a person would write in a manifest."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from weir.cli.cluster.refusing import wrong
+from weir.model.files.written import WrittenPods
+from weir.model.pool import Submission
+from weir.model.resources import CPU, MEMORY, written
+from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
+
+GPU_RESOURCE = "nvidia.com/gpu"
+MODEL_LABEL = "nvidia.com/gpu.product"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", re.ASCII)
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_IGNORE_PREEMPTION = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+}
+
+
+def job_of(
+    asked: Submission, words: Mapping[str, Any], image: str, classes: Mapping[int, str]
+) -> dict[str, Any]:
+    """The Job of a submission; `words` are those of it as they were written, `classes` priorities by value.
+
+    Raises:
+        Refused: a Job can't say it.
+    """
+    if len(asked.pods) != 1:
+        raise wrong(
+            "pods: a Job has one kind of pods; write another kind of object for several, and apply it"
+        )
+    if asked.idle_limit is not None:
+        raise wrong("idle_limit: what GPUs do isn't measured on a cluster; leave it out")
+    pods = asked.pods[0]
+    name = asked.name or _made_up(asked)
+    if not _NAME.fullmatch(name):
+        raise wrong(f"name: {name!r} is no name of a Job; write small letters, digits and dashes, at most 53")
+    annotations = _annotations(asked, words, pods)
+    labels = {"weir.dev/project": asked.project, "weir.dev/type": asked.type}
+    spec: dict[str, Any] = {
+        "parallelism": pods.count,
+        "completions": pods.count,
+        "completionMode": "Indexed" if pods.count > 1 else "NonIndexed",
+        "backoffLimit": 3 if asked.retries is None else asked.retries,
+        "podFailurePolicy": _IGNORE_PREEMPTION,
+        "podReplacementPolicy": "Failed",
+        "template": {
+            "metadata": {"labels": labels, "annotations": annotations},
+            "spec": _pod(asked, pods, image, classes),
+        },
+    }
+    metadata = {"name": name, "labels": labels, "annotations": annotations}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def _made_up(asked: Submission) -> str:
+    """A name nobody has: what it runs, and some letters."""
+    word = re.sub(r"[^a-z0-9]+", "-", asked.command[0].rpartition("/")[2].lower()).strip("-")[:40]
+    return f"{word or asked.type}-" + "".join(secrets.choice(_LETTERS) for _ in range(5))
+
+
+def _annotations(asked: Submission, words: Mapping[str, Any], pods: WrittenPods) -> dict[str, str]:
+    said: dict[str, str] = {}
+    if asked.preemptible is not None:
+        said["weir.dev/preemptible"] = str(asked.preemptible).lower()
+    if asked.max_runtime is not None:
+        said["weir.dev/max-runtime"] = str(words["max_runtime"])
+    if asked.topology is not None:
+        of = asked.topology
+        levels = [f"{key}={value}" for key in ("required", "preferred") if (value := getattr(of, key))]
+        said["weir.dev/topology"] = f"{of.name}:{','.join(levels)}"
+    least = pods.min if asked.min_pods is None else asked.min_pods
+    if least is not None:
+        said["weir.dev/min-pods"] = str(least)
+    if 0 < pods.gpus < WHOLE_MILLI:
+        said["weir.dev/gpu-fraction"] = f"{pods.gpus / WHOLE_MILLI:g}"
+    if pods.gpu_memory is not None:
+        said["weir.dev/gpu-memory"] = written(MEMORY, pods.gpu_memory)
+    if pods.devices is not None:
+        said["weir.dev/gpu-devices"] = str(pods.devices)
+    return said
+
+
+def _pod(asked: Submission, pods: WrittenPods, image: str, classes: Mapping[int, str]) -> dict[str, Any]:
+    devices = pods.gpus // WHOLE_MILLI
+    resources: dict[str, Any] = {
+        "requests": {"cpu": written(CPU, pods.cpu), "memory": _bytes(pods.memory), **_texts(pods.resources)},
+        "limits": {**({GPU_RESOURCE: str(devices)} if devices else {}), **_texts(pods.resources)},
+    }
+    container: dict[str, Any] = {
+        "name": "main",
+        "image": image,
+        "command": list(asked.command),
+        "resources": resources,
+    }
+    if asked.env:
+        container["env"] = [{"name": name, "value": value} for name, value in asked.env.items()]
+    if asked.directory:
+        container["workingDir"] = asked.directory
+    spec: dict[str, Any] = {"restartPolicy": "Never", "schedulerName": "weir", "containers": [container]}
+    if asked.grace is not None:
+        spec["terminationGracePeriodSeconds"] = round(asked.grace)
+    if pods.node_selector:
+        spec["nodeSelector"] = dict(pods.node_selector)
+    terms = _node_terms(pods)
+    if terms:
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": required}
+    priority = asked.priority
+    if priority is not None and priority != DEFAULT_PRIORITY[WorkloadType(asked.type)]:
+        if priority not in classes:
+            told = ", ".join(f"{value} ({classes[value]})" for value in sorted(classes)) or "none"
+            raise wrong(f"priority: no PriorityClass has the value {priority}; there are {told}")
+        spec["priorityClassName"] = classes[priority]
+    return spec
+
+
+def _node_terms(pods: WrittenPods) -> list[dict[str, Any]]:
+    """One of them holds; one by a field names one node."""
+    models = {"key": MODEL_LABEL, "operator": "In", "values": list(pods.gpu_models)}
+    of_models = {"matchExpressions": [models]} if pods.gpu_models else {}
+    if pods.nodes is None:
+        return [of_models] if of_models else []
+    return [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}], **of_models}
+        for name in pods.nodes
+    ]
+
+
+def _bytes(value: int) -> str:
+    """Exactly, in the largest unit that goes into it."""
+    for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+        if value and value % size == 0:
+            return f"{value // size}{unit}"
+    return str(value)
+
+
+def _texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: str(value) for name, value in amounts.items()}

@@ -1,0 +1,154 @@
+"""Objects of a cluster as the rows every pool answers with."""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, get_args
+
+from weir.cli.cluster.things import EventThing, PodThing, QueueThing, WorkloadThing
+from weir.model.pool import EventRow, PodRow, QueueRow, Status, Type, Why, WorkloadRow
+from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
+from weir.model.workloads import WHOLE_MILLI
+
+_STATUSES: Mapping[str, Status] = {word.capitalize(): word for word in get_args(Status)}
+_TYPES: tuple[Type, ...] = get_args(Type)
+_PODS: Mapping[str, Status] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+_TIMES = {"maxRuntime": "max_runtime", "idleLimit": "idle_limit", "stopGrace": "stop_grace"}
+LEADER, WORKLOAD = "weir.dev/weir", "Workload"
+
+
+def at_s(written: str | None) -> float | None:
+    """A time of the API in seconds since the epoch."""
+    return None if not written else datetime.fromisoformat(written).timestamp()
+
+
+def name_of(thing: WorkloadThing) -> str:
+    """What the workload is called: its namespace and its object."""
+    return f"{thing.metadata.namespace}/{thing.metadata.name}"
+
+
+def workload_row(thing: WorkloadThing) -> WorkloadRow:
+    """A Workload object as a line of a list."""
+    spec, status, made_s = thing.spec, thing.status, at_s(thing.metadata.creation_timestamp) or 0.0
+    life = status.life
+    reason = None
+    if status.reason is not None:
+        reason = Why(why=status.reason.why, sentence=status.reason.sentence, numbers=status.reason.numbers)
+    elif status.suspended and status.phase == "Pending":
+        reason = Why(why="held", sentence="suspended")
+    return WorkloadRow(
+        uid=int(thing.metadata.uid.replace("-", "")[:15] or "0", 16),
+        name=name_of(thing),
+        project=spec.project or "-",
+        user="",
+        type=next((each for each in _TYPES if each == spec.type), "train"),
+        status=_STATUSES.get(status.phase, "pending"),
+        priority=spec.priority,
+        preemptible=spec.preemptible,
+        devices=float(quantity(status.gpus)),
+        pods=status.pods,
+        pods_running=status.pods_running,
+        submitted_s=at_s(status.submitted_at) or made_s,
+        started_s=at_s(status.started_at),
+        ended_s=at_s(status.ended_at),
+        ran_s=life.ran_seconds if life else 0.0,
+        restarts=life.restarts if life else 0,
+        reason=reason,
+        nodes=status.nodes,
+    )
+
+
+def pod_rows(thing: WorkloadThing, pods: Iterable[PodThing]) -> list[PodRow]:
+    """Its pods, by their names."""
+    rows = []
+    for pod in sorted(pods, key=lambda pod: pod.metadata.name):
+        words = pod.metadata.annotations
+        status: Status = _PODS.get(pod.status.phase, "pending")
+        if pod.metadata.deletion_timestamp is not None and status in ("running", "pending"):
+            status = "stopping"
+        elif status == "pending" and pod.spec.node_name:
+            status = "starting"
+        devices = words.get("weir.dev/gpus", "")
+        start = words.get("weir.dev/start", "")
+        rows.append(
+            PodRow(
+                name=f"{thing.metadata.name}/{pod.metadata.name}",
+                status=status,
+                node=pod.spec.node_name or None,
+                devices=[int(each) for each in devices.split(",") if each.isdigit()],
+                start=int(start) if start.isdigit() else None,
+                since_s=at_s(pod.status.start_time),
+                exit=pod.status.reason or None,
+            )
+        )
+    return rows
+
+
+def queue_row(thing: QueueThing, *, is_project: bool) -> QueueRow:
+    """A Department or a Project."""
+    spec, status = thing.spec, thing.status
+    stated = _texts(spec.get("quota"))
+    summed = "0" if is_project else status.quota.get("gpu", "0")
+    return QueueRow(
+        name=thing.metadata.name,
+        kind="project" if is_project else "department",
+        parent=spec.get("department" if is_project else "parent"),
+        quota=_amounts({"gpu": summed, **stated}),
+        follows=not is_project and "gpu" not in stated,
+        limit=_amounts(_texts(spec.get("limit"))),
+        weight={name: float(quantity(each)) for name, each in _texts(spec.get("weight")).items()},
+        priority=spec.get("priority", 100),
+        times={_TIMES.get(word, word): seconds(each) for word, each in (spec.get("times") or {}).items()},
+        allocated=_amounts(status.allocated),
+        share=_amounts(status.share),
+        running=status.running,
+        pending=status.pending,
+    )
+
+
+def _texts(amounts: Any) -> dict[str, str]:
+    return {name: str(each) for name, each in (amounts or {}).items()}
+
+
+def _amounts(written: Mapping[str, str]) -> dict[str, float]:
+    """In the units people read; what is unlimited is left out."""
+    counted = {name: amount(name, each) for name, each in written.items()}
+    return {
+        name: value / WHOLE_MILLI if in_thousandths(name) else float(value)
+        for name, value in counted.items()
+        if value < UNLIMITED
+    }
+
+
+def event_rows(events: Iterable[EventThing], workloads: Sequence[WorkloadThing]) -> list[EventRow]:
+    """What Weir said of workloads and of their pods, oldest first; `workloads` are those there are."""
+    projects = {name_of(each): each.spec.project for each in workloads}
+    owners = {f"{each.metadata.namespace}/{each.spec.owner.name}": name_of(each) for each in workloads}
+    rows = []
+    for event in events:
+        about = event.regarding
+        key = f"{about.namespace}/{about.name}"
+        name = key if about.kind == WORKLOAD else _owner_of(key, owners)
+        rows.append(
+            EventRow(
+                id=zlib.crc32(event.metadata.uid.encode()),
+                at_s=at_s(event.event_time or event.metadata.creation_timestamp) or 0.0,
+                kind=event.reason.lower(),
+                workload=name,
+                project=projects.get(name or ""),
+                pod=None if about.kind == WORKLOAD else about.name,
+                sentence=event.note,
+            )
+        )
+    rows.sort(key=lambda row: (row.at_s, row.id))
+    return rows
+
+
+def _owner_of(pod: str, owners: Mapping[str, str]) -> str | None:
+    """The workload of a pod, by the name it was given: OWNER-SUFFIX, as often as there are levels."""
+    stem = pod
+    while stem not in owners:
+        stem, dash, _ = stem.rpartition("-")
+        if not dash:
+            return None
+    return owners[stem]

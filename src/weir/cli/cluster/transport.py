@@ -1,0 +1,140 @@
+"""A cluster in place of a pool's server: each question of the client is answered from the API server.
+
+The client asks as it always does; what would go over HTTP to a pool ends here and is looked up in, or written
+to, the cluster the kubeconfig names. What a cluster has no part in is refused with what does it there.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+from pydantic import BaseModel
+
+from weir.backends.kubernetes.access import Kubeconfig, NoAccess
+from weir.backends.kubernetes.answers import ApiError
+from weir.backends.kubernetes.answers import Refused as Said
+from weir.backends.kubernetes.answers import Unreachable as NoAnswer
+from weir.backends.kubernetes.connection import Connection
+from weir.cli.cluster.answering import Answering
+from weir.cli.cluster.refusing import not_here, refused
+from weir.client.errors import Unreachable
+from weir.model.pool import Problem
+
+NAMESPACE = "WEIR_NAMESPACE"
+"""Where Weir runs in the cluster."""
+DEFAULT_NAMESPACE = "weir-system"
+LEFT_S = 1.0
+_ROOT = "/api/v1/"
+
+
+class ClusterTransport(httpx.BaseTransport):
+    """Answers requests for one cluster."""
+
+    def __init__(
+        self, context: str | None, *, namespace: str | None = None, image: str | None = None
+    ) -> None:
+        try:
+            access = Kubeconfig(None, context)
+        except NoAccess as error:
+            raise Unreachable(str(error)) from None
+        self._server = access.server
+        self._loop = asyncio.new_event_loop()
+        self._api = Connection(access)
+        self._loop.run_until_complete(self._api.__aenter__())
+        home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
+        self._answering = Answering(self._api, access.namespace, home, namespace=namespace, image=image)
+
+    def close(self) -> None:
+        """Let its connections go."""
+        self._loop.run_until_complete(self._closed())
+        self._loop.close()
+
+    async def _closed(self) -> None:
+        """What was begun beside something that failed may end first, if it does soon."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:
+            _, left = await asyncio.wait(left, timeout=LEFT_S)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await self._api.__aexit__(None, None, None)
+        await asyncio.sleep(0.01)  # sockets under TLS close in some steps
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """The answer to one of the client's questions."""
+        path = request.url.raw_path.decode().partition("?")[0].partition(_ROOT)[2]
+        parts = [unquote(part) for part in path.split("/")]
+        try:
+            answer = self._loop.run_until_complete(
+                self._answered(request.method, parts, dict(request.url.params), request.read())
+            )
+        except NoAnswer as error:
+            raise Unreachable(f"The cluster at {self._server} can't be reached: {error}.") from None
+        except Said as error:
+            problem = Problem(title="The cluster refused", status=error.status, detail=_sentence(error))
+            return httpx.Response(error.status, content=problem.model_dump_json())
+        except ApiError as error:
+            raise refused(500, _sentence(error)) from None
+        if isinstance(answer, str):
+            return httpx.Response(200, text=answer)
+        return httpx.Response(200, content=b"" if answer is None else answer.model_dump_json())
+
+    async def _answered(  # noqa: PLR0911 - one for each question
+        self, method: str, parts: list[str], params: dict[str, str], body: bytes
+    ) -> BaseModel | str | None:
+        here = self._answering
+        match method, parts:
+            case "GET", ["workloads"]:
+                return await here.workloads(params)
+            case "POST", ["workloads"]:
+                return await here.submit(body)
+            case "GET", ["workloads", name]:
+                return await here.workload(name)
+            case "GET", ["workloads", name, "why"]:
+                return await here.why(name)
+            case "POST", ["workloads", name, ("stop" | "suspend" | "resume") as act]:
+                return await here.act(name, act)
+            case "GET", [("projects" | "departments") as kind]:
+                return await here.queues(kind)
+            case _, [("projects" | "departments") as kind, name]:
+                return await here.queue(method, kind, name, body)
+            case "GET", [("nodes" | "status" | "snapshot") as what]:
+                looks: dict[str, Callable[[], Awaitable[Any]]] = {
+                    "nodes": here.nodes,
+                    "status": here.status,
+                    "snapshot": here.snapshot,
+                }
+                found: BaseModel | str = await looks[what]()
+                return found
+            case "GET", ["events"]:
+                return await here.events(params)
+        raise not_here(_instead(parts))
+
+
+def _sentence(error: Exception) -> str:
+    said = str(error)
+    return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
+
+
+def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each question
+    """What does it on a cluster."""
+    match parts:
+        case ["workloads", name, "logs"]:
+            namespace, _, rest = name.rpartition("/")
+            within = f"-n {namespace} " if namespace else ""
+            job = rest.removeprefix("job-")
+            return f"the output is with the cluster's nodes: kubectl logs {within}job/{job} -f --prefix"
+        case ["workloads", _, "exec"]:
+            return "that is done with kubectl exec"
+        case ["workloads", _, "rerun"]:
+            return "a Job that is over can't be started again: submit it anew"
+        case ["stream"]:
+            return "changes are followed with kubectl get workloads -A --watch"
+        case ["usage"]:
+            return "a cluster keeps no history of who used what: Prometheus does, from /metrics"
+        case ["tokens", *_]:
+            return "who may do what in a cluster is said by its RBAC: bind the ClusterRole weir-view"
+    return "a cluster doesn't answer that"

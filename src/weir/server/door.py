@@ -1,0 +1,150 @@
+"""The port of a Weir in a cluster: webhooks, health and metrics, whether this one leads or stands by.
+
+It has watches of its own for departments, projects and topologies: admission answers on every replica,
+while the picture of the cluster is kept by the one that leads.
+"""
+
+import asyncio
+import ipaddress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from structlog import get_logger
+
+from weir.backends.kubernetes.admission import Known, Reading
+from weir.backends.kubernetes.callers import Callers
+from weir.backends.kubernetes.certifying import Certifying
+from weir.backends.kubernetes.connection import Connection
+from weir.backends.kubernetes.labels import Said
+from weir.backends.kubernetes.objects import Pod
+from weir.backends.kubernetes.own_objects import QueueThing
+from weir.backends.kubernetes.paths import path_of
+from weir.backends.kubernetes.queue_tree import QueueObject
+from weir.backends.kubernetes.reflector import Change, Reflector, Removed, Set
+from weir.backends.kubernetes.requests import Devices, ask
+from weir.backends.kubernetes.shapes import API_VERSION
+from weir.backends.kubernetes.webhooks import Served, application, serve, tls_context
+
+DEFAULT_PORT = 9443
+_QUEUES = ("departments", "projects", "topologies")
+_LOG = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Where to listen, and as what."""
+
+    service: str  # its name in the cluster, and that of its webhook configurations
+    namespace: str
+    host: str | None = None  # None: every address
+    port: int = DEFAULT_PORT
+    client_authorities: Path | None = None  # whoever calls a webhook shows a certificate of one of these
+
+    @property
+    def secret(self) -> str:
+        """Where its certificates are."""
+        return f"{self.service}-webhook"
+
+    @property
+    def names(self) -> list[str]:
+        """What it is called by those who connect."""
+        within = f"{self.service}.{self.namespace}"
+        names = [f"{within}.svc", f"{within}.svc.cluster.local", within, self.service]
+        return names + ([self.host] if self.host is not None and _is_loopback(self.host) else [])
+
+
+@dataclass(slots=True)
+class Door:
+    """The port. `run` it as a task."""
+
+    api: Connection
+    opening: Opening
+    scheduler: str = "weir"
+    devices: Devices = field(default_factory=Devices)
+    is_alive: Callable[[], bool] = lambda: True
+    metrics: Callable[[], bytes] = lambda: b""
+    port: int = 0  # it listens on; 0 before
+    _objects: dict[str, dict[str, QueueObject]] = field(default_factory=dict)
+    _known: Known | None = None
+
+    async def run(self) -> None:
+        """Answer until it is cancelled."""
+        opening, tls = self.opening, tls_context(self.opening.client_authorities)
+        certifying = Certifying(
+            self.api,
+            tls,
+            namespace=opening.namespace,
+            secret=opening.secret,
+            configurations=opening.service,
+            names=opening.names,
+        )
+        reflectors = [self._reflector(each) for each in _QUEUES]
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(_renew(certifying))
+            await asyncio.gather(*(each.synced.wait() for each in reflectors))
+            self._know()
+            await self._answer(certifying)
+
+    async def _answer(self, certifying: Certifying) -> None:
+        opening = self.opening
+        served = Served(
+            known=lambda: self._known,
+            reading=Reading(self.scheduler, self.devices.names, self._refusals),
+            callers=Callers(self.api),
+            is_alive=self.is_alive,
+            is_ready=lambda: bool(certifying.served),
+            metrics=self.metrics,
+        )
+        app = application(served, client_authorities=opening.client_authorities is not None)
+        runner = await serve(app, certifying.tls, opening.host, opening.port)
+        try:
+            self.port = runner.addresses[0][1]
+            _LOG.info("listening", port=self.port)
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    def _refusals(self, pod: Pod, said: Said) -> Sequence[str]:
+        return ask(pod, said, devices=self.devices).refusals
+
+    def _reflector(self, resource: str) -> Reflector[Any]:
+        objects = self._objects.setdefault(resource, {})
+
+        def deliver(changes: Sequence[Change[QueueThing]]) -> None:
+            for change in changes:
+                if isinstance(change, Set):
+                    objects[change.key] = _object(change.object)
+                elif isinstance(change, Removed):
+                    objects.pop(change.key, None)
+            if self._known is not None:
+                self._know()
+
+        return Reflector(self.api, path_of(API_VERSION, resource), QueueThing, deliver)
+
+    def _know(self) -> None:
+        self._known = Known(*(dict(self._objects[resource]) for resource in _QUEUES))
+
+
+async def _renew(certifying: Certifying) -> None:
+    while True:
+        after_s = await certifying.round()
+        await asyncio.sleep(after_s)
+
+
+def _object(thing: QueueThing) -> QueueObject:
+    metadata = thing.metadata
+    made = metadata.creation_timestamp
+    created_s = datetime.fromisoformat(made).timestamp() if made else 0.0
+    return QueueObject(metadata.name, thing.spec, created_s)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,178 @@
+"""A cluster looked at once, as the scheduler sees it.
+
+The same lists, read by the same functions, are told to the same control, which then decides nothing. So what
+is said here of nodes, reasons and the next decision is what the scheduler itself would say.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from weir.backends.kubernetes.answers import NotFound, Refused
+from weir.backends.kubernetes.backend import KubernetesBackend
+from weir.backends.kubernetes.connection import Connection
+from weir.backends.kubernetes.kinds import Kinds, load_kinds
+from weir.backends.kubernetes.own_objects import MakerThing
+from weir.backends.kubernetes.paths import key_of, path_of
+from weir.backends.kubernetes.picture import Picture
+from weir.backends.kubernetes.reflector import Set
+from weir.backends.kubernetes.requests import Devices
+from weir.cluster.jobs import Job
+from weir.cluster.state import Cluster
+from weir.control.loop import Control
+from weir.decide.explain import reason
+from weir.decide.memo import Memo
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+from weir.model.pool import NodeRow, PoolStatus, WhyAnswer, WorkloadRow
+from weir.server.amounts import above, node_rows, queue_rows
+from weir.server.copying import picture_of
+from weir.server.on_kubernetes import WATCHED
+from weir.server.reasons import why_of
+from weir.server.snapshot import snapshot
+from weir.server.suggest import suggestions
+
+
+@dataclass(slots=True)
+class Glance:
+    """What was seen."""
+
+    cluster: Cluster
+    policy: Policy
+    now_s: float
+
+    def snapshot(self) -> str:
+        """A scenario that replays the next decision."""
+        return snapshot(picture_of(self.cluster), self.policy, self.now_s)
+
+    def nodes(self) -> list[NodeRow]:
+        """The machines, and what of each is held."""
+        return node_rows(self.cluster, {})
+
+    def status(self, version: str, started_s: float) -> PoolStatus:
+        """The whole in one glance."""
+        rows = self.nodes()
+        holding = sum(bool(job.running_pods()) for job in self.cluster.jobs.values())
+        return PoolStatus(
+            version=version,
+            nodes=len(rows),
+            devices=sum(len(row.devices) for row in rows),
+            allocated=sum(device.allocated for row in rows for device in row.devices),
+            running=holding,
+            pending=len(self.cluster.jobs) - holding,
+            policy=self.policy.preset,
+            started_s=started_s,
+        )
+
+    def why(self, row: WorkloadRow) -> WhyAnswer:
+        """Why a workload waits, its queues' numbers, and what would let it start now."""
+        cluster, policy, name = self.cluster, self.policy, row.name
+        job = cluster.jobs.get(name)
+        if job is None:
+            return WhyAnswer(name=name, status=row.status, reason=row.reason)
+        running, pending = _counts(cluster)
+        queues = above(queue_rows(cluster, policy, self.now_s, running, pending), job.spec.project)
+        if row.status != "pending":
+            return WhyAnswer(name=name, status=row.status, reason=row.reason, queues=queues)
+        place, waiting = _place(cluster, job)
+        return WhyAnswer(
+            name=name,
+            status=row.status,
+            reason=row.reason or why_of(reason(cluster, policy, job, self.now_s)),
+            position=place,
+            waiting=waiting,
+            queues=queues,
+            suggestions=suggestions(picture_of(cluster), policy, name),
+        )
+
+
+async def look(api: Connection, policy: Policy, scheduler: str, more_kinds: str | None = None) -> Glance:
+    """List everything, and make of it what the scheduler makes of it.
+
+    Raises:
+        ApiError: something can't be listed.
+    """
+    kinds = load_kinds(more_kinds)
+    picture = Picture(kinds, Devices(), scheduler)
+    lists = await asyncio.gather(
+        *(_listed(api, api_version, resource, of) for api_version, resource, of in WATCHED)
+    )
+    now_s = time.time()
+    backend = KubernetesBackend(picture, lambda _writes: None, lambda: None, lambda: now_s)
+    picture.gathering.set_unreadable(await _see_owners(api, kinds, picture, now_s))
+    for (_, resource, _), things in zip(WATCHED, lists, strict=True):
+        picture.see(resource, things, now_s)
+    control = Control(backend, policy, lambda: now_s, decide=_nothing)
+    backend.connect()
+    control.step()
+    return Glance(control.cluster, policy, now_s)
+
+
+def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _memo: Memo) -> Plan:
+    return Plan()
+
+
+async def _listed(api: Connection, api_version: str, resource: str, of: type[Any]) -> list[Set[Any]]:
+    things = await api.list_all(path_of(api_version, resource), of)
+    return [Set(key_of(each.metadata.namespace, each.metadata.name), each) for each in things]
+
+
+async def _see_owners(
+    api: Connection, kinds: Kinds, picture: Picture, now_s: float
+) -> frozenset[tuple[str, str]]:
+    """Everything that makes pods; the kinds that can't be read."""
+    wanted = [
+        (api_version, watched.kind, watched.resource)
+        for watched in kinds.watched
+        for api_version in watched.api_versions
+    ]
+    unreadable = set()
+    found = await asyncio.gather(*(_owners(api, *each) for each in wanted))
+    for (api_version, kind, _), things in zip(wanted, found, strict=True):
+        if things is None:
+            unreadable.add((api_version, kind))
+            continue
+        bodies = (
+            kinds.narrow({**msgspec.to_builtins(each), "apiVersion": api_version, "kind": kind})
+            for each in things
+        )
+        picture.see_owners([Set("", body) for body in bodies], now_s)
+    return frozenset(unreadable)
+
+
+async def _owners(
+    api: Connection, api_version: str, _kind: str, resource: str
+) -> Sequence[MakerThing] | None:
+    try:
+        return await api.list_all(path_of(api_version, resource), MakerThing)
+    except NotFound:
+        return None
+    except Refused as error:
+        if error.status != 403:
+            raise
+        return None
+
+
+def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
+    """Workloads that hold something, and those that wait, by project."""
+    running: dict[str, int] = {}
+    pending: dict[str, int] = {}
+    for job in cluster.jobs.values():
+        of = running if job.running_pods() else pending
+        of[job.spec.project] = of.get(job.spec.project, 0) + 1
+    return running, pending
+
+
+def _place(cluster: Cluster, job: Job) -> tuple[int | None, int]:
+    """Which it is among the waiting of its project, and of how many."""
+    ahead = [
+        (of.line_key(at), member[2])
+        for of in cluster.waiting_of.get(job.project, ())
+        for at, member in enumerate(of.members)
+    ]
+    mine = next((key for key, other in ahead if other is job), None)
+    return (None if mine is None else 1 + sum(key < mine for key, _ in ahead)), len(ahead)

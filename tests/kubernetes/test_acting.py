@@ -1,0 +1,433 @@
+"""Writes are carried out once each, in order for each object, whatever the way to the server is like."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.kubernetes.test_reflector import until
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.proxy import FaultProxy, Faults
+from tools.controlplane.work import pod
+
+from weir.backends.kubernetes.access import Kubeconfig
+from weir.backends.kubernetes.acting import Acting, Pace
+from weir.backends.kubernetes.connection import Connection, Limits, Patch
+from weir.backends.kubernetes.leading import AlwaysLeads, Fence
+from weir.backends.kubernetes.paths import path_of
+from weir.backends.kubernetes.patience import Rate
+from weir.backends.kubernetes.writes import (
+    Bind,
+    Done,
+    Emit,
+    Evict,
+    HeldUp,
+    NotSent,
+    Outcome,
+    PatchStatus,
+    RefusedWrite,
+    Regarding,
+    Superseded,
+    Unknown,
+    Upsert,
+    Write,
+    merged,
+)
+
+QUICK = Pace(first_s=0.02, most_s=0.2)
+BRISK = Limits(write_s=1.0)
+
+
+class Told:
+    """Outcomes as they come."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[Write, Outcome]] = []
+
+    def __call__(self, write: Write, outcome: Outcome) -> None:
+        self.all.append((write, outcome))
+
+    def of(self, about: object) -> list[Outcome]:
+        return [outcome for write, outcome in self.all if write.about == about]
+
+    @property
+    def final(self) -> list[Outcome]:
+        return [outcome for _, outcome in self.all if not isinstance(outcome, HeldUp)]
+
+
+class Switch:
+    """A fence that somebody opens and closes."""
+
+    def __init__(self) -> None:
+        self.term = 1
+        self.open = True
+
+    def may_write(self) -> bool:
+        return self.open
+
+
+@asynccontextmanager
+async def acting_on(
+    kubeconfig: Path, *, fence: Fence | None = None, pace: Pace = QUICK, **more: Any
+) -> AsyncIterator[tuple[Acting, Told]]:
+    told = Told()
+    async with Connection(Kubeconfig(kubeconfig), BRISK) as api:
+        acting = Acting(api, fence or AlwaysLeads(), told, pace=pace, **more)
+        running = asyncio.create_task(acting.run())
+        try:
+            yield acting, told
+            assert not running.done(), running
+        finally:
+            running.cancel()
+
+
+def make(cluster: Cluster, within: str, count: int, **more: Any) -> list[Bind]:
+    """Pods, and a place for each."""
+    cluster.api.create_many([pod(within, f"p{number}", **more) for number in range(count)])
+    uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in cluster.pods(within)}
+    return [
+        Bind(within, name, uid, f"node-{name}", {"weir.dev/gpus": "0,3", "weir.dev/start": "17"}, about=name)
+        for name, uid in sorted(uids.items())
+    ]
+
+
+def nodes_of(cluster: Cluster, within: str) -> dict[str, str]:
+    return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in cluster.pods(within)}
+
+
+def evict(bind: Bind, **more: Any) -> Evict:
+    return Evict(bind.namespace, bind.name, bind.uid, about=bind.about, **more)
+
+
+# Bindings
+
+
+async def test_a_binding_brings_its_annotations_along(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    within = cluster.namespace()
+    binds = make(cluster, within, 3)
+    other = Bind(within, "p1", "another-uid", "x", about="other")
+    nobody = Bind(within, "nobody", "u", "x", about="nobody")
+    async with acting_on(weir_kubeconfig) as (acting, told):
+        acting.submit([other, nobody, binds[0]])
+        await until(lambda: len(told.final) == 3)
+        acting.submit([Bind(within, "p0", binds[0].uid, "elsewhere", about="again")])
+        await until(lambda: len(told.final) == 4)
+        assert told.of("p0") == [Done()]
+        for about, status in (("other", 409), ("nobody", 404), ("again", 409)):
+            (refused,) = told.of(about)
+            assert isinstance(refused, RefusedWrite)
+            assert refused.status == status
+            assert refused.sentence
+        bound = cluster.api.get(path_of("v1", "pods", within, "p0"))
+        assert bound["spec"]["nodeName"] == "node-p0"
+        assert bound["metadata"]["annotations"] == {"weir.dev/gpus": "0,3", "weir.dev/start": "17"}
+        assert nodes_of(cluster, within)["p1"] == ""
+        assert acting.outcomes["Bind RefusedWrite"] == 3
+
+
+async def test_every_fault_is_outlasted(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    binds = make(cluster, within, 150)
+    async with acting_on(proxy.kubeconfig) as (acting, told):
+        proxy.faults = Faults(
+            throttled=0.1, retry_after_s=0, broken=0.1, refused=0.1, dropped=0.2, delayed=0.05, delay_s=3.0
+        )
+        acting.submit(binds)
+        await until(lambda: len(told.final) == len(binds), 60)
+        proxy.calm()
+        assert {type(outcome) for outcome in told.final} == {Done}
+        assert nodes_of(cluster, within) == {bind.name: bind.node for bind in binds}
+        assert proxy.injected["dropped"] > 5
+        assert acting.retries > 20
+        assert len(acting) == 0
+
+
+async def test_an_answer_that_was_lost_is_looked_up(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    bind, taken, gone = make(cluster, within, 3)
+    lost = Faults(dropped=1.0, where=lambda asked: asked.verb == "POST" and "binding" in asked.path)
+    async with acting_on(proxy.kubeconfig) as (acting, told):
+        proxy.faults = lost
+        acting.submit([bind])
+        await until(lambda: bool(told.final))
+        assert told.of("p0") == [Done()]
+        assert proxy.injected["dropped"] == 1, "it wasn't sent twice"
+        proxy.faults = Faults(broken=1.0)
+        acting.submit([taken, gone])
+        await until(lambda: acting.retries > 4)
+        cluster.api.post(
+            path_of("v1", "pods", within, "p1", "binding"),
+            {"metadata": {"name": "p1"}, "target": {"kind": "Node", "name": "elsewhere"}},
+        )
+        cluster.api.delete(path_of("v1", "pods", within, "p2"), grace_s=0)
+        proxy.calm()
+        await until(lambda: len(told.final) == 3)
+        (taken_out,), (gone_out,) = told.of("p1"), told.of("p2")
+        assert isinstance(taken_out, RefusedWrite)
+        assert "elsewhere" in taken_out.sentence
+        assert isinstance(gone_out, RefusedWrite)
+        assert gone_out.status == 404
+
+
+async def test_no_binding_waits_for_one_that_fails(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    binds = make(cluster, within, 40)
+    stuck = ("/p7/", "/p8/")
+    proxy.faults = Faults(
+        throttled=1.0, retry_after_s=2, where=lambda asked: any(name in asked.path for name in stuck)
+    )
+    async with acting_on(proxy.kubeconfig, pace=Pace(in_flight=2)) as (acting, told):
+        began_s = time.monotonic()
+        acting.submit(binds)
+        await until(lambda: len(told.final) == 38)
+        assert time.monotonic() - began_s < 2.0
+        proxy.calm()
+        await until(lambda: len(told.final) == 40)
+        assert time.monotonic() - began_s >= 2.0, "Retry-After was heeded"
+        assert acting.throttled >= 2
+
+
+async def test_a_binding_is_given_up_in_the_end(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    binds = make(cluster, within, 2)
+    proxy.faults = Faults(throttled=1.0, retry_after_s=0, where=lambda asked: "/p0/" in asked.path)
+    pace = Pace(first_s=0.02, most_s=0.1, give_up_s=0.5)
+    async with acting_on(proxy.kubeconfig, pace=pace) as (acting, told):
+        acting.submit(binds[:1])
+        await until(lambda: bool(told.final))
+        assert isinstance(told.final[0], RefusedWrite)
+        proxy.faults = Faults(broken=1.0)
+        acting.submit(binds[1:])
+        await until(lambda: len(told.final) == 2)
+        assert isinstance(told.final[1], Unknown)
+
+
+# Who may write
+
+
+async def test_nothing_is_sent_by_one_who_does_not_lead(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    binds = make(cluster, within, 4)
+    fence = Switch()
+    async with acting_on(proxy.kubeconfig, fence=fence) as (acting, told):
+        fence.open = False
+        acting.submit(binds[:1])
+        await until(lambda: bool(told.final))
+        assert isinstance(told.final[0], NotSent)
+        assert proxy.passed["POST"] == 0
+        fence.open = True
+        proxy.faults = Faults(throttled=1.0, retry_after_s=30)
+        acting.submit(binds[1:2])
+        await until(lambda: acting.throttled == 1)
+        fence.term = 2
+        proxy.calm()
+        acting.submit(binds[2:])
+        await until(lambda: len(told.final) == 4)
+        assert isinstance(told.of("p1")[0], NotSent), "it was meant in another term"
+        assert told.of("p2") == told.of("p3") == [Done()]
+
+
+async def test_somebody_is_asked_right_before(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    binds = make(cluster, within, 2)
+    full: set[str] = set()
+
+    def check(write: Bind | Evict) -> str:
+        return f"{write.name} has no room any more." if write.name in full else ""
+
+    async with acting_on(proxy.kubeconfig, check=check) as (acting, told):
+        full.add("p0")
+        proxy.faults = Faults(throttled=1.0, retry_after_s=0)
+        acting.submit(binds)
+        await until(lambda: acting.retries > 2)
+        full.add("p1")
+        await until(lambda: len(told.final) == 2)
+        assert told.of("p0") == [NotSent("p0 has no room any more.")]
+        assert told.of("p1") == [NotSent("p1 has no room any more.")]
+        assert proxy.passed["POST"] == 0
+
+
+# Evictions
+
+
+async def test_a_disruption_budget_holds_an_eviction_up(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    within = cluster.namespace()
+    (node,) = cluster.add_nodes(1)
+    bind, free = make(cluster, within, 2)
+    pdb = path_of("policy/v1", "poddisruptionbudgets", within)
+    cluster.api.patch(path_of("v1", "pods", within, "p0"), {"metadata": {"labels": {"keep": "me"}}})
+    cluster.api.post(
+        pdb,
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "one"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"keep": "me"}}},
+        },
+    )
+    because = Emit(
+        Regarding("v1", "Pod", "p0", within, bind.uid), "Reclaimed", "Team B is owed its GPU.", "Evicting"
+    )
+    async with acting_on(weir_kubeconfig) as (acting, told):
+        acting.submit([Bind(one.namespace, one.name, one.uid, node) for one in (bind, free)])
+        await until(lambda: len(cluster.running(within)) == 2)
+        await until(lambda: cluster.api.get(f"{pdb}/one")["status"].get("currentHealthy") == 1)
+        acting.submit([evict(bind, because=because), evict(free)])
+        await until(lambda: bool(told.of("p0")) and bool(told.of("p1")))
+        (held,) = told.of("p0")
+        assert isinstance(held, HeldUp)
+        assert "disruption budget" in held.sentence
+        assert told.of("p1") == [Done()]
+        await asyncio.sleep(0.5)
+        assert len(told.of("p0")) == 1, "it is said once"
+        assert (
+            cluster.api.get(path_of("v1", "pods", within, "p0"))["metadata"].get("deletionTimestamp") is None
+        )
+        cluster.api.delete(f"{pdb}/one")
+        await until(lambda: told.of("p0")[-1] == Done())
+        await until(lambda: nodes_of(cluster, within) == {})
+        events = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
+        (said,) = [one for one in events if one["reason"] == "Reclaimed"]
+        assert said["note"] == "Team B is owed its GPU."
+        assert "Team B is owed" in cluster.plane.kubectl("get", "events", "-n", within)
+
+
+async def test_who_is_gone_needs_no_eviction(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    gone, replaced, lost = make(cluster, within, 3)
+    cluster.api.delete(path_of("v1", "pods", within, "p0"), grace_s=0)
+    cluster.api.delete(path_of("v1", "pods", within, "p1"), grace_s=0)
+    cluster.api.create(pod(within, "p1"))
+    async with acting_on(proxy.kubeconfig) as (acting, told):
+        proxy.faults = Faults(dropped=1.0, where=lambda asked: asked.verb == "POST" and "p2" in asked.path)
+        acting.submit([evict(gone), evict(replaced), evict(lost)])
+        await until(lambda: len(told.final) == 3)
+        assert told.final == [Done()] * 3
+        (left,) = cluster.pods(within)
+        assert left["metadata"]["name"] == "p1"
+        assert left["metadata"]["uid"] != replaced.uid
+
+
+# Objects, statuses, events
+
+
+async def test_an_object_is_made_or_changed(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    path = path_of("v1", "configmaps", within)
+
+    def upsert(value: str) -> Upsert:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c"},
+            "data": {"k": value},
+        }
+        return Upsert(path, "c", body, about=value)
+
+    async with acting_on(proxy.kubeconfig) as (acting, told):
+        proxy.faults = Faults(dropped=0.3, broken=0.3, conflict=0.3)
+        acting.submit([upsert("1"), upsert("2"), upsert("3")])
+        await until(lambda: len(told.final) == 3)
+        proxy.calm()
+        assert [(write.about, outcome) for write, outcome in told.all] == [
+            (value, Done()) for value in ("1", "2", "3")
+        ], "in the order they were asked for"
+        assert cluster.api.get(f"{path}/c")["data"] == {"k": "3"}
+        acting.submit([Upsert(path_of("v1", "configmaps", "nowhere"), "c", upsert("1").body, about="no")])
+        await until(lambda: len(told.final) == 4)
+        (no,) = told.of("no")
+        assert isinstance(no, RefusedWrite)
+        assert no.status == 404
+
+
+async def test_statuses_that_wait_become_one(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    (bind,) = make(cluster, within, 1)
+    path = bind.object_path
+
+    def status(about: str, **fields: str | None) -> PatchStatus:
+        return PatchStatus(path, {"status": fields}, Patch.STRATEGIC, about=about)
+
+    async with acting_on(proxy.kubeconfig) as (acting, told):
+        acting.submit([status("1", message="one", reason="R"), status("2", message="two")])
+        await until(lambda: len(told.final) == 2)
+        assert told.of("1") == [Superseded()]
+        assert told.of("2") == [Done()]
+        now = cluster.api.get(path)["status"]
+        assert (now["message"], now["reason"]) == ("two", "R")
+        proxy.faults = Faults(throttled=1.0, retry_after_s=0)
+        acting.submit([status("3", message="three", reason="S")])
+        await until(lambda: acting.throttled > 2)
+        acting.submit([status("4", message="four", reason=None)])
+        acting.submit([bind])
+        proxy.calm()
+        await until(lambda: len(told.final) == 5)
+        assert told.of("3") == [Superseded()]
+        assert told.of("p0") == [Done()], "a binding waits for no status"
+        assert told.of("4") == [Done()]
+        now = cluster.api.get(path)["status"]
+        assert now["message"] == "four"
+        assert "reason" not in now
+        acting.submit([PatchStatus(path_of("v1", "pods", within, "no"), {"status": {}}, about="no")])
+        await until(lambda: bool(told.of("no")))
+        assert isinstance(told.of("no")[0], RefusedWrite)
+
+
+async def test_events_are_for_when_there_is_time(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    within = cluster.namespace()
+    (bind,) = make(cluster, within, 1)
+    about = Regarding("v1", "Pod", "p0", within, bind.uid)
+    pace = Pace(events_per_s=10, events_waiting=15)
+    async with acting_on(weir_kubeconfig, pace=pace) as (acting, _):
+        acting.submit(Emit(about, "Waits", f"For {number}. " + "x" * 2000) for number in range(40))
+        assert acting.saying.dropped == 25
+        await until(lambda: acting.saying.said == 15)
+        said = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
+        notes = {one["note"][:7] for one in said if one["reason"] == "Waits"}
+        assert notes == {f"For {number}." for number in range(25, 40)}
+
+
+# Pace
+
+
+async def test_a_rate_is_kept(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    within = cluster.namespace()
+    binds = make(cluster, within, 60)
+    async with acting_on(weir_kubeconfig, pace=Pace(per_s=40)) as (acting, told):
+        began_s = time.monotonic()
+        acting.submit(binds)
+        await until(lambda: len(told.final) == 60)
+        assert 1.3 < time.monotonic() - began_s < 6
+
+
+async def test_a_stop_finishes_what_it_can_and_leaves_the_rest(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    binds = make(cluster, within, 30)
+    proxy.faults = Faults(throttled=1.0, retry_after_s=30, where=lambda asked: "/p7/" in asked.path)
+    async with acting_on(proxy.kubeconfig) as (acting, told):
+        acting.submit(binds)
+        await acting.drain(2.0)
+        assert acting.in_flight == len(acting) == 0
+        assert len(told.final) == 30
+        assert told.of("p7") == [NotSent("Weir is stopping.")]
+        assert sum(outcome == Done() for outcome in told.final) == 29
+        acting.submit([binds[0]])
+        await until(lambda: len(told.final) == 31)
+        assert isinstance(told.final[-1], NotSent)
+
+
+def test_merge_patches_add_up() -> None:
+    earlier = {"status": {"a": 1, "b": {"x": 1}, "gone": 1}}
+    later = {"status": {"b": {"y": 2}, "gone": None, "list": [1]}}
+    assert merged(earlier, later) == {"status": {"a": 1, "b": {"x": 1, "y": 2}, "gone": None, "list": [1]}}
+    assert earlier == {"status": {"a": 1, "b": {"x": 1}, "gone": 1}}
+
+
+async def test_a_rate_lets_a_burst_pass() -> None:
+    rate = Rate(100.0, burst=10.0)
+    began_s = time.monotonic()
+    for _ in range(20):
+        await rate.wait()
+    assert 0.09 < time.monotonic() - began_s < 1.0

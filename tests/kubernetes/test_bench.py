@@ -1,0 +1,14 @@
+"""The benchmark at a small size: every case comes to its end, with what it says it measures."""
+
+from bench.kubernetes import measure
+from tools.controlplane.cluster import Cluster
+
+
+def test_every_case_of_weirs(cluster: Cluster) -> None:
+    cases = ["bare", "made", "gang", "reclaim", "reason"]
+    rows = {row["case"]: row for row in measure(cluster.plane, 4, cases)}
+    assert rows["made"]["pods"] == rows["gang"]["pods"] == 32
+    assert rows["made"]["writes"]["POST pods/binding 201"] == 32
+    assert rows["reclaim"]["pods"] == 2
+    assert rows["reclaim"]["writes"]["POST pods/eviction 201"] == 16
+    assert rows["reason"]["said"]["why"] == "no_room"

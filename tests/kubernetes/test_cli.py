@@ -1,0 +1,203 @@
+"""The command line against a cluster: the same verbs, tables and exit codes as against a pool."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kubernetes.test_installed import installed
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
+from tools.controlplane.work import job
+
+from weir.backends.simulated.play import play
+from weir.cli.main import main
+from weir.model.files import read_scenario
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`weir WORDS...` with a kubeconfig: its exit code, its output, what it says."""
+
+    def run(*words: str, kubeconfig: Path = plane.kubeconfig) -> tuple[int, str, str]:
+        monkeypatch.setenv("WEIR_URL", "kube:")
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        capsys.readouterr()
+        code = main(list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where Weir runs."""
+    found = installed(cluster)
+    monkeypatch.setenv("WEIR_NAMESPACE", found)
+    return found
+
+
+@pytest.fixture
+def teams(cluster: Cluster, home: str) -> Cluster:
+    """Two nodes of two GPUs, two teams with two each."""
+    cluster.add_nodes(2, gpus=2)
+    for name in ("team-a", "team-b"):
+        cluster.namespace(name)
+        cluster.api.create(project(name, 2))
+    return cluster
+
+
+@pytest.fixture
+def weir(teams: Cluster, plane: ControlPlane, home: str) -> Iterator[Weir]:
+    with Weir(
+        plane, plane.kubeconfig_of(home, "weir"), name="cli", arguments=["--namespace", home]
+    ) as running:
+        yield running
+
+
+def listed(run: Run, *words: str) -> dict[str, Any]:
+    code, out, _ = run("list", "-A", "-o", "json", *words)
+    assert code == 0
+    return {row["name"]: row for row in json.loads(out)}
+
+
+def is_now(run: Run, name: str, status: str) -> Callable[[], bool]:
+    return lambda: listed(run).get(name, {}).get("status") == status
+
+
+def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None:
+    def submit(team: str, name: str, gpus: str) -> None:
+        words = ("-p", team, "--gpus", gpus, "--name", name, "--image", "busybox", "--", "sleep", "100")
+        code, out, err = run("submit", *words)
+        assert (code, out) == (0, f"{team}/job-{name}\n"), err
+        assert f"kubectl logs -n {team} job/{name} -f" in err
+        teams.until(is_now(run, f"{team}/job-{name}", "running"), 30, f"{name} to run")
+
+    submit("team-a", "two", "2")
+    submit("team-a", "lent", "1")
+    submit("team-b", "first", "1")
+    submit("team-b", "second", "1")
+    teams.until(
+        lambda: (listed(run)["team-a/job-lent"]["reason"] or {}).get("why") == "no_room", 20, "why it waits"
+    )
+    code, out, _ = run("why", "lent")
+    assert code == 0
+    assert "team-a/job-lent waits in team-a, alone." in out
+    assert "What would let it start" in out
+    assert "If team-a/job-two ended, it starts now." in out
+    code, out, _ = run("describe", "team-a/lent")
+    assert code == 0
+    assert "stopped for team-b/job-second (reclaim_quota): team-a holds 3 GPUs with a quota of 2" in out
+    code, out, _ = run("nodes", "-o", "json")
+    assert [device["allocated"] for node in json.loads(out) for device in node["devices"]] == [1.0] * 4
+    code, out, _ = run("status", "-o", "json")
+    assert {"devices": 4, "allocated": 4.0, "running": 3, "pending": 1}.items() <= json.loads(out).items()
+    code, out, _ = run("project", "list")
+    assert [line.split()[:3] for line in out.splitlines()[1:]] == [["team-a", "-", "2"], ["team-b", "-", "2"]]
+    code, out, _ = run("events", "lent", "-o", "json")
+    assert {row["kind"] for row in json.loads(out)} >= {"scheduled", "preempted"}
+
+    assert run("suspend", "second")[0] == 0
+    teams.until(is_now(run, "team-a/job-lent", "running"), 30, "what was borrowed to be lent again")
+    assert run("resume", "second")[0] == 0
+    assert run("stop", "lent", "two")[0] == 0
+    teams.until(is_now(run, "team-b/job-second", "running"), 30)
+    teams.until(lambda: set(listed(run)) == {"team-b/job-first", "team-b/job-second"}, 20)
+
+
+def test_a_snapshot_replays_the_next_decision(
+    run: Run, teams: Cluster, plane: ControlPlane, home: str, tmp_path: Path
+) -> None:
+    """What a played cycle does of the snapshot is what Weir does when it is started then."""
+    kubeconfig = plane.kubeconfig_of(home, "weir")
+    with Weir(plane, kubeconfig, name="before", arguments=["--namespace", home]):
+        for team, name, gpus in (("team-a", "two", 2), ("team-a", "lent", 1), ("team-b", "first", 1)):
+            teams.api.create(job(team, name, gpus))
+            teams.until(is_now(run, f"{team}/job-{name}", "running"), 30)
+    teams.api.create(job("team-b", "second", 1))
+    teams.until(lambda: len(teams.pods("team-b")) == 2)
+    code, out, _ = run("snapshot")
+    assert code == 0
+    path = tmp_path / "snapshot.yaml"
+    path.write_text(out)
+    cycle = play(read_scenario(path), 1).cycles[0]
+    assert [pod.rsplit("/", 2)[0] for pod in cycle.evicted] == ["team-a/job-lent"]
+    with Weir(plane, kubeconfig, name="after", arguments=["--namespace", home]):
+        teams.until(is_now(run, "team-b/job-second", "running"), 30)
+        assert listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending")
+        assert listed(run)["team-a/job-two"]["status"] == "running"
+
+
+WRONG = [
+    (("why", "nosuch"), "There is no workload nosuch; `weir list -A` shows which there are."),
+    (("submit", "-p", "team-b", "--", "x"), "no image is named: write --image IMAGE"),
+    (("submit", "-p", "nope", "--image", "x", "--", "x"), "--project: there is no project nope"),
+    (
+        ("submit", "-p", "team-b", "-n", "team-a", "--image", "x", "--", "x"),
+        "--namespace: project team-b isn't open",
+    ),
+    (
+        ("submit", "-p", "team-b", "--image", "x", "--idle-limit", "1h", "--", "x"),
+        "--idle-limit: what GPUs do",
+    ),
+    (
+        ("submit", "-p", "team-b", "--image", "x", "--priority", "3", "--", "x"),
+        "--priority: no PriorityClass has",
+    ),
+    (("stop", "nosuch"), "There is no workload nosuch"),
+    (("rerun", "nosuch"), "submit it anew"),
+    (("logs", "team-a/job-x"), "kubectl logs -n team-a job/x"),
+    (("token", "list"), "RBAC"),
+    (("project", "delete", "nope"), "There is no project nope"),
+    (("project", "set", "team-a", "--limit", "gpu=1"), "the limit of gpu is below its quota"),
+]
+
+
+def test_what_is_wrong_is_said_in_a_sentence(run: Run, teams: Cluster, tmp_path: Path) -> None:
+    for words, said in WRONG:
+        code, _, err = run(*words)
+        assert code == 2, words
+        assert said in err, words
+        assert len(err.strip().splitlines()) == 1, err
+    code, _, err = run("list", kubeconfig=tmp_path / "none")
+    assert (code, "can't be used" in err) == (3, True)
+
+
+def test_somebody_of_one_namespace_sees_that(
+    run: Run, weir: Weir, teams: Cluster, plane: ControlPlane
+) -> None:
+    rbac = "rbac.authorization.k8s.io"
+    ref = {"apiGroup": rbac, "kind": "ClusterRole", "name": "weir-view"}
+    who = [{"apiGroup": rbac, "kind": "User", "name": "ann"}]
+    metadata = {"name": "ann", "namespace": "team-a"}
+    binding = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "roleRef": ref,
+        "subjects": who,
+    }
+    teams.api.apply(binding)
+    ann = plane.kubeconfig_for("ann")
+    within = json.loads(ann.read_text())
+    within["contexts"][0]["context"]["namespace"] = "team-a"
+    ann.write_text(json.dumps(within))
+    for team, name in (("team-a", "a"), ("team-a", "large"), ("team-b", "b")):
+        teams.api.create(job(team, name, 8 if name == "large" else 1))
+    try:
+        teams.until(is_now(run, "team-b/job-b", "running"), 30)
+    except AssertionError:
+        print(weir.said(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
+        raise
+    teams.until(lambda: listed(run)["team-a/job-large"]["reason"], 20)
+    code, out, _ = run("list", kubeconfig=ann)
+    assert code == 0
+    assert "team-a/job-large" in out
+    assert "team-b" not in out
+    code, _, err = run("nodes", kubeconfig=ann)
+    assert (code, "cannot list resource" in err) == (2, True)

@@ -1,0 +1,203 @@
+"""Weir as the manifests install it: with exactly the rights they give, its webhooks called, a story carried through."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.kubernetes.kinds import establish
+from tools.controlplane.api import ApiError, Object
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.proxy import Asked, FaultProxy, Faults
+from tools.controlplane.weir import Weir, project
+from tools.controlplane.work import job
+
+from weir.backends.kubernetes.kinds import load_kinds
+from weir.backends.kubernetes.manifests import Installation, as_yaml, manifests
+from weir.backends.kubernetes.registration import registrations
+from weir.backends.kubernetes.requests import Devices
+
+
+def installed(cluster: Cluster) -> str:
+    """As `weir kube manifests | kubectl apply` has it, without the pods, which the test runs; in which namespace."""
+    establish(cluster)
+    home = cluster.namespace()
+    objects = [
+        each
+        for each in manifests(Installation(home))
+        if each["kind"] not in ("Deployment", "CustomResourceDefinition")
+    ]
+    cluster.api.apply(*(each for each in objects if "Webhook" not in each["kind"]))
+    return home
+
+
+@pytest.fixture
+def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
+    home = installed(cluster)
+    kubeconfig = plane.kubeconfig_of(home, "weir")
+    words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1"]
+    with Weir(plane, kubeconfig, name="installed", arguments=words) as running:
+        port = cluster.until(lambda: listening(running), 30, "its port")
+        client = {"url": f"https://127.0.0.1:{port[1]}"}
+        devices = Devices().resources
+        cluster.api.apply(
+            *registrations(client, scheduler="weir", devices=devices, but_not_in=["kube-system", home])
+        )
+        yield running
+        assert "forbidden" not in running.said().lower()
+
+
+def listening(running: Weir) -> re.Match[str] | None:
+    running.check()
+    return re.search(r"listening.*?port=(\d+)", running.said())
+
+
+def workloads(cluster: Cluster, within: str) -> dict[str, Any]:
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads"
+    return {each["metadata"]["name"]: each for each in cluster.api.items(path)}
+
+
+def phase(cluster: Cluster, within: str, name: str) -> str:
+    found = workloads(cluster, within).get(name, {})
+    return str(found.get("status", {}).get("phase", ""))
+
+
+def one(within: str, name: str, gpus: int) -> Object:
+    made = job(within, name, gpus, scheduler="default-scheduler")
+    made["spec"]["template"]["spec"].pop("schedulerName", None)
+    return made
+
+
+def test_two_teams_with_exactly_the_rights_of_the_manifests(
+    weir: Weir, cluster: Cluster, plane: ControlPlane
+) -> None:
+    """Two nodes of two GPUs, two teams with two each: what A borrowed goes back to B, and A's comes back later."""
+    cluster.add_nodes(2, gpus=2)
+    a, b = cluster.namespace(), cluster.namespace()
+    cluster.api.create(project("team-a", 2, [a]), project("team-b", 2, [b]))
+    cluster.until(lambda: "no-such" in refusal(cluster, project("probe", 1, department="no-such")), 20)
+    for within, name, gpus in ((a, "two", 2), (a, "lent", 1), (b, "first", 1)):
+        cluster.api.create(one(within, name, gpus))
+        cluster.until(
+            lambda w=within, n=name: phase(cluster, w, f"job-{n}") == "Running", 20, f"{name} to run"
+        )
+    cluster.api.create(one(b, "second", 1))
+    cluster.until(lambda: phase(cluster, b, "job-second") == "Running", 30, "what is due to run")
+    cluster.until(lambda: phase(cluster, a, "job-lent") == "Pending", 20, "what was borrowed to wait")
+    cluster.until(lambda: reason(cluster, a, "job-lent"), 20, "why it waits")
+    failed = cluster.api.get(f"/apis/batch/v1/namespaces/{a}/jobs/lent")["status"].get("failed", 0)
+    assert failed == 0, "a preemption counted as a failure"
+    cluster.api.delete(f"/apis/batch/v1/namespaces/{b}/jobs/first")
+    cluster.until(lambda: phase(cluster, a, "job-lent") == "Running", 30, "it to run again")
+    rows = plane.kubectl("get", "projects").strip().split("\n")
+    assert len(rows) == 3
+
+
+def reason(cluster: Cluster, within: str, name: str) -> Any:
+    return (workloads(cluster, within)[name].get("status") or {}).get("reason")
+
+
+def refusal(cluster: Cluster, thing: Object) -> str:
+    try:
+        cluster.api.create(thing)
+    except ApiError as why:
+        return why.said
+    cluster.api.delete(f"/apis/weir.dev/v1alpha1/projects/{thing['metadata']['name']}")
+    return ""
+
+
+def test_the_manifests_are_taken_as_a_whole_and_again(
+    cluster: Cluster, plane: ControlPlane, tmp_path: Path
+) -> None:
+    written = as_yaml(manifests(Installation("weir-too", "registry.example/weir:1", replicas=3)))
+    path = tmp_path / "weir.yaml"
+    path.write_text(written)
+    for _ in range(2):
+        plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
+    deployment = cluster.api.get("/apis/apps/v1/namespaces/weir-too/deployments/weir")
+    assert deployment["spec"]["replicas"] == 3
+    cluster.until(lambda: len(cluster.pods("weir-too")) == 3, 20, "pods that the restricted profile lets in")
+    pod = cluster.pods("weir-too")[0]
+    assert pod["spec"]["containers"][0]["image"] == "registry.example/weir:1"
+    assert "runAsUser" not in str(pod["spec"])
+    assert {each["kind"] for each in yaml.safe_load_all(written)} >= {
+        "ClusterRole",
+        "Role",
+        "PodDisruptionBudget",
+    }
+
+
+RARELY = {
+    ("get", "pods"),  # after a binding nobody answered
+    ("patch", "persistentvolumeclaims"),  # of a pod whose volumes wait for its node
+    ("patch", "persistentvolumes"),
+    ("create", "tokenreviews"),  # of whoever asks for metrics
+    ("create", "subjectaccessreviews"),
+    ("patch", "topologies/status"),
+    ("patch", "workloads"),  # of a workload that asks for something else than before
+}
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def right_of(asked: Asked) -> tuple[str, str]:
+    """The verb and the resource that a request is authorized by."""
+    parts = asked.path.partition("?")[0].strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    resource = "/".join([parts[0], *parts[2:]])
+    if asked.verb != "GET":
+        return _VERBS[asked.verb], resource
+    return ("watch" if asked.watch else "get" if len(parts) > 1 else "list"), resource
+
+
+def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlane) -> None:
+    used: set[tuple[str, str]] = set()
+
+    def note(asked: Asked) -> bool:
+        if asked.path.startswith(("/api/", "/apis/")):
+            used.add(right_of(asked))
+        return False
+
+    home = installed(cluster)
+    cluster.api.apply(
+        *registrations(
+            {"url": "https://127.0.0.1:1"}, scheduler="weir", devices=Devices().resources, but_not_in=["x"]
+        )
+    )
+    cluster.add_nodes(1, gpus=2)
+    within = cluster.namespace()
+    cluster.api.create({**project("", 0), "kind": "Department", "metadata": {"name": "d"}, "spec": {}})
+    with FaultProxy(plane, user="weir") as proxy:
+        proxy.faults = Faults(where=note)
+        words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1"]
+        with Weir(plane, proxy.kubeconfig, name="noted", arguments=words):
+            cluster.api.create(project("p", 1, [within], department="d"))
+            cluster.api.create(job(within, "low", 2))
+            cluster.until(lambda: phase(cluster, within, "job-low") == "Running", 30)
+            classes = next(each for each in manifests(Installation()) if each["metadata"]["name"] == "build")
+            assert classes["kind"] == "PriorityClass"
+            urgent = job(within, "urgent", 1)
+            urgent["spec"]["template"]["spec"]["priorityClassName"] = "build"
+            cluster.api.create(urgent)
+            cluster.until(lambda: phase(cluster, within, "job-urgent") == "Running", 30)
+            cluster.until(lambda: ("patch", "pods/status") in used, 20, "why a pod waits to be on it")
+    given = {
+        (verb, resource)
+        for role in manifests(Installation(home))
+        if role["kind"] in ("ClusterRole", "Role") and role["metadata"]["name"] == "weir"
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
+    absent = {watched.resource for watched in load_kinds().watched}
+    unused = {
+        (verb, resource)
+        for verb, resource in given - used - RARELY
+        if resource not in absent or verb != "watch"
+    }
+    assert unused == set()
+    assert used - given == set()

@@ -1,0 +1,176 @@
+"""Weir's kinds are what the real API server takes: good objects pass, bad ones are refused with a sentence."""
+
+from typing import Any
+
+import pytest
+from tests.kubernetes.kinds import establish
+from tools.controlplane.api import ApiError
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+
+from weir.backends.kubernetes.shapes import (
+    API_VERSION,
+    Life,
+    Owner,
+    PromisedPlace,
+    PromisedRoom,
+    QueueStatus,
+    WhyWaiting,
+    WorkloadStatus,
+    change,
+    plain,
+)
+from weir.backends.kubernetes.workload_spec import spec_of
+from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
+
+STRICT = "?fieldManager=tests&fieldValidation=Strict"
+
+
+@pytest.fixture
+def kinds(cluster: Cluster) -> Cluster:
+    """A cluster that has them."""
+    establish(cluster)
+    return cluster
+
+
+def tried(cluster: Cluster, kind: str, spec: dict[str, Any]) -> str:
+    """What the server says of an object: nothing if it takes it."""
+    plural = "topologies" if kind == "Topology" else f"{kind.lower()}s"
+    written = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    try:
+        cluster.api.post(f"/apis/{API_VERSION}/{plural}{STRICT}&dryRun=All", written)
+    except ApiError as refused:
+        return refused.said
+    return ""
+
+
+GOOD = [
+    ("Department", {}),
+    ("Department", {"parent": "b", "quota": {"gpu": "unlimited"}, "weight": {"gpu": "0.5"}, "priority": -1}),
+    ("Project", {"quota": {"gpu": 4}, "limit": {"gpu": 4}, "namespaces": ["a", "b-1"]}),
+    ("Project", {"quota": {"gpu": "1500m", "memory": "40Gi"}, "limit": {"gpu": "1.5", "memory": "41Gi"}}),
+    ("Project", {"department": "d", "times": {"maxRuntime": "2h30m", "idleLimit": 0, "stopGrace": "90s"}}),
+    ("Project", {"quota": {"gpu.H100": 4}, "limit": {"gpu": "unlimited"}}),
+    ("Topology", {"levels": ["topology/block", "kubernetes.io/hostname"]}),
+]
+BAD = [
+    ("Department", {"parent": "a"}, "can't be its own parent: name another, or leave parent out"),
+    (
+        "Project",
+        {"quota": {"gpu": 4}, "limit": {"gpu": 2}},
+        "the limit of gpu is below its quota: raise it, or lower",
+    ),
+    ("Project", {"quota": {"gpu": "unlimited"}, "limit": {"gpu": 2}}, "the limit of gpu is below its quota"),
+    ("Project", {"quota": {"cpu": 8}, "limit": {"cpu": "7900m"}}, "the limit of cpu is below its quota"),
+    ("Project", {"quota": {"gpu": -1}}, 'write a number, a quantity such as 500m or 40Gi, or "unlimited"'),
+    (
+        "Project",
+        {"limit": {"gpu": "four"}},
+        'write a number, a quantity such as 500m or 40Gi, or "unlimited"',
+    ),
+    ("Project", {"weight": {"gpu": "unlimited"}}, "write a number, or a fraction in quotes"),
+    ("Project", {"times": {"lifetime": "soon"}}, "write a duration such as 90s, 10m or 2h30m, or 0 for none"),
+    ("Project", {"times": {"lifetime": ""}}, "write a duration"),
+    ("Project", {"times": {"lifetime": -4}}, "write a duration"),
+    ("Project", {"namespaces": ["a", "a"]}, "Duplicate value"),
+    ("Project", {"namespaces": ["A_"]}, "spec.namespaces[0] in body should match"),
+    ("Project", {"qouta": {"gpu": 4}}, 'unknown field "spec.qouta"'),
+    ("Project", {"quota": {"gpu": 1.5}}, "must be of type integer,string"),
+    ("Topology", {"levels": []}, "at least 1 items"),
+    ("Topology", {"levels": ["a", "a"]}, "a level is named twice: leave one out"),
+]
+
+
+def test_what_the_server_takes_and_what_it_refuses(kinds: Cluster) -> None:
+    for kind, spec in GOOD:
+        assert tried(kinds, kind, spec) == "", spec
+    for kind, spec, said in BAD:
+        assert said in tried(kinds, kind, spec), spec
+
+
+def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: ControlPlane) -> None:
+    within = kinds.namespace()
+    workload = Workload(
+        "x/job-a",
+        "vision",
+        (
+            PodGroup(
+                "", Request(devices=2, cpu_milli=1500, gpu_models=("H100",), further=(("rdma/hca", 1),)), 4, 2
+            ),
+            PodGroup("b", Request(devices=2, share_milli=500)),
+            PodGroup("c", Request(devices=1, share_milli=0, gpu_memory=10 << 30), order=1),
+        ),
+        4,
+        0.0,
+        max_runtime_s=9000.0,
+        topology=TopologyRequest("net", "rack"),
+    )
+    spec = spec_of(workload, Owner(api_version="batch/v1", kind="Job", name="a", uid="u"))
+    path = f"/apis/{API_VERSION}/namespaces/{within}/workloads"
+    made = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": {"name": "job-a"}, "spec": spec}
+    assert kinds.api.post(path + STRICT, made)["spec"] == spec
+    at = "2026-01-31T12:00:00Z"
+    why = WhyWaiting(
+        why="no_room", sentence="no node has 2 free GPUs", numbers={"free": 1, "of": [1, {"x": 2}]}
+    )
+    status = plain(
+        WorkloadStatus(
+            phase="Pending",
+            running="1/6",
+            pods=6,
+            pods_running=1,
+            gpus="9",
+            nodes=["n1"],
+            reason=why,
+            since=at,
+            submitted_at=at,
+            promised=PromisedRoom(at=at, places=[PromisedPlace(pod="a-0", node="n", devices=[0, 1])]),
+            life=Life(starts=3, ran_seconds=1.5),
+        )
+    )
+    assert patched(kinds, f"{path}/job-a/status", {"status": status})["status"] == status
+    after = plain(WorkloadStatus(phase="Running", reason=why.model_copy(update={"numbers": {"free": 2}})))
+    patched(kinds, f"{path}/job-a/status", {"status": change(status, after)})
+    assert kinds.api.get(f"{path}/job-a")["status"] == after
+    told = plane.kubectl("get", "wl", "-n", within)
+    assert told.split("\n")[0].split() == [
+        "NAME",
+        "PROJECT",
+        "GPUS",
+        "PHASE",
+        "RUNNING",
+        "SINCE",
+        "WHY",
+        "AGE",
+    ]
+    assert "vision" in told
+    assert "no node has 2 free GPUs" in told
+
+
+def patched(cluster: Cluster, path: str, change: dict[str, Any]) -> dict[str, Any]:
+    return cluster.api.patch(f"{path}{STRICT}", change)
+
+
+def test_projects_tell_their_numbers(kinds: Cluster, plane: ControlPlane) -> None:
+    kinds.api.create(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "Project",
+            "metadata": {"name": "vision"},
+            "spec": {"quota": {"gpu": 4}, "namespaces": ["a"]},
+        }
+    )
+    status = QueueStatus(
+        phase="Ready",
+        quota={"gpu": "4"},
+        demand={"gpu": "9"},
+        share={"gpu": "6.5"},
+        allocated={"gpu": "5", "memory": "40Gi"},
+        running=3,
+        pending=1,
+        observed_generation=1,
+    )
+    patched(kinds, f"/apis/{API_VERSION}/projects/vision/status", {"status": plain(status)})
+    head, row = plane.kubectl("get", "projects").strip().split("\n")
+    assert " ".join(head.split()) == "NAME DEPARTMENT QUOTA DEMAND SHARE ALLOCATED RUNNING PENDING PHASE AGE"
+    assert row.split()[:-1] == ["vision", "4", "9", "6.5", "5", "3", "1", "Ready"]

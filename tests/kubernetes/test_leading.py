@@ -1,0 +1,195 @@
+"""One leads, stops in time when it can't keep the lease, and another one follows: never two together."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.kubernetes.test_reflector import until
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.proxy import FaultProxy, Faults
+
+from weir.backends.kubernetes.access import Kubeconfig
+from weir.backends.kubernetes.connection import Connection, Limits
+from weir.backends.kubernetes.leading import Leading, Lease, Timing
+from weir.backends.kubernetes.paths import path_of
+
+QUICK = Timing(lease_s=3, renew_deadline_s=1.8, retry_s=0.3)
+BRISK = Limits(write_s=1.0)
+
+
+@asynccontextmanager
+async def taking_part(
+    kubeconfig: Path, within: str, name: str, timing: Timing = QUICK
+) -> AsyncIterator[tuple[Leading, asyncio.Task[None]]]:
+    async with Connection(Kubeconfig(kubeconfig), BRISK) as api:
+        leading = Leading(api, namespace=within, identity=name, timing=timing)
+        running = asyncio.create_task(leading.run())
+        try:
+            yield leading, running
+        finally:
+            running.cancel()
+
+
+class Watchman:
+    """Notes who may write, a hundred times a second."""
+
+    def __init__(self, *leaders: Leading) -> None:
+        self.leaders = leaders
+        self.together = 0
+        self.seen: list[tuple[float, int]] = []
+        self._task = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            now = [place for place, leader in enumerate(self.leaders) if leader.may_write()]
+            self.together += len(now) > 1
+            self.seen += [(time.monotonic(), place) for place in now]
+            await asyncio.sleep(0.01)
+
+    def last(self, place: int) -> float:
+        return max(at for at, who in self.seen if who == place)
+
+    def first(self, place: int) -> float:
+        return min(at for at, who in self.seen if who == place)
+
+
+def lease(cluster: Cluster, within: str) -> dict[str, object]:
+    spec: dict[str, object] = cluster.api.get(path_of("coordination.k8s.io/v1", "leases", within, "weir"))[
+        "spec"
+    ]
+    return spec
+
+
+async def test_one_leads_and_keeps_it(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    within = cluster.namespace()
+    async with taking_part(weir_kubeconfig, within, "a") as (first, _):
+        await asyncio.wait_for(first.won(), 5)
+        assert first.may_write()
+        async with taking_part(weir_kubeconfig, within, "b") as (second, _):
+            watchman = Watchman(first, second)
+            await asyncio.sleep(4)
+            assert {place for _, place in watchman.seen} == {0}
+            assert second.holder == first.identity
+            assert first.term == 1
+            spec = lease(cluster, within)
+            assert spec["holderIdentity"] == first.identity
+            assert spec.get("leaseTransitions", 0) == 0
+
+
+async def test_a_clean_stop_hands_over_at_once(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    within = cluster.namespace()
+    async with taking_part(weir_kubeconfig, within, "a") as (first, _):
+        await asyncio.wait_for(first.won(), 5)
+        async with taking_part(weir_kubeconfig, within, "b") as (second, _):
+            watchman = Watchman(first, second)
+            await asyncio.sleep(0.5)
+            began_s = time.monotonic()
+            await first.release()
+            assert not first.may_write()
+            await asyncio.wait_for(second.won(), 2)
+            assert time.monotonic() - began_s < 1.0, "no lease has to run out"
+            await asyncio.sleep(0.2)
+            assert watchman.together == 0
+            assert lease(cluster, within)["leaseTransitions"] == 1
+
+
+async def test_who_dies_is_followed_when_the_lease_has_run_out(
+    cluster: Cluster, weir_kubeconfig: Path
+) -> None:
+    within = cluster.namespace()
+    async with taking_part(weir_kubeconfig, within, "a") as (first, running):
+        await asyncio.wait_for(first.won(), 5)
+        async with taking_part(weir_kubeconfig, within, "b") as (second, _):
+            await asyncio.sleep(0.5)
+            running.cancel()
+            died_s = time.monotonic()
+            await asyncio.wait_for(second.won(), 10)
+        assert QUICK.renew_deadline_s < time.monotonic() - died_s < QUICK.lease_s + 2
+
+
+async def test_who_is_cut_off_stops_before_another_begins(
+    cluster: Cluster, proxy: FaultProxy, weir_kubeconfig: Path
+) -> None:
+    within = cluster.namespace()
+    async with taking_part(proxy.kubeconfig, within, "a") as (first, _):
+        await asyncio.wait_for(first.won(), 5)
+        async with taking_part(weir_kubeconfig, within, "b") as (second, _):
+            watchman = Watchman(first, second)
+            await asyncio.sleep(0.5)
+            proxy.down = True
+            proxy.cut()
+            await asyncio.wait_for(first.lost(), 5)
+            await asyncio.wait_for(second.won(), 10)
+            assert watchman.together == 0
+            silence_s = watchman.first(1) - watchman.last(0) if watchman.seen[-1][1] == 1 else BRISK.write_s
+            assert silence_s >= BRISK.write_s * 0.9, (
+                "the last request of the one is over before the other begins"
+            )
+            proxy.calm()
+            await until(lambda: first.holder == second.identity)
+            await asyncio.sleep(1)
+            assert not first.may_write()
+            assert watchman.together == 0
+            await second.release()
+            await asyncio.wait_for(first.won(), 5)
+            assert first.term == 2, "what was meant to be written before is another term's"
+
+
+async def test_a_server_that_hangs_is_no_reason_to_go_on(
+    cluster: Cluster, proxy: FaultProxy, weir_kubeconfig: Path
+) -> None:
+    within = cluster.namespace()
+    async with taking_part(proxy.kubeconfig, within, "a") as (first, _):
+        await asyncio.wait_for(first.won(), 5)
+        proxy.faults = Faults(delayed=1.0, delay_s=1000.0)
+        began_s = time.monotonic()
+        await asyncio.wait_for(first.lost(), 5)
+        assert time.monotonic() - began_s < QUICK.renew_deadline_s + 0.3
+
+
+async def test_faults_that_pass_cost_nobody_the_lease(cluster: Cluster, proxy: FaultProxy) -> None:
+    within = cluster.namespace()
+    patient = Timing(lease_s=5, renew_deadline_s=4.0, retry_s=0.2)
+    async with taking_part(proxy.kubeconfig, within, "a", patient) as (first, _):
+        await asyncio.wait_for(first.won(), 5)
+        proxy.faults = Faults(dropped=0.2, broken=0.1, conflict=0.1)
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            assert first.may_write()
+        assert first.term == 1
+        assert sum(proxy.injected.values()) > 1
+
+
+async def test_a_lease_that_is_deleted_is_made_again(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    within = cluster.namespace()
+    async with taking_part(weir_kubeconfig, within, "a") as (first, _):
+        await asyncio.wait_for(first.won(), 5)
+        cluster.api.delete(path_of("coordination.k8s.io/v1", "leases", within, "weir"))
+        await asyncio.sleep(1.5)
+        assert first.may_write()
+        assert lease(cluster, within)["holderIdentity"] == first.identity
+
+
+async def test_who_was_asleep_does_not_write(cluster: Cluster, weir_kubeconfig: Path) -> None:
+    slept_s = 0.0
+    async with Connection(Kubeconfig(weir_kubeconfig), BRISK) as api:
+        clock = lambda: time.monotonic() + slept_s  # noqa: E731 - sleeps when it is told to
+        leading = Leading(api, namespace=cluster.namespace(), identity="a", timing=QUICK, clock=clock)
+        running = asyncio.create_task(leading.run())
+        await asyncio.wait_for(leading.won(), 5)
+        slept_s = 60.0
+        assert not leading.may_write(), "whatever the loop has noticed yet"
+        await asyncio.wait_for(leading.lost(), 5)
+        await asyncio.wait_for(leading.won(), 5)
+        assert leading.term == 2
+        running.cancel()
+
+
+async def test_times_that_do_not_fit_are_refused(weir_kubeconfig: Path) -> None:
+    async with Connection(Kubeconfig(weir_kubeconfig)) as api:
+        with pytest.raises(ValueError, match="write a longer lease"):
+            Leading(api, namespace="x", identity="a", timing=Timing(lease_s=10))
+    assert Lease

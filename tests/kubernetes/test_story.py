@@ -1,0 +1,80 @@
+"""The story everybody tries first: two nodes of two devices, two teams of which one borrows and gives back."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.weir import Weir, install_kinds, project
+from tools.controlplane.work import job
+
+GONE_S = 60
+
+
+class Story:
+    """The cluster of the story, told in its words."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        cluster.add_nodes(2, gpus=2)
+        for team in ("team-a", "team-b"):
+            cluster.namespace(team)
+            cluster.api.create(project(team, 2))
+
+    def asks(self, team: str, name: str, gpus: int) -> None:
+        self.cluster.api.create(job(team, name, gpus, grace_s=5))
+
+    def ends(self, team: str, name: str) -> None:
+        self.cluster.api.delete(f"/apis/batch/v1/namespaces/{team}/jobs/{name}")
+
+    def workload(self, team: str, name: str) -> dict:
+        return self.cluster.api.maybe(f"/apis/weir.dev/v1alpha1/namespaces/{team}/workloads/job-{name}") or {}
+
+    def phase(self, team: str, name: str) -> str:
+        return self.workload(team, name).get("status", {}).get("phase", "")
+
+    def runs(self, team: str, name: str) -> bool:
+        at = [pod for pod in self.cluster.running(team) if pod.startswith(f"{name}-")]
+        return len(at) == 1 and self.phase(team, name) == "Running"
+
+    def waits(self, team: str, name: str) -> bool:
+        return self.phase(team, name) == "Pending" and bool(self.workload(team, name)["status"].get("reason"))
+
+    def until(self, true: Callable[[str, str], bool], team: str, name: str) -> None:
+        self.cluster.until(lambda: true(team, name), GONE_S, f"{team}/{name}: {true.__name__}")
+
+
+@pytest.fixture
+def story(cluster: Cluster, weir_kubeconfig) -> Iterator[Story]:
+    install_kinds(cluster.api)
+    with Weir(cluster.plane, weir_kubeconfig, name="weir-story", arguments=["--alone"]) as weir:
+        yield Story(cluster)
+        weir.check()
+
+
+def test_what_was_borrowed_goes_back_to_its_owner_and_comes_again(story: Story) -> None:
+    story.asks("team-a", "pair", 2)
+    story.until(story.runs, "team-a", "pair")
+    story.asks("team-a", "single", 1)
+    story.until(story.runs, "team-a", "single")
+    story.asks("team-b", "first", 1)
+    story.until(story.runs, "team-b", "first")
+    story.asks("team-b", "second", 1)
+    story.until(story.runs, "team-b", "second")
+    story.until(story.waits, "team-a", "single")
+    assert story.runs("team-a", "pair")
+    assert story.runs("team-b", "first")
+    story.ends("team-b", "first")
+    story.until(story.runs, "team-a", "single")
+    assert story.runs("team-a", "pair")
+    assert story.runs("team-b", "second")
+
+
+def test_who_lost_its_place_is_told_why(story: Story) -> None:
+    for name, gpus in (("pair", 2), ("single", 1), ("other", 1)):
+        story.asks("team-a", name, gpus)
+        story.until(story.runs, "team-a", name)
+    story.asks("team-b", "second", 1)
+    story.until(story.runs, "team-b", "second")
+    events = story.cluster.api.items("/apis/events.k8s.io/v1/namespaces/team-a/events")
+    told = [one["note"] for one in events if "team-b" in (one.get("note") or "")]
+    assert told, [one.get("note") for one in events]

@@ -1,0 +1,320 @@
+"""The real API server calls the webhooks: objects are changed and refused as they should be, over our own TLS."""
+
+import asyncio
+import base64
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kubernetes.kinds import establish
+from tools.controlplane.api import ApiError, Object
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.work import job, pod
+
+from weir.backends.kubernetes import certificates
+from weir.backends.kubernetes.access import Kubeconfig
+from weir.backends.kubernetes.admission import Known, Reading
+from weir.backends.kubernetes.callers import Callers
+from weir.backends.kubernetes.certifying import Certifying
+from weir.backends.kubernetes.connection import Connection
+from weir.backends.kubernetes.queue_tree import QueueObject
+from weir.backends.kubernetes.registration import registrations
+from weir.backends.kubernetes.webhooks import Served, application, serve, tls_context
+
+DEVICES = ("nvidia.com/gpu",)
+SECRET = "weir-webhook"
+
+
+class Replica:
+    """One replica's port, in a thread of its own."""
+
+    def __init__(self, kubeconfig: Path, known: Callable[[], Known | None], namespace: str) -> None:
+        self._kubeconfig, self._known, self._namespace = kubeconfig, known, namespace
+        self._loop = asyncio.new_event_loop()
+        self._up = threading.Event()
+        self._down: asyncio.Event | None = None
+        self.port = 0
+        self.home = namespace
+        self.certifying: Certifying
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._up.wait(10)
+
+    def stop(self) -> None:
+        assert self._down is not None
+        self._loop.call_soon_threadsafe(self._down.set)
+        self._thread.join(10)
+        self._loop.close()
+
+    def round(self) -> float:
+        return asyncio.run_coroutine_threadsafe(self.certifying.round(), self._loop).result(10)
+
+    async def _serve(self) -> None:
+        self._down = asyncio.Event()
+        async with Connection(Kubeconfig(self._kubeconfig)) as api:
+            reading = Reading("weir", DEVICES.__contains__)
+            tls = tls_context()
+            self.certifying = Certifying(
+                api,
+                tls,
+                namespace=self._namespace,
+                secret=SECRET,
+                configurations="weir",
+                names=["127.0.0.1"],
+            )
+            app = application(Served(self._known, reading, Callers(api), metrics=lambda: b"weir_up 1\n"))
+            runner = await serve(app, tls, "127.0.0.1", 0)
+            self.port = runner.addresses[0][1]
+            self._up.set()
+            await self._down.wait()
+            await runner.cleanup()
+        await asyncio.sleep(0.2)  # sockets under TLS close a moment later
+
+
+@contextmanager
+def replica(kubeconfig: Path, known: Callable[[], Known | None], namespace: str) -> Iterator[Replica]:
+    running = Replica(kubeconfig, known, namespace)
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+class Queues:
+    """What the webhooks know, straight from the server."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __call__(self) -> Known:
+        found = {
+            plural: {
+                each["metadata"]["name"]: QueueObject(each["metadata"]["name"], each["spec"], float(at))
+                for at, each in enumerate(self._cluster.api.items(f"/apis/weir.dev/v1alpha1/{plural}"))
+            }
+            for plural in ("departments", "projects", "topologies")
+        }
+        return Known(**found)
+
+
+@pytest.fixture
+def hooked(cluster: Cluster, weir_kubeconfig: Path) -> Iterator[tuple[Cluster, Replica]]:
+    establish(cluster)
+    home = cluster.namespace()
+    with replica(weir_kubeconfig, Queues(cluster), home) as running:
+        client = {"url": f"https://127.0.0.1:{running.port}"}
+        cluster.api.apply(
+            *registrations(client, scheduler="weir", devices=DEVICES, but_not_in=["kube-system", home])
+        )
+        assert running.round() > 60
+        in_force(cluster)
+        yield cluster, running
+
+
+def in_force(cluster: Cluster) -> None:
+    """Configurations reach the API server's own watch a moment later."""
+    probe = thing("Department", "probe", {"parent": "gone"})
+    cluster.until(lambda: "gone" in refused(cluster, probe), 10, "the webhooks to be called")
+
+
+def thing(kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": "weir.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def refused(cluster: Cluster, one: Object) -> str:
+    """What is said of an object; nothing if it is made."""
+    try:
+        cluster.api.create(one)
+    except ApiError as why:
+        return why.said.partition("denied the request: ")[2] or why.said
+    return ""
+
+
+def made(cluster: Cluster, one: Object) -> Object:
+    return cluster.api.create(one)[0]
+
+
+def bound(cluster: Cluster, *projects: str) -> str:
+    """A namespace of these projects."""
+    within = cluster.namespace()
+    for name in projects:
+        cluster.api.create(thing("Project", name, {"quota": {"gpu": 2}, "namespaces": [within]}))
+    return within
+
+
+def test_pods_that_ask_for_gpus_come_to_weir(hooked: tuple[Cluster, Replica]) -> None:
+    cluster, _ = hooked
+    within, elsewhere = bound(cluster, "vision"), cluster.namespace()
+    plain: dict[str, Any] = {"scheduler": "default-scheduler"}
+
+    ours = made(cluster, pod(within, "a", 1, **plain))
+    assert ours["spec"]["schedulerName"] == "weir"
+    assert ours["metadata"]["labels"]["weir.dev/project"] == "vision"
+    said = made(cluster, pod(within, "b", 0, annotations={"weir.dev/gpu-fraction": "0.5"}, **plain))
+    assert said["spec"]["schedulerName"] == "weir"
+
+    for name, one in {
+        "no-gpus": pod(within, "c", 0, **plain),
+        "unbound": pod(elsewhere, "d", 1, **plain),
+        "elsewhere": pod(within, "e", 1, scheduler="kai-scheduler"),
+    }.items():
+        left = made(cluster, one)
+        assert left["spec"]["schedulerName"] != "weir", name
+        assert "weir.dev/project" not in (left["metadata"].get("labels") or {}), name
+
+
+def test_preemption_is_no_failure_of_a_job(hooked: tuple[Cluster, Replica]) -> None:
+    cluster, _ = hooked
+    within = bound(cluster, "vision")
+    ignore = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+    ours = made(cluster, job(within, "a", 1))
+    assert ours["spec"]["podFailurePolicy"]["rules"] == ignore
+    stated = job(within, "b", 1)
+    own = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
+    stated["spec"]["podFailurePolicy"] = {"rules": own}
+    stated["spec"]["podReplacementPolicy"] = "Failed"
+    assert made(cluster, stated)["spec"]["podFailurePolicy"]["rules"][0]["action"] == "FailJob"
+    again = job(within, "c", 1)
+    again["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    assert "podFailurePolicy" not in made(cluster, again)["spec"]
+    assert "podFailurePolicy" not in made(cluster, job(within, "d", 0, scheduler="default-scheduler"))["spec"]
+
+
+def test_what_cannot_be_right_is_refused_with_what_to_write(hooked: tuple[Cluster, Replica]) -> None:
+    cluster, _ = hooked
+    within, both, nowhere = bound(cluster, "vision"), bound(cluster, "a1", "a2"), cluster.namespace()
+
+    def said(namespace: str, gpus: int = 1, *, on: Callable[..., Object] = pod, **words: str) -> str:
+        keys = {f"weir.dev/{word.replace('_', '-')}": value for word, value in words.items()}
+        return refused(cluster, on(namespace, "x", gpus, annotations=keys))
+
+    assert "weir.dev/gpu-fracton isn't known: did you mean weir.dev/gpu-fraction?" in said(
+        within, gpu_fracton="1"
+    )
+    assert "'1.5' is more than one device: write a fraction up to 1" in said(within, 0, gpu_fraction="1.5")
+    assert "there is no project vison; did you mean vision?" in said(within, project="vison")
+    told = said(within, project="a1")
+    assert (
+        f"the namespace {within} may not use the project a1; write weir.dev/project: vision, or have" in told
+    )
+    assert "may use several projects: write the label weir.dev/project: one of a1, a2" in said(both)
+    assert said(both, project="a2") == ""
+    assert f"the namespace {nowhere} belongs to no project: have it added to spec.namespaces" in said(nowhere)
+    assert "there is no topology net; there is none to name" in said(within, topology="net:required=rack")
+    assert "there is no project vison" in said(within, on=job, project="vison")
+    assert "may use several projects" in said(both, on=job)
+
+
+def test_queues_go_together(hooked: tuple[Cluster, Replica]) -> None:
+    cluster, _ = hooked
+    made(cluster, thing("Department", "research", {}))
+    made(cluster, thing("Department", "below", {"parent": "research"}))
+    made(cluster, thing("Project", "vision", {"department": "below"}))
+    told = refused(cluster, thing("Project", "p", {"department": "reserch"}))
+    assert told == "there is no department reserch; did you mean research?"
+    assert "research is the name of a department already" in refused(
+        cluster, thing("Project", "research", {})
+    )
+    path = "/apis/weir.dev/v1alpha1"
+    with pytest.raises(ApiError, match="is a circle: leave out the parent of one of them"):
+        cluster.api.patch(f"{path}/departments/research", {"spec": {"parent": "below"}})
+    with pytest.raises(ApiError, match="the department below isn't empty: move or delete vision first"):
+        cluster.api.delete(f"{path}/departments/below")
+    cluster.api.patch(f"{path}/projects/vision", {"spec": {"department": None, "priority": 7}})
+    cluster.api.delete(f"{path}/departments/below")
+
+
+def test_a_dead_weir_keeps_nobody_from_anything(hooked: tuple[Cluster, Replica]) -> None:
+    cluster, _ = hooked
+    within = bound(cluster, "vision")
+    client = {"url": "https://127.0.0.1:1"}
+    cluster.api.apply(*registrations(client, scheduler="weir", devices=DEVICES, but_not_in=["kube-system"]))
+    cluster.until(lambda: refused(cluster, thing("Project", "odd", {"department": "gone"})) == "", 10)
+    assert made(cluster, pod(within, "a", 1, annotations={"weir.dev/no": "1"}))
+
+
+def test_two_replicas_share_a_secret_and_renew_it_while_they_serve(
+    hooked: tuple[Cluster, Replica], weir_kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, one = hooked
+    path = f"/api/v1/namespaces/{one.home}/secrets/{SECRET}"
+    with replica(weir_kubeconfig, Queues(cluster), one.home) as other:
+        other.round()
+        assert other.certifying.served == one.certifying.served
+        before = cluster.api.get(path)["data"]
+        with monkeypatch.context() as due:
+            due.setattr(certificates, "_is_due", lambda *_: True)
+            other.round()
+        after = cluster.api.get(path)["data"]
+        assert after["ca.crt"] != before["ca.crt"] == after["old-ca.crt"]
+        assert other.certifying.served != one.certifying.served
+        trusted = cluster.api.get(
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/weir"
+        )
+        bundle = base64.b64decode(trusted["webhooks"][0]["clientConfig"]["caBundle"])
+        assert bundle.count(b"BEGIN CERTIFICATE") == 2
+        for running in (one, other):  # one still serves what the authority before signed
+            assert asked(running, "/healthz", bundle) == (200, "ok\n")
+        in_force(cluster)
+        one.round()
+        assert one.certifying.served == other.certifying.served
+
+
+def asked(running: Replica, path: str, authority: bytes, token: str = "") -> tuple[int, str]:
+    context = ssl.create_default_context(cadata=authority.decode())
+    request = urllib.request.Request(f"https://127.0.0.1:{running.port}{path}")
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, context=context, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_metrics_are_for_whom_the_server_vouches_for(
+    hooked: tuple[Cluster, Replica], plane: ControlPlane
+) -> None:
+    cluster, running = hooked
+    data = cluster.api.get(f"/api/v1/namespaces/{running.home}/secrets/{SECRET}")["data"]
+    bundle = base64.b64decode(data["ca.crt"])
+    assert asked(running, "/metrics", bundle)[0] == 401
+    assert asked(running, "/metrics", bundle, "nonsense")[0] == 401
+    within = cluster.namespace()
+    token = "/api/v1/namespaces/{}/serviceaccounts/{}/token"
+    nobody = cluster.api.post(token.format(within, "default"), {"spec": {}})["status"]["token"]
+    assert asked(running, "/metrics", bundle, nobody)[0] == 403
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "prometheus", "namespace": within},
+    }
+    rbac = "rbac.authorization.k8s.io"
+    may = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "weir-metrics"},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    }
+    who = {"kind": "ServiceAccount", "name": "prometheus", "namespace": within}
+    ref = {"apiGroup": rbac, "kind": "ClusterRole", "name": "weir-metrics"}
+    binding = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "prometheus"},
+        "roleRef": ref,
+        "subjects": [who],
+    }
+    cluster.api.apply(account, may, binding)
+    somebody = cluster.api.post(token.format(within, "prometheus"), {"spec": {}})["status"]["token"]
+    cluster.until(lambda: asked(running, "/metrics", bundle, somebody) == (200, "weir_up 1\n"), 90)

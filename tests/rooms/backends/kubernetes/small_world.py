@@ -1,0 +1,207 @@
+"""A small cluster for pictures: objects as the API has them, and a control that is told and decides nothing."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from weir.backends.kubernetes.kinds import load_kinds
+from weir.backends.kubernetes.objects import (
+    Container,
+    KubeNode,
+    Metadata,
+    NodeStatus,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Resources,
+)
+from weir.backends.kubernetes.own_objects import QueueThing
+from weir.backends.kubernetes.picture import Picture
+from weir.backends.kubernetes.reflector import Removed, Set
+from weir.backends.kubernetes.requests import Devices
+from weir.cluster.jobs import Phase
+from weir.control.loop import Control
+from weir.control.port import Effect, Fact
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+
+KINDS = load_kinds()
+BEGAN = "2026-01-01T00:00:00Z"
+
+
+def node(
+    name: str, gpus: int = 4, *, cordoned: bool = False, labels: dict[str, str] | None = None
+) -> KubeNode:
+    made = KubeNode(
+        Metadata(name, uid=name, labels={"kubernetes.io/hostname": name, **(labels or {})}),
+        status=NodeStatus(
+            allocatable={"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        ),
+    )
+    made.spec.unschedulable = cordoned
+    return made
+
+
+def project(name: str, *namespaces: str, gpus: int = 4) -> QueueThing:
+    spec = {"quota": {"gpu": gpus}, "namespaces": list(namespaces) or [name]}
+    return QueueThing(Metadata(name, uid=f"p-{name}", creation_timestamp=BEGAN), spec=spec)
+
+
+def job(
+    name: str, uid: str, pods: int = 1, *, namespace: str = "team", over: str = "", **annotations: str
+) -> dict[str, Any]:
+    conditions = [{"type": over, "status": "True"}] if over else []
+    return KINDS.narrow(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": uid,
+                "creationTimestamp": BEGAN,
+                "annotations": {
+                    f"weir.dev/{key.replace('_', '-')}": value for key, value in annotations.items()
+                },
+            },
+            "spec": {"parallelism": pods, "completions": pods, "completionMode": "Indexed"},
+            "status": {"conditions": conditions},
+        }
+    )
+
+
+def pod(
+    name: str,
+    *,
+    owner: tuple[str, str] | None = None,
+    namespace: str = "team",
+    gpus: int = 1,
+    on: str = "",
+    start: int = 0,
+    devices: str | None = None,
+    phase: str = "Pending",
+    deleting: bool = False,
+    scheduler: str = "weir",
+    uid: str = "",
+    labels: dict[str, str] | None = None,
+) -> Pod:
+    asks: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+    annotations = {} if not start else {"weir.dev/start": str(start)}
+    if devices is not None:
+        annotations["weir.dev/gpus"] = devices
+    references = (
+        [] if owner is None else [OwnerReference("batch/v1", "Job", owner[0], owner[1], controller=True)]
+    )
+    return Pod(
+        Metadata(
+            name,
+            uid=uid or f"u-{name}",
+            namespace=namespace,
+            creation_timestamp=BEGAN,
+            deletion_timestamp=BEGAN if deleting else None,
+            annotations=annotations,
+            owner_references=references,
+            labels=labels or {},
+        ),
+        PodSpec(
+            scheduler_name=scheduler,
+            node_name=on,
+            containers=[Container("main", Resources(requests=asks, limits=asks))],
+        ),
+        PodStatus(phase),
+    )
+
+
+class Told:
+    """A picture with a control that hears of it and decides what the test says."""
+
+    def __init__(self) -> None:
+        self.picture = Picture(KINDS, Devices())
+        self.now_s = 0.0
+        self.facts: list[Fact] = []
+        self.effects: list[Effect] = []
+        self.plans: list[Plan] = []
+        self._new_control()
+
+    def _new_control(self) -> None:
+        self.control = Control(
+            self, Policy(), lambda: self.now_s, decide=lambda *_: self.plans.pop(0) if self.plans else Plan()
+        )
+
+    def events(self) -> Iterable[Fact]:
+        self.facts = self.picture.facts(self.now_s)
+        return self.facts
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        self.effects += effects
+
+    def see(self, resource: str, *objects: Any) -> None:
+        for each in objects:
+            if resource == "owners":
+                self.picture.see_owners([Set(each["metadata"]["name"], each)], self.now_s)
+                continue
+            meta = each.metadata
+            key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+            self.picture.see(resource, [Set(key, each)], self.now_s)
+
+    def gone(self, resource: str, key: str, uid: str = "") -> None:
+        if resource == "owners":
+            self.picture.see_owners([Removed(key, uid)], self.now_s)
+        else:
+            self.picture.see(resource, [Removed(key, uid)], self.now_s)
+
+    def step(self, after_s: float = 0.1, plan: Plan | None = None) -> list[Fact]:
+        self.now_s += after_s
+        if plan is not None:
+            self.plans.append(plan)
+        self.effects = []
+        self.control.step()
+
+        return self.facts
+
+    def begin_anew(self) -> None:
+        """Another control, told everything."""
+        self.picture.retell()
+        self._new_control()
+        self.step()
+
+    # What control believes
+
+    def pods(self) -> dict[str, tuple[str, str | None]]:
+        """How control takes each pod to be, and on which node."""
+        found: dict[str, tuple[str, str | None]] = {}
+        cluster = self.control.cluster
+        for name, job_ in cluster.jobs.items():
+            gang = self.picture.roll.named[name]
+            for group, pods in enumerate(job_.pods):
+                for index, each in enumerate(pods):
+                    slots = gang.groups[group].slots
+                    seen = slots[index] if index < len(slots) else None
+                    if seen is None:
+                        assert each.phase is Phase.ABSENT, (name, group, index, each.phase)
+                        continue
+                    at = None if each.node < 0 else cluster.node_names[each.node]
+                    found[seen.key] = each.phase.name, at
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """All that control believes, without what depends on the order in which it was told."""
+        cluster = self.control.cluster
+        jobs = {}
+        for name, job_ in cluster.jobs.items():
+            gang = self.picture.roll.named[name]
+            spec = job_.spec
+            jobs[name] = (spec.project, gang.needed, spec.priority, spec.type, job_.held, job_.held_why)
+        nodes = {
+            each.name: (
+                each.gpus,
+                dict(each.capacity),
+                each.taints,
+                len(each.foreign_devices),
+                dict(each.foreign_marks),
+            )
+            for each in cluster.nodes
+            if each is not None
+        }
+        queues = {queue.name: (queue.parent, dict(queue.quota)) for queue in cluster.ledger.queues}
+        return {"jobs": jobs, "pods": self.pods(), "nodes": nodes, "queues": queues}

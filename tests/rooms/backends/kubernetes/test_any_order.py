@@ -1,0 +1,210 @@
+"""However objects' changes are heard of, late, doubled, coalesced or listed again: the picture is the same."""
+
+from collections import defaultdict
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .small_world import Told, job, node, pod, project
+
+NODES = ("n1", "n2", "n3")
+JOBS = ("a", "b", "c")
+
+
+class World:
+    """The API server: what there is, and every change of it by resource, in order."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, dict[str, Any]] = defaultdict(dict)
+        self.log: dict[str, list[tuple[str, Any, str]]] = defaultdict(list)
+        self.made = 0
+        self.start = 0
+
+    def put(self, resource: str, key: str, thing: Any) -> None:
+        self.there[resource][key] = thing
+        self.log[resource].append((key, thing, ""))
+
+    def drop(self, resource: str, key: str) -> None:
+        thing = self.there[resource].pop(key)
+        uid = thing["metadata"]["uid"] if isinstance(thing, dict) else thing.metadata.uid
+        self.log[resource].append((key, None, uid))
+
+    def act(self, choice: Any) -> None:
+        """Something happens, if it can."""
+        what, one, two = choice
+        jobs, pods = self.there["owners"], self.there["pods"]
+        if what == "job" and JOBS[one % 3] not in jobs:
+            self.made += 1
+            self.put("owners", JOBS[one % 3], job(JOBS[one % 3], f"j{self.made}", 1 + two % 3))
+        elif what == "unjob" and jobs:
+            self.drop("owners", sorted(jobs)[one % len(jobs)])
+        elif what == "over" and jobs:
+            key = sorted(jobs)[one % len(jobs)]
+            uid, pods_ = jobs[key]["metadata"]["uid"], jobs[key]["spec"].get("parallelism", 1)
+            self.put("owners", key, job(key, uid, pods_, over="Complete"))
+        elif what == "pod" and jobs:
+            key = sorted(jobs)[one % len(jobs)]
+            self.made += 1
+            name = f"{key}-{self.made}"
+            self.put("pods", f"team/{name}", pod(name, owner=(key, jobs[key]["metadata"]["uid"])))
+        elif what == "foreign":
+            self.made += 1
+            name = f"f-{self.made}"
+            self.put("pods", f"team/{name}", pod(name, scheduler="other", on=NODES[one % 3], gpus=two % 2))
+        elif what in {"bind", "run", "end", "delete", "remove"} and pods:
+            self._pod(what, sorted(pods)[one % len(pods)], two)
+        elif what == "node":
+            name = NODES[one % 3]
+            self.put("nodes", name, node(name, gpus=4 + two % 2, cordoned=two == 3))
+        elif what == "unnode" and self.there["nodes"]:
+            self.drop("nodes", sorted(self.there["nodes"])[one % len(self.there["nodes"])])
+        elif what == "project":
+            self.put("projects", "team", project("team", gpus=4 + two))
+        elif what == "unproject" and "team" in self.there["projects"]:
+            self.drop("projects", "team")
+
+    def _pod(self, what: str, key: str, two: int) -> None:
+        old = self.there["pods"][key]
+        meta, spec = old.metadata, old.spec
+        owner = meta.owner_references[0] if meta.owner_references else None
+        said: dict[str, Any] = {
+            "owner": None if owner is None else (owner.name, owner.uid),
+            "scheduler": spec.scheduler_name,
+            "gpus": int(spec.containers[0].resources.requests["nvidia.com/gpu"]),
+            "on": spec.node_name,
+            "start": int(meta.annotations.get("weir.dev/start", 0)),
+            "devices": meta.annotations.get("weir.dev/gpus"),
+            "phase": old.status.phase,
+            "deleting": meta.deletion_timestamp is not None,
+        }
+        if what == "bind" and not spec.node_name and not said["deleting"]:
+            self.start += 1
+            said.update(on=NODES[two % 3], start=self.start, devices=str(two % 4))
+        elif what == "run" and spec.node_name and said["phase"] == "Pending":
+            said["phase"] = "Running"
+        elif what == "end" and spec.node_name and said["phase"] in {"Pending", "Running"}:
+            said["phase"] = ("Succeeded", "Failed")[two % 2]
+        elif what == "delete":
+            said["deleting"] = True
+        elif what == "remove":
+            self.drop("pods", key)
+            return
+        self.put("pods", key, pod(meta.name, **said))
+
+
+def _copy(thing: Any) -> Any:
+    """The picture keeps and changes what it is given."""
+    import msgspec
+
+    return thing if isinstance(thing, dict) else msgspec.convert(msgspec.to_builtins(thing), type(thing))
+
+
+def _tell(told: Told, resource: str, change: tuple[str, Any, str]) -> None:
+    key, thing, uid = change
+    if thing is None:
+        told.gone(resource, key, uid)
+    else:
+        told.see(resource, _copy(thing))
+
+
+def _uid(thing: Any) -> str:
+    return str(thing["metadata"]["uid"] if isinstance(thing, dict) else thing.metadata.uid)
+
+
+def _differences(heard: list[Any], missed: list[Any]) -> list[Any]:
+    """What a list tells of: for each object how it is now, and first what is gone."""
+    known = {key: thing for key, thing, _ in heard}
+    now = {key: thing for key, thing, _ in missed}
+    gone = [
+        (key, None, _uid(known[key]))
+        for key, thing in now.items()
+        if known.get(key) is not None and (thing is None or _uid(thing) != _uid(known[key]))
+    ]
+    return [*gone, *((key, thing, "") for key, thing in now.items() if thing is not None)]
+
+
+ACTS = st.tuples(
+    st.sampled_from(
+        [
+            "job",
+            "job",
+            "pod",
+            "pod",
+            "pod",
+            "bind",
+            "bind",
+            "bind",
+            "run",
+            "end",
+            "delete",
+            "remove",
+            "foreign",
+            "node",
+            "unnode",
+            "unjob",
+            "over",
+            "project",
+            "unproject",
+        ]
+    ),
+    st.integers(0, 11),
+    st.integers(0, 3),
+)
+"""What happens."""
+HEARD = st.tuples(
+    st.sampled_from(["nodes", "pods", "owners", "projects"]),
+    st.sampled_from(["next", "next", "twice", "list", "step"]),
+)
+"""What is heard of next, and how."""
+
+
+def _heard(world: World, heard: list[Any]) -> Told:
+    """All that happened, heard of in this way."""
+    streamed = Told()
+    at: dict[str, int] = defaultdict(int)
+    for resource, how in heard:
+        log = world.log[resource]
+        place = at[resource]
+        if how == "step":
+            streamed.step()
+        elif how == "list":
+            for change in _differences(log[:place], log[place:]):
+                _tell(streamed, resource, change)
+            at[resource] = len(log)
+        elif place < len(log):
+            for _ in range(2 if how == "twice" else 1):
+                _tell(streamed, resource, log[place])
+            at[resource] = place + 1
+    for resource, log in world.log.items():
+        for change in log[at[resource] :]:
+            _tell(streamed, resource, change)
+    return streamed
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(ACTS, min_size=12, max_size=50), st.lists(HEARD, min_size=20, max_size=100))
+def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: list[Any]) -> None:
+    world = World()
+    for name in NODES:
+        world.put("nodes", name, node(name))
+    world.put("projects", "team", project("team"))
+    for act in acts:
+        world.act(act)
+    if "team" not in world.there["projects"]:  # of one that is gone, a list says nothing any more
+        world.put("projects", "team", project("team"))
+    streamed = _heard(world, heard)
+    streamed.step()
+    streamed.step(after_s=61.0)
+    streamed.step()
+    listed = Told()
+    for resource in ("nodes", "projects", "owners", "pods"):
+        for thing in world.there[resource].values():
+            listed.see(resource, _copy(thing))
+    listed.step()
+    listed.step(after_s=61.0)
+    listed.step()
+    assert streamed.state() == listed.state()
+    before = streamed.state()
+    streamed.begin_anew()
+    assert streamed.state() == before

@@ -1,0 +1,80 @@
+"""What single pods come to, and what is read again when something changes."""
+
+from weir.backends.kubernetes.gathering import SPARE, Gathering
+from weir.backends.kubernetes.objects import Pod
+from weir.backends.kubernetes.requests import Devices
+
+from .small_world import KINDS, job, pod
+
+
+def gathered(*pods: Pod) -> Gathering:
+    found = Gathering(KINDS, Devices())
+    for each in pods:
+        found.see(f"team/{each.metadata.name}", each)
+    return found
+
+
+def test_a_pod_of_a_job_is_part_of_the_job() -> None:
+    gathering = gathered(pod("train-0", owner=("train", "j1")))
+    gathering.see_owner(job("train", "j1", 4, project="vision"))
+    reading = gathering.read("team/train-0", bound=False)
+    assert (reading.gang.kind, reading.gang.name, reading.gang.uid) == ("Job", "train", "j1")
+    assert reading.derived.needed().min_pods == 4
+    assert reading.said.project == "vision"
+    assert reading.request.devices == 1
+    assert reading.wait == ""
+
+
+def test_an_owner_that_is_not_there_is_waited_for_unless_nobody_can_read_it() -> None:
+    gathering = gathered(pod("train-0", owner=("train", "j1")))
+    assert gathering.read("team/train-0", bound=False).wait == "Its Job train isn't there."
+    assert gathering.read("team/train-0", bound=True).wait == ""
+    gathering.set_unreadable(frozenset({("batch/v1", "Job")}))
+    reading = gathering.read("team/train-0", bound=False)
+    assert reading.wait == ""
+    assert reading.gang.name == "train"
+
+
+def test_what_changes_above_is_read_again_below() -> None:
+    gathering = gathered(*(pod(f"train-{at}", owner=("train", "j1")) for at in range(3)), pod("alone"))
+    for key in sorted(gathering.stale):
+        gathering.read(key, bound=False)
+    gathering.stale.clear()
+    gathering.see_owner(job("train", "j1", 3))
+    assert gathering.stale == {"team/train-0", "team/train-1", "team/train-2"}
+    for key in sorted(gathering.stale):
+        gathering.read(key, bound=False)
+    gathering.stale.clear()
+    gathering.see_owner(job("other", "j2", 3))
+    assert not gathering.stale
+    gathering.forget("team/train-0")
+    gathering.forget_owner("j1")
+    assert gathering.stale == {"team/train-1", "team/train-2"}
+
+
+def test_pods_of_one_template_share_what_they_ask_for() -> None:
+    gathering = gathered(*(pod(f"train-{at}", owner=("train", "j1")) for at in range(2)))
+    gathering.see_owner(job("train", "j1", 2))
+    one, two = (gathering.read(f"team/train-{at}", bound=False) for at in range(2))
+    assert one.request is two.request
+    assert one.said is two.said
+    assert one.derived is two.derived
+
+
+def test_nothing_is_kept_of_pods_that_are_gone() -> None:
+    gathering = gathered()
+    for at in range(3 * SPARE // 2):
+        made = pod(f"p-{at}", labels={"number": f"n{at}"})
+        gathering.see(f"team/p-{at}", made)
+        gathering.forget(f"team/p-{at}")
+    assert len(gathering._words) <= SPARE + 10
+    assert not gathering._pods
+    assert not gathering.stale
+
+
+def test_mistakes_are_sentences() -> None:
+    wrong = pod("train-0")
+    wrong.metadata.annotations["weir.dev/gpu-fraction"] = "2.5"
+    wait = gathered(wrong).read("team/train-0", bound=False).wait
+    assert wait.endswith(".")
+    assert "nvidia.com/gpu: 2" in wait

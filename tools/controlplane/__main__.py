@@ -1,0 +1,87 @@
+"""`make kubernetes`: a control plane with pretended nodes, and Weir running against it, until Ctrl-C.
+
+python -m tools.controlplane [--nodes 4] [--gpus 8] [--bare]
+"""
+
+import argparse
+import shutil
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+from tools.controlplane.binaries import NoBinaries, find
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.processes import Ended
+from tools.controlplane.weir import ROOT, Weir, install_kinds
+
+_STORY = (
+    ("apply -f teams.yaml", "two teams, 16 of 32 GPUs guaranteed to each"),
+    ("create -n team-a -f train-on-two.yaml", "team A takes 16 GPUs"),
+    ("create -n team-a -f train-on-one.yaml", "and borrows 8"),
+    ("create -n team-b -f train-on-one.yaml", "team B takes 8: all are in use"),
+    ("create -n team-b -f train-on-one.yaml", "and asks for its other 8"),
+    ("get workloads -A", "what team A borrowed went back"),
+    ("describe workloads -n team-a", "and why"),
+    ("delete jobs -n team-b --all", "now there is room for it again"),
+)
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="make kubernetes", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--gpus", type=int, default=8, help="of each node")
+    parser.add_argument("--bare", action="store_true", help="without Weir")
+    args = parser.parse_args()
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, stop)
+    try:
+        with ControlPlane(find()) as plane:
+            if not stopped.is_set():
+                _show(plane, args.nodes, args.gpus)
+                _run(plane, stopped, with_weir=not args.bare)
+    except (NoBinaries, Ended, TimeoutError) as why:
+        print(why, file=sys.stderr)
+        return 1
+    print("Everything is stopped and removed.", flush=True)
+    return 0
+
+
+def _show(plane: ControlPlane, nodes: int, gpus: int) -> None:
+    Cluster(plane).add_nodes(nodes, gpus=gpus)
+    install_kinds(plane.api)
+    print(
+        f"Kubernetes is up at {plane.url} with {nodes} nodes of {gpus} pretended GPUs. In another terminal:\n"
+    )
+    print(f"    cd {ROOT / 'examples' / 'kubernetes'}")
+    print(f"    export KUBECONFIG={plane.kubeconfig}")
+    if shutil.which("kubectl") is None:
+        print(f'    export PATH="$PATH:{Path(plane.binaries["kubectl"]).parent}"')
+    print("\nA first story, for 4 nodes of 8 GPUs:\n")
+    for words, why in _STORY:
+        print(f"    kubectl {words:40} # {why}")
+    print("\nCtrl-C removes all of it.\n", flush=True)
+
+
+def _run(plane: ControlPlane, stopped: threading.Event, *, with_weir: bool) -> None:
+    weir = Weir(plane, plane.kubeconfig, arguments=["--alone"], aloud=True) if with_weir else None
+    if weir is not None:
+        weir.start()
+    try:
+        while not stopped.wait(0.5):
+            plane.check()
+    finally:
+        if weir is not None:
+            weir.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""A client of few words, for tests and demonstrations: one answer a call, as plain dictionaries.
+
+It can be called from several threads; each has a connection of its own.
+"""
+
+import http.client
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from tools.controlplane.certificates import Pair
+
+Object = dict[str, Any]
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+STRATEGIC = "application/strategic-merge-patch+json"
+_AT_ONCE = 16
+
+
+class ApiError(Exception):
+    """The API server said no; `code` is the status, `said` its sentence."""
+
+    def __init__(self, code: int, said: str, asked: str) -> None:
+        super().__init__(f"{asked}: {code} {said}")
+        self.code = code
+        self.said = said
+
+
+class Api:
+    """One API server, asked by one user; with a plain URL, without credentials."""
+
+    def __init__(self, url: str, authority: Path | None = None, user: Pair | None = None) -> None:
+        self.url = url
+        self._at = urlsplit(url)
+        self._tls = None
+        if self._at.scheme == "https":
+            self._tls = ssl.create_default_context(cafile=None if authority is None else str(authority))
+            if user is not None:
+                self._tls.load_cert_chain(user.certificate, user.key)
+        self._own = threading.local()
+        self._lock = threading.Lock()
+        self._open: list[http.client.HTTPConnection] = []
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._lock:
+            for connection in self._open:
+                connection.close()
+
+    # Verbs
+
+    def get(self, path: str) -> Object:
+        """An object or a list."""
+        return self.ask("GET", path)
+
+    def maybe(self, path: str) -> Object | None:
+        """An object, or None if there is none of that name."""
+        try:
+            return self.get(path)
+        except ApiError as why:
+            if why.code == 404:
+                return None
+            raise
+
+    def items(self, path: str) -> list[Object]:
+        """What is in a list."""
+        return list(self.get(path).get("items") or [])
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Object:
+        """Create in the collection at this path."""
+        return self.ask("POST", path, body)
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Object:
+        """Replace."""
+        return self.ask("PUT", path, body)
+
+    def patch(self, path: str, body: Mapping[str, Any], kind: str = MERGE) -> Object:
+        """Change parts."""
+        return self.ask("PATCH", path, body, kind)
+
+    def delete(self, path: str, grace_s: int | None = None, propagation: str = "Background") -> None:
+        """Delete an object or all of a collection; what isn't there is no matter."""
+        body: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = grace_s
+        try:
+            self.ask("DELETE", path, body)
+        except ApiError as why:
+            if why.code != 404:
+                raise
+
+    def create(self, *objects: Object) -> list[Object]:
+        """Create objects by their kind and namespace, one after another."""
+        return [self.post(collection(one), one) for one in objects]
+
+    def create_many(self, objects: Iterable[Object]) -> None:
+        """Create objects, several at a time."""
+        self.at_once(self.create, objects)
+
+    def at_once(self, act: Callable[[Any], object], each: Iterable[Any]) -> None:
+        """Do something with each of these, several at a time; the first error is raised at the end."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for done in [pool.submit(act, one) for one in each]:
+                done.result()
+
+    def apply(self, *objects: Object, owner: str = "tests") -> None:
+        """Have it be like this, whether it was there before or not."""
+        for one in objects:
+            path = f"{collection(one)}/{quote(one['metadata']['name'])}?fieldManager={owner}&force=true"
+            self.ask("PATCH", path, one, APPLY)
+
+    def text(self, path: str) -> str:
+        """An answer that isn't JSON."""
+        return self._ask("GET", path, None, {}).decode()
+
+    def ask(
+        self, verb: str, path: str, body: Mapping[str, Any] | None = None, kind: str = "application/json"
+    ) -> Object:
+        """Any request.
+
+        Raises:
+            ApiError: refused.
+            OSError: no answer.
+        """
+        sent = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/json", **({} if body is None else {"Content-Type": kind})}
+        answer: Object = json.loads(self._ask(verb, path, sent, headers))
+        return answer
+
+    def _ask(self, verb: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+        connection = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = self._connect()
+        try:
+            connection.request(verb, path, body, headers)
+            response = connection.getresponse()
+            answer: bytes = response.read()
+        except (http.client.HTTPException, OSError) as why:
+            connection.close()  # it connects again by itself
+            raise ConnectionError(f"{verb} {path}: {why}") from why
+        if response.status >= 300:
+            raise ApiError(response.status, _message(answer), f"{verb} {path}")
+        return answer
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._at.hostname or "", self._at.port
+        connection = (
+            http.client.HTTPConnection(host, port, timeout=60)
+            if self._tls is None
+            else http.client.HTTPSConnection(host, port, timeout=60, context=self._tls)
+        )
+        self._own.connection = connection
+        with self._lock:
+            self._open.append(connection)
+        return connection
+
+
+def collection(one: Object) -> str:
+    """The path objects of this kind are created at."""
+    version, kind = one["apiVersion"], one["kind"].lower()
+    if kind.endswith(("s", "x", "ch")):
+        plural = f"{kind}es"
+    elif kind.endswith("y") and kind[-2] not in "aeiou":
+        plural = f"{kind[:-1]}ies"
+    else:
+        plural = f"{kind}s"
+    root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+    namespace = one["metadata"].get("namespace")
+    return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
+
+
+def _message(answer: bytes) -> str:
+    try:
+        return str(json.loads(answer).get("message", ""))
+    except ValueError:
+        return answer.decode(errors="replace")[:400]

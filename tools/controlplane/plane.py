@@ -1,0 +1,299 @@
+"""A control plane of real programs on loopback: etcd, API server, controllers and KWOK, up in some seconds.
+
+    with ControlPlane() as plane:
+        add_nodes(plane.api, nodes(4, gpus=8))
+        plane.kubectl("get", "nodes")
+
+RBAC is on; the API server's limits on requests are its defaults. Different from a cluster are: etcd
+doesn't wait for the disk, controllers create objects at up to 1,000 a second (not 20) so that it isn't
+them who are measured, and a node isn't expected to show signs of life: nodes become ready and
+unready because somebody says so (see nodes.py).
+"""
+
+import base64
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools.controlplane.api import Api, ApiError
+from tools.controlplane.binaries import Binaries, find
+from tools.controlplane.certificates import Authority, Pair, service_account_keys
+from tools.controlplane.nodes import STAGES
+from tools.controlplane.processes import Ended, Processes
+
+READY_S = 60.0
+_TRIES = 3
+_CONTROLLERS_PER_S = 1000
+
+
+class ControlPlane:
+    """One control plane in a temporary directory, from `start` to `stop`."""
+
+    def __init__(self, binaries: Binaries | None = None) -> None:
+        self.binaries = binaries or find()
+        self.directory = Path()
+        self.url = ""
+        self.kubeconfig = Path()
+        self._admin: Pair
+        self._authority: Authority
+        self._api: Api | None = None
+        self._commands: dict[str, list[str]] = {}
+        self._processes: Processes
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _why: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # Life
+
+    def start(self) -> None:
+        """Come up, until it takes requests, pods can be made and nodes become ready.
+
+        Raises:
+            Ended: one of its programs didn't stay up; its last words are in the sentence.
+            TimeoutError: it wasn't ready in time.
+        """
+        for left in reversed(range(_TRIES)):
+            try:
+                self._start()
+            except Ended as why:
+                self.stop()
+                if left == 0 or "address already in use" not in why.said:
+                    raise  # somebody else may take a free port before we do; nothing else gets better
+            except BaseException:
+                self.stop()
+                raise
+            else:
+                return
+
+    def stop(self) -> None:
+        """End everything and remove the directory."""
+        if self._api is not None:
+            self._api.close()
+            self._api = None
+        self._processes.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _start(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="weir-plane-"))
+        self._processes = Processes(self.directory)
+        self._authority = Authority(self.directory / "pki")
+        self._admin = self._authority.client("admin", ["system:masters"])
+        self.url = f"https://127.0.0.1:{_free_port()}"
+        self.kubeconfig = self._write_kubeconfig("admin", self.url, self._admin)
+        self._commands = self._programs()
+        for name in ("etcd", "kube-apiserver"):
+            self._run(name)
+        self._api = Api(self.url, self._authority.certificate, self._admin)
+        self._until(self._serves, "the API server to take requests")
+        for name in ("kube-controller-manager", "kwok"):
+            self._run(name)
+        self._until(self._makes_pods, "the controllers to work")
+
+    def _programs(self) -> dict[str, list[str]]:
+        pki = self.directory / "pki"
+        server, tokens = self._authority.server(), service_account_keys(pki)
+        authority, port = str(self._authority.certificate), self.url.rpartition(":")[2]
+        etcd, peers = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
+        return {
+            "etcd": [
+                *("--data-dir", str(self.directory / "etcd"), "--unsafe-no-fsync", "--log-level=warn"),
+                *("--listen-client-urls", etcd, "--advertise-client-urls", etcd),
+                *("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers),
+                *("--initial-cluster", f"default={peers}", "--quota-backend-bytes=4294967296"),
+            ],
+            "kube-apiserver": [
+                *(f"--etcd-servers={etcd}", f"--secure-port={port}", "--bind-address=127.0.0.1"),
+                *("--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"),
+                *("--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC"),
+                *(f"--client-ca-file={authority}", f"--tls-cert-file={server.certificate}"),
+                *(f"--tls-private-key-file={server.key}", f"--cert-dir={pki}", "--profiling=false"),
+                *("--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged"),
+                "--delete-collection-workers=16",
+                *(f"--service-account-key-file={tokens.certificate}",),
+                *(f"--service-account-signing-key-file={tokens.key}",),
+            ],
+            "kube-controller-manager": [
+                *(f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", "--secure-port=0"),
+                *(f"--service-account-private-key-file={tokens.key}", f"--root-ca-file={authority}"),
+                *(f"--kube-api-qps={_CONTROLLERS_PER_S}", f"--kube-api-burst={2 * _CONTROLLERS_PER_S}"),
+                *("--concurrent-job-syncs=20", "--node-monitor-grace-period=24h", "--profiling=false"),
+            ],
+            "kwok": [
+                *(f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}"),
+                *("--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--v=ERROR"),
+                *("--node-lease-duration-seconds=0",),
+            ],
+            "kube-scheduler": [
+                *("--leader-elect=false", "--secure-port=0", f"--kubeconfig={self.kubeconfig}"),
+                *("--kube-api-qps=10000", "--kube-api-burst=10000"),
+            ],
+        }
+
+    def _run(self, name: str) -> None:
+        self._processes.start(name, [self.binaries[name], *self._commands[name]])
+
+    # What there is to ask
+
+    @property
+    def api(self) -> Api:
+        """The API as its administrator sees it."""
+        assert self._api is not None, "start it first"
+        return self._api
+
+    @property
+    def authority(self) -> Authority:
+        """Who signs certificates here, for the fronts of proxies."""
+        return self._authority
+
+    @property
+    def admin(self) -> Pair:
+        """The administrator's certificate and key."""
+        return self._admin
+
+    def kubectl(self, *words: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
+        """What kubectl answers.
+
+        Raises:
+            RuntimeError: it failed; what it said is in the sentence.
+        """
+        done = subprocess.run(
+            [self.binaries["kubectl"], *words],
+            env={**os.environ, "KUBECONFIG": str(kubeconfig or self.kubeconfig), "HOME": str(self.directory)},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = (), url: str | None = None) -> Path:
+        """A kubeconfig of this user, by certificate; with another URL where there is a proxy in between."""
+        return self._write_kubeconfig(user, url or self.url, self._authority.client(user, groups))
+
+    def kubeconfig_of(self, namespace: str, account: str, url: str | None = None, hours: int = 24) -> Path:
+        """A kubeconfig of a service account, by token."""
+        asked = {"spec": {"expirationSeconds": hours * 3600}}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        token = self.api.post(path, asked)["status"]["token"]
+        return self._write_kubeconfig(f"{namespace}:{account}", url or self.url, str(token))
+
+    def grant_all(self, user: str) -> None:
+        """Let this user do everything; unlike the administrator it is not exempt from queueing."""
+        group = "rbac.authorization.k8s.io"
+        self.api.apply(
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": f"all-for-{user}"},
+                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+            }
+        )
+
+    def log(self, name: str) -> Path:
+        """What one of the programs said."""
+        return self._processes.log(name)
+
+    def pid(self, name: str) -> int:
+        """Of one of the programs that run."""
+        return self._processes.running[name].pid
+
+    # What can happen to it
+
+    def start_scheduler(self) -> None:
+        """Run the stock kube-scheduler as well."""
+        self._run("kube-scheduler")
+
+    def kill(self, name: str) -> None:
+        """End one of its programs the hard way."""
+        self._processes.stop(name, signal.SIGKILL)
+
+    def restart(self, name: str) -> None:
+        """End one of its programs and start it anew where it was."""
+        self._processes.stop(name)
+        self._run(name)
+        self._until(self._serves, f"{name} to be back")
+
+    def check(self) -> None:
+        """Raise `Ended` if one of the programs has ended by itself."""
+        self._processes.check()
+
+    def run_beside(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], *, aloud: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """Run something else, with its log here or aloud, that ends with the control plane at the latest."""
+        return self._processes.start(name, command, environment, aloud=aloud)
+
+    def stop_beside(self, name: str, how: signal.Signals, within_s: float) -> None:
+        """End it again; by force after so long."""
+        self._processes.stop(name, how, within_s)
+
+    # Getting ready
+
+    def _until(self, true: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + READY_S
+        while not true():
+            self._processes.check()
+            if time.monotonic() > end:
+                raise TimeoutError(f"waited {READY_S:.0f} s for {what}; see the logs in {self.directory}")
+            time.sleep(0.05)
+
+    def _serves(self) -> bool:
+        try:
+            return self.api.text("/readyz") == "ok"
+        except (OSError, ApiError):
+            return False
+
+    def _makes_pods(self) -> bool:
+        return self.api.maybe("/api/v1/namespaces/default/serviceaccounts/default") is not None
+
+    def _write_kubeconfig(self, name: str, url: str, bearer: Pair | str) -> Path:
+        user = {"token": bearer} if isinstance(bearer, str) else _credentials(bearer)
+        cluster = {"server": url}
+        if url.startswith("https:"):
+            cluster["certificate-authority-data"] = _inline(self._authority.certificate)
+        written = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "plane", "cluster": cluster}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": "plane", "context": {"cluster": "plane", "user": name}}],
+            "current-context": "plane",
+        }
+        safe = name.replace(":", "-").replace("/", "-")
+        port = url.rstrip("/").rpartition(":")[2]
+        path = self.directory / f"{safe}-{port}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(written, indent=1))
+        return path
+
+
+def _credentials(pair: Pair) -> dict[str, str]:
+    return {"client-certificate-data": _inline(pair.certificate), "client-key-data": _inline(pair.key)}
+
+
+def _inline(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

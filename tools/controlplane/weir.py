@@ -1,0 +1,132 @@
+"""Weir beside a control plane, as people run it: a process, to be stopped, killed and started again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools.controlplane.api import Api, Object
+from tools.controlplane.plane import ControlPlane
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+_STOP_S = 15.0
+_KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def install_kinds(api: Api) -> None:
+    """Have the API server know Weir's kinds."""
+    from weir.backends.kubernetes.definitions import definitions
+
+    kinds = definitions()
+    api.apply(*kinds)
+    end = time.monotonic() + 30
+    for kind in kinds:
+        while not _established(api.get(f"{_KINDS}/{kind['metadata']['name']}")):
+            if time.monotonic() > end:
+                raise TimeoutError(f"the API server doesn't serve {kind['metadata']['name']} after 30 s")
+            time.sleep(0.05)
+
+
+def _established(kind: Object) -> bool:
+    said = kind.get("status", {}).get("conditions") or []
+    return any(one["type"] == "Established" and one["status"] == "True" for one in said)
+
+
+def project(name: str, gpus: int, namespaces: Sequence[str] = (), **spec: object) -> Object:
+    """A Project with a quota of so many GPUs, for the namespace of its name unless others are said."""
+    return {
+        "apiVersion": "weir.dev/v1alpha1",
+        "kind": "Project",
+        "metadata": {"name": name},
+        "spec": {"quota": {"gpu": gpus}, "namespaces": list(namespaces) or [name], **spec},
+    }
+
+
+class Weir:
+    """`weir up --on kubernetes` with a kubeconfig, and what it says in a log."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        kubeconfig: Path,
+        *,
+        name: str = "weir",
+        arguments: Sequence[str] = (),
+        aloud: bool = False,
+    ) -> None:
+        self.home = plane.directory / name
+        self.log = plane.directory / f"{name}.log"
+        self.starts = 0
+        self._plane = plane
+        self._kubeconfig = kubeconfig
+        self._arguments = list(arguments)
+        self._aloud = aloud
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _why: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def command(self) -> list[str]:
+        """What is run."""
+        return [sys.executable, "-m", "weir", "up", "--on", "kubernetes", "--port", "0", *self._arguments]
+
+    def environment(self) -> dict[str, str]:
+        """What it is run with."""
+        path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        return {"KUBECONFIG": str(self._kubeconfig), "WEIR_HOME": str(self.home), "PYTHONPATH": path}
+
+    def start(self) -> None:
+        """Run it."""
+        assert self._process is None, "it runs"
+        self._process = self._plane.run_beside(
+            self.log.stem, self.command(), self.environment(), aloud=self._aloud
+        )
+        self.starts += 1
+
+    def stop(self) -> None:
+        """End it in order, as an administrator does."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it the hard way."""
+        self._end(signal.SIGKILL)
+
+    def check(self) -> None:
+        """Raise if it has ended by itself."""
+        assert self._process is not None
+        code = self._process.poll()
+        assert code is None, f"Weir ended with {code}; the last it said:\n{self.said()[-3000:]}"
+
+    def said(self) -> str:
+        """All of its log."""
+        return self.log.read_text(errors="replace")
+
+    def memory_mib(self) -> float:
+        """What it holds in memory now."""
+        assert self._process is not None
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        return 0.0
+
+    def cpu_s(self) -> float:
+        """The processor time it has used since it was started."""
+        assert self._process is not None
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._plane.stop_beside(self.log.stem, how, _STOP_S)
+            self._process = None
