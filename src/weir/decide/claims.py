@@ -45,6 +45,11 @@ class Claims:
         self.is_patient = now_s - self.job.waits_since_s >= policy.borrower_patience
 
     @property
+    def is_owner(self) -> bool:
+        """Whether it is in quota."""
+        return self._fixed or self._entitled
+
+    @property
     def any_reclaim(self) -> bool:
         """Whether its own queue lets it reclaim from anyone at all."""
         own = self.path[-1]

@@ -74,9 +74,21 @@ class Reach:
 
     def _movable(self) -> list[Job]:
         """Running preemptible workloads that are cheap to move and have a place to go to, anyone's."""
-        jobs = [job for project in self._cluster.running for job in self._of_project(project)]
+        jobs = [
+            job
+            for project in self._cluster.running
+            if self._may_disturb(project)
+            for job in self._of_project(project)
+        ]
         cheap = cheap_to_move(jobs, self._move_budget, self._policy.price, self._now_s)
         return [job for job in cheap if self._has_holes(job)]
+
+    def _may_disturb(self, project: int) -> bool:
+        """Whether work of a project may be moved for the asker: not an owner's for a borrower, if so set."""
+        books, path = self._books, self._cluster.ledger.path[project]
+        if not self._policy.consolidation.spares_owners or self._claims.is_owner:
+            return True
+        return any(books.over_quota(queue) for queue in path)
 
     def _has_holes(self, job: Job) -> bool:
         """Whether each shape of a workload has room somewhere: else it can't be moved."""

@@ -168,7 +168,7 @@ class Taker:
             lasting = kind is not Kind.CONSOLIDATE and not self._policy.min_runtime.any
             if lasting and not bench.gone and bench.now_s < hopeless.get(key, NEVER_S):
                 continue
-            alike = self._alike(candidate, affinity) if kind is Kind.CONSOLIDATE else None
+            alike = self._alike(candidate, claims, affinity) if kind is Kind.CONSOLIDATE else None
             if alike in self._in_vain:
                 continue
             taken = self._taken(candidate, claims, bench, affinity, kind)
@@ -186,14 +186,16 @@ class Taker:
         ends = (at_s + self._policy.reserve_after for at_s in job.stopped_for.values())
         return min((end_s for end_s in ends if end_s > now_s), default=float("inf"))
 
-    def _alike(self, candidate: Candidate, affinity: tuple[Affinity, ...]) -> tuple[object, ...] | None:
+    def _alike(
+        self, candidate: Candidate, claims: Claims, affinity: tuple[Affinity, ...]
+    ) -> tuple[object, ...] | None:
         """What has to be equal that moves fail for two workloads alike; None if more than that matters."""
         job = candidate.job
         if job.is_running or job.stopped_for or job.spec.topology is not None:
             return None
         if self._server.open_to(candidate) is not None:
             return None
-        return candidate.of.wants, tuple(group.order for group in job.spec.groups), affinity
+        return candidate.of.wants, tuple(group.order for group in job.spec.groups), affinity, claims.is_owner
 
     def _taken(
         self, candidate: Candidate, claims: Claims, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind

@@ -86,6 +86,7 @@ class Consolidation(Settings):
     enabled: bool = True
     max_moves: Annotated[int, Field(ge=0)] = 32
     budget: Annotated[float, Field(ge=0)] = 30_000.0  # device seconds all moves for one workload may cost
+    spares_owners: bool = False  # work of queues within their quota isn't moved for work over quota
 
 
 class Fill(Settings):
@@ -177,7 +178,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "borrower_patience": "7d",
         "headroom": 0.003,
         "exchange": True,
-        "consolidation": {"budget": 3000},
+        "consolidation": {"budget": 2500, "spares_owners": True},
         "claims": True,
         "price": {"size_credit": 2000},
         "topology": {"patience": "1h"},
