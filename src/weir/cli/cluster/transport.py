@@ -27,6 +27,7 @@ NAMESPACE = "WEIR_NAMESPACE"
 """Where Weir runs in the cluster."""
 DEFAULT_NAMESPACE = "weir-system"
 LEFT_S = 1.0
+_NO_SUCH_KIND = ("could not find the requested resource", "404 page not found")
 _ROOT = "/api/v1/"
 
 
@@ -116,6 +117,8 @@ class ClusterTransport(httpx.BaseTransport):
 
 def _sentence(error: Exception) -> str:
     said = str(error)
+    if any(each in said for each in _NO_SUCH_KIND):
+        return "Weir isn't installed in this cluster: weir kube manifests | kubectl apply --server-side -f -"
     return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
 
 
