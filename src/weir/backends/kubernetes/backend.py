@@ -109,6 +109,9 @@ class KubernetesBackend:
         """(apiVersion, kind) of what makes pods and can't be read here."""
         with self._lock:
             self.picture.gathering.set_unreadable(kinds)
+            stale = bool(self.picture.gathering.stale)
+        if stale:
+            self.wake()
 
     def told(self, write: Write, outcome: Outcome) -> None:
         """What became of a write."""

@@ -291,6 +291,7 @@ class Statuses:
             "submittedAt": moment(head.submitted_s),
             "startedAt": moment(min(seen.at_s for seen in holding)) if holding else None,
             "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
+            "estimatedStart": _until(why),
             "suspended": head.derived.suspended,
         }
 
@@ -348,6 +349,12 @@ def _over(status: Words, before: Words) -> Words:
         gone = dict.fromkeys(set(last["numbers"]) - set(reason["numbers"]))
         patch["reason"] = {**reason, "numbers": {**reason["numbers"], **gone}}
     return patch
+
+
+def _until(why: Why | None) -> str | None:
+    """When it may start, where that is only a matter of time."""
+    until_s = None if why is None else why.numbers.get("until_s")
+    return moment(until_s) if isinstance(until_s, int | float) else None
 
 
 def _plain(numbers: Mapping[str, object]) -> Words:
