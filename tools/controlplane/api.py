@@ -7,6 +7,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 STRATEGIC = "application/strategic-merge-patch+json"
 _AT_ONCE = 16
+_IDLE_S = 20.0
 
 
 class ApiError(Exception):
@@ -136,6 +138,8 @@ class Api:
         connection = getattr(self._own, "connection", None)
         if connection is None:
             connection = self._connect()
+        elif time.monotonic() > self._own.used_s + _IDLE_S:
+            connection.close()  # the server may have; it connects again by itself
         try:
             connection.request(verb, path, body, headers)
             response = connection.getresponse()
@@ -143,6 +147,7 @@ class Api:
         except (http.client.HTTPException, OSError) as why:
             connection.close()  # it connects again by itself
             raise ConnectionError(f"{verb} {path}: {why}") from why
+        self._own.used_s = time.monotonic()
         if response.status >= 300:
             raise ApiError(response.status, _message(answer), f"{verb} {path}")
         return answer
@@ -155,6 +160,7 @@ class Api:
             else http.client.HTTPSConnection(host, port, timeout=60, context=self._tls)
         )
         self._own.connection = connection
+        self._own.used_s = time.monotonic()
         with self._lock:
             self._open.append(connection)
         return connection
