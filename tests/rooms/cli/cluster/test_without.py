@@ -1,0 +1,40 @@
+"""Without what speaks with Kubernetes, one sentence says how to get it."""
+
+import sys
+
+import pytest
+
+from weir.cli.main import main
+
+
+@pytest.mark.parametrize(
+    "words", [["kube", "manifests"], ["list"], ["submit", "-p", "a", "--image", "x", "--", "x"]]
+)
+def test_what_is_missing_is_named(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEIR_URL", "kube:")
+    for name in list(sys.modules):
+        if name.startswith(("weir.backends.kubernetes", "weir.cli.cluster")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    assert main(words) == 1
+    assert capsys.readouterr().err == (
+        "weir: what speaks with Kubernetes isn't installed: pip install 'weir[kubernetes]'.\n"
+    )
+
+
+def test_a_cluster_has_no_address_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weir.client.api import Pool
+    from weir.client.errors import Unreachable
+
+    with pytest.raises(Unreachable, match="is a cluster, which `weir` on the command line asks"):
+        Pool("kube:")
+
+
+def test_words_of_clusters_mean_nothing_to_a_pool(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEIR_URL", "http://127.0.0.1:1")
+    assert main(["submit", "-p", "a", "--image", "x", "--", "x"]) == 2
+    assert "--image is for clusters: leave it out, or set WEIR_URL=kube:" in capsys.readouterr().err
