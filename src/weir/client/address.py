@@ -15,6 +15,7 @@ from weir.client.errors import Unreachable
 URL, TOKEN, HOME = "WEIR_URL", "WEIR_TOKEN", "WEIR_HOME"
 CLUSTER = "kube:"
 """A context of the kubeconfig, or nothing for the current one, in place of a URL."""
+NO_CLUSTER = "{} is a cluster, which `weir` on the command line asks; programs ask its API for Workloads."
 ELSEWHERE = f"set {URL} and {TOKEN} to use one elsewhere"
 
 

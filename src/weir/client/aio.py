@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 
 from weir.client import calls
-from weir.client.address import find
+from weir.client.address import NO_CLUSTER, find
 from weir.client.calls import By, Call
 from weir.client.carrying import (
     ENDED,
@@ -62,6 +62,8 @@ class AsyncPool:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.address = find(url, token)
+        if self.address.is_cluster and transport is None:
+            raise Unreachable(NO_CLUSTER.format(self.address.url))
         self._http = httpx.AsyncClient(**settings(self.address, timeout_s), transport=transport)
 
     async def __aenter__(self) -> Self:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 
 from weir.client import calls
-from weir.client.address import find
+from weir.client.address import NO_CLUSTER, find
 from weir.client.calls import By, Call
 from weir.client.carrying import (
     ENDED,
@@ -62,7 +62,7 @@ class Pool:
     ) -> None:
         self.address = find(url, token)
         if self.address.is_cluster and transport is None:
-            raise Unreachable(f"{self.address.url} is a cluster, which `weir` on the command line asks.")
+            raise Unreachable(NO_CLUSTER.format(self.address.url))
         self._http = httpx.Client(**settings(self.address, timeout_s), transport=transport)
 
     def __enter__(self) -> Self:
