@@ -40,8 +40,9 @@ class Pace:
     """How fast, how many at a time, and how long."""
 
     per_s: float = 0.0  # writes a second; 0: as fast as the server takes them
-    in_flight: int = 256
-    statuses_in_flight: int = 32  # of these
+    in_flight: int = 128  # more only wait in the server's queues
+    others_in_flight: int = 32  # of these, of each other urgency than pods
+    beside_pods: int = 4  # of these, while pods are under way: to the server they cost as much as pods do
     events_per_s: float = 50.0
     events_waiting: int = 5000
     first_s: float = 0.2  # the first wait before a write is tried again
@@ -144,10 +145,11 @@ class Acting:
     def _next(self) -> Lane | None:
         if self.in_flight >= self._pace.in_flight:
             return None
+        pods = self._under_way[Urgency.PODS]
+        others = self._pace.beside_pods if pods else self._pace.others_in_flight
         for urgency in Urgency:
-            full = self._under_way[urgency] >= self._pace.statuses_in_flight
-            if urgency is Urgency.STATUSES and full:
-                return None
+            if urgency is not Urgency.PODS and self._under_way[urgency] >= others:
+                continue
             lane = self._lanes.take(urgency)
             if lane is not None:
                 return lane

@@ -115,7 +115,7 @@ async def test_of_one_object_one_goes_at_a_time_and_in_order() -> None:
 async def test_no_more_go_together_than_they_may() -> None:
     server = Server()
     server.lets.clear()
-    async with acting_on(server, Pace(in_flight=7, statuses_in_flight=3)) as (acting, told):
+    async with acting_on(server, Pace(in_flight=7, others_in_flight=3)) as (acting, told):
         acting.submit([status(str(number), 1) for number in range(20)])
         await until(lambda: server.under_way == 3)
         acting.submit([bind(f"p{number}") for number in range(20)])
@@ -126,6 +126,20 @@ async def test_no_more_go_together_than_they_may() -> None:
         await until(lambda: len(told) == 40)
         assert server.most == 7
         assert len(acting) == acting.in_flight == 0
+
+
+async def test_while_pods_are_under_way_little_else_is() -> None:
+    server = Server()
+    server.lets.clear()
+    async with acting_on(server, Pace(in_flight=50, others_in_flight=9, beside_pods=2)) as (acting, told):
+        acting.submit([bind("p")])
+        await until(lambda: server.under_way == 1)
+        acting.submit([status(str(number), 1) for number in range(20)])
+        await until(lambda: server.under_way == 3)
+        await asyncio.sleep(0.02)
+        assert server.under_way == 3
+        server.lets.set()
+        await until(lambda: len(told) == 21)
 
 
 async def test_a_status_that_failed_goes_with_one_that_came_meanwhile() -> None:
