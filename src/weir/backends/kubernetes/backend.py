@@ -228,7 +228,7 @@ class KubernetesBackend:
             self.picture.roll.dirty[gang] = None
             self.wake()
             return
-        if gang.promised is not None:
+        if self.picture.roll.keeps_room(gang):
             gang.keep_room(None)
             yield from self.statuses.keep(gang, {"promised": None}, now_s)
         ours = self.picture.assume(seen, place, effect.start, now_s)

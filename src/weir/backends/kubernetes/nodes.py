@@ -5,7 +5,7 @@ Devices that others hold have no numbers that could be asked for, so they are sa
 that none of our pods holds; an entry stays as it was chosen for as long as its pod is there.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -230,6 +230,25 @@ class Ground:
         if any(at in each for at in place.devices for each in self._numbers(site, site.base).values()):
             return f"Others took devices of node {place.node} that pod {pod} was to have."
         return ""
+
+    def is_being_freed(self, places: Sequence[Ours], stopping: Callable[[str], bool]) -> bool:
+        """Whether there is room for these on one node once all pods of ours that are `stopping` are gone."""
+        site = self._sites.get(places[0].node)
+        if site is None or site.base is None:
+            return False
+        there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
+        totals = _total(
+            [*(amounts_of(each.request) for each in there), *(f.amounts for f in site.foreign.values())]
+        )
+        if any(amount > site.base.capacity.get(name, amount) for name, amount in totals.items()):
+            return False
+        shares = dict.fromkeys(
+            (at for each in self._numbers(site, site.base).values() for at in each), WHOLE_MILLI
+        )
+        for each in there:
+            for at in each.devices:
+                shares[at] = shares.get(at, 0) + each.request.share_on(site.base.gpu_memory)
+        return all(share <= WHOLE_MILLI for share in shares.values())
 
     # Below
 

@@ -21,7 +21,7 @@ from weir.backends.kubernetes.reflector import Change, Removed, Set
 from weir.backends.kubernetes.requests import Devices, ports_in_use
 from weir.backends.kubernetes.roll import Roll
 from weir.backends.kubernetes.seen import Seen, devices_of, scheduled_s, start_of
-from weir.cluster.events import End, Place, PodKey
+from weir.cluster.events import End, Place
 from weir.control.port import Exit, Fact, LifeRule
 
 EMPTY_S = 60.0
@@ -234,7 +234,7 @@ class Picture:
         return facts + told
 
     def retell(self) -> None:
-        """Control begins anew: the next facts are all there is."""
+        """Control begins anew."""
         self.ground.retell()
         self.estate.retell()
         for gang in self.roll.gangs.values():
@@ -337,21 +337,20 @@ class Picture:
         elif gang.empty_since_s is not None and not (gang.head and gang.head.derived.suspended):
             gang.left = is_pod or self._now_s >= gang.empty_since_s + EMPTY_S or gang.newer
         if gang.promised is None and not gang.room_told:
-            gang.promised = self.roll.room_kept(gang, self._now_s)
+            gang.promised = self.roll.room_kept(gang, self._now_s, self._is_stopping)
         facts = gang.tell(self._now_s, self.ground)
         self.roll.count_project(gang)
-        if any(seen.holds and not seen.told for seen in gang.pods()) and gang.told is not None:
+        if gang.told is not None and any(seen.holds and not seen.told for seen in gang.pods()):
             self._unplaced.add(gang)
         if not gang.count and not gang.succeeded and gang.told is None and (gang.left or gang.is_over()):
             self.roll.forget(gang)
         return facts
 
-    # What becomes of what control orders
+    def _is_stopping(self, key: str) -> bool:
+        seen = self._seen.get(key)
+        return seen is not None and seen.stopping
 
-    def pod_at(self, pod: PodKey) -> Seen | None:
-        """The pod in a slot."""
-        gang = self.roll.named.get(pod.workload)
-        return None if gang is None else gang.at(pod)
+    # What becomes of what control orders
 
     def assume(self, seen: Seen, place: Place, start: int, now_s: float) -> Ours:
         """A pod is to be bound: it holds its place from now on."""

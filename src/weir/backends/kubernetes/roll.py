@@ -5,6 +5,7 @@ at a time; what the other's pods still hold counts as what others hold.
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 from weir.backends.kubernetes.estate import Estate
 from weir.backends.kubernetes.gangs import Gang
@@ -139,20 +140,33 @@ class Roll:
                 self.projects[project] += 1
             gang.counted = project
 
-    def room_kept(self, gang: Gang, now_s: float) -> Promised | None:
-        """The room that its object says is kept for it, if all of its pods still wait for it."""
+    def room_kept(self, gang: Gang, now_s: float, stopping: Callable[[str], bool]) -> Promised | None:
+        """The room that its object says is kept for it, if its pods still wait and it is free or gets so.
+
+        The promise may have been written, and those who were to make room for it not yet told to.
+        """
         thing = self.objects.get(gang.name)
         kept = None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.promised
         if kept is None or not kept.places:
             return None
         waiting = {seen.name: seen for seen in gang.pods() if not seen.holds}
         places = []
+        by_node: dict[str, list[Ours]] = {}
         for each in kept.places:
             seen = waiting.get(each.pod)
-            if seen is None or each.node not in self._ground:
+            if seen is None or seen.reading is None:
                 return None
-            places.append(Place(PodKey(gang.name, seen.group, seen.index), each.node, tuple(each.devices)))
+            devices = tuple(each.devices)
+            places.append(Place(PodKey(gang.name, seen.group, seen.index), each.node, devices))
+            by_node.setdefault(each.node, []).append(Ours(each.node, seen.reading.request, devices))
+        if not all(self._ground.is_being_freed(those, stopping) for those in by_node.values()):
+            return None
         return Promised(gang.name, tuple(places), now_s, tuple(kept.freed_by))
+
+    def keeps_room(self, gang: Gang) -> bool:
+        """Whether its object says that room is kept for it."""
+        thing = self.objects.get(gang.name)
+        return gang.promised is not None or (thing is not None and thing.status.promised is not None)
 
 
 def _claim_to_name(gang: Gang) -> tuple[bool, float, str]:

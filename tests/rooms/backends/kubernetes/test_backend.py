@@ -248,3 +248,19 @@ def test_a_new_control_takes_over_what_was_ordered() -> None:
     here.backend.told(bind, RefusedWrite(409, "no"))
     here.step()
     assert here.phases() == ["ABSENT"]
+
+
+def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
+    """Weir was killed between the promise and the evictions: it is decided anew."""
+    for deleting in (True, False):
+        here = scene()
+        here.hear("owners", job("holds", "j2"))
+        holds = {"owner": ("holds", "j2"), "gpus": 4, "on": "n1", "start": 1, "devices": "0,1,2,3"}
+        here.hear("pods", pod("holds-0", phase="Running", deleting=deleting, **holds))  # type: ignore[arg-type]
+        status = WorkloadThingStatus(
+            phase="Pending", promised=KeptRoom([KeptPlace("n1", "train-0", [2])], [])
+        )
+        meta = Metadata("job-train", namespace="team")
+        here.hear("workloads", WorkloadThing(meta, WorkloadThingSpec(OwnerUid("j1")), status))
+        here.step()
+        assert ("team/job-train" in here.control.cluster.promised) is deleting

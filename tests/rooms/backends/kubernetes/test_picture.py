@@ -76,7 +76,7 @@ def test_a_refused_binding_is_tried_again_later() -> None:
     told.step()
     place = Place(PodKey("team/job-train", 0, 0), "n1", (0,))
     told.step(plan=Plan(binds=[place]))
-    seen = told.picture.pod_at(place.pod)
+    seen = told.picture.roll.named[place.pod.workload].at(place.pod)
     assert seen is not None
     told.picture.assume(seen, place, 1, told.now_s)
     assert told.pods() == {"team/train-0": ("RUNNING", "n1")}
