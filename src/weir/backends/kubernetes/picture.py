@@ -239,6 +239,7 @@ class Picture:
         self.estate.retell()
         for gang in self.roll.gangs.values():
             gang.untold()
+            gang.promised = None  # its object says so, if it still is
             self.roll.recollect(gang)
             self.roll.dirty[gang] = None
 
