@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir.backends.kubernetes.definitions import definitions
-from weir.backends.kubernetes.kind_table import built_in
-from weir.backends.kubernetes.labels import FOREIGN, KAI_LEVELS, KAI_TOPOLOGY, OURS, PREFIX
+from weir.backends.kubernetes.own.definitions import definitions
+from weir.backends.kubernetes.reading.kind_table import built_in
+from weir.backends.kubernetes.reading.labels import FOREIGN, KAI_LEVELS, KAI_TOPOLOGY, OURS, PREFIX
 
 _GANGS = {"owner": "all its pods", "pod": "each pod by itself"}
 

@@ -12,13 +12,13 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
-from weir.backends.kubernetes.access import Kubeconfig
-from weir.backends.kubernetes.acting import Acting, Pace
-from weir.backends.kubernetes.connection import Connection, Limits, Patch
-from weir.backends.kubernetes.leading import AlwaysLeads, Fence
-from weir.backends.kubernetes.paths import path_of
-from weir.backends.kubernetes.patience import Rate
-from weir.backends.kubernetes.writes import (
+from weir.backends.kubernetes.api.access import Kubeconfig
+from weir.backends.kubernetes.api.connection import Connection, Limits, Patch
+from weir.backends.kubernetes.api.leading import AlwaysLeads, Fence
+from weir.backends.kubernetes.api.paths import path_of
+from weir.backends.kubernetes.api.patience import Rate
+from weir.backends.kubernetes.writing.acting import Acting, Pace
+from weir.backends.kubernetes.writing.writes import (
     Bind,
     Done,
     Emit,

@@ -15,10 +15,10 @@ from tools.controlplane.proxy import Asked, FaultProxy, Faults
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
-from weir.backends.kubernetes.kinds import load_kinds
-from weir.backends.kubernetes.manifests import Installation, as_yaml, manifests
-from weir.backends.kubernetes.registration import registrations
-from weir.backends.kubernetes.requests import Devices
+from weir.backends.kubernetes.admission.registration import registrations
+from weir.backends.kubernetes.own.manifests import Installation, as_yaml, manifests
+from weir.backends.kubernetes.reading.kinds import load_kinds
+from weir.backends.kubernetes.reading.requests import Devices
 
 
 def installed(cluster: Cluster) -> str:

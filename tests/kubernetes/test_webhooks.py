@@ -18,15 +18,15 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.work import job, pod
 
-from weir.backends.kubernetes import certificates
-from weir.backends.kubernetes.access import Kubeconfig
-from weir.backends.kubernetes.admission import Known, Reading
-from weir.backends.kubernetes.callers import Callers
-from weir.backends.kubernetes.certifying import Certifying
-from weir.backends.kubernetes.connection import Connection
-from weir.backends.kubernetes.queue_tree import QueueObject
-from weir.backends.kubernetes.registration import registrations
-from weir.backends.kubernetes.webhooks import Served, application, serve, tls_context
+from weir.backends.kubernetes.admission import certificates
+from weir.backends.kubernetes.admission.admission import Known, Reading
+from weir.backends.kubernetes.admission.callers import Callers
+from weir.backends.kubernetes.admission.certifying import Certifying
+from weir.backends.kubernetes.admission.registration import registrations
+from weir.backends.kubernetes.admission.webhooks import Served, application, serve, tls_context
+from weir.backends.kubernetes.api.access import Kubeconfig
+from weir.backends.kubernetes.api.connection import Connection
+from weir.backends.kubernetes.own.queue_tree import QueueObject
 
 DEVICES = ("nvidia.com/gpu",)
 SECRET = "weir-webhook"

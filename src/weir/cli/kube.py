@@ -31,8 +31,8 @@ def manifests(
         What pods write as schedulerName to be placed by it.
     """
     from weir import __version__
-    from weir.backends.kubernetes.manifests import Installation, as_yaml
-    from weir.backends.kubernetes.manifests import manifests as objects
+    from weir.backends.kubernetes.own.manifests import Installation, as_yaml
+    from weir.backends.kubernetes.own.manifests import manifests as objects
 
     chosen = Installation(namespace, image or f"weir:{__version__}", replicas, scheduler)
     print(f"# Weir {__version__}, made by `weir kube manifests`.")

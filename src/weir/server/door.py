@@ -15,19 +15,19 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.backends.kubernetes.admission import Known, Reading
-from weir.backends.kubernetes.callers import Callers
-from weir.backends.kubernetes.certifying import Certifying
-from weir.backends.kubernetes.connection import Connection
-from weir.backends.kubernetes.labels import Said
-from weir.backends.kubernetes.objects import Pod
-from weir.backends.kubernetes.own_objects import QueueThing
-from weir.backends.kubernetes.paths import path_of
-from weir.backends.kubernetes.queue_tree import QueueObject
-from weir.backends.kubernetes.reflector import Change, Reflector, Removed, Set
-from weir.backends.kubernetes.requests import Devices, ask
-from weir.backends.kubernetes.shapes import API_VERSION
-from weir.backends.kubernetes.webhooks import Served, application, serve, tls_context
+from weir.backends.kubernetes.admission.admission import Known, Reading
+from weir.backends.kubernetes.admission.callers import Callers
+from weir.backends.kubernetes.admission.certifying import Certifying
+from weir.backends.kubernetes.admission.webhooks import Served, application, serve, tls_context
+from weir.backends.kubernetes.api.connection import Connection
+from weir.backends.kubernetes.api.objects import Pod
+from weir.backends.kubernetes.api.paths import path_of
+from weir.backends.kubernetes.api.reflector import Change, Reflector, Removed, Set
+from weir.backends.kubernetes.own.own_objects import QueueThing
+from weir.backends.kubernetes.own.queue_tree import QueueObject
+from weir.backends.kubernetes.own.shapes import API_VERSION
+from weir.backends.kubernetes.reading.labels import Said
+from weir.backends.kubernetes.reading.requests import Devices, ask
 
 DEFAULT_PORT = 9443
 _QUEUES = ("departments", "projects", "topologies")

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from weir.backends.kubernetes.answers import NotFound, Refused
+from weir.backends.kubernetes.api.answers import NotFound, Refused
+from weir.backends.kubernetes.api.connection import Connection
+from weir.backends.kubernetes.api.paths import key_of, path_of
+from weir.backends.kubernetes.api.reflector import Set
 from weir.backends.kubernetes.backend import KubernetesBackend
-from weir.backends.kubernetes.connection import Connection
-from weir.backends.kubernetes.kinds import Kinds, load_kinds
-from weir.backends.kubernetes.own_objects import MakerThing
-from weir.backends.kubernetes.paths import key_of, path_of
-from weir.backends.kubernetes.picture import Picture
-from weir.backends.kubernetes.reflector import Set
-from weir.backends.kubernetes.requests import Devices
+from weir.backends.kubernetes.own.own_objects import MakerThing
+from weir.backends.kubernetes.picture.picture import Picture
+from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
+from weir.backends.kubernetes.reading.requests import Devices
 from weir.cluster.jobs import Job
 from weir.cluster.state import Cluster
 from weir.control.loop import Control

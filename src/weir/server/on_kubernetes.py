@@ -19,20 +19,20 @@ from typing import Any
 import msgspec
 from structlog import get_logger
 
-from weir.backends.kubernetes import objects
-from weir.backends.kubernetes.access import SERVICE_ACCOUNT, Access, Kubeconfig, NoAccess, ServiceAccount
-from weir.backends.kubernetes.acting import Acting
+from weir.backends.kubernetes.api import objects
+from weir.backends.kubernetes.api.access import SERVICE_ACCOUNT, Access, Kubeconfig, NoAccess, ServiceAccount
+from weir.backends.kubernetes.api.connection import Connection
+from weir.backends.kubernetes.api.leading import AlwaysLeads, Leading
+from weir.backends.kubernetes.api.paths import path_of
+from weir.backends.kubernetes.api.reflector import Change, Reflector, Set
 from weir.backends.kubernetes.backend import KubernetesBackend
-from weir.backends.kubernetes.connection import Connection
-from weir.backends.kubernetes.kinds import Kinds, Watched, load_kinds
-from weir.backends.kubernetes.leading import AlwaysLeads, Leading
-from weir.backends.kubernetes.own_objects import MakerThing, QueueThing, WorkloadThing
-from weir.backends.kubernetes.paths import path_of
-from weir.backends.kubernetes.picture import Picture
-from weir.backends.kubernetes.reflector import Change, Reflector, Set
-from weir.backends.kubernetes.requests import Devices
-from weir.backends.kubernetes.shapes import API_VERSION
-from weir.backends.kubernetes.writes import Emit, Write
+from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
+from weir.backends.kubernetes.own.shapes import API_VERSION
+from weir.backends.kubernetes.picture.picture import Picture
+from weir.backends.kubernetes.reading.kinds import Kinds, Watched, load_kinds
+from weir.backends.kubernetes.reading.requests import Devices
+from weir.backends.kubernetes.writing.acting import Acting
+from weir.backends.kubernetes.writing.writes import Emit, Write
 from weir.cluster.events import Event, PodAssigned, WorkloadEnded
 from weir.control.loop import Control
 from weir.decide.plan import Plan

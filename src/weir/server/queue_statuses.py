@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir.backends.kubernetes.estate import Estate
-from weir.backends.kubernetes.gangs import Gang
-from weir.backends.kubernetes.paths import path_of
-from weir.backends.kubernetes.shapes import API_VERSION
-from weir.backends.kubernetes.writes import PatchStatus
+from weir.backends.kubernetes.api.paths import path_of
+from weir.backends.kubernetes.own.shapes import API_VERSION
+from weir.backends.kubernetes.picture.estate import Estate
+from weir.backends.kubernetes.picture.gangs import Gang
+from weir.backends.kubernetes.writing.writes import PatchStatus
 from weir.cluster.state import Cluster
 from weir.model.policy import Policy
 from weir.model.pool import QueueRow

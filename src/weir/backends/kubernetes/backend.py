@@ -13,13 +13,13 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.backends.kubernetes.claiming import preparations
-from weir.backends.kubernetes.gangs import Gang
-from weir.backends.kubernetes.nodes import Ours
-from weir.backends.kubernetes.picture import Picture
-from weir.backends.kubernetes.reflector import Change, Unreadable
-from weir.backends.kubernetes.seen import GPUS_KEY, START_KEY, Seen
-from weir.backends.kubernetes.statuses import (
+from weir.backends.kubernetes.api.reflector import Change, Unreadable
+from weir.backends.kubernetes.picture.gangs import Gang
+from weir.backends.kubernetes.picture.nodes import Ours
+from weir.backends.kubernetes.picture.picture import Picture
+from weir.backends.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
+from weir.backends.kubernetes.reading.claiming import preparations
+from weir.backends.kubernetes.writing.statuses import (
     Statuses,
     life_of,
     nominations,
@@ -28,7 +28,7 @@ from weir.backends.kubernetes.statuses import (
     regarding_pod,
     room_of,
 )
-from weir.backends.kubernetes.writes import (
+from weir.backends.kubernetes.writing.writes import (
     Bind,
     Done,
     Emit,

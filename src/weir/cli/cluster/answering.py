@@ -9,11 +9,11 @@ import msgspec
 from pydantic import ValidationError
 
 from weir import __version__
-from weir.backends.kubernetes.answers import NotFound, Refused
-from weir.backends.kubernetes.connection import Connection, Patch
-from weir.backends.kubernetes.objects import Object
-from weir.backends.kubernetes.paths import path_of
-from weir.backends.kubernetes.shapes import API_VERSION, camel
+from weir.backends.kubernetes.api.answers import NotFound, Refused
+from weir.backends.kubernetes.api.connection import Connection, Patch
+from weir.backends.kubernetes.api.objects import Object
+from weir.backends.kubernetes.api.paths import path_of
+from weir.backends.kubernetes.own.shapes import API_VERSION, camel
 from weir.cli.cluster import things
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.refusing import not_here, refused, wrong

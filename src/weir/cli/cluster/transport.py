@@ -13,11 +13,11 @@ from urllib.parse import unquote
 import httpx
 from pydantic import BaseModel
 
-from weir.backends.kubernetes.access import Kubeconfig, NoAccess
-from weir.backends.kubernetes.answers import ApiError
-from weir.backends.kubernetes.answers import Refused as Said
-from weir.backends.kubernetes.answers import Unreachable as NoAnswer
-from weir.backends.kubernetes.connection import Connection
+from weir.backends.kubernetes.api.access import Kubeconfig, NoAccess
+from weir.backends.kubernetes.api.answers import ApiError
+from weir.backends.kubernetes.api.answers import Refused as Said
+from weir.backends.kubernetes.api.answers import Unreachable as NoAnswer
+from weir.backends.kubernetes.api.connection import Connection
 from weir.cli.cluster.answering import Answering
 from weir.cli.cluster.refusing import not_here, refused
 from weir.client.errors import Unreachable

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weir.backends.kubernetes.kinds import load_kinds
-from weir.backends.kubernetes.objects import (
+from weir.backends.kubernetes.api.objects import (
     Container,
     KubeNode,
     Metadata,
@@ -15,10 +14,11 @@ from weir.backends.kubernetes.objects import (
     PodStatus,
     Resources,
 )
-from weir.backends.kubernetes.own_objects import QueueThing
-from weir.backends.kubernetes.picture import Picture
-from weir.backends.kubernetes.reflector import Removed, Set
-from weir.backends.kubernetes.requests import Devices
+from weir.backends.kubernetes.api.reflector import Removed, Set
+from weir.backends.kubernetes.own.own_objects import QueueThing
+from weir.backends.kubernetes.picture.picture import Picture
+from weir.backends.kubernetes.reading.kinds import load_kinds
+from weir.backends.kubernetes.reading.requests import Devices
 from weir.cluster.jobs import Phase
 from weir.control.loop import Control
 from weir.control.port import Effect, Fact

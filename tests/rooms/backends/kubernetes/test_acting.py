@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from weir.backends.kubernetes.acting import Acting, Pace
-from weir.backends.kubernetes.answers import TooMany, Unreachable
-from weir.backends.kubernetes.connection import Connection
-from weir.backends.kubernetes.leading import AlwaysLeads
-from weir.backends.kubernetes.patience import Backoff
-from weir.backends.kubernetes.writes import (
+from weir.backends.kubernetes.api.answers import TooMany, Unreachable
+from weir.backends.kubernetes.api.connection import Connection
+from weir.backends.kubernetes.api.leading import AlwaysLeads
+from weir.backends.kubernetes.api.patience import Backoff
+from weir.backends.kubernetes.writing.acting import Acting, Pace
+from weir.backends.kubernetes.writing.writes import (
     Bind,
     Done,
     Evict,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from weir.backends.kubernetes.admission import Known, Reading, changes, mistakes
-from weir.backends.kubernetes.queue_tree import QueueObject
+from weir.backends.kubernetes.admission.admission import Known, Reading, changes, mistakes
+from weir.backends.kubernetes.own.queue_tree import QueueObject
 
 READING = Reading(
     "weir", {"nvidia.com/gpu"}.__contains__, lambda _pod, said: ["odd"] if said.min_pods == 13 else []

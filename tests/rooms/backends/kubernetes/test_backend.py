@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from weir.backends.kubernetes.api.objects import Metadata
+from weir.backends.kubernetes.api.reflector import Removed, Set
 from weir.backends.kubernetes.backend import KubernetesBackend
-from weir.backends.kubernetes.objects import Metadata
-from weir.backends.kubernetes.own_objects import (
+from weir.backends.kubernetes.own.own_objects import (
     KeptLife,
     KeptPlace,
     KeptRoom,
@@ -15,10 +16,9 @@ from weir.backends.kubernetes.own_objects import (
     WorkloadThingSpec,
     WorkloadThingStatus,
 )
-from weir.backends.kubernetes.picture import Picture
-from weir.backends.kubernetes.reflector import Removed, Set
-from weir.backends.kubernetes.requests import Devices
-from weir.backends.kubernetes.writes import (
+from weir.backends.kubernetes.picture.picture import Picture
+from weir.backends.kubernetes.reading.requests import Devices
+from weir.backends.kubernetes.writing.writes import (
     Bind,
     Done,
     Emit,

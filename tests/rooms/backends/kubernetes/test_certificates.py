@@ -6,7 +6,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.x509.verification import DNSName, PolicyBuilder, Store
 
-from weir.backends.kubernetes.certificates import Certificates, first, read, renewed, written
+from weir.backends.kubernetes.admission.certificates import Certificates, first, read, renewed, written
 
 NAMES = ("weir.weir-system.svc", "127.0.0.1")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.backends.kubernetes.expressions import cut, parse_amount, parse_condition, parse_path
+from weir.backends.kubernetes.reading.expressions import cut, parse_amount, parse_condition, parse_path
 
 SET = {
     "spec": {

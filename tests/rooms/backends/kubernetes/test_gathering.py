@@ -1,8 +1,8 @@
 """What single pods come to, and what is read again when something changes."""
 
-from weir.backends.kubernetes.gathering import SPARE, Gathering
-from weir.backends.kubernetes.objects import Pod
-from weir.backends.kubernetes.requests import Devices
+from weir.backends.kubernetes.api.objects import Pod
+from weir.backends.kubernetes.picture.gathering import SPARE, Gathering
+from weir.backends.kubernetes.reading.requests import Devices
 
 from .small_world import KINDS, job, pod
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from weir.backends.kubernetes.kinds import Kinds, load_kinds
-from weir.backends.kubernetes.objects import Metadata, OwnerReference, Pod, PodSpec, PodStatus
+from weir.backends.kubernetes.api.objects import Metadata, OwnerReference, Pod, PodSpec, PodStatus
+from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
 from weir.cluster.events import End
 from weir.model.scenario import Refused
 from weir.model.workloads import WorkloadType

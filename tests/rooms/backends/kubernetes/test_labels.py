@@ -2,8 +2,8 @@
 
 import pytest
 
-from weir.backends.kubernetes.labels import FOREIGN, OURS, PREFIX, Said, not_there, read, read_one
-from weir.backends.kubernetes.objects import Metadata
+from weir.backends.kubernetes.api.objects import Metadata
+from weir.backends.kubernetes.reading.labels import FOREIGN, OURS, PREFIX, Said, not_there, read, read_one
 from weir.model.nodes import Topology
 from weir.model.workloads import TopologyRequest, WorkloadType
 

@@ -1,7 +1,7 @@
 """Nodes, less what others hold of them."""
 
-from weir.backends.kubernetes.nodes import Ground, Held, Ours, node_of
-from weir.backends.kubernetes.requests import DEVICES_LABEL, Devices
+from weir.backends.kubernetes.picture.nodes import Ground, Held, Ours, node_of
+from weir.backends.kubernetes.reading.requests import DEVICES_LABEL, Devices
 from weir.cluster.events import NodeLost, NodeSet
 from weir.model.nodes import Node
 from weir.model.workloads import Request

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.rooms.backends.kubernetes.written import affinity, matching, pod, term
 
-from weir.backends.kubernetes.pod_rules import NOBODY, SPREAD_WISH, Marks, Neighbours
+from weir.backends.kubernetes.reading.pod_rules import NOBODY, SPREAD_WISH, Marks, Neighbours
 from weir.model.workloads import PodRule
 
 WEB = {"app": "web"}

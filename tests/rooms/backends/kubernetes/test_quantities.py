@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.backends.kubernetes.quantities import amounts, exact, in_unit
+from weir.backends.kubernetes.reading.quantities import amounts, exact, in_unit
 
 
 @pytest.mark.parametrize(

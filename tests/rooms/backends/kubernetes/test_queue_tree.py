@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weir.backends.kubernetes.queue_tree import QueueObject, topologies_of, tree_of
+from weir.backends.kubernetes.own.queue_tree import QueueObject, topologies_of, tree_of
 from weir.model.queues import TimeRules
 
 

@@ -10,11 +10,11 @@ from typing import Any, Literal, cast
 import pytest
 from msgspec import Raw
 
-from weir.backends.kubernetes.answers import Gone, Refused, TooMany, Unreachable
-from weir.backends.kubernetes.connection import Connection, Limits, Silent
-from weir.backends.kubernetes.decoding import Event, Piece
-from weir.backends.kubernetes.objects import Metadata, Object
-from weir.backends.kubernetes.reflector import Change, Reflector, Removed, Set, Waits
+from weir.backends.kubernetes.api.answers import Gone, Refused, TooMany, Unreachable
+from weir.backends.kubernetes.api.connection import Connection, Limits, Silent
+from weir.backends.kubernetes.api.decoding import Event, Piece
+from weir.backends.kubernetes.api.objects import Metadata, Object
+from weir.backends.kubernetes.api.reflector import Change, Reflector, Removed, Set, Waits
 
 AT_ONCE = Waits(first_s=0.0, most_s=0.0, absent_s=0.0)
 

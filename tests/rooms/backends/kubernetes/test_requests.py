@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rooms.backends.kubernetes.written import container, pod
 
-from weir.backends.kubernetes.labels import Said
-from weir.backends.kubernetes.pod_rules import Neighbours
-from weir.backends.kubernetes.requests import (
+from weir.backends.kubernetes.reading.labels import Said
+from weir.backends.kubernetes.reading.pod_rules import Neighbours
+from weir.backends.kubernetes.reading.requests import (
     DEVICES_LABEL,
     Devices,
     ask,
@@ -19,7 +19,7 @@ from weir.backends.kubernetes.requests import (
     priority_of,
     requested,
 )
-from weir.backends.kubernetes.volumes import Volumes
+from weir.backends.kubernetes.reading.volumes import Volumes
 from weir.model.nodes import Toleration
 from weir.model.workloads import Expression, NodeRule, PodRule, Request
 

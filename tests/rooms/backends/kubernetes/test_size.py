@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from weir.backends.kubernetes.objects import Pod
+from weir.backends.kubernetes.api.objects import Pod
 
 from .small_world import Told, job, node, project
 

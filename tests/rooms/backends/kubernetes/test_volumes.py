@@ -3,7 +3,7 @@
 import pytest
 from tests.rooms.backends.kubernetes.written import claim, pod, storage_class, volume
 
-from weir.backends.kubernetes.volumes import (
+from weir.backends.kubernetes.reading.volumes import (
     NO_PROVISIONER,
     SELECTED_NODE,
     SelectNode,

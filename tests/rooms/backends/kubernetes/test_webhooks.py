@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 from tools.controlplane.certificates import Authority
 
-from weir.backends.kubernetes.admission import Known, Reading
-from weir.backends.kubernetes.callers import Callers
-from weir.backends.kubernetes.certificates import first
-from weir.backends.kubernetes.webhooks import BYTES_MOST, Served, application, serve, tls_context
+from weir.backends.kubernetes.admission.admission import Known, Reading
+from weir.backends.kubernetes.admission.callers import Callers
+from weir.backends.kubernetes.admission.certificates import first
+from weir.backends.kubernetes.admission.webhooks import BYTES_MOST, Served, application, serve, tls_context
 
 REVIEW = {
     "request": {"uid": "u", "kind": {"kind": "Pod"}, "namespace": "x", "object": {"metadata": {}, "spec": {}}}

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from weir.backends.kubernetes.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from weir.backends.kubernetes.api.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 
 
 def container(name="c", *, requests=None, limits=None, sidecar=False, ports=()):

@@ -1,0 +1,127 @@
+"""How the API server is told of the webhooks: which objects it sends, and what comes of it if nobody answers.
+
+`failurePolicy` is Ignore everywhere. A webhook that is away must not keep a cluster from making pods, and
+nothing depends on having been asked: the scheduler reads every object for itself. For the same reason only
+objects are sent that may be ours: those that name Weir's scheduler, speak of it, or ask for GPUs.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from weir.backends.kubernetes.admission.admission import DEFAULT_SCHEDULER
+from weir.backends.kubernetes.own.shapes import GROUP, VERSION
+from weir.backends.kubernetes.reading.labels import PREFIX
+
+NAME = "weir"
+_TIMEOUT_S = 5
+_WORDS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
+_WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets"))
+
+
+def registrations(
+    client: dict[str, Any], *, scheduler: str, devices: Sequence[str], but_not_in: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Both configurations. `client` is how the API server reaches us: a service, or a url."""
+    where = {
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(but_not_in)}
+        ]
+    }
+    pods = [_rule("", "v1", ["pods"], ["CREATE"])]
+    owners = [_rule(group, "v1", [name], ["CREATE", "UPDATE"]) for group, name in _WORKLOADS]
+    jobs = [_rule("batch", "v1", ["jobs"], ["CREATE"])]
+    is_ours = [_condition(_pod_is_ours("object.spec", "object", scheduler, devices))]
+    template = "object.spec.template"
+    of_ours = [
+        _condition(f"{_says('object')} || {_pod_is_ours(f'{template}.spec', template, scheduler, devices)}")
+    ]
+
+    def hook(name: str, path: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        return {
+            "name": f"{name}.{GROUP}",
+            "clientConfig": _at(client, path),
+            "rules": rules,
+            "failurePolicy": "Ignore",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "timeoutSeconds": _TIMEOUT_S,
+            **more,
+        }
+
+    queues = [
+        _rule(GROUP, VERSION, ["projects"], ["CREATE", "UPDATE"]),
+        _rule(GROUP, VERSION, ["departments"], ["CREATE", "UPDATE", "DELETE"]),
+    ]
+    return [
+        _configuration(
+            "Mutating",
+            [
+                hook("pods", "/mutate", pods, namespaceSelector=where, matchConditions=is_ours),
+                hook("jobs", "/mutate", jobs, namespaceSelector=where, matchConditions=of_ours),
+            ],
+        ),
+        _configuration(
+            "Validating",
+            [
+                hook("pods", "/validate", pods, namespaceSelector=where, matchConditions=is_ours),
+                hook("owners", "/validate", owners, namespaceSelector=where, matchConditions=of_ours),
+                hook("queues", "/validate", queues),
+            ],
+        ),
+    ]
+
+
+def _configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": NAME},
+        "webhooks": webhooks,
+    }
+
+
+def _rule(group: str, version: str, resources: list[str], operations: list[str]) -> dict[str, Any]:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": resources,
+        "operations": operations,
+        "scope": "*",
+    }
+
+
+def _at(client: dict[str, Any], path: str) -> dict[str, Any]:
+    if "url" in client:
+        return {**client, "url": client["url"] + path}
+    return {**client, "service": {**client["service"], "path": path}}
+
+
+def _condition(rule: str) -> dict[str, Any]:
+    return {"name": "may-be-ours", "expression": rule}
+
+
+def _says(thing: str) -> str:
+    """Whether a label or an annotation of an object speaks of Weir."""
+    known = ", ".join(f"'{word}'" for word in _WORDS)
+    key = f"k.startsWith('{PREFIX}') || k in [{known}]"
+    return " || ".join(
+        f"(has({thing}.metadata.{part}) && {thing}.metadata.{part}.exists(k, {key}))"
+        for part in ("labels", "annotations")
+    )
+
+
+def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) -> str:
+    """Whether a pod may be one of ours. What asks for devices says so in its limits, always."""
+    named = " || ".join(_is_device(each) for each in devices) or "false"
+    asks = " || ".join(
+        f"(has({spec}.{part}) && {spec}.{part}.exists(c, has(c.resources) && has(c.resources.limits) && "
+        f"c.resources.limits.exists(r, {named})))"
+        for part in ("containers", "initContainers")
+    )
+    of = f"(has({spec}.schedulerName) ? {spec}.schedulerName : '{DEFAULT_SCHEDULER}')"
+    speaks = f"(has({thing}.metadata) && ({_says(thing)}))"
+    return f"{of} == '{scheduler}' || {speaks} || ({of} == '{DEFAULT_SCHEDULER}' && ({asks}))"
+
+
+def _is_device(resource: str) -> str:
+    return f"r.startsWith('{resource[:-1]}')" if resource.endswith("*") else f"r == '{resource}'"

@@ -1,0 +1,1 @@
+"""Weir's own objects: their shapes, and what is made of them."""

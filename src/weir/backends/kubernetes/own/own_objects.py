@@ -1,0 +1,85 @@
+"""Weir's own objects as Weir reads them back."""
+
+from typing import Any
+
+from msgspec import field
+
+from weir.backends.kubernetes.api.objects import Metadata, Narrow
+
+
+class QueueThing(Narrow):
+    """A Department, a Project or a Topology; its spec is read by `queue_tree`."""
+
+    metadata: Metadata
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+
+
+class OwnerUid(Narrow):
+    """Whose pods a workload is made of."""
+
+    uid: str = ""
+
+
+class WorkloadThingSpec(Narrow):
+    """What is read of a workload's spec."""
+
+    owner: OwnerUid = field(default_factory=OwnerUid)
+
+
+class KeptPlace(Narrow):
+    """Room kept for a pod."""
+
+    node: str
+    pod: str = ""
+    devices: list[int] = field(default_factory=list)
+
+
+class KeptRoom(Narrow):
+    """Room kept for a workload."""
+
+    places: list[KeptPlace] = field(default_factory=list)
+    freed_by: list[str] = field(default_factory=list)
+
+
+class KeptLife(Narrow):
+    """What control remembers of a workload."""
+
+    starts: int = 0
+    settled: int = 0
+    failures: int = 0
+    ran_seconds: float = 0.0
+    retry_at_seconds: float | None = None
+    restarts: int = 0
+
+
+class KeptWhy(Narrow):
+    """Why a workload waits, or how it ended."""
+
+    why: str = ""
+
+
+class WorkloadThingStatus(Narrow):
+    """What is read of a workload's status."""
+
+    phase: str = ""
+    since: str | None = None
+    promised: KeptRoom | None = None
+    life: KeptLife | None = None
+    reason: KeptWhy | None = None
+
+
+class WorkloadThing(Narrow):
+    """A Workload."""
+
+    metadata: Metadata
+    spec: WorkloadThingSpec = field(default_factory=WorkloadThingSpec)
+    status: WorkloadThingStatus = field(default_factory=WorkloadThingStatus)
+
+
+class MakerThing(Narrow):
+    """An object that makes pods, of any kind; the table of kinds says what of it is kept."""
+
+    metadata: Metadata
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,132 @@
+"""Departments, projects and topologies as they count now, and which project a pod belongs to.
+
+An object that can't be used any more counts as it did when it last could. A project that is deleted while
+workloads of it run stays as it was, without taking anything new, and goes with the last of them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from weir.backends.kubernetes.own.own_objects import QueueThing
+from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
+from weir.backends.kubernetes.reading.labels import Said, not_there
+from weir.cluster.events import QueuesSet, TopologiesSet
+from weir.model.files.complaints import nearest
+from weir.model.nodes import Topology
+from weir.model.queues import Queue
+
+Key = tuple[str, str]
+_WEAK = "project"
+"""A label many things go by: it names a project of ours only if there is one of that name."""
+
+
+class Estate:
+    """All departments, projects and topologies."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[str, QueueObject]] = {"Department": {}, "Project": {}, "Topology": {}}
+        self._sound: dict[Key, QueueObject] = {}  # as it last could be used
+        self.generations: dict[Key, int] = {}
+        self.tree = QueueTree()
+        self.topologies: tuple[Topology, ...] = ()
+        self.refused: dict[Key, str] = {}
+        self.changed = True
+        self._known: dict[str, Queue] = {}  # every queue there was, for those that are left but used
+        self._told_queues: tuple[Queue, ...] | None = None
+        self._told_topologies: tuple[Topology, ...] | None = None
+
+    def see(self, kind: str, name: str, thing: QueueThing | None, created_s: float = 0.0) -> None:
+        """An object is there, new or changed; None: it is gone."""
+        before = self._objects[kind].get(name)
+        if thing is None:
+            self._objects[kind].pop(name, None)
+            self._sound.pop((kind, name), None)
+            self.generations.pop((kind, name), None)
+        else:
+            self._objects[kind][name] = QueueObject(name, thing.spec, created_s)
+            self.generations[kind, name] = thing.metadata.generation
+        if before != self._objects[kind].get(name):
+            self.changed = True
+
+    def settle(self) -> None:
+        """Make the tree anew."""
+        self.changed = False
+        departments, projects = self._objects["Department"], self._objects["Project"]
+        tree = tree_of(departments.values(), projects.values())
+        self.refused = dict(tree.refused)
+        if any(key in self._sound for key in tree.refused):  # those count as they did before
+            tree = tree_of(self._as_sound("Department", tree), self._as_sound("Project", tree))
+        for kind, objects in (("Department", departments), ("Project", projects)):
+            for name, each in objects.items():
+                if (kind, name) not in self.refused:
+                    self._sound[kind, name] = each
+        self.tree = tree
+        self.topologies, refused = topologies_of(self._objects["Topology"].values())
+        self.refused.update(refused)
+        self._known.update({queue.name: queue for queue in tree.queues})
+
+    def _as_sound(self, kind: str, tree: QueueTree) -> Iterable[QueueObject]:
+        for name, each in self._objects[kind].items():
+            yield self._sound.get((kind, name), each) if (kind, name) in tree.refused else each
+
+    @property
+    def projects(self) -> frozenset[str]:
+        """The projects that take workloads."""
+        return frozenset(queue.name for queue in self.tree.queues if queue.is_project)
+
+    def facts(self, used: Iterable[str]) -> list[QueuesSet | TopologiesSet]:
+        """What has changed; `used` are the projects of the workloads that control knows."""
+        facts: list[QueuesSet | TopologiesSet] = []
+        queues = self._with_leaving(used)
+        if queues != self._told_queues:
+            facts.append(QueuesSet(queues))
+            self._told_queues = queues
+            left = {queue.name for queue in queues}
+            self._known = {name: queue for name, queue in self._known.items() if name in left}
+        if self.topologies != self._told_topologies:
+            facts.append(TopologiesSet(self.topologies))
+            self._told_topologies = self.topologies
+        return facts
+
+    def retell(self) -> None:
+        """Whoever is told begins anew."""
+        self._told_queues = self._told_topologies = None
+
+    def _with_leaving(self, used: Iterable[str]) -> tuple[Queue, ...]:
+        here = {queue.name for queue in self.tree.queues}
+        left = []
+        for name in sorted(set(used) - here):
+            queue = self._known[name]
+            left.append(queue if queue.parent in here else replace(queue, parent=None))
+        return (*self.tree.queues, *left)
+
+    def topology_missing(self, said: Said) -> str:
+        """What there is not of the topology that a workload asks for, in a sentence."""
+        known = {topology.name: topology for topology in self.topologies}
+        return next((f"{each}." for each in not_there(said.topology, known)), "")
+
+    def project_of(self, namespace: str, said: Said) -> tuple[str | None, str]:
+        """The project of a pod of a namespace; or None, and a sentence about what to write."""
+        open_to = self.tree.projects_of.get(namespace, ())
+        projects = self.projects
+        asked = said.project
+        if asked is not None and said.project_from == _WEAK and asked not in projects:
+            asked = None
+        if asked is not None:
+            if asked in open_to:
+                return asked, ""
+            if asked not in projects:
+                return None, f"There is no project {asked}; {nearest(asked, projects)}."
+            here = f"add {namespace} to spec.namespaces of project {asked}"
+            other = f", or write one of {', '.join(open_to)}" if open_to else ""
+            return None, f"Project {asked} isn't open to namespace {namespace}: {here}{other}."
+        if len(open_to) == 1:
+            return open_to[0], ""
+        if open_to:
+            these = ", ".join(open_to)
+            return (
+                None,
+                f"Namespace {namespace} has projects {these}: say which in the label weir.dev/project.",
+            )
+        add = "add it to spec.namespaces of the one it is to use"
+        return None, f"Namespace {namespace} belongs to no project: {add}."

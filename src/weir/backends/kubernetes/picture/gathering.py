@@ -1,0 +1,312 @@
+"""What each pod is part of and asks for: it, its owners and all its constraints refer to, read together.
+
+A reading is a pure function of what is known at the moment, so that it doesn't matter in which order objects
+were heard of. Whatever changes only says which pods are to be read again (`stale`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from weir.backends.kubernetes.api.objects import (
+    Metadata,
+    Namespace,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSpec,
+    PodStatus,
+    PriorityClass,
+    StorageClass,
+)
+from weir.backends.kubernetes.picture.owners import Body, Owners, means_something
+from weir.backends.kubernetes.reading.kinds import Derived, Kinds
+from weir.backends.kubernetes.reading.labels import Said
+from weir.backends.kubernetes.reading.pod_rules import ALONE, Marks, Neighbours
+from weir.backends.kubernetes.reading.requests import Asked, Devices, ask, gates, priority_of
+from weir.backends.kubernetes.reading.volumes import (
+    Stock,
+    Volumes,
+    claims_of,
+    reach,
+)
+from weir.model.workloads import Request
+
+_OVER = ("Succeeded", "Failed")
+SPARE = 20_000
+"""Words and specs that may be kept though no pod has them any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangKey:
+    """What tells workloads apart: their owner, and the gang where an owner has several."""
+
+    namespace: str
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    gang: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one pod comes to."""
+
+    gang: GangKey
+    derived: Derived
+    said: Said
+    asked: Asked
+    priority: int | None  # as its class says; None: that of its type
+    submitted_s: float
+    orphan: bool = False  # an owner that ought to be there isn't
+    wait: str = ""  # why it isn't ready to be placed, in a sentence
+
+    @property
+    def request(self) -> Request:
+        """What it asks for."""
+        return self.asked.request
+
+
+def seconds_of(written: str | None) -> float:
+    """A time of the API in seconds since the epoch; 0 without one."""
+    return 0.0 if not written else datetime.fromisoformat(written).timestamp()
+
+
+class Gathering:
+    """All pods that are to be placed by us, and what reading them takes."""
+
+    def __init__(self, kinds: Kinds, devices: Devices) -> None:
+        self.owners = Owners(kinds)
+        self.devices = devices
+        self.marks = Marks()
+        self.stale: set[str] = set()  # pods to be read again
+        self.remarked: set[str] = set()  # pods of others that bear other marks now
+        self._pods: dict[str, Pod] = {}
+        self._key_of: dict[str, str] = {}  # by uid, of pods that bear marks
+        self._uid_of: dict[str, str] = {}
+        self._specs: dict[bytes, PodSpec] = {}
+        self._words: dict[str, str] = {}
+        self._references: dict[str, OwnerReference] = {}
+        self._asked: dict[tuple[object, ...], Asked] = {}
+        self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._classes: dict[str, StorageClass] = {}
+        self._users: dict[tuple[str, str], set[str]] = {}  # pods by the claims they use
+        self._priorities: dict[str, int] = {}
+
+    @property
+    def stock(self) -> Stock:
+        """Volumes, and what is known of them."""
+        return Stock(self._claims, self._volumes, self._classes)
+
+    # Pods
+
+    def see(self, key: str, pod: Pod, *, over: bool = False) -> None:
+        """A pod of ours is there, new or changed; one that is over bears no marks any more."""
+        self._slim(pod.metadata)
+        if over:
+            self.forget_marks(key)
+        else:
+            self._see_marks(key, pod)
+        self._pods[key] = self._kept(pod)
+        for name in claims_of(pod):
+            self._users.setdefault((pod.metadata.namespace, name), set()).add(key)
+        self.stale.add(key)
+
+    def forget(self, key: str) -> None:
+        """A pod is gone."""
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return
+        self._tidy()
+        self.stale.discard(key)
+        self.forget_marks(key)
+        for name in claims_of(pod):
+            _drop(self._users, (pod.metadata.namespace, name), key)
+        self.owners.leave(key)
+
+    def see_foreign(self, key: str, pod: Pod) -> tuple[str, ...]:
+        """A pod of others is there; the marks it bears."""
+        self._see_marks(key, pod)
+        return self.marks.of(pod.metadata.uid).marks
+
+    def forget_marks(self, key: str) -> None:
+        """A pod is gone, or over."""
+        uid = self._uid_of.pop(key, None)
+        if uid is not None:
+            del self._key_of[uid]
+            self.marks.forget(uid)
+        self.remarked.discard(key)
+
+    def marks_of(self, key: str) -> tuple[str, ...]:
+        """The marks that a pod bears, whoever places it."""
+        return self.marks.of(self._uid_of[key]).marks
+
+    def _see_marks(self, key: str, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if self._uid_of.get(key, uid) != uid:
+            self.forget_marks(key)
+        self._uid_of[key], self._key_of[uid] = uid, key
+        self._again(self.marks.see(pod))
+        self.remarked.discard(key)
+
+    def _again(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            key = self._key_of.get(uid)
+            if key is not None:
+                (self.stale if key in self._pods else self.remarked).add(key)
+
+    def _tidy(self) -> None:
+        """What was kept once for many pods goes when most of them must be gone; it is found out again."""
+        most = SPARE + 8 * len(self._pods)
+        if len(self._words) > most or len(self._references) > most:
+            self._words.clear()
+            self._references.clear()
+        if len(self._specs) > most or len(self._asked) > most:
+            self._asked.clear()  # it goes by the identity of specs
+            self._specs.clear()
+
+    def _slim(self, metadata: Metadata) -> None:
+        """What is kept of a pod's metadata: equal words are one object, and what nobody reads goes."""
+        once = self._words.setdefault
+        metadata.labels = {once(name, name): once(value, value) for name, value in metadata.labels.items()}
+        written = metadata.annotations
+        metadata.annotations = {once(name, name): written[name] for name in written if means_something(name)}
+        metadata.namespace = once(metadata.namespace, metadata.namespace)
+        metadata.owner_references = [
+            self._references.setdefault(each.uid, each)
+            for each in metadata.owner_references
+            if each.controller
+        ]
+        metadata.resource_version = ""
+
+    def _kept(self, pod: Pod) -> Pod:
+        """A pod as it is kept: pods of one template share what they ask for."""
+        spec = pod.spec
+        spec.node_name = ""
+        spec.volumes = [each for each in spec.volumes if each.persistent_volume_claim or each.ephemeral]
+        alike = msgspec.json.encode(spec)
+        shared = self._specs.get(alike)
+        if shared is None:
+            shared = self._specs[alike] = spec
+        pod.spec = shared
+        pod.status = _STATUS.get(pod.status.phase) or PodStatus(pod.status.phase)
+        return pod
+
+    # What pods refer to
+
+    def see_owner(self, body: Body) -> None:
+        """An object that makes pods is there, new or changed; `body` as `Kinds.narrow` leaves it."""
+        self.stale |= self.owners.see(body)
+
+    def forget_owner(self, uid: str) -> None:
+        """An object that makes pods is gone."""
+        self.stale |= self.owners.forget(uid)
+
+    def see_namespace(self, name: str, namespace: Namespace | None) -> None:
+        """A namespace is there, or gone; selectors go by its labels."""
+        self._again(self.marks.namespace(name, None if namespace is None else namespace.metadata.labels))
+
+    def see_claim(self, namespace: str, name: str, claim: PersistentVolumeClaim | None) -> None:
+        """A volume claim is there, or gone."""
+        _keep(self._claims, (namespace, name), claim)
+        self.stale.update(self._users.get((namespace, name), ()))
+
+    def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
+        """A volume is there, or gone."""
+        _keep(self._volumes, name, volume)
+        self._all_with_claims()
+
+    def see_storage_class(self, name: str, found: StorageClass | None) -> None:
+        """A class of volumes is there, or gone."""
+        _keep(self._classes, name, found)
+        self._all_with_claims()
+
+    def see_priority(self, name: str, found: PriorityClass | None) -> None:
+        """A priority class is there, or gone."""
+        _keep(self._priorities, name, None if found is None else found.value)
+
+    def set_devices(self, devices: Devices) -> None:
+        """Nodes have other kinds of devices now."""
+        if devices != self.devices:
+            self.devices = devices
+            self._asked.clear()
+            self.stale.update(self._pods)
+
+    def set_unreadable(self, kinds: frozenset[tuple[str, str]]) -> None:
+        """(apiVersion, kind) of owners that this cluster doesn't have, or that we may not read."""
+        if self.owners.set_unreadable(kinds):
+            self.stale.update(self._pods)
+
+    def _all_with_claims(self) -> None:
+        for keys in self._users.values():
+            self.stale.update(keys)
+
+    def metadata(self, key: str) -> Metadata:
+        """The metadata of a pod that is known."""
+        return self._pods[key].metadata
+
+    def pod(self, key: str) -> Pod:
+        """A pod that is known."""
+        return self._pods[key]
+
+    def read(self, key: str, *, bound: bool, over: bool = False) -> Reading:
+        """What a pod comes to now; `bound`: it has its place already, and needn't be ready for one."""
+        pod = self._pods[key]
+        above = self.owners.above(key, pod)
+        missing = above.missing
+        said, mistakes = above.said(pod.metadata)
+        derived = self.owners.derived(above, pod)
+        volumes = reach(pod, self.stock)
+        neighbours = ALONE if over else self.marks.of(pod.metadata.uid)
+        asked = self._ask(pod, said, volumes, neighbours)
+        wait = ""
+        if not bound:
+            lost = f"its {missing.kind} {missing.name} isn't there" if missing is not None else ""
+            wait = next(filter(None, (lost, *mistakes, *asked.refusals, gates(pod), volumes.waits)), "")
+        owner = derived.owner
+        created = above.created(owner.uid) or pod.metadata.creation_timestamp
+        gang = GangKey(
+            pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, derived.gang
+        )
+        priority = priority_of(pod, said, self._priorities)
+        return Reading(
+            gang, derived, said, asked, priority, seconds_of(created), missing is not None, _sentence(wait)
+        )
+
+    def _ask(self, pod: Pod, said: Said, volumes: Volumes, neighbours: Neighbours) -> Asked:
+        """What it asks for: found out once for all pods that say the same."""
+        alike = (id(pod.spec), said, volumes, neighbours)
+        asked = self._asked.get(alike)
+        if asked is None:
+            asked = ask(pod, said, devices=self.devices, volumes=volumes, neighbours=neighbours)
+            self._asked[alike] = asked
+        return asked
+
+
+_STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", *_OVER)}
+
+
+def _sentence(text: str) -> str:
+    """What is wrong, as a sentence."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def _keep(those: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        those.pop(key, None)
+    else:
+        those[key] = value
+
+
+def _drop(those: dict[Any, set[str]], key: Any, member: str) -> None:
+    members = those.get(key)
+    if members is not None:
+        members.discard(member)
+        if not members:
+            del those[key]

@@ -1,0 +1,385 @@
+"""The nodes: what they have to give, less what others than Weir run on them.
+
+Nodes, and pods on nodes, come in any order: what is held on a node that isn't known yet is remembered.
+Devices that others hold have no numbers that could be asked for, so they are said to be the highest ones
+that none of our pods holds; an entry stays as it was chosen for as long as its pod is there.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weir.backends.kubernetes.api.objects import KubeNode, Pod
+from weir.backends.kubernetes.reading.quantities import exact, in_unit
+from weir.backends.kubernetes.reading.requests import (
+    DEVICES_LABEL,
+    HOST_PORT_PREFIX,
+    Devices,
+    host_ports,
+    in_units,
+    requested,
+)
+from weir.cluster.events import NodeLost, NodeSet
+from weir.model.nodes import Effect, Node, Taint
+from weir.model.resources import PODS
+from weir.model.workloads import WHOLE_MILLI, Request
+
+MIB, GIB = 1 << 20, 1 << 30
+MODEL_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
+MEMORY_MIB_LABELS = ("nvidia.com/gpu.memory", "gpu.intel.com/memory.max")
+MEMORY_LABELS = ("amd.com/gpu.vram",)
+CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_EFFECTS: Mapping[str, Effect] = {
+    "NoSchedule": "NoSchedule",
+    "PreferNoSchedule": "PreferNoSchedule",
+    "NoExecute": "NoExecute",
+}
+
+Amounts = tuple[tuple[str, int], ...]
+"""What a pod holds by resource, itself as one of `pods` included, devices not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a pod of others holds on a node."""
+
+    node: str
+    amounts: Amounts
+    devices: int = 0
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What a pod of ours holds on a node, or will once it is bound."""
+
+    node: str
+    request: Request
+    devices: tuple[int, ...]
+
+
+def held_of(pod: Pod, devices: Devices, marks: tuple[str, ...], once: Callable[[Any], Any]) -> Held:
+    """What a pod of others holds; `once` gives one object for equal values."""
+    try:
+        asked = requested(pod)
+        counted = in_units(asked, devices)
+    except ValueError:  # no scheduler could have counted it
+        asked, counted = {}, {}
+    count = sum(int(amount) for name, amount in asked.items() if devices.names(name))
+    amounts = tuple(sorted({**counted, **dict.fromkeys(host_ports(pod.spec), 1), PODS: 1}.items()))
+    return Held(once(pod.spec.node_name), once(amounts), count, once(marks))
+
+
+class _Site:
+    """One node, and who is on it."""
+
+    __slots__ = ("base", "foreign", "numbers", "ours", "told", "unschedulable")
+
+    def __init__(self) -> None:
+        self.base: Node | None = None  # as if nobody were on it; None: it isn't there
+        self.unschedulable = False
+        self.foreign: dict[str, Held] = {}
+        self.numbers: dict[str, tuple[int, ...]] = {}  # of the devices others hold
+        self.ours: dict[str, Ours] = {}
+        self.told: Node | None = None
+
+
+def amounts_of(request: Request) -> Amounts:
+    """What a request takes of a node besides devices."""
+    return (("cpu", request.cpu_milli), ("memory", request.memory), (PODS, 1), *request.further)
+
+
+class Ground:
+    """All nodes. `ports` are the host ports that pods ask for: each node has each of them once."""
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
+        self._sites: dict[str, _Site] = {}
+        self._where: dict[str, str] = {}  # the node of each pod that holds something
+        self._changed: set[str] = set()
+        self._ports: tuple[str, ...] = ()
+        self._kinds: dict[str, int] = {}  # device resources, and how many nodes have each
+
+    def __contains__(self, node: object) -> bool:
+        """Whether whoever is told of nodes knows this one."""
+        site = self._sites.get(node) if isinstance(node, str) else None
+        return site is not None and site.told is not None
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The device resources that nodes have."""
+        return frozenset(self._kinds)
+
+    # What is seen
+
+    def set(self, node: KubeNode) -> None:
+        """A node is there, new or changed."""
+        site = self._site(node.metadata.name)
+        self._count_kind(site.base, -1)
+        site.base = node_of(node, self._devices)
+        site.unschedulable = node.spec.unschedulable
+        self._count_kind(site.base, 1)
+
+    def gone(self, name: str) -> None:
+        """A node is no more."""
+        site = self._site(name)
+        self._count_kind(site.base, -1)
+        site.base = None
+
+    def foreign(self, pod: str, held: Held | None) -> None:
+        """A pod of others holds this; None: nothing any more."""
+        at = self._where.get(pod)
+        before = None if at is None else self._sites[at].foreign.get(pod)
+        if before == held:
+            return
+        if at is not None:
+            self._leave(pod, at)
+        if held is not None:
+            self._site(held.node).foreign[pod] = held
+            self._where[pod] = held.node
+
+    def remark(self, pod: str, marks: tuple[str, ...]) -> None:
+        """A pod of others bears these marks now."""
+        at = self._where.get(pod)
+        if at is not None and pod in self._sites[at].foreign:
+            site = self._site(at)
+            site.foreign[pod] = replace(site.foreign[pod], marks=marks)
+
+    def ours(self, pod: str, ours: Ours | None) -> None:
+        """A pod of ours holds this; None: nothing any more."""
+        at = self._where.get(pod)
+        if at is not None:
+            if ours is not None and self._sites[at].ours.get(pod) == ours:
+                return
+            self._leave(pod, at)
+        if ours is not None:
+            site = self._site(ours.node) if self._collides(ours) else self._still(ours.node)
+            site.ours[pod] = ours
+            self._where[pod] = ours.node
+
+    def ours_on(self, node: str) -> tuple[str, ...]:
+        """Our pods that hold something on a node."""
+        site = self._sites.get(node)
+        return () if site is None else tuple(site.ours)
+
+    def node(self, name: str) -> Node | None:
+        """A node as if nobody were on it."""
+        site = self._sites.get(name)
+        return None if site is None else site.base
+
+    def use_ports(self, ports: tuple[str, ...]) -> None:
+        """These host ports are asked for."""
+        if ports != self._ports:
+            self._ports = ports
+            self._changed.update(self._sites)
+
+    def retell(self) -> None:
+        """Whoever is told begins anew."""
+        for name, site in self._sites.items():
+            site.told = None
+            self._changed.add(name)
+
+    # What follows
+
+    def facts(self) -> list[NodeSet | NodeLost]:
+        """What has changed of the nodes since the last call."""
+        facts: list[NodeSet | NodeLost] = []
+        for name in sorted(self._changed):
+            site = self._sites[name]
+            node = None if site.base is None else self._less(site, site.base)
+            if node == site.told:
+                pass
+            elif node is None:
+                facts.append(NodeLost(name))
+            else:
+                facts.append(NodeSet(node))
+            site.told = node
+            if node is None and not site.foreign and not site.ours:
+                del self._sites[name]
+        self._changed.clear()
+        return facts
+
+    def free_devices(self, node: str, count: int, share_milli: int = WHOLE_MILLI) -> tuple[int, ...]:
+        """Indices for a pod that was bound without any being said: the lowest that are free."""
+        site = self._sites.get(node)
+        if site is None or site.base is None or not count:
+            return ()
+        taken = dict.fromkeys((at for each in site.numbers.values() for at in each), WHOLE_MILLI)
+        for each in site.ours.values():
+            share = each.request.share_on(site.base.gpu_memory)
+            for at in each.devices:
+                taken[at] = taken.get(at, 0) + share
+        least = sorted(
+            range(site.base.gpus), key=lambda at: (taken.get(at, 0) + share_milli > WHOLE_MILLI, at)
+        )
+        return tuple(sorted(least[:count]))
+
+    def refusal(self, pod: str, place: Ours) -> str:
+        """Why this pod of ours, counted already, must not go to its place after all; empty if it may."""
+        site = self._sites.get(place.node)
+        if site is None or site.base is None:
+            return f"Node {place.node} is gone."
+        if site.unschedulable and not _tolerated(place.request, CORDONED):
+            return f"Node {place.node} was cordoned."
+        held = [amounts_of(each.request) for each in site.ours.values()]
+        totals = _total([*held, *(each.amounts for each in site.foreign.values())])
+        for name, amount in amounts_of(place.request):
+            has = site.base.capacity.get(name, 1 if name.startswith(HOST_PORT_PREFIX) else 0)
+            if amount and totals.get(name, 0) > has:
+                return f"Others took the {name} of node {place.node} that pod {pod} was to have."
+        if any(at in each for at in place.devices for each in self._numbers(site, site.base).values()):
+            return f"Others took devices of node {place.node} that pod {pod} was to have."
+        return ""
+
+    def is_being_freed(self, places: Sequence[Ours], stopping: Callable[[str], bool]) -> bool:
+        """Whether there is room for these on one node once all pods of ours that are `stopping` are gone."""
+        site = self._sites.get(places[0].node)
+        if site is None or site.base is None:
+            return False
+        there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
+        totals = _total(
+            [*(amounts_of(each.request) for each in there), *(f.amounts for f in site.foreign.values())]
+        )
+        if any(amount > site.base.capacity.get(name, amount) for name, amount in totals.items()):
+            return False
+        shares = dict.fromkeys(
+            (at for each in self._numbers(site, site.base).values() for at in each), WHOLE_MILLI
+        )
+        for each in there:
+            for at in each.devices:
+                shares[at] = shares.get(at, 0) + each.request.share_on(site.base.gpu_memory)
+        return all(share <= WHOLE_MILLI for share in shares.values())
+
+    # Below
+
+    def _still(self, name: str) -> _Site:
+        """A node of which nothing changes that is told of it."""
+        site = self._sites.get(name)
+        if site is None:
+            site = self._sites[name] = _Site()
+        return site
+
+    def _site(self, name: str) -> _Site:
+        self._changed.add(name)
+        return self._still(name)
+
+    def _leave(self, pod: str, at: str) -> None:
+        del self._where[pod]
+        site = self._sites[at]
+        if site.ours.pop(pod, None) is None:
+            del site.foreign[pod]
+            site.numbers.pop(pod, None)
+            self._changed.add(at)
+        elif site.base is None:
+            self._changed.add(at)  # nothing may be left to remember of it
+
+    def _collides(self, ours: Ours) -> bool:
+        site = self._still(ours.node)
+        return any(at in each for at in ours.devices for each in site.numbers.values())
+
+    def _count_kind(self, node: Node | None, by: int) -> None:
+        kind = None if node is None else node.labels.get(DEVICES_LABEL)
+        if kind is not None:
+            self._kinds[kind] = self._kinds.get(kind, 0) + by
+            if not self._kinds[kind]:
+                del self._kinds[kind]
+
+    def _less(self, site: _Site, base: Node) -> Node:
+        """The node less what others hold of it."""
+        if not site.foreign:
+            capacity = {**base.capacity, **dict.fromkeys(self._ports, 1)} if self._ports else base.capacity
+            return base if capacity is base.capacity else replace(base, capacity=capacity)
+        capacity = {**base.capacity, **dict.fromkeys(self._ports, 1)}
+        marks: dict[str, int] = {}
+        for held in site.foreign.values():
+            for name, amount in held.amounts:
+                if name in capacity:
+                    capacity[name] = max(0, capacity[name] - amount)
+            for mark in held.marks:
+                marks[mark] = marks.get(mark, 0) + 1
+        numbers = self._numbers(site, base)
+        devices = tuple(sorted({at for each in numbers.values() for at in each}))
+        return replace(base, capacity=capacity, foreign_devices=devices, foreign_marks=marks)
+
+    def _numbers(self, site: _Site, base: Node) -> dict[str, tuple[int, ...]]:
+        """The devices of each pod of others: the highest that are free, chosen once."""
+        ours = {at for each in site.ours.values() for at in each.devices}
+        for pod, numbers in list(site.numbers.items()):
+            if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
+                del site.numbers[pod]  # of a pod of ours we have learnt since that it has them
+        theirs = {at for each in site.numbers.values() for at in each}
+        for pod, held in site.foreign.items():
+            if held.devices and pod not in site.numbers:
+                # where there are too few, as many as can be
+                best = sorted(range(base.gpus), key=lambda at: (at in theirs, at in ours, -at))
+                site.numbers[pod] = tuple(sorted(best[: held.devices]))
+                theirs.update(site.numbers[pod])
+        return site.numbers
+
+
+def _tolerated(request: Request, taint: Taint) -> bool:
+    return any(each.tolerates(taint) for each in request.tolerations)
+
+
+def node_of(node: KubeNode, devices: Devices) -> Node:
+    """A node with nobody on it."""
+    capacity: dict[str, int] = {}
+    kind, gpus = "", 0
+    for name, written in sorted(node.status.allocatable.items()):
+        if devices.names(name):
+            count = int(exact(written))
+            if count > gpus:
+                kind, gpus = name, count
+        else:
+            capacity[name] = in_unit(name, exact(written))
+    labels = node.metadata.labels
+    if kind:
+        labels = {**labels, DEVICES_LABEL: kind}
+    return Node(
+        name=node.metadata.name,
+        gpus=gpus,
+        gpu_memory=_device_memory(labels) if gpus else 0,
+        capacity=capacity,
+        gpu_model=next((labels[name] for name in MODEL_LABELS if labels.get(name)), None) if gpus else None,
+        labels=labels,
+        taints=_taints(node),
+    )
+
+
+def _device_memory(labels: Mapping[str, str]) -> int:
+    """Bytes of each device, as its vendor's labels say; 0 where they don't."""
+    try:
+        for name in MEMORY_MIB_LABELS:
+            if labels.get(name):
+                return int(exact(labels[name]) * MIB)
+        for name in MEMORY_LABELS:
+            if labels.get(name):  # in the units of its vendor: 192G is 192 GiB
+                text = labels[name]
+                return int(exact(text[:-1]) * GIB) if text.endswith("G") else int(exact(text))
+    except ValueError:
+        return 0
+    return 0
+
+
+def _taints(node: KubeNode) -> tuple[Taint, ...]:
+    taints: list[Taint] = []
+    for taint in node.spec.taints:
+        effect = _EFFECTS.get(taint.effect)
+        if effect is not None:
+            taints.append(Taint(taint.key, taint.value, effect))
+    if node.spec.unschedulable and not any(_is_cordon(taint) for taint in taints):
+        taints.append(CORDONED)
+    return tuple(taints)
+
+
+def _is_cordon(taint: Taint) -> bool:
+    return taint.key == CORDONED.key and taint.effect == CORDONED.effect
+
+
+def _total(amounts: Iterable[Amounts]) -> dict[str, int]:
+    """The sum of what several hold."""
+    totals: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each:
+            totals[name] = totals.get(name, 0) + amount
+    return totals

@@ -1,0 +1,396 @@
+"""What is known of the cluster, and what of it control hasn't been told yet.
+
+A state machine without a clock, a thread or a connection: changes of objects go in (`see`), facts come out
+(`facts`). Nothing depends on the order in which different objects are heard of: what a pod comes to is read
+from all that is known at the moment of telling, and what is told is the difference to what was told before.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import Any
+
+from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Pod
+from weir.backends.kubernetes.api.reflector import Change, Removed, Set
+from weir.backends.kubernetes.own.own_objects import QueueThing, WorkloadThing
+from weir.backends.kubernetes.picture.estate import Estate
+from weir.backends.kubernetes.picture.gangs import Gang
+from weir.backends.kubernetes.picture.gathering import Gathering, Reading, seconds_of
+from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
+from weir.backends.kubernetes.picture.roll import Roll
+from weir.backends.kubernetes.picture.seen import Seen, devices_of, scheduled_s, start_of
+from weir.backends.kubernetes.reading.kinds import Kinds
+from weir.backends.kubernetes.reading.requests import Devices, ports_in_use
+from weir.cluster.events import End, Place
+from weir.control.port import Exit, Fact, LifeRule
+
+EMPTY_S = 60.0
+"""A workload without a pod is over when none has come for so long."""
+DOUBT_S = 30.0
+BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
+SHAPES_MOST = 50_000
+_NAMELESS = Metadata("")
+_OVER = ("Succeeded", "Failed")
+_PHASES = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED, "Stopped": End.STOPPED}
+_VERDICTS = frozenset(rule.value for rule in LifeRule)
+
+
+class Picture:
+    """All that is known."""
+
+    def __init__(self, kinds: Kinds, devices: Devices, scheduler: str = "weir") -> None:
+        self.scheduler = scheduler
+        self.ground = Ground(devices)
+        self.estate = Estate()
+        self.gathering = Gathering(kinds, devices)
+        self.roll = Roll(self.estate, self.ground)
+        self._seen: dict[str, Seen] = {}
+        self._shapes: dict[Any, Any] = {}
+        self._due: list[tuple[float, int, str]] = []
+        self._now_s = 0.0
+        self._ports: set[str] = set()  # host ports that were ever asked for
+        self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
+        self._sees: dict[str, Callable[[str, Any], None]] = {
+            "pods": self._pod,
+            "nodes": self._node,
+            "namespaces": self.gathering.see_namespace,
+            "priorityclasses": self.gathering.see_priority,
+            "persistentvolumeclaims": self._claim,
+            "persistentvolumes": self.gathering.see_volume,
+            "storageclasses": self.gathering.see_storage_class,
+            "departments": lambda name, thing: self._queue("Department", name, thing),
+            "projects": lambda name, thing: self._queue("Project", name, thing),
+            "topologies": lambda name, thing: self._queue("Topology", name, thing),
+            "workloads": self._workload,
+        }
+
+    # What is seen
+
+    def see(self, resource: str, changes: Iterable[Change[Any]], now_s: float) -> None:
+        """Objects of one resource are there, changed or gone."""
+        self._now_s = max(self._now_s, now_s)
+        sees = self._sees[resource]
+        for change in changes:
+            if isinstance(change, Set):
+                sees(change.key, change.object)
+            elif isinstance(change, Removed):
+                sees(change.key, None)
+
+    def see_owners(self, changes: Iterable[Change[Any]], now_s: float) -> None:
+        """Objects that make pods, as `Kinds.narrow` leaves them."""
+        self._now_s = max(self._now_s, now_s)
+        for change in changes:
+            if isinstance(change, Set):
+                self.gathering.see_owner(change.object)
+            elif isinstance(change, Removed):
+                self.gathering.forget_owner(change.uid)
+
+    def _node(self, name: str, node: KubeNode | None) -> None:
+        if node is None:
+            self.ground.gone(name)
+            for key in self.ground.ours_on(name):
+                gang = self._seen[key].gang
+                if gang is not None:
+                    self.roll.dirty[gang] = None
+        else:
+            self.ground.set(node)
+            for gang in self._unplaced:
+                self.roll.dirty[gang] = None
+            self._unplaced.clear()
+
+    def _claim(self, key: str, claim: Any) -> None:
+        namespace, _, name = key.partition("/")
+        self.gathering.see_claim(namespace, name, claim)
+
+    def _queue(self, kind: str, name: str, thing: QueueThing | None) -> None:
+        created = 0.0 if thing is None else seconds_of(thing.metadata.creation_timestamp)
+        self.estate.see(kind, name, thing, created)
+
+    def _workload(self, key: str, thing: WorkloadThing | None) -> None:
+        if thing is None:
+            self.roll.objects.pop(key, None)
+        else:
+            thing.metadata = _NAMELESS  # its key says it all
+            self.roll.objects[key] = thing
+        gang = self.roll.named.get(key)
+        if gang is not None:
+            self.roll.changed[gang] = None
+
+    def _pod(self, key: str, pod: Pod | None) -> None:
+        if pod is not None and pod.spec.scheduler_name != self.scheduler:
+            self._pod_of_others(key, pod)
+            return
+        seen = self._seen.get(key)
+        if seen is not None and (pod is None or pod.metadata.uid != seen.uid):
+            self._pod_gone(seen)
+            seen = None
+        if pod is None:
+            self.ground.foreign(key, None)
+            self.gathering.forget_marks(key)
+            return
+        meta = pod.metadata
+        if seen is None:
+            seen = self._seen[key] = Seen(key, meta.uid, meta.name, seconds_of(meta.creation_timestamp))
+        seen.phase = pod.status.phase
+        seen.deleting = meta.deletion_timestamp is not None
+        if pod.spec.node_name and not seen.over:
+            self._bound(seen, pod)
+        if seen.phase in _OVER and not seen.over:
+            seen.over = seen.phase
+            self._leaves(seen, Exit.STOPPED if seen.evicted else Exit.LOST)
+            self.ground.foreign(key, None)
+        self.gathering.see(key, pod, over=bool(seen.over))
+
+    def _pod_of_others(self, key: str, pod: Pod) -> None:
+        if not pod.spec.node_name or pod.status.phase in _OVER:
+            self.ground.foreign(key, None)
+            self.gathering.forget_marks(key)
+            return
+        marks = self.gathering.see_foreign(key, pod)
+        held = held_of(pod, self.gathering.devices, marks, self._once)
+        self.ground.foreign(key, held)
+
+    def _once(self, value: Any) -> Any:
+        """The same value, but one object of it."""
+        if len(self._shapes) > SHAPES_MOST:
+            self._shapes.clear()
+        return self._shapes.setdefault(value, value)
+
+    def _bound(self, seen: Seen, pod: Pod) -> None:
+        """The API says where it is."""
+        if seen.bound:
+            return
+        node = self._once(pod.spec.node_name)
+        start = start_of(pod)
+        if seen.assumed and (seen.node != node or (start and start != seen.start)):
+            assert seen.gang is not None
+            seen.gang.exits(seen, self._now_s, Exit.LOST, f"Somebody else bound it to {node}.")
+            seen.assumed = False
+        if not seen.assumed:
+            seen.start, seen.devices = start, devices_of(pod)
+            seen.at_s = self._now_s if seen.gang is not None else scheduled_s(pod)
+        seen.bound, seen.assumed, seen.node = True, False, node
+        seen.back_at_s = seen.back_s = 0.0
+
+    def _pod_gone(self, seen: Seen) -> None:
+        del self._seen[seen.key]
+        gang = seen.gang or self._gang_of_over(seen)
+        self._leaves(seen, Exit.STOPPED if seen.evicted else Exit.LOST)
+        if gang is not None and seen.over:
+            gang.succeeded.discard(seen.key)
+            self.roll.dirty[gang] = None
+        self.ground.foreign(seen.key, None)
+        self.gathering.forget(seen.key)
+
+    def _gang_of_over(self, seen: Seen) -> Gang | None:
+        return None if seen.reading is None else self.roll.gangs.get(seen.reading.gang)
+
+    def _leaves(self, seen: Seen, how: Exit) -> None:
+        """A pod holds nothing any more, and is no part of what is to be placed."""
+        gang = seen.gang
+        if gang is None:
+            return
+        gang.leave(seen, self._now_s, how)
+        gang.last_over = seen.over
+        seen.assumed = False
+        self.ground.ours(seen.key, None)
+        self._emptied(gang)
+        self.roll.dirty[gang] = None
+
+    def _emptied(self, gang: Gang) -> None:
+        if not gang.count and gang.empty_since_s is None:
+            gang.empty_since_s = self._now_s
+            self._look_again(self._now_s + EMPTY_S, gang.name)
+
+    # What follows
+
+    def facts(self, now_s: float) -> list[Fact]:
+        """What control doesn't know yet."""
+        self._now_s = max(self._now_s, now_s)
+        self._come_due()
+        self._settle_devices()
+        if self.estate.changed:
+            self.estate.settle()
+            self.roll.dirty.update(dict.fromkeys(self.roll.gangs.values()))
+        self._read_stale()
+        for key in self.gathering.remarked:
+            self.ground.remark(key, self._once(self.gathering.marks_of(key)))
+        self.gathering.remarked.clear()
+        for gang in list(self.roll.dirty):
+            self.roll.give_name(gang)
+        dirty = sorted(self.roll.dirty, key=lambda gang: (not gang.newer, gang.name))
+        self.roll.dirty.clear()
+        for gang in dirty:
+            self.roll.choose_project(gang)
+        for gang in dirty:
+            self.roll.count_room(gang)
+        self._ports |= set(ports_in_use(group.request for gang in dirty for group in gang.groups))
+        self.ground.use_ports(tuple(sorted(self._ports)))
+        facts: list[Fact] = [*self.ground.facts()]
+        used = set(self.roll.projects)
+        told = [fact for gang in dirty for fact in self._tell(gang)]
+        facts += self.estate.facts(used | set(self.roll.projects))
+        self.roll.changed.update(dict.fromkeys(dirty))
+        return facts + told
+
+    def retell(self) -> None:
+        """Control begins anew."""
+        self.ground.retell()
+        self.estate.retell()
+        for gang in self.roll.gangs.values():
+            gang.untold()
+            gang.promised = None  # its object says so, if it still is
+            self.roll.recollect(gang)
+            self.roll.dirty[gang] = None
+
+    @property
+    def due_s(self) -> float | None:
+        """When to ask for facts though nothing is seen."""
+        if self.roll.dirty or self.gathering.stale:
+            return self._now_s
+        return self._due[0][0] if self._due else None
+
+    def _come_due(self) -> None:
+        while self._due and self._due[0][0] <= self._now_s:
+            _, _, key = heappop(self._due)
+            seen = self._seen.get(key)
+            if seen is not None and seen.back_at_s and seen.back_at_s <= self._now_s:
+                seen.back_at_s = 0.0
+                if seen.gang is not None:
+                    self.roll.dirty[seen.gang] = None
+            if seen is not None and seen.assumed and 0 < seen.doubted_s <= self._now_s:
+                self.refused(seen, seen.start, "Nobody knows whether it was bound.", self._now_s)
+            gang = self.roll.named.get(key)
+            if gang is not None and gang.empty_since_s is not None:
+                self.roll.dirty[gang] = None
+
+    def _look_again(self, at_s: float, key: str) -> None:
+        heappush(self._due, (at_s, len(self._due), key))
+
+    def _settle_devices(self) -> None:
+        present = self.ground.present
+        if len(present) > 1 or len(self.gathering.devices.present) > 1:
+            self.gathering.set_devices(replace(self.gathering.devices, present=present))
+
+    def _read_stale(self) -> None:
+        """Read pods anew, and bring them to where they belong."""
+        stale, self.gathering.stale = self.gathering.stale, set()
+        moving = []
+        for key in sorted(stale, key=lambda key: (self._seen[key].created_s, key)):
+            seen = self._seen[key]
+            before, reading = seen.reading, self.gathering.read(key, bound=seen.bound, over=bool(seen.over))
+            seen.reading = reading
+            gang = self._gang_of(reading)
+            if seen.over:
+                if seen.over == "Succeeded":
+                    gang.succeeded.add(key)
+                    self.roll.dirty[gang] = None
+                gang.last_over = gang.last_over or seen.over
+                gang.head = reading
+                continue
+            if (
+                seen.gang is not gang
+                or before is None
+                or before.request != reading.request
+                or (before.derived.role != reading.derived.role)
+            ):
+                moving.append(seen)
+            gang.head = reading  # the one read last: all are read by the same owners
+            self.roll.dirty[gang] = None
+        for gang in {seen.gang: None for seen in moving if seen.gang is not None}:
+            assert gang is not None
+            gang.regroup()
+        for seen in moving:
+            self._move(seen)
+
+    def _move(self, seen: Seen) -> None:
+        reading, gang = seen.reading, seen.gang
+        assert reading is not None
+        if gang is not None:
+            group = gang.groups[seen.group]
+            if (
+                gang.key == reading.gang
+                and group.role == reading.derived.role
+                and group.request == reading.request
+            ):
+                return
+            self.roll.dirty[gang] = None
+            if seen.told:
+                gang.leave(seen, self._now_s, Exit.LOST, "It is something else now.")
+                seen.start = 0
+            else:
+                gang.leave(seen, self._now_s, Exit.LOST)
+            self._emptied(gang)
+        to = self._gang_of(reading)
+        to.join(seen, reading)
+        to.empty_since_s, to.left = None, False
+
+    def _gang_of(self, reading: Reading) -> Gang:
+        gang = self.roll.of(reading)
+        if not gang.count:
+            self._emptied(gang)
+        return gang
+
+    def _tell(self, gang: Gang) -> Sequence[Fact]:
+        is_pod = gang.key.kind == "Pod"
+        if gang.count:
+            gang.empty_since_s = None
+        elif gang.empty_since_s is not None and not (gang.head and gang.head.derived.suspended):
+            gang.left = is_pod or self._now_s >= gang.empty_since_s + EMPTY_S or gang.newer
+        if gang.promised is None and not gang.room_told:
+            gang.promised = self.roll.room_kept(gang, self._now_s, self._is_stopping)
+        facts = gang.tell(self._now_s, self.ground)
+        self.roll.count_project(gang)
+        if gang.told is not None and any(seen.holds and not seen.told for seen in gang.pods()):
+            self._unplaced.add(gang)
+        if not gang.count and not gang.succeeded and gang.told is None and (gang.left or gang.is_over()):
+            self.roll.forget(gang)
+        return facts
+
+    def _is_stopping(self, key: str) -> bool:
+        seen = self._seen.get(key)
+        return seen is not None and seen.stopping
+
+    # What becomes of what control orders
+
+    def assume(self, seen: Seen, place: Place, start: int, now_s: float) -> Ours:
+        """A pod is to be bound: it holds its place from now on."""
+        assert seen.gang is not None
+        assert seen.reading is not None
+        seen.assumed, seen.node, seen.devices = True, place.node, place.devices
+        seen.start = seen.told = start
+        seen.doubted_s = 0.0
+        seen.told_stopping, seen.at_s = False, now_s
+        seen.gang.starts = max(seen.gang.starts, start)
+        ours = Ours(place.node, seen.reading.request, place.devices)
+        self.ground.ours(seen.key, ours)
+        self.roll.changed[seen.gang] = None
+        return ours
+
+    def refused(self, seen: Seen, start: int, sentence: str, now_s: float, *, again: bool = False) -> None:
+        """It could not be bound. It is tried again after a while; `again`: at once."""
+        if not seen.assumed or seen.start != start or seen.gang is None:
+            return
+        self._now_s = max(self._now_s, now_s)
+        seen.gang.exits(seen, now_s, Exit.LOST, sentence)
+        seen.assumed, seen.node, seen.devices = False, "", ()
+        self.ground.ours(seen.key, None)
+        seen.back_s = 0.0 if again else min(BACK_MOST_S, max(BACK_FIRST_S, 2 * seen.back_s))
+        if seen.back_s:
+            seen.back_at_s = now_s + seen.back_s
+            self._look_again(seen.back_at_s, seen.key)
+        self.roll.dirty[seen.gang] = None
+
+    def doubt(self, seen: Seen, start: int, now_s: float) -> None:
+        """Nobody knows whether it was bound: that is seen, or after a while it is tried again."""
+        if seen.assumed and seen.start == start:
+            seen.doubted_s = now_s + DOUBT_S
+            self._look_again(seen.doubted_s, seen.key)
+
+    def not_stopped(self, seen: Seen, now_s: float) -> None:
+        """It could not be told to stop: it runs on, as if it had just been started."""
+        if seen.evicted and seen.gang is not None:
+            seen.evicted = False
+            seen.gang.exits(seen, now_s, Exit.LOST, "It could not be told to stop.")
+            seen.start = seen.gang.next_start()
+            self.roll.dirty[seen.gang] = None

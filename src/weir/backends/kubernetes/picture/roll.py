@@ -1,0 +1,174 @@
+"""The workloads there are: which one has a name, whose project it counts for, what its object remembers.
+
+Two owners of one name follow one another, and the pods of the first may outlive it. Names go to one of them
+at a time; what the other's pods still hold counts as what others hold.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from weir.backends.kubernetes.own.own_objects import WorkloadThing
+from weir.backends.kubernetes.picture.estate import Estate
+from weir.backends.kubernetes.picture.gangs import Gang
+from weir.backends.kubernetes.picture.gathering import GangKey, Reading
+from weir.backends.kubernetes.picture.nodes import Ground, Held, Ours, amounts_of
+from weir.cluster.events import End, Place, PodKey, Promised
+from weir.control.port import LifeRule, Status
+
+_PHASES = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED, "Stopped": End.STOPPED}
+_VERDICTS = frozenset(rule.value for rule in LifeRule)
+
+
+class Roll:
+    """All workloads. `dirty` are those of which control may have to be told, `changed` people."""
+
+    def __init__(self, estate: Estate, ground: Ground) -> None:
+        self._estate = estate
+        self._ground = ground
+        self.gangs: dict[GangKey, Gang] = {}
+        self.named: dict[str, Gang] = {}  # those that have their name
+        self.dirty: dict[Gang, None] = {}
+        self.changed: dict[Gang, None] = {}
+        self.objects: dict[str, WorkloadThing] = {}  # the `Workload` objects there are
+        self.projects: Counter[str] = Counter()  # of the workloads that control knows
+        self._namesakes: dict[str, list[Gang]] = {}
+
+    def of(self, reading: Reading) -> Gang:
+        """The workload of a pod that is read like this, made if it is new."""
+        gang = self.gangs.get(reading.gang)
+        if gang is None:
+            gang = self.gangs[reading.gang] = Gang(reading.gang)
+            gang.head = reading
+            self._namesakes.setdefault(gang.name, []).append(gang)
+            if gang.name not in self.named:
+                self.named[gang.name] = gang
+                self.recollect(gang)
+        return gang
+
+    def recollect(self, gang: Gang) -> None:
+        """What its object remembers of it."""
+        thing = self.objects.get(gang.name)
+        if thing is None or thing.spec.owner.uid != gang.key.uid:
+            return
+        kept, why = thing.status.life, thing.status.reason
+        if kept is not None and kept.starts >= gang.life.starts:
+            gang.remember(
+                Status(
+                    kept.starts,
+                    kept.settled,
+                    kept.failures,
+                    kept.ran_seconds,
+                    kept.retry_at_seconds,
+                    kept.restarts,
+                )
+            )
+        if why is not None and why.why in _VERDICTS:
+            gang.verdict = _PHASES.get(thing.status.phase)
+
+    def choose_project(self, gang: Gang) -> None:
+        """Find out which project it counts for, or why for none."""
+        head = gang.head
+        if head is None:
+            return
+        project, refusal = self._estate.project_of(gang.key.namespace, head.said)
+        missing = self._estate.topology_missing(head.said)
+        gang.topology = None if missing else head.said.topology
+        if missing:
+            project, refusal = None, missing
+        held = gang.told is not None and any(seen.holds for seen in gang.pods())
+        gang.refusal = refusal
+        if not held or gang.project is None:
+            if gang.told is None or project is None:
+                gang.project = project
+            elif project != gang.project:
+                gang.project = None  # it leaves control under the one, and comes back under the other
+                self.dirty[gang] = None
+
+    def give_name(self, gang: Gang) -> None:
+        """Of those with one name, the one whose owner is there has it, then the newest; others are over."""
+        alike = self._namesakes.get(gang.name, ())
+        if self.named.get(gang.name) is gang and len(alike) == 1:
+            return
+        best = max(alike, key=_claim_to_name, default=None)
+        for each in alike:
+            if each.newer != (each is not best):
+                each.newer = each is not best
+                self.dirty[each] = None
+        if best is not None and self.named.get(gang.name) is not best:
+            self.named[gang.name] = best
+            self.recollect(best)
+
+    def count_room(self, gang: Gang) -> None:
+        """What its pods hold counts for them, or as what others hold where control can't hear of them."""
+        known = gang.project is not None and not gang.newer
+        for seen in gang.pods():
+            assert seen.reading is not None
+            request = seen.reading.request
+            if not seen.holds:
+                self._ground.ours(seen.key, None)
+            elif known:
+                if not seen.devices and request.devices:
+                    share = request.share_milli or 1
+                    seen.devices = self._ground.free_devices(seen.node, request.devices, share)
+                self._ground.ours(seen.key, Ours(seen.node, request, seen.devices))
+            else:
+                amounts = tuple(sorted(amounts_of(request)))
+                self._ground.foreign(seen.key, Held(seen.node, amounts, request.devices, request.marks))
+
+    def forget(self, gang: Gang) -> None:
+        """There is nothing left of it."""
+        if self.gangs.pop(gang.key, None) is None:
+            return
+        alike = self._namesakes[gang.name]
+        alike.remove(gang)
+        if self.named[gang.name] is gang:
+            del self.named[gang.name]
+        if alike:
+            self.dirty[alike[0]] = None
+        else:
+            del self._namesakes[gang.name]
+
+    def count_project(self, gang: Gang) -> None:
+        """Which projects control knows workloads of."""
+        project = None if gang.told is None else gang.told.project
+        if project != gang.counted:
+            if gang.counted is not None:
+                self.projects[gang.counted] -= 1
+                if not self.projects[gang.counted]:
+                    del self.projects[gang.counted]
+            if project is not None:
+                self.projects[project] += 1
+            gang.counted = project
+
+    def room_kept(self, gang: Gang, now_s: float, stopping: Callable[[str], bool]) -> Promised | None:
+        """The room that its object says is kept for it, if its pods still wait and it is free or gets so.
+
+        The promise may have been written, and those who were to make room for it not yet told to.
+        """
+        thing = self.objects.get(gang.name)
+        kept = None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.promised
+        if kept is None or not kept.places:
+            return None
+        waiting = {seen.name: seen for seen in gang.pods() if not seen.holds}
+        places = []
+        by_node: dict[str, list[Ours]] = {}
+        for each in kept.places:
+            seen = waiting.get(each.pod)
+            if seen is None or seen.reading is None:
+                return None
+            devices = tuple(each.devices)
+            places.append(Place(PodKey(gang.name, seen.group, seen.index), each.node, devices))
+            by_node.setdefault(each.node, []).append(Ours(each.node, seen.reading.request, devices))
+        if not all(self._ground.is_being_freed(those, stopping) for those in by_node.values()):
+            return None
+        return Promised(gang.name, tuple(places), now_s, tuple(kept.freed_by))
+
+    def keeps_room(self, gang: Gang) -> bool:
+        """Whether its object says that room is kept for it."""
+        thing = self.objects.get(gang.name)
+        return gang.promised is not None or (thing is not None and thing.status.promised is not None)
+
+
+def _claim_to_name(gang: Gang) -> tuple[bool, float, str]:
+    head = gang.head
+    return head is not None and not head.orphan, head.submitted_s if head else 0.0, gang.key.uid

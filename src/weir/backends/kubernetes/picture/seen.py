@@ -1,0 +1,121 @@
+"""A pod that is to be placed by us, and its fellows that ask for the same."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from weir.backends.kubernetes.api.objects import Pod
+from weir.backends.kubernetes.picture.gathering import Reading, seconds_of
+from weir.backends.kubernetes.reading.labels import PREFIX
+from weir.model.workloads import Request
+
+if TYPE_CHECKING:
+    from weir.backends.kubernetes.picture.gangs import Gang
+
+GPUS_KEY, START_KEY = f"{PREFIX}gpus", f"{PREFIX}start"
+"""Annotations written with a binding: the devices, and the number of the start."""
+
+
+class Seen:
+    """A pod that is to be placed by us. Where it is holds once it is bound, or assumed to be."""
+
+    __slots__ = (
+        "assumed",
+        "at_s",
+        "back_at_s",
+        "back_s",
+        "bound",
+        "created_s",
+        "deleting",
+        "devices",
+        "doubted_s",
+        "evicted",
+        "gang",
+        "group",
+        "index",
+        "key",
+        "name",
+        "node",
+        "over",
+        "phase",
+        "reading",
+        "start",
+        "told",
+        "told_stopping",
+        "uid",
+    )
+
+    def __init__(self, key: str, uid: str, name: str, created_s: float) -> None:
+        self.key = key
+        self.uid = uid
+        self.name = name
+        self.created_s = created_s
+        self.phase = "Pending"
+        self.over = ""  # how it ended, once it has
+        self.deleting = False
+        self.bound = False  # the API says so
+        self.assumed = False  # we have said so
+        self.evicted = False  # we have asked for it
+        self.node = ""
+        self.devices: tuple[int, ...] = ()
+        self.start = 0
+        self.at_s = 0.0
+        self.told = 0  # the start that control takes to be alive
+        self.told_stopping = False
+        self.doubted_s = 0.0  # when it is taken not to have been bound, if nobody knows
+        self.back_s = 0.0  # how long it was kept back last, and until when
+        self.back_at_s = 0.0
+        self.reading: Reading | None = None
+        self.gang: Gang | None = None
+        self.group = self.index = -1
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has a place."""
+        return self.bound or self.assumed
+
+    @property
+    def stopping(self) -> bool:
+        """Whether its place is being freed."""
+        return self.deleting or self.evicted
+
+    @property
+    def wait(self) -> str:
+        """Why it isn't ready to be placed; empty if it is."""
+        if self.deleting:
+            return "It is being deleted."
+        if self.back_at_s:
+            return "Its last binding was refused, and it is tried again in a moment."
+        return "" if self.reading is None else self.reading.wait
+
+
+@dataclass(slots=True)
+class Group:
+    """Pods that are alike. Slots without a pod are None."""
+
+    role: str
+    request: Request
+    slots: list[Seen | None] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pod is in it."""
+        return not any(self.slots)
+
+
+def start_of(pod: Pod) -> int:
+    """The number of the start that was written on a pod; 0 if there is none."""
+    written = pod.metadata.annotations.get(START_KEY, "")
+    return int(written) if written.isascii() and written.isdigit() else 0
+
+
+def devices_of(pod: Pod) -> tuple[int, ...]:
+    """The devices that were written on a pod; none if they can't be read."""
+    parts = pod.metadata.annotations.get(GPUS_KEY, "").split(",")
+    return tuple(int(part) for part in parts) if all(p.isascii() and p.isdigit() for p in parts) else ()
+
+
+def scheduled_s(pod: Pod) -> float:
+    """Since when a pod has had its place."""
+    at = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    since = at.last_transition_time if at is not None and at.status == "True" else pod.status.start_time
+    return seconds_of(since or pod.metadata.creation_timestamp)

@@ -1,0 +1,1 @@
+"""What people write of their pods becomes what the engine reads. All of it is pure."""

@@ -1,0 +1,56 @@
+"""Events for people: told one after another, at a modest rate, and dropped when there are too many."""
+
+import asyncio
+from collections import deque
+
+from weir.backends.kubernetes.api.answers import ApiError
+from weir.backends.kubernetes.api.connection import Connection
+from weir.backends.kubernetes.api.leading import Fence
+from weir.backends.kubernetes.api.patience import Rate
+from weir.backends.kubernetes.writing.fenced import Fenced, NotLeading
+from weir.backends.kubernetes.writing.sending import emit
+from weir.backends.kubernetes.writing.writes import Emit
+
+PAUSE_S = 1.0
+"""After an event that wasn't taken."""
+
+
+class Saying:
+    """The events that wait."""
+
+    def __init__(self, api: Connection, fence: Fence, *, per_s: float, waiting_most: int) -> None:
+        self._api = api
+        self._fence = fence
+        self._rate = Rate(per_s, burst=max(1.0, per_s))
+        self._waiting: deque[tuple[int, Emit]] = deque()
+        self._waiting_most = waiting_most
+        self._wake = asyncio.Event()
+        self.said = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def say(self, event: Emit) -> None:
+        """Say it when there is time. The oldest go when there are too many."""
+        if len(self._waiting) >= self._waiting_most:
+            self._waiting.popleft()
+            self.dropped += 1
+        self._waiting.append((self._fence.term, event))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Say them, for ever."""
+        while True:
+            if not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+            await self._rate.wait()
+            term, event = self._waiting.popleft()
+            try:
+                await emit(Fenced(self._api, self._fence, term), event)
+                self.said += 1
+            except ApiError as error:
+                self.dropped += 1
+                if not isinstance(error, NotLeading):
+                    await asyncio.sleep(PAUSE_S)
