@@ -145,21 +145,13 @@ class Attempt:
         found = self._nodes.get(shape.id)
         if found is None:
             self._reach.nodes_needed = sum(self._candidate.lacks)
-            found = self._nodes[shape.id] = self._cheapest_among(shape, None)
+            mask = self._placer.ranking_of(shape, self._affinity).mask
+            if self._within is not None:
+                mask = mask & self._within
+            most = self._budget if self._kind is Kind.CONSOLIDATE else float("inf")
+            found = CheapestNode(self._rules, self._room, self._reach, shape, mask, most)
+            self._nodes[shape.id] = found
         return found
-
-    def _cheapest_now(self, shape: Shape) -> CheapestNode:
-        """Where room may be made as things stand: with pod rules that is another place after every pod."""
-        if not shape.pod_rules:
-            return self._cheapest(shape)
-        return self._cheapest_among(shape, self._rules.clearable(self._room.columns, shape))
-
-    def _cheapest_among(self, shape: Shape, nodes: Bools | None) -> CheapestNode:
-        mask = self._placer.ranking_of(shape, self._affinity).mask
-        for each in (self._within, nodes):
-            mask = mask if each is None else mask & each
-        most = self._budget if self._kind is Kind.CONSOLIDATE else float("inf")
-        return CheapestNode(self._rules, self._room, self._reach, shape, mask, most)
 
     # Taking
 
@@ -206,7 +198,7 @@ class Attempt:
     def _place(self, pod: Pod) -> Spot | None:
         node = self._placer.best_node(pod.shape, self._affinity, self._within)
         if node < 0:
-            found = self._cheapest_now(pod.shape).best(
+            found = self._cheapest(pod.shape).best(
                 lambda node, units: self._replaceable(pod, node, units), self._bench.policy.search_steps
             )
             if found is None:

@@ -27,6 +27,8 @@ from weir.model.workloads import WHOLE_MILLI
 Going = list[tuple[Unit, Rule]]
 Accept = Callable[[int, list[Unit]], bool]
 Family = tuple[Any, Any]
+Entry = tuple[Any, int, int]
+"""What a node costs at the least, the node, and the version of what is known of it."""
 _UNKNOWN = -1
 _SETS_MOST = 8
 """Sets of victims tried on one node, the cheapest first."""
@@ -56,7 +58,7 @@ class CheapestNode:
         self._price_most = price_most
         self._version = 0
         self._found: dict[int, Going] = {}
-        self._heaps: dict[Family, list[tuple[Any, int, int]]] = {}
+        self._heaps: dict[Family, list[Entry]] = {}
         self._unknown: list[int] = []  # nodes of which nothing is known yet
         self._capacity = 0  # pods there would be room for if all in reach were gone
         self._to_move: Ints | None = (
@@ -124,20 +126,40 @@ class CheapestNode:
 
         At most so many nodes are looked into in vain.
         """
+        if not self._shape.pod_rules:
+            return self._best(accept, steps_most, None, [])
+        shut: list[tuple[Family, Entry]] = []  # nodes whose turn it isn't: it may be, after other pods
+        found = self._best(accept, steps_most, self._rules.clearable(self._room.columns, self._shape), shut)
+        for family, entry in shut:
+            heappush(self._heaps[family], entry)
+        return found
+
+    def _best(
+        self, accept: Accept, steps_most: int, open_: Bools | None, shut: list[tuple[Family, Entry]]
+    ) -> tuple[int, Going] | None:
         vain = 0
-        for node in dict.fromkeys(self._unknown):
-            self._look_into(node, accept)
+        unknown = list(dict.fromkeys(self._unknown))
         self._unknown.clear()
+        for node in unknown:
+            if (open_ is not None and not open_[node]) or not self._look_into(node, accept):
+                self._unknown += [] if open_ is None else [node]
         while vain < steps_most:
             families = [family for family, heap in self._heaps.items() if heap]
             if not families:
                 return None
             family = min(families, key=lambda family: (family[0], self._reach.giving(family[1])))
-            _, node, version = self._heaps[family][0]
-            if version == self._version:
+            entry = self._heaps[family][0]
+            _, node, version = entry
+            is_open = open_ is None or bool(open_[node])
+            if is_open and version == self._version:
                 return node, self._found[node]
             heappop(self._heaps[family])
-            vain += not self._look_into(node, accept)
+            if not is_open:
+                shut.append((family, entry))
+            elif not self._look_into(node, accept):
+                vain += 1
+                if open_ is not None:
+                    shut.append((family, entry))
         return None
 
     def _look_into(self, node: int, accept: Accept) -> bool:

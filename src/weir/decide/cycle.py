@@ -175,6 +175,7 @@ class Cycle:
         rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
 
         def ranking_of(shape: Shape, affinity: tuple[Affinity, ...]) -> Ranking:
+            shape = shape.plain or shape
             found = rankings.get((shape.id, affinity))
             if found is None:
                 found = self.memo.fresh_ranking(self.cluster, room, shape, affinity)

@@ -251,8 +251,9 @@ class Memo:
         return None
 
     def ranking(self, cluster: Cluster, shape: Shape, affinity: tuple[Affinity, ...] = ()) -> Ranking:
-        """The ranking of a shape over the room as it is now."""
+        """The ranking of a shape over the room as it is now, whatever its pod rules say."""
         assert self.room is not None
+        shape = shape.plain or shape
         found = self._rankings.get((shape.id, affinity))
         if found is None:
             found = self.fresh_ranking(cluster, self.room, shape, affinity)
