@@ -37,14 +37,14 @@ class Taken:
 
 
 class Attempt:
-    """Frees room by one kind of take."""
+    """Frees room by one kind of take, `within` some nodes or anywhere; one that fails leaves no trace."""
 
     def __init__(
         self,
         bench: Bench,
         candidate: Candidate,
         claims: Claims,
-        kind: Kind,
+        reach: Reach,
         affinity: tuple[Affinity, ...],
         within: Bools | None,
     ) -> None:
@@ -57,13 +57,11 @@ class Attempt:
         self._job = candidate.job
         self._is_ruled = any(shape.pod_rules for shape in candidate.job.shapes)
         self._claims = claims
-        self._kind = kind
+        self._kind = reach.kind
         self._affinity = affinity
         self._within = within
-        policy = bench.policy  # a domain may be cleared at another price than a hole be made
-        one_domain = within is not None and candidate.job.spec.topology is not None
-        self._budget = policy.topology.budget if one_domain else policy.consolidation.budget
-        self._reach = Reach(bench, claims, kind, self._budget)
+        self._budget = reach.move_budget
+        self._reach = reach
         self._nodes: dict[int, CheapestNode] = {}
         self._spots: list[Spot] = []
         self._victims: list[tuple[Unit, Rule]] = []  # in the order in which they were taken

@@ -14,34 +14,42 @@ import numpy.typing as npt
 from weir.cluster.columns import Ints
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 UNBOUND = float("-inf")
 
 
 @dataclass(slots=True)
 class Takeable:
-    """What could be taken, an entry per unit and node: whole devices, the rank of its tier, its price."""
+    """What could be taken, an entry per unit and node: whole devices, the rank of its tier, its price.
 
-    node: list[int]
-    devices: list[int]
-    tier: list[int]
-    price: list[float]
-    moves: list[bool]  # whether it needs a place elsewhere
+    `moves` says whether it needs a place elsewhere.
+    """
+
+    entries: list[tuple[int, int, float, bool]] = field(default_factory=list)
     spans: bool = False  # some that may be stopped leave holes on other nodes as well
     shares: bool = False  # some hold parts of devices: the entries don't say all
     tiers: list[Any] = field(default_factory=list)  # the tiers themselves, by rank
+    node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    devices: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    tier: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    price: Floats = field(default_factory=lambda: np.zeros(0))
+    moves: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    bounds: dict[int, list[tuple[int, float, int]]] = field(
+        default_factory=dict
+    )  # `cheapest_whole` by devices
 
     def add(self, node: int, devices: int, price: float, moves: bool) -> None:
         """One more entry; its tier follows with `rank`."""
-        self.moves.append(moves)
-        self.node.append(node)
-        self.devices.append(devices)
-        self.price.append(price)
+        self.entries.append((node, devices, price, moves))
 
     def rank(self, tiers: Sequence[Any]) -> None:
-        """Set the ranks of the entries' tiers."""
+        """The entries as columns, with the ranks of their tiers."""
         self.tiers = sorted(set(tiers))
         ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
-        self.tier = [ranks[tier] for tier in tiers]
+        self.tier = np.array([ranks[tier] for tier in tiers], np.int64)
+        node, devices, price, moves = zip(*self.entries, strict=True) if self.entries else ((),) * 4
+        self.node, self.devices = np.array(node, np.int64), np.array(devices, np.int64)
+        self.price, self.moves = np.array(price, np.float64), np.array(moves, np.bool_)
 
 
 def to_move(room_whole: Ints, wanted: int, takeable: Takeable) -> Ints:
@@ -54,8 +62,7 @@ def to_move(room_whole: Ints, wanted: int, takeable: Takeable) -> Ints:
         wanted: devices one pod needs.
         takeable: entries; only whole devices count.
     """
-    node, devices = np.array(takeable.node, np.int64), np.array(takeable.devices, np.int64)
-    moves = np.array(takeable.moves, np.bool_)
+    node, devices, moves = takeable.node, takeable.devices, takeable.moves
     size = len(room_whole)
     stop = np.bincount(node[~moves], devices[~moves], size).astype(np.int64)
     move = np.bincount(node[moves], devices[moves], size).astype(np.int64)
@@ -74,10 +81,7 @@ def cheapest_whole(room_whole: Ints, wanted: int, takeable: Takeable) -> list[tu
     The price is exact where one tier suffices (minimal sets only: in descending size, the last one
     taken is the smallest, so whatever was taken before it falls short); else there is no bound on it.
     """
-    node = np.array(takeable.node, np.int64)
-    devices = np.array(takeable.devices, np.int64)
-    tier = np.array(takeable.tier, np.int64)
-    price = np.array(takeable.price, np.float64)
+    node, devices, tier, price = takeable.node, takeable.devices, takeable.tier, takeable.price
     here, index = np.unique(node, return_inverse=True)
     need = wanted - room_whole[here]
     tiers = int(tier.max()) + 1 if len(tier) else 0

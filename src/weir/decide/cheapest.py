@@ -82,16 +82,18 @@ class CheapestNode:
 
     def _bound_whole(self, takeable: Takeable) -> None:
         room, shape = self._room, self._shape
-        together = room.whole + np.bincount(
-            np.array(takeable.node, np.int64), np.array(takeable.devices, np.float64), len(room.whole)
-        ).astype(np.int64)
+        taken = np.bincount(takeable.node, takeable.devices, len(room.whole))
+        together = room.whole + taken.astype(np.int64)
         self._capacity = int((together // shape.devices)[self._open].sum())
         if not takeable.spans and 2 * shape.devices > together.max(
             initial=0
         ):  # one pod a node, and what it takes leaves no holes
             moved = to_move(room.whole, shape.devices, takeable)[self._open]
             self._to_move = np.sort(moved[moved >= 0])
-        for rank, price, node in cheapest_whole(room.whole, shape.devices, takeable):
+        bounds = takeable.bounds.get(shape.devices)  # the room is as it was while these may be taken
+        if bounds is None:
+            bounds = takeable.bounds[shape.devices] = cheapest_whole(room.whole, shape.devices, takeable)
+        for rank, price, node in bounds:
             if self._open[node] and price <= self._price_most:
                 family, rest = split(takeable.tiers[rank])
                 self._heaps.setdefault(family, []).append(((rest, (price,)), node, _UNKNOWN))

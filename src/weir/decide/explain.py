@@ -252,7 +252,8 @@ class _Diagnosis:
             )
             return Reason(Why.HELD_BACK, sentence, numbers)
         asked = self._job.spec.topology
-        if asked is not None and asked.preferred is not None and not server.may_scatter(candidate):
+        scattered = server.may_scatter(self._job, candidate.lacks)
+        if asked is not None and asked.preferred is not None and not scattered:
             until_s = self._policy.topology.patience - (self._now_s - self._job.waits_since_s)
             sentence = (
                 f"it would fit only scattered and waits up to {span(until_s)} more for one {asked.preferred}"

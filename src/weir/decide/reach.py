@@ -1,6 +1,7 @@
 """Whom one attempt may stop or move, as units with their tier and price."""
 
 from collections.abc import Sequence
+from copy import copy
 
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.shapes import GPU_ROW
@@ -32,12 +33,13 @@ class Reach:
         self._gone = bench.gone
         self._coming = bench.coming
         self._now_s = bench.now_s
-        self._claims = claims
-        self._kind = kind
-        self._move_budget = move_budget
+        self.claims = claims
+        self.kind = kind
+        self.move_budget = move_budget
         self._needed = sum(amount for row, amount in claims.asks if row == GPU_ROW) / WHOLE_MILLI  # devices
         self._holes: dict[tuple[int, tuple[Affinity, ...]], bool] = {}  # whether a shape has room somewhere
         self.taken: set[Pod] = set()
+        self._takeable: dict[int, Takeable] = {}  # with nothing taken, by the nodes needed where that counts
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         # who may be taken from, and whether only to be moved
         self.jobs: dict[Job, bool] = dict.fromkeys(self._found(), kind is Kind.CONSOLIDATE)
@@ -45,14 +47,20 @@ class Reach:
             for job in self._movable():
                 self.jobs.setdefault(job, True)
 
+    def asked_by(self, claims: Claims) -> "Reach":
+        """The same for another who asks for moves and may have just the same workloads moved."""
+        found = copy(self)
+        found.claims, found.taken = claims, set()
+        return found
+
     # Who
 
     def _found(self) -> list[Job]:
         """Running preemptible workloads that may be taken from, at the latest when others are gone."""
-        claims, running = self._claims, self._cluster.running
-        if self._kind is Kind.CONSOLIDATE:
+        claims, running = self.claims, self._cluster.running
+        if self.kind is Kind.CONSOLIDATE:
             return self._movable()
-        if self._kind is Kind.PREEMPT:
+        if self.kind is Kind.PREEMPT:
             return [job for job in self._of_project(claims.job.project) if claims.rule_for(job) is not None]
         found: list[Job] = []
         lifted: list[Pod] = []
@@ -80,13 +88,13 @@ class Reach:
             if self._may_disturb(project)
             for job in self._of_project(project)
         ]
-        cheap = cheap_to_move(jobs, self._move_budget, self._policy.price, self._now_s)
+        cheap = cheap_to_move(jobs, self.move_budget, self._policy.price, self._now_s)
         return [job for job in cheap if self._has_holes(job)]
 
     def _may_disturb(self, project: int) -> bool:
         """Whether work of a project may be moved for the asker: not an owner's for a borrower, if so set."""
         books, path = self._books, self._cluster.ledger.path[project]
-        if not self._policy.consolidation.spares_owners or self._claims.is_owner:
+        if not self._policy.consolidation.spares_owners or self.claims.is_owner:
             return True
         return any(books.over_quota(queue) for queue in path)
 
@@ -106,11 +114,11 @@ class Reach:
 
     def _may_ask(self, project: int) -> bool:
         path = self._cluster.ledger.path[project]
-        level = parting(self._claims.path, path)
-        return self._claims.rule_from(level, path[level]) is not None
+        level = parting(self.claims.path, path)
+        return self.claims.rule_from(level, path[level]) is not None
 
     def _of_project(self, project: int) -> list[Job]:
-        asker, policy, now_s = self._claims.job, self._policy, self._now_s
+        asker, policy, now_s = self.claims.job, self._policy, self._now_s
         jobs = [
             job
             for job in self._cluster.running[project].values()
@@ -124,7 +132,7 @@ class Reach:
 
     def _would_alternate(self, victim: Job) -> bool:
         """Whether the asker was itself stopped for this workload, not long ago."""
-        at_s = self._claims.job.stopped_for.get(victim.spec.name)
+        at_s = self.claims.job.stopped_for.get(victim.spec.name)
         return at_s is not None and self._now_s - at_s < self._policy.reserve_after
 
     def running(self, job: Job) -> list[Pod]:
@@ -138,8 +146,17 @@ class Reach:
     # What
 
     def takeable(self) -> Takeable:
-        """Every whole device that could be taken, by unit and node; tiers still as they are, unranked."""
-        found = Takeable([], [], [], [], [])
+        """Every whole device that could be taken, by unit and node; kept for attempts that start alike."""
+        if self.taken:
+            return self._takeable_now()
+        key = 0 if self.kind is Kind.CONSOLIDATE else self.nodes_needed
+        found = self._takeable.get(key)
+        if found is None:
+            found = self._takeable[key] = self._takeable_now()
+        return found
+
+    def _takeable_now(self) -> Takeable:
+        found = Takeable()
         tiers: list[Tier] = []
         for job, only_moves in self.jobs.items():
             found.shares = found.shares or job.sharing > 0
@@ -227,7 +244,7 @@ class Reach:
     def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
         """Whether a queue would hold less than its share without these pods, in what is asked for."""
         books = self._books
-        asked = {row for row, amount in self._claims.asks if amount}
+        asked = {row for row, amount in self.claims.asks if amount}
         held, share = books.held[queue], books.share[queue]
         return any(
             held[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row)
@@ -240,7 +257,7 @@ class Reach:
 
     def rule(self, unit: Unit) -> Rule | None:
         """The rule under which a unit may go now."""
-        return Rule.CONSOLIDATE if unit.moves else self._claims.rule_for(unit.job)
+        return Rule.CONSOLIDATE if unit.moves else self.claims.rule_for(unit.job)
 
     def legal_order(self, units: Sequence[Unit]) -> list[tuple[Unit, Rule]] | None:
         """An order in which they may go, each asked when those before it are gone; None if there is none.
@@ -251,7 +268,7 @@ class Reach:
         going: list[tuple[Unit, Rule]] = []
         left = list(units)
         if len(left) > 1:
-            left.sort(key=lambda unit: (-parting(self._claims.path, unit.job.path), devices_of(unit.pods)))
+            left.sort(key=lambda unit: (-parting(self.claims.path, unit.job.path), devices_of(unit.pods)))
         while left:
             for unit in left:
                 rule = self.rule(unit)

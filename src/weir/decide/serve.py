@@ -1,6 +1,6 @@
 """Serving waiting workloads from free room: in order, through the gates, each where it fits best."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import log
 
@@ -201,7 +201,7 @@ class Server:
                 spots = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
             return spots
         site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.spec.topology.name), within)
-        return site.place(candidate.pods(), self.may_scatter(candidate))
+        return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
 
     def open_to(self, candidate: Candidate) -> Bools | None:
         """Nodes a workload may use as things stand, None for all.
@@ -256,10 +256,10 @@ class Server:
             )
         return self._reservations
 
-    def may_scatter(self, candidate: Candidate) -> bool:
+    def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
         """Whether a gang has waited long enough for one domain of the level it prefers."""
-        waited_s = self.now_s - candidate.job.waits_since_s
-        return sum(candidate.lacks) == 1 or waited_s >= self.policy.topology.patience
+        waited_s = self.now_s - job.waits_since_s
+        return sum(lacks) == 1 or waited_s >= self.policy.topology.patience
 
     def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
         """Whether it is in quota, or leaves free what is kept so that owners seldom have to take."""

@@ -1,20 +1,26 @@
 """Taking room for workloads that found none: in order, by consolidation, reclaim, preemption."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
+from weir.cluster.columns import Ints
 from weir.cluster.jobs import Job, PendingClass
 from weir.cluster.running import Floats
+from weir.cluster.shapes import GPU_ROW
 from weir.decide.attempt import Attempt, Taken
 from weir.decide.bench import Bench
 from weir.decide.bounds import least_prices
 from weir.decide.claims import Claims, Kind
+from weir.decide.domains import Level
 from weir.decide.fit import Bools
 from weir.decide.order import Candidate, Order
+from weir.decide.reach import Reach
 from weir.decide.serve import Server
 from weir.decide.topology import Site
 from weir.model.policy import Affinity
+from weir.model.workloads import WHOLE_MILLI
 
 NEVER_S = float("-inf")
 _DOMAINS_MOST = 8
@@ -30,8 +36,10 @@ class Taker:
         self._policy = server.policy
         self._books = server.books
         self._lay_out = lay_out
-        self._prices: dict[tuple[int, float], Floats] = {}
+        self._movable: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
+        self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._bounds: dict[tuple[object, ...], bool] = {}  # by what is wanted: whether moves could suffice
+        self._movers: dict[tuple[float, bool], Reach] = {}  # who may be moved, since room was last made
         self._in_vain: set[tuple[object, ...]] = set()  # for what moves failed since room was last made
         self._free_milli = server.room.free_gpu_milli()
 
@@ -57,16 +65,16 @@ class Taker:
     def _may_hope(self, of: PendingClass, at: int) -> bool:
         """Whether anything could be done for it at all: cheap to say, asked of every class in every cycle."""
         return (
-            bool(self._cluster.releasing_on)
-            or (
-                of.first.spec.may_take
-                and (
-                    self._has_claim(of, at)
-                    or self._has_lower(of)
-                    or (self._could_consolidate(of, at, self._free_milli) and self._moves_could_suffice(of))
-                )
-            )
+            bool(self._cluster.releasing_on) or (of.first.spec.may_take and self._may_take(of, at))
         ) and self._server.memo.could_run(self._cluster, of)
+
+    def _may_take(self, of: PendingClass, at: int) -> bool:
+        """Whether there may be somebody to stop or to move for it."""
+        return (
+            self._has_claim(of, at)
+            or self._has_lower(of)
+            or (self._could_consolidate(of, at, self._free_milli) and self._moves_could_suffice(of, at))
+        )
 
     def _has_claim(self, of: PendingClass, at: int) -> bool:
         """Whether its own queue may let it reclaim."""
@@ -99,48 +107,107 @@ class Taker:
             return True
         return of.first.spec.preemptible and left >= self._server.headroom_milli
 
-    def _moves_could_suffice(self, of: PendingClass) -> bool:
+    def _moves_could_suffice(self, of: PendingClass, at: int) -> bool:
         """Whether room for it could be made within the budget, were there a place for all that moves.
 
         A bound for clusters in which nobody shares devices; where they are shared there is none.
         """
-        key = (of.wants, of.first.spec.topology is None)
+        job, spares = of.members[at][2], False
+        if self._policy.consolidation.spares_owners:
+            spares = job.spec.preemptible and not self._is_owner(of, at)
+        scattered = self._server.may_scatter(job, of.step.lacks)
+        key = (of.wants, job.spec.topology, scattered, job.is_running, spares)
         found = self._bounds.get(key)
         if found is None:
-            found = self._bounds[key] = self._bound_of_moves(of)
+            found = self._bounds[key] = self._bound_of_moves(job, of.step.lacks, scattered, spares)
         return found
 
-    def _bound_of_moves(self, of: PendingClass) -> bool:
-        job, room = of.first, self._server.room
+    def _bound_of_moves(self, job: Job, lacks: Sequence[int], scattered: bool, spares: bool) -> bool:
         if any(self._cluster.ledger.sharing[queue] for queue in self._cluster.ledger.top):
             return True
-        budget = self._move_budget(job)
-        for shape, lack in zip(job.shapes, of.step.lacks, strict=True):
-            if lack and shape.whole:
-                prices = self._move_prices(shape.devices, budget)
-                if len(prices) < lack and room.whole.max(initial=0) < 2 * shape.devices:
-                    return False
-                if float(prices[:lack].sum()) > budget:
-                    return False
+        asked, rules = job.spec.topology, self._policy
+        whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
+        wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
+        if asked is None or sum(lacks) == 1:
+            return self._bound_anywhere(wants, rules.consolidation.budget, spares)
+        if (
+            scattered
+            and asked.required is None
+            and self._bound_anywhere(wants, rules.consolidation.budget, spares)
+        ):
+            return True
+        budget = rules.topology.budget
+        if job.is_running or not self._bound_anywhere(wants, budget, spares):
+            return job.is_running  # near those that run already: not asked here
+        levels = self._cluster.topologies[asked.name].levels
+        depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
+        return self._bound_in_one(
+            self._server.memo.levels(self._cluster, asked.name)[depth], wants, budget, spares
+        )
+
+    def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
+        for devices, lack in wants:
+            needed = self._nodes_for(devices, lack)
+            missing = needed - int((self._server.room.whole >= devices).sum())
+            least = float(self._could_move(budget, spares)[2].min(initial=budget)) if missing > 0 else 0.0
+            if missing > 0 and missing * least > budget:
+                return False
+            prices = self._move_prices(devices, budget, spares)
+            prices = np.sort(prices[prices <= budget])[:needed]
+            if len(prices) < needed or float(prices.sum()) > budget:
+                return False
         return True
 
-    def _move_budget(self, job: Job) -> float:
-        rules = self._policy
-        if job.spec.topology is None:
-            return rules.consolidation.budget
-        return max(rules.consolidation.budget, rules.topology.budget)
+    def _bound_in_one(
+        self, level: Level, wants: Sequence[tuple[int, int]], budget: float, spares: bool
+    ) -> bool:
+        """Whether any domain could be cleared for what is asked."""
+        enough = np.ones(level.count, np.bool_)
+        for devices, lack in wants:
+            prices = np.where(level.of >= 0, self._move_prices(devices, budget, spares), np.inf)
+            order = np.lexsort((prices, level.of))
+            order = order[np.isfinite(prices[order])]
+            of, needed = level.of[order], self._nodes_for(devices, lack)
+            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # of each domain
+            total = np.bincount(of[first], prices[order][first], level.count)
+            enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
+        return bool(enough.any())
 
-    def _move_prices(self, devices: int, budget: float) -> Floats:
-        """What room for one pod of so many whole devices costs on each node that can make it, least first."""
-        found = self._prices.get((devices, budget))
+    def _nodes_for(self, devices: int, pods: int) -> int:
+        """How many nodes pods of so many devices take at the least."""
+        each = int(self._cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
+        return -(-pods // max(1, each))
+
+    def _move_prices(self, devices: int, budget: float, spares: bool) -> Floats:
+        """What room for one pod of so many whole devices costs at the least on each node, by moves alone."""
+        found = self._prices.get((devices, budget, spares))
         if found is None:
             whole = self._server.room.whole
-            entries = self._cluster.running_pods.movable_whole(
-                self._server.now_s, budget, self._policy.price.restart, int(whole.max(initial=0))
-            )
-            prices = np.sort(least_prices(whole, devices, *entries))
-            found = self._prices[(devices, budget)] = prices[prices <= budget]
+            found = least_prices(whole, devices, *self._could_move(budget, spares))
+            self._prices[(devices, budget, spares)] = found
         return found
+
+    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:
+        """Node, whole devices and price of each pod that is cheap enough to move."""
+        found = self._movable.get((budget, spares))
+        if found is None:
+            largest = int(self._server.room.whole.max(initial=0))
+            found = self._cluster.running_pods.movable_whole(
+                self._server.now_s,
+                budget,
+                self._policy.price.restart,
+                largest,
+                self._lent if spares else None,
+            )
+            self._movable[(budget, spares)] = found
+        return found
+
+    @cached_property
+    def _lent(self) -> Bools:
+        """Which projects hold more than a quota on their path: theirs are moved for anyone."""
+        books, path = self._books, self._cluster.ledger.path
+        over = [any(books.over_quota(above) for above in path[queue]) for queue in range(len(path))]
+        return np.array(over, np.bool_)
 
     def _for(self, candidate: Candidate, bench: Bench) -> Taken | None:
         """Make room for a workload, if there is a way."""
@@ -157,6 +224,7 @@ class Taker:
             spots = self._server.placed(candidate, bench.placer)
             if spots is not None:
                 bench.count(spots, 1)
+                self._movers.clear()
                 return Taken(None, spots)
         if not job.spec.may_take:
             return None
@@ -174,6 +242,7 @@ class Taker:
             taken = self._taken(candidate, claims, bench, affinity, kind)
             if taken is not None:
                 self._in_vain.clear()
+                self._movers.clear()
                 return taken
             if alike is not None:
                 self._in_vain.add(alike)
@@ -191,27 +260,45 @@ class Taker:
     ) -> tuple[object, ...] | None:
         """What has to be equal that moves fail for two workloads alike; None if more than that matters."""
         job = candidate.job
-        if job.is_running or job.stopped_for or job.spec.topology is not None:
+        if job.is_running or job.stopped_for:
             return None
         if self._server.open_to(candidate) is not None:
             return None
-        return candidate.of.wants, tuple(group.order for group in job.spec.groups), affinity, claims.is_owner
+        orders, scattered = tuple(group.order for group in job.spec.groups), None
+        if job.spec.topology is not None:
+            scattered = self._server.may_scatter(job, candidate.lacks)
+        return candidate.of.wants, orders, affinity, claims.is_owner, job.spec.topology, scattered
 
     def _taken(
         self, candidate: Candidate, claims: Claims, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
     ) -> Taken | None:
         domains, anywhere = self._where(candidate, bench, affinity, kind)
-        attempts = [Attempt(bench, candidate, claims, kind, affinity, within) for within in domains]
-        if len(attempts) > 1:
-            attempts.sort(key=lambda attempt: attempt.least_price())
+        policy, attempts = self._policy, []
+        if domains:  # a domain may be cleared at another price than a hole be made
+            reach = self._reach(claims, bench, kind, policy.topology.budget)
+            attempts = [Attempt(bench, candidate, claims, reach, affinity, within) for within in domains]
+            if len(attempts) > 1:
+                attempts.sort(key=lambda attempt: attempt.least_price())
         if anywhere:
-            open_ = self._server.open_to(candidate)
-            attempts.append(Attempt(bench, candidate, claims, kind, affinity, open_))
+            reach = self._reach(claims, bench, kind, policy.consolidation.budget)
+            attempts.append(
+                Attempt(bench, candidate, claims, reach, affinity, self._server.open_to(candidate))
+            )
         for attempt in attempts:
             taken = attempt.run()
             if taken is not None:
                 return taken
         return None
+
+    def _reach(self, claims: Claims, bench: Bench, kind: Kind, budget: float) -> Reach:
+        """Whom a workload may take from; for all who ask for moves it is the same until room is made."""
+        if kind is not Kind.CONSOLIDATE or claims.job.is_running or claims.job.stopped_for:
+            return Reach(bench, claims, kind, budget)
+        key = (budget, claims.is_owner)
+        found = self._movers.get(key)
+        if found is None:
+            found = self._movers[key] = Reach(bench, claims, kind, budget)
+        return found.asked_by(claims)
 
     def _where(
         self, candidate: Candidate, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
@@ -224,7 +311,7 @@ class Taker:
         levels = self._server.memo.levels(self._cluster, asked.name)
         site = Site(bench.placer, job, affinity, levels, open_)
         anywhere = asked.required is None and (
-            kind is not Kind.CONSOLIDATE or self._server.may_scatter(candidate)
+            kind is not Kind.CONSOLIDATE or self._server.may_scatter(job, candidate.lacks)
         )
         return site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
 
@@ -235,7 +322,7 @@ class Taker:
         if (
             under_limits
             and self._could_consolidate(of, candidate.at, free_milli)
-            and (self._cluster.releasing_on or bench.gone or self._moves_could_suffice(of))
+            and (self._cluster.releasing_on or bench.gone or self._moves_could_suffice(of, candidate.at))
         ):
             yield Kind.CONSOLIDATE
         if claims.any_reclaim:

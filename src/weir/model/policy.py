@@ -181,7 +181,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "consolidation": {"budget": 2500, "spares_owners": True},
         "claims": True,
         "price": {"size_credit": 2000},
-        "topology": {"patience": "1h"},
+        "topology": {"patience": "1h", "budget": 30_000},
     },
 }
 

@@ -18,7 +18,7 @@ from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.nodes import Ours
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
-from weir.backends.kubernetes.reading.claiming import preparations
+from weir.backends.kubernetes.writing.claiming import preparations
 from weir.backends.kubernetes.writing.statuses import (
     Statuses,
     life_of,
