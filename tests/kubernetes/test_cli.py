@@ -92,7 +92,8 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
     assert "If team-a/job-two ended, it starts now." in out
     code, out, _ = run("describe", "team-a/lent")
     assert code == 0
-    assert "stopped for team-b/job-second (reclaim_quota): team-a holds 3 GPUs with a quota of 2" in out
+    said = " ".join(out.split())  # however wide the terminal is
+    assert "stopped for team-b/job-second (reclaim_quota): team-a holds 3 GPUs with a quota of 2" in said
     code, out, _ = run("nodes", "-o", "json")
     assert [device["allocated"] for node in json.loads(out) for device in node["devices"]] == [1.0] * 4
     code, out, _ = run("status", "-o", "json")
