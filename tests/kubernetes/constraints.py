@@ -47,6 +47,11 @@ class Team:
         self.submit(name, gpus, **more)
         return self.land(name)[0]
 
+    def found(self, *nodes: str) -> None:
+        """Wait until Weir knows these nodes: their watch and that of pods aren't heard in step."""
+        for name in nodes:
+            self.lands(f"finds-{name}", 0, nodeSelector={HOST: name}, tolerations=[{"operator": "Exists"}])
+
     def waits(self, name: str) -> str:
         """Why a bare pod isn't placed, though one without demands that came after it is."""
         self.is_left_out(name)

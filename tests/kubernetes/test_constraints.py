@@ -84,6 +84,7 @@ def test_node_affinity_by_name_and_by_one_of_several_terms(team: Team) -> None:
 
 def test_a_wish_for_nodes_is_granted_while_there_is_room(team: Team) -> None:
     add(team, a={}, liked={"disk": "ssd"}, b={})
+    team.found("a", "liked", "b")
     rather = node_affinity(rather=((50, expressions(("disk", "In", "ssd"))),))
     assert team.lands("first", 8, affinity=rather) == "liked"
     assert team.lands("second", 8, affinity=rather) in ("a", "b")
@@ -111,6 +112,7 @@ def test_taints_keep_off_who_does_not_tolerate_them(team: Team) -> None:
 def test_a_taint_that_only_discourages_is_avoided_while_there_is_room(team: Team) -> None:
     taint = {"key": "old", "effect": "PreferNoSchedule"}
     team.cluster.add([node("a-discouraged", taints=[taint]), node("b-free")])
+    team.found("a-discouraged", "b-free")
     assert team.lands("first", 8) == "b-free"
     assert team.lands("second", 8) == "a-discouraged"
 

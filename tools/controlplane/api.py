@@ -21,6 +21,7 @@ MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 STRATEGIC = "application/strategic-merge-patch+json"
 _AT_ONCE = 16
+_TOO_MANY, _TRIES, _AGAIN_S = 429, 10, 0.5
 _IDLE_S = 20.0
 
 
@@ -134,7 +135,9 @@ class Api:
         answer: Object = json.loads(self._ask(verb, path, sent, headers))
         return answer
 
-    def _ask(self, verb: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+    def _ask(
+        self, verb: str, path: str, body: bytes | None, headers: Mapping[str, str], tries: int = _TRIES
+    ) -> bytes:
         connection = getattr(self._own, "connection", None)
         if connection is None:
             connection = self._connect()
@@ -148,6 +151,9 @@ class Api:
             connection.close()  # it connects again by itself
             raise ConnectionError(f"{verb} {path}: {why}") from why
         self._own.used_s = time.monotonic()
+        if response.status == _TOO_MANY and tries > 1:  # nothing was done
+            time.sleep(_AGAIN_S)
+            return self._ask(verb, path, body, headers, tries - 1)
         if response.status >= 300:
             raise ApiError(response.status, _message(answer), f"{verb} {path}")
         return answer
