@@ -178,10 +178,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "borrower_patience": "7d",
         "headroom": 0.003,
         "exchange": True,
-        "consolidation": {"budget": 2500, "spares_owners": True},
+        "consolidation": {"budget": 2250, "spares_owners": True},
         "claims": True,
         "price": {"size_credit": 2000},
-        "topology": {"patience": "1h", "budget": 30_000},
+        "topology": {"patience": "2h", "budget": 15_000},
     },
 }
 
