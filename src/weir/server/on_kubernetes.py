@@ -49,7 +49,7 @@ from weir.server.turns import Turns
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
 PEOPLE_EVERY_S = 0.5
-PEOPLE_LATE_S = 5.0
+PEOPLE_LATE_S = 15.0
 """While pods are being bound people wait, but no longer than this."""
 QUEUES_EVERY_S = 3.0
 OWNERS_WAIT_S = 5.0
