@@ -51,16 +51,12 @@ class Preparation:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
-    """Give a pod its node; the annotations come upon the pod in the same moment."""
+class _OfPod:
+    """What is written of one very pod: another one of its name is left alone."""
 
     namespace: str
     name: str
     uid: str
-    node: str
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    about: object = None
-    before: tuple[Preparation, ...] = ()  # if one of them is refused, so is the binding
 
     @property
     def object_path(self) -> str:
@@ -74,25 +70,22 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Evict:
+class Bind(_OfPod):
+    """Give a pod its node; the annotations come upon the pod in the same moment."""
+
+    node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    about: object = None
+    before: tuple[Preparation, ...] = ()  # if one of them is refused, so is the binding
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(_OfPod):
     """Have a pod stopped, as far as its disruption budget allows. `because` is said right before."""
 
-    namespace: str
-    name: str
-    uid: str
     grace_s: int | None = None  # None: its own
     because: Emit | None = None
     about: object = None
-
-    @property
-    def object_path(self) -> str:
-        """What is written to."""
-        return path_of("v1", "pods", self.namespace, self.name)
-
-    @property
-    def urgency(self) -> Urgency:
-        """When it goes."""
-        return Urgency.PODS
 
 
 @dataclass(frozen=True, slots=True)
