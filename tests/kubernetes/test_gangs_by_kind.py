@@ -124,7 +124,7 @@ def test_a_training_job_starts_when_all_its_pods_exist(team: Team) -> None:
     team.is_left_out("master-0", "worker-0")
     train.pod("worker-1", 4, labels={ROLE: "worker"})
     team.land("master-0", "worker-0", "worker-1")
-    assert "pytorchjob-train" in workloads(team)
+    team.cluster.until(lambda: "pytorchjob-train" in workloads(team), what="people to be told")
 
 
 def test_a_training_job_that_does_not_fit_as_a_whole_does_not_start_in_part(team: Team) -> None:
@@ -154,8 +154,9 @@ def test_every_group_of_a_leader_worker_set_is_a_gang(team: Team) -> None:
     serve.pod("serve-1-1", 8, labels={GROUP: "1"})
     team.land("serve-1", "serve-1-1")
     team.is_left_out("serve-0")
-    named = [name for name in workloads(team) if "serve" in name]
-    assert len(named) == 2, named
+    team.cluster.until(
+        lambda: len([name for name in workloads(team) if "serve" in name]) == 2, what="a workload of each group"
+    )
 
 
 def test_ray_starts_with_its_head_and_its_least_workers(team: Team) -> None:

@@ -124,14 +124,16 @@ async def test_watches_that_are_cut_go_on_where_they_were(cluster: Cluster, prox
     async with reflecting(proxy.kubeconfig, pods) as (reflector, picture):
         await asyncio.wait_for(reflector.synced.wait(), 10)
         proxy.faults = Faults(cut_watch_after_s=0.15)
-        for turn in range(150):
-            await asyncio.to_thread(churn, cluster, within, chance, names)
-            if turn % 50 == 25:
-                proxy.cut()
+        async with asyncio.timeout(60):
+            turn = 0
+            while turn < 150 or reflector.counts.watches <= 5:
+                await asyncio.to_thread(churn, cluster, within, chance, names)
+                if turn % 50 == 25:
+                    proxy.cut()
+                turn += 1
         proxy.calm()
         there = truth(cluster, within)
         await until(lambda: picture.there == there)
-        assert reflector.counts.watches > 5
         assert reflector.counts.lists == 1, "no cut is a reason to list everything again"
 
 
@@ -178,13 +180,15 @@ async def test_anything_may_go_wrong_at_any_time(cluster: Cluster, proxy: FaultP
         gone=0.2, throttled=0.05, retry_after_s=0, broken=0.1, refused=0.1, dropped=0.1, cut_watch_after_s=0.1
     )
     async with reflecting(proxy.kubeconfig, pods, limits=Limits(list_pieces=7)) as (reflector, picture):
-        for _ in range(200):
-            await asyncio.to_thread(churn, cluster, within, chance, names)
+        counts = reflector.counts
+        async with asyncio.timeout(60):  # how much goes wrong in 200 turns depends on how long they take
+            turns = 0
+            while turns < 200 or not counts.gone or counts.failures <= 5:
+                await asyncio.to_thread(churn, cluster, within, chance, names)
+                turns += 1
         proxy.calm()
         there = truth(cluster, within)
         await until(lambda: picture.there == there)
-        assert reflector.counts.gone > 0
-        assert reflector.counts.failures > 5
         assert reflector.failure == ""
 
 

@@ -16,6 +16,7 @@ import asyncio
 import json
 import logging
 import random
+import socket
 import ssl
 import threading
 from collections import Counter
@@ -144,16 +145,20 @@ class FaultProxy:
             auto_decompress=False,
             cookie_jar=DummyCookieJar(),
         ) as self._session:
-            runner = web.ServerRunner(
-                web.Server(self._pass, access_log=None, logger=_QUIET), shutdown_timeout=0.1
-            )
+            server = web.Server(self._pass, access_log=None, logger=_QUIET)
+            runner = web.ServerRunner(server, shutdown_timeout=0.1)
             await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            host, port = runner.addresses[0][:2]
+            listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+            await web.SockSite(runner, listening).start()
+            host, port = listening.getsockname()
             self._up.set_result(f"http://{host}:{port}")
             await self._stopping.wait()
-            self._cut()
+            # asyncio forgets to close a connection that is accepted in the turn in which its server closes
+            self._loop.remove_reader(listening)
+            await asyncio.sleep(0.05)
+            for connection in server.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()  # a peer that doesn't read would keep a closing one open
             await runner.cleanup()
         await asyncio.sleep(0.05)  # what TLS has still to say to the server
 
