@@ -49,11 +49,11 @@ from weir.server.turns import Turns
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
 PEOPLE_EVERY_S = 0.5
-PEOPLE_LATE_S = 15.0
-"""While pods are being bound people wait, but no longer than this."""
 QUEUES_EVERY_S = 3.0
 OWNERS_WAIT_S = 5.0
 """How long kinds that make pods may take to be listed before those that can't be are done without."""
+SWITCH_S = 0.0005
+"""How long control may keep the interpreter while answers of the API server wait to be read."""
 FAILED, WRONG_REQUEST = 1, 2
 _LOG = get_logger(__name__)
 WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
@@ -97,7 +97,7 @@ class Clustered:
         self._clock = clock
         self._reasons = Reasons(backend.reasons)
         self._queues = QueueStatuses()
-        self._people_next_s = self._people_late_s = self._queues_next_s = 0.0
+        self._people_next_s = self._queues_next_s = 0.0
         self._changes = -1
         self.plans = 0
         self.planning_s = 0.0
@@ -128,15 +128,22 @@ class Clustered:
         """How long planning takes."""
         self.plans += 1
         self.planning_s += took_s
+        if plan.acts:
+            _LOG.debug(
+                "planned",
+                binds=len(plan.binds),
+                evictions=len(plan.evictions),
+                promises=len(plan.promises),
+                took_s=round(took_s, 4),
+            )
 
     def rests(self, control: Control, now_s: float) -> float | None:
         """Between steps: what people are told."""
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.turn(cluster, self.policy, now_s)
         backend.statuses.reasons_changed(changed)
-        if now_s >= self._people_next_s and (not backend.binding or now_s >= self._people_late_s):
+        if now_s >= self._people_next_s:
             backend.tell_people(now_s)
-            self._people_late_s = self._clock() + PEOPLE_LATE_S
             self._people_next_s = self._clock() + PEOPLE_EVERY_S
         if now_s >= self._queues_next_s and cluster.changes != self._changes:
             self._changes = cluster.changes
@@ -150,7 +157,7 @@ class Clustered:
             self.wake()
         times = [self._reasons.due_s(cluster), backend.statuses.due_s, due_s]
         if backend.statuses.has_work:
-            times.append(self._people_late_s if backend.binding else self._people_next_s)
+            times.append(self._people_next_s)
         if cluster.changes != self._changes:
             times.append(self._queues_next_s)
         return min((time_s for time_s in times if time_s is not None), default=None)
@@ -324,6 +331,7 @@ def run(
 ) -> int:
     """Schedule a cluster until SIGTERM or SIGINT; the exit code."""
     log.set_up(log_level)
+    sys.setswitchinterval(SWITCH_S)
     try:
         policy = Policy() if policy_file is None else read_policy(policy_file)
         kinds = None if kinds_file is None else kinds_file.read_text("utf-8")

@@ -21,7 +21,6 @@ from weir.backends.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
 from weir.backends.kubernetes.writing.claiming import preparations
 from weir.backends.kubernetes.writing.statuses import (
     Statuses,
-    life_of,
     nominations,
     preempted,
     regarding,
@@ -55,6 +54,8 @@ from weir.model.pool import Why
 
 AT_ONCE = 256
 """Changes taken in while the lock is held."""
+FEW = 32
+"""So many pods that start or stop are no burst."""
 _LOG = get_logger(__name__)
 See = Callable[[Picture, list[Change[Any]], float], None]
 
@@ -164,7 +165,8 @@ class KubernetesBackend:
     def tell_people(self, now_s: float) -> None:
         """Write what people are to read, as far as it has changed."""
         with self._lock:
-            writes = self.statuses.take(now_s)
+            busy = self.binding > FEW or self.picture.moving(now_s) > FEW
+            writes = self.statuses.take(now_s, busy=busy)
         if writes:
             self._submit(writes)
 
@@ -190,7 +192,7 @@ class KubernetesBackend:
         if isinstance(effect, StartPod):
             yield from self._start(effect, now_s)
         elif isinstance(effect, StopPod):
-            yield from self._stop(effect)
+            yield from self._stop(effect, now_s)
         else:
             gang = self.picture.roll.named.get(_workload(effect))
             if gang is None:
@@ -208,7 +210,7 @@ class KubernetesBackend:
                 yield from nominations(gang, {place.pod: None for place in left})
             elif isinstance(effect, SetStatus):
                 gang.remember(effect.status)
-                yield from keep(gang, {"life": life_of(effect.status)}, now_s)
+                self.picture.roll.changed[gang] = None
             elif isinstance(effect, EndWorkload):
                 gang.ending = effect
                 if effect.cause is not None:
@@ -252,12 +254,12 @@ class KubernetesBackend:
             return ()  # without a node the last look before the binding says so
         return preparations(pod, node, gathering.stock)
 
-    def _stop(self, effect: StopPod) -> Iterator[Write]:
+    def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
         gang = self.picture.roll.named.get(effect.pod.workload)
         seen = None if gang is None else gang.at(effect.pod)
         if gang is None or seen is None or not seen.holds or seen.told != effect.start:
             return
-        seen.evicted = seen.told_stopping = True
+        self.picture.stops(seen, now_s)
         self.statuses.stops(gang, effect)
         self.picture.roll.changed[gang] = None
         because = preempted(gang, seen, effect)

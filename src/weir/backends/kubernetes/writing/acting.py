@@ -22,6 +22,7 @@ from weir.backends.kubernetes.writing.saying import Saying
 from weir.backends.kubernetes.writing.sending import send
 from weir.backends.kubernetes.writing.writes import (
     Bind,
+    Done,
     Emit,
     Evict,
     HeldUp,
@@ -41,7 +42,7 @@ class Pace:
 
     per_s: float = 0.0  # writes a second; 0: as fast as the server takes them
     in_flight: int = 128  # more only wait in the server's queues
-    others_in_flight: int = 32  # of these, of each other urgency than pods
+    others_in_flight: int = 8  # of these, of each other urgency than pods: a busy server slows them down
     beside_pods: int = 4  # of these, while pods are under way: to the server they cost as much as pods do
     events_per_s: float = 50.0
     events_waiting: int = 5000
@@ -81,7 +82,13 @@ class Acting:
         self._under_way = dict.fromkeys(Urgency, 0)
         self._term = fence.term
         self._closed = False
-        self.saying = Saying(api, fence, per_s=pace.events_per_s, waiting_most=pace.events_waiting)
+        self.saying = Saying(
+            api,
+            fence,
+            per_s=pace.events_per_s,
+            waiting_most=pace.events_waiting,
+            busy=lambda: self._under_way[Urgency.PODS] > pace.beside_pods,
+        )
         self.outcomes: Counter[str] = Counter()
         """By the kinds of write and outcome, such as "Bind Done"."""
         self.tries = 0
@@ -181,7 +188,7 @@ class Acting:
         try:
             fenced = Fenced(self._api, self._fence, one.term)
             fenced.check()
-            return await send(fenced, one.write, first=not one.backoff.tries, uncertain=one.uncertain)
+            return await send(fenced, one.write, uncertain=one.uncertain)
         except NotLeading as error:
             return _unsent(one, str(error))
         except ApiError as error:
@@ -227,6 +234,8 @@ class Acting:
 
     def _settle(self, one: Waiting, outcome: Outcome) -> None:
         self.outcomes[f"{type(one.write).__name__} {type(outcome).__name__}"] += 1
+        if isinstance(one.write, Evict) and one.write.because is not None and isinstance(outcome, Done):
+            self.saying.say(one.write.because)
         self._told(one.write, outcome)
 
 

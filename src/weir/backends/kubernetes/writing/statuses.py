@@ -29,10 +29,16 @@ PHASES = {End.SUCCEEDED: "Succeeded", End.FAILED: "Failed", End.STOPPED: "Stoppe
 AT_ONCE = 500
 """Workloads looked at in one turn."""
 AGAIN_S = 5.0
-STARTING_S = 1.0
+PASSING_S = 1.0
+"""What a workload is only in passing isn't told before it has lasted so long."""
+FEW = 32
+"""So many workloads are told of at once even in a burst: that costs nothing."""
+WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 30.0
+"""How late it may get in a burst: why a workload waits, or that it is over; that it waits; that it runs,
+starts or stops."""
 CONDITION_AFTER_S, CONDITION_EVERY_S = 2.0, 60.0
 NODES_NAMED_MOST = 16
-_STOPPING = frozenset(("Stopping", "Pending"))
+_MOVING = frozenset(("Starting", "Running", "Stopping"))
 Words = dict[str, Any]
 
 
@@ -95,14 +101,18 @@ def preempted(gang: Gang, seen: Seen, stop: StopPod) -> Emit:
     )
 
 
+NO_LIFE = Status()
+
+
 class _Written:
     """What was written of one workload."""
 
-    __slots__ = ("conditions", "phase", "since_s", "spec", "status", "why")
+    __slots__ = ("conditions", "life", "phase", "since_s", "spec", "status", "why")
 
     def __init__(self) -> None:
         self.spec = b""  # what was written, as text: there are many workloads
         self.status = b""
+        self.life = NO_LIFE
         self.phase = ""
         self.since_s = 0.0
         self.why = ""
@@ -118,6 +128,7 @@ class Statuses:
         self._written: dict[Gang, _Written] = {}
         self._stops: dict[Gang, Why] = {}
         self._later: dict[Gang, float] = {}
+        self._held: dict[Gang, float] = {}  # not told in a burst, and since when
 
     def stops(self, gang: Gang, stop: StopPod) -> None:
         """A pod of it is being stopped, and this is why."""
@@ -139,22 +150,45 @@ class Statuses:
         """When pods have waited for long enough to be told why."""
         return min(self._later.values(), default=None)
 
-    def take(self, now_s: float) -> list[Write | Emit]:
-        """What is to be written now."""
+    def take(self, now_s: float, *, busy: bool = False) -> list[Write | Emit]:
+        """What is to be written now; `busy`: while many pods start or stop what can wait does.
+
+        To the API server a word about a workload costs as much as a binding, and most of what changes in
+        a burst is about to change again.
+        """
         for gang in [gang for gang, at_s in self._later.items() if at_s <= now_s]:
             del self._later[gang]
             self._picture.roll.changed[gang] = None
         changed = self._picture.roll.changed
         writes: list[Write | Emit] = []
-        for _ in range(min(AT_ONCE, len(changed))):
-            gang = next(iter(changed))
+        busy = busy and len(changed) > FEW
+        left = AT_ONCE
+        for gang in list(changed):
+            if busy and self._can_wait(gang, now_s):
+                continue
             del changed[gang]
-            writes += self._of(gang, now_s)
+            writes += self._of(gang, now_s, self._held.pop(gang, now_s))
+            left -= 1
+            if not left:
+                break
         return writes
+
+    def _can_wait(self, gang: Gang, now_s: float) -> bool:
+        waited_s = now_s - self._held.setdefault(gang, now_s)
+        if waited_s < WAITS_S or waited_s >= RUNS_S:
+            return waited_s < WAITS_S
+        done = self._written.get(gang)
+        if gang.life != (NO_LIFE if done is None else done.life):
+            return False
+        phase = self._phase(gang)
+        if phase in _MOVING:
+            return True
+        return phase == "Pending" and waited_s < UNKNOWN_S and self._why(gang, phase) is None
 
     def keep(self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False) -> list[Write | Emit]:
         """Have this kept in the status of its object, which is made first if there is none yet."""
-        first = [] if gang in self._written else self._of(gang, now_s, at_once=True)
+        done = self._written.get(gang)
+        first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
         status = {"phase": self._phase(gang), **words}
         patch = PatchStatus(
             status_path(gang), {"status": status}, kind=Patch.MERGE, urgent=urgent, about=gang
@@ -170,7 +204,8 @@ class Statuses:
             done.spec = done.status = b""
             self._later[gang] = now_s + AGAIN_S
 
-    def _of(self, gang: Gang, now_s: float, *, at_once: bool = False) -> list[Write | Emit]:
+    def _of(self, gang: Gang, now_s: float, since_s: float, *, at_once: bool = False) -> list[Write | Emit]:
+        """What is to be written of one, that has changed at `since_s`."""
         if gang.newer or gang.head is None:
             self._drop(gang)
             return []
@@ -182,22 +217,23 @@ class Statuses:
             done = self._written[gang] = _Written()
             self._begin(gang, done)
         if phase != done.phase:
-            done.phase, done.since_s = phase, now_s
-        if phase == "Starting" and not at_once and now_s < done.since_s + STARTING_S:
-            self._later[gang] = done.since_s + STARTING_S
-            return []  # it runs in a moment, and one write says it all
+            done.phase, done.since_s = phase, since_s
+        why = self._why(gang, phase)
+        passing = phase in ("Starting", "Stopping") or (phase == "Pending" and why is None)
+        if passing and not at_once and now_s < done.since_s + PASSING_S:
+            self._later[gang] = done.since_s + PASSING_S
+            return []  # it is something else in a moment, and one write says it all
         writes: list[Write | Emit] = []
         spec = self._spec(gang)
         if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
             done.spec = text
             writes.append(self._upsert(gang, spec))
-        why = self._why(gang, phase)
         status = self._status(gang, phase, why, done)
         if (text := msgspec.json.encode(status)) != done.status:
             before = msgspec.json.decode(done.status) if done.status else {}
             patch = {**_over(status, before), "phase": phase}
             writes.append(PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE, about=gang))
-            done.status = text
+            done.status, done.life = text, gang.life
         if phase in {"Pending", "Refused"}:
             writes += self._waits(gang, why, done, now_s)
         if gang.key not in self._picture.roll.gangs:
@@ -208,6 +244,7 @@ class Statuses:
         self._written.pop(gang, None)
         self._stops.pop(gang, None)
         self._later.pop(gang, None)
+        self._held.pop(gang, None)
 
     def _begin(self, gang: Gang, done: _Written) -> None:
         """What its object says already needn't be written again; times go on from there."""
@@ -265,7 +302,9 @@ class Statuses:
         meta = {"name": gang.object_name, "namespace": key.namespace, "ownerReferences": [reference]}
         body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
         path = path_of(API_VERSION, "workloads", key.namespace)
-        return Upsert(path, gang.object_name, body, about=gang)
+        thing = self._picture.roll.objects.get(gang.name)
+        there = thing is not None and thing.spec.owner.uid == key.uid
+        return Upsert(path, gang.object_name, body, there=there, about=gang)
 
     def _status(self, gang: Gang, phase: str, why: Why | None, done: _Written) -> Words:
         pods = list(gang.pods())
@@ -293,6 +332,7 @@ class Statuses:
             "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
             "estimatedStart": _until(why),
             "suspended": head.derived.suspended,
+            **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
         }
 
     # Pods that wait
