@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from structlog import get_logger
 
 from weir.backends.kubernetes.api import objects
 from weir.backends.kubernetes.api.access import SERVICE_ACCOUNT, Access, Kubeconfig, NoAccess, ServiceAccount
+from weir.backends.kubernetes.api.collector import collector_paused, freeze
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.leading import AlwaysLeads, Leading
 from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import Change, Reflector, Set
+from weir.backends.kubernetes.api.reflector import FREEZE_FROM, Change, Reflector, Set
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
 from weir.backends.kubernetes.own.shapes import API_VERSION
@@ -99,11 +100,15 @@ class Clustered:
         self._queues = QueueStatuses()
         self._people_next_s = self._queues_next_s = 0.0
         self._changes = -1
+        self._begins = True
+        self._paused = ExitStack()  # the collector, in a first step
         self.plans = 0
         self.planning_s = 0.0
 
     def connect(self) -> Control:
         """A new control; the next facts are the whole picture."""
+        self._paused.close()
+        self._begins = True
         self.backend.connect()
         self.backend.reasons.clear()
         self._reasons = Reasons(self.backend.reasons)
@@ -111,11 +116,18 @@ class Clustered:
         self._changes = -1
         return Control(self.backend, self.policy, self._clock, readers=(self,))
 
-    def begins(self, now_s: float) -> None:
-        """A step begins."""
+    def begins(self, now_s: float) -> None:  # noqa: ARG002 - the first is like any other
+        """A step begins. The first one makes all there is, and hardly any garbage."""
+        if self._begins:
+            self._paused.enter_context(collector_paused())
 
-    def stepped(self, control: Control, now_s: float) -> None:
+    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - the same
         """A step was carried out whole."""
+        if self._begins:
+            self._begins = False
+            self._paused.close()
+            if len(control.cluster.jobs) >= FREEZE_FROM:
+                freeze()
 
     def happened(self, event: Event) -> None:
         """What runs, or is over, doesn't wait."""
@@ -244,6 +256,7 @@ class Instance:
         turns, self.turns = self.turns, None
         if turns is not None:
             await asyncio.to_thread(turns.close)
+            self.backend.leave()
 
     async def close(self) -> None:
         """A clean stop: what was ordered is carried out, and another one may lead at once."""

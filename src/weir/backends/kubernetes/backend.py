@@ -25,8 +25,8 @@ from weir.backends.kubernetes.writing.statuses import (
     preempted,
     regarding,
     regarding_pod,
-    room_of,
 )
+from weir.backends.kubernetes.writing.words import room_of
 from weir.backends.kubernetes.writing.writes import (
     Bind,
     Done,
@@ -80,6 +80,7 @@ class KubernetesBackend:
         self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
         self._whole = True
+        self._attended = False
         self.binding = 0  # bindings under way
 
     # From the thread that talks to the API server
@@ -102,7 +103,10 @@ class KubernetesBackend:
                 if isinstance(change, Unreadable):
                     _LOG.warning("object_unreadable", key=change.key, why=change.sentence)
             self._inbox.append((see, changes))
-            self.wake()
+            if self._attended:
+                self.wake()
+            else:
+                self._take_in()
 
         return take
 
@@ -140,7 +144,11 @@ class KubernetesBackend:
 
     def connect(self) -> None:
         """The next `events` is the whole picture."""
-        self._whole = True
+        self._whole = self._attended = True
+
+    def leave(self) -> None:
+        """Nobody asks for events any more: what is heard is taken in as it comes, and doesn't pile up."""
+        self._attended = False
 
     def events(self) -> Iterable[Fact]:
         """As the port says."""

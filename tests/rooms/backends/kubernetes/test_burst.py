@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from weir.backends.kubernetes.api.objects import Metadata
+from weir.backends.kubernetes.api.objects import Condition, Metadata
 from weir.backends.kubernetes.own.own_objects import OwnerUid, WorkloadThing, WorkloadThingSpec
 from weir.backends.kubernetes.writing.writes import Bind, Done, Evict, PatchStatus, Upsert
 from weir.model.pool import Why
@@ -160,3 +161,37 @@ def test_an_object_that_is_there_is_changed_and_not_made_again(uid: str, there: 
     (writes,) = tell(here, 1.5).values()
     assert isinstance(writes[0], Upsert)
     assert writes[0].there is there
+
+
+def test_who_begins_anew_writes_nothing_that_is_there_already() -> None:
+    placed = Condition("PodScheduled", "True", last_transition_time="2026-01-01T00:00:07Z")
+
+    def begun(object_there: WorkloadThing | None) -> dict[str, list[Any]]:
+        here = Scene()
+        here.hear("nodes", node("n1"))
+        here.hear("projects", project("team"))
+        if object_there is not None:
+            here.hear("workloads", object_there)
+        here.hear("owners", job("train", "j1"))
+        running = pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase="Running")
+        running.status.conditions = [placed]
+        here.hear("pods", running)
+        here.step()
+        return tell(here, 0.1)
+
+    (writes,) = begun(None).values()
+    upsert, patch = writes
+    there = stated({**upsert.body, **patch.patch})
+    thing = msgspec.convert(there, WorkloadThing)
+    assert thing.status.phase == "Running"
+    assert begun(thing) == {}
+    there["status"]["written"] = "by somebody else"
+    (again,) = begun(msgspec.convert(there, WorkloadThing)).values()
+    assert [type(each) for each in again] == [PatchStatus]
+
+
+def stated(words: Any) -> Any:
+    """What is left of a merge patch where nothing was."""
+    if isinstance(words, dict):
+        return {key: stated(value) for key, value in words.items() if value is not None}
+    return words

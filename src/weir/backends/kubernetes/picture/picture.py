@@ -12,13 +12,13 @@ from typing import Any
 
 from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Pod
 from weir.backends.kubernetes.api.reflector import Change, Removed, Set
-from weir.backends.kubernetes.own.own_objects import QueueThing, WorkloadThing
+from weir.backends.kubernetes.own.own_objects import WRITTEN_KEY, QueueThing, WorkloadThing
 from weir.backends.kubernetes.picture.estate import Estate
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.gathering import Gathering, Reading, seconds_of
 from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.picture.roll import Roll
-from weir.backends.kubernetes.picture.seen import Seen, devices_of, scheduled_s, start_of
+from weir.backends.kubernetes.picture.seen import Seen, devices_of, placed_s, scheduled_s, start_of
 from weir.backends.kubernetes.reading.kinds import Kinds
 from weir.backends.kubernetes.reading.requests import Devices, ports_in_use
 from weir.cluster.events import End, Place
@@ -113,6 +113,7 @@ class Picture:
         if thing is None:
             self.roll.objects.pop(key, None)
         else:
+            thing.written = thing.metadata.annotations.get(WRITTEN_KEY, "")
             thing.metadata = _NAMELESS  # its key says it all
             self.roll.objects[key] = thing
         gang = self.roll.named.get(key)
@@ -174,6 +175,8 @@ class Picture:
         if not seen.assumed:
             seen.start, seen.devices = start, devices_of(pod)
             seen.at_s = self._now_s if seen.gang is not None else scheduled_s(pod)
+        elif at_s := placed_s(pod):
+            seen.at_s = at_s  # so that who begins anew says the same of it
         seen.bound, seen.assumed, seen.node = True, False, node
         seen.back_at_s = seen.back_s = 0.0
 
