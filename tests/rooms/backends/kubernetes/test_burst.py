@@ -75,8 +75,8 @@ def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
     here.backend.reasons[waiting[0]] = Why(why="no_room", sentence="There is no room.", numbers={})
     here.backend.statuses.reasons_changed(waiting[:1])
     names = [name.partition("/")[2] for name in waiting]
-    assert tell(here, 0.1) == tell(here, 4.0) == {}
-    assert [*tell(here, 1.5)] == names[:1]
+    assert tell(here, 0.1) == tell(here, 3.0) == {}
+    assert [*tell(here, 2.1)] == names[:1]
     assert [*tell(here, 10.0)] == names[1:]  # that it waits at all, though nobody knows yet why
 
 

@@ -33,8 +33,10 @@ PASSING_S = 1.0
 """What a workload is only in passing isn't told before it has lasted so long."""
 FEW = 32
 """So many workloads are told of at once even in a burst: that costs nothing."""
+BUSY_EVERY_S = 2.0
+"""How often is looked in a burst what can't wait any longer."""
 WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 30.0
-"""How late it may get in a burst: why a workload waits, or that it is over; that it waits; that it runs,
+"""How long it waits in a burst: why a workload waits, or that it is over; that it waits; that it runs,
 starts or stops."""
 CONDITION_AFTER_S, CONDITION_EVERY_S = 2.0, 60.0
 NODES_NAMED_MOST = 16
@@ -101,6 +103,7 @@ class Statuses:
         self._written: dict[Gang, _Written] = {}
         self._stops: dict[Gang, Why] = {}
         self._later: dict[Gang, float] = {}
+        self._busy_next_s = 0.0
         self._held: dict[Gang, float] = {}  # not told in a burst, and since when
 
     def stops(self, gang: Gang, stop: StopPod) -> None:
@@ -135,6 +138,9 @@ class Statuses:
         changed = self._picture.roll.changed
         writes: list[Write | Emit] = []
         busy = busy and len(changed) > FEW
+        if busy and now_s < self._busy_next_s:
+            return []
+        self._busy_next_s = now_s + BUSY_EVERY_S
         left = AT_ONCE
         for gang in list(changed):
             if busy and self._can_wait(gang, now_s):
