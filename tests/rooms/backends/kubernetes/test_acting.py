@@ -160,15 +160,29 @@ async def test_events_wait_while_many_pods_are_under_way() -> None:
         assert len(told) == 20
 
 
-async def test_why_a_pod_is_evicted_is_said_once_it_is() -> None:
+async def test_why_a_pod_is_evicted_is_said_before_it_is_and_once() -> None:
     server = Server()
-    server.faults = [Unreachable("gone", may_have_happened=False)]
+    server.faults = [Unreachable("gone", may_have_happened=False)] * 2
     why = Emit(Regarding("v1", "Pod", "p", "n"), "Preempted", "Others are owed it.")
     async with acting_on(server, Pace(first_s=0.01)) as (acting, told):
         acting.submit([Evict("n", "p", "u", because=why)])
-        await until(lambda: acting.saying.said == 1)
-        assert server.came == [*["POST n/pods/p/eviction"] * 2, "POST n/events"]
+        await until(lambda: len(told) == 1)
+        assert server.came == ["POST n/events", *["POST n/pods/p/eviction"] * 2]
         assert [outcome for _, outcome in told] == [Done()]
+
+
+async def test_why_many_pods_are_evicted_is_said_when_there_is_time() -> None:
+    server = Server()
+    server.lets.clear()
+    why = Emit(Regarding("v1", "Pod", "p", "n"), "Preempted", "Others are owed it.")
+    async with acting_on(server, Pace(in_flight=50, few=10)) as (acting, told):
+        acting.submit([Evict("n", f"p{number}", "u", because=why) for number in range(20)])
+        await until(lambda: server.under_way == 20)
+        server.lets.set()
+        await until(lambda: len(told) == acting.saying.said == 20)
+        assert all("eviction" in what for what in server.came[:20])
+        assert server.came.count("POST n/events") == 20
+        assert len(server.came) == 40
 
 
 async def test_what_is_there_is_changed_and_made_again_only_if_it_is_gone() -> None:

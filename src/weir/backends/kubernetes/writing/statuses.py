@@ -198,7 +198,7 @@ class Statuses:
         if phase != done.phase:
             done.phase, done.since_s = phase, since_s
         why = self._why(gang, phase)
-        passing = phase in ("Starting", "Stopping") or (phase == "Pending" and why is None)
+        passing = phase == "Starting" or (phase == "Pending" and why is None)
         if passing and not at_once and now_s < done.since_s + PASSING_S:
             self._later[gang] = done.since_s + PASSING_S
             return []  # it is something else in a moment, and one write says it all
