@@ -81,7 +81,7 @@ class Bind(_OfPod):
 
 @dataclass(frozen=True, slots=True)
 class Evict(_OfPod):
-    """Have a pod stopped, as far as its disruption budget allows. `because` is said before; in a burst, after."""
+    """Have a pod stopped, as far as its disruption budget allows. `because` is said before; of many after."""
 
     grace_s: int | None = None  # None: its own
     because: Emit | None = None
