@@ -264,3 +264,15 @@ def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
         here.hear("workloads", WorkloadThing(meta, WorkloadThingSpec(OwnerUid("j1")), status))
         here.step()
         assert ("team/job-train" in here.control.cluster.promised) is deleting
+
+
+def test_what_is_heard_while_nobody_leads_does_not_pile_up() -> None:
+    here = scene()
+    assert [bind.name for bind in here.step()] == ["train-0"]
+    here.backend.leave()
+    for phase in ("Pending", "Running"):
+        here.hear("pods", pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase=phase))
+    assert not here.backend._inbox
+    here.connect()
+    assert here.step() == []
+    assert here.phases() == ["RUNNING"]

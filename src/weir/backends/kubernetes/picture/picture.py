@@ -12,13 +12,13 @@ from typing import Any
 
 from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Pod
 from weir.backends.kubernetes.api.reflector import Change, Removed, Set
-from weir.backends.kubernetes.own.own_objects import QueueThing, WorkloadThing
+from weir.backends.kubernetes.own.own_objects import WRITTEN_KEY, QueueThing, WorkloadThing
 from weir.backends.kubernetes.picture.estate import Estate
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.gathering import Gathering, Reading, seconds_of
 from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.picture.roll import Roll
-from weir.backends.kubernetes.picture.seen import Seen, devices_of, scheduled_s, start_of
+from weir.backends.kubernetes.picture.seen import Seen, devices_of, placed_s, scheduled_s, start_of
 from weir.backends.kubernetes.reading.kinds import Kinds
 from weir.backends.kubernetes.reading.requests import Devices, ports_in_use
 from weir.cluster.events import End, Place
@@ -27,6 +27,8 @@ from weir.control.port import Exit, Fact, LifeRule
 EMPTY_S = 60.0
 """A workload without a pod is over when none has come for so long."""
 DOUBT_S = 30.0
+MOVES_S = 30.0
+"""A pod that starts or stops for longer hangs: nothing waits for it any more."""
 BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
 SHAPES_MOST = 50_000
 _NAMELESS = Metadata("")
@@ -47,6 +49,7 @@ class Picture:
         self._seen: dict[str, Seen] = {}
         self._shapes: dict[Any, Any] = {}
         self._due: list[tuple[float, int, str]] = []
+        self._moving: dict[str, float] = {}  # pods that start or stop since we said so, by time
         self._now_s = 0.0
         self._ports: set[str] = set()  # host ports that were ever asked for
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
@@ -110,6 +113,7 @@ class Picture:
         if thing is None:
             self.roll.objects.pop(key, None)
         else:
+            thing.written = thing.metadata.annotations.get(WRITTEN_KEY, "")
             thing.metadata = _NAMELESS  # its key says it all
             self.roll.objects[key] = thing
         gang = self.roll.named.get(key)
@@ -133,6 +137,8 @@ class Picture:
             seen = self._seen[key] = Seen(key, meta.uid, meta.name, seconds_of(meta.creation_timestamp))
         seen.phase = pod.status.phase
         seen.deleting = meta.deletion_timestamp is not None
+        if seen.phase != "Pending" and not seen.evicted:
+            self._moving.pop(key, None)
         if pod.spec.node_name and not seen.over:
             self._bound(seen, pod)
         if seen.phase in _OVER and not seen.over:
@@ -169,6 +175,8 @@ class Picture:
         if not seen.assumed:
             seen.start, seen.devices = start, devices_of(pod)
             seen.at_s = self._now_s if seen.gang is not None else scheduled_s(pod)
+        elif at_s := placed_s(pod):
+            seen.at_s = at_s  # so that who begins anew says the same of it
         seen.bound, seen.assumed, seen.node = True, False, node
         seen.back_at_s = seen.back_s = 0.0
 
@@ -190,6 +198,7 @@ class Picture:
         gang = seen.gang
         if gang is None:
             return
+        self._moving.pop(seen.key, None)
         gang.leave(seen, self._now_s, how)
         gang.last_over = seen.over
         seen.assumed = False
@@ -353,6 +362,25 @@ class Picture:
 
     # What becomes of what control orders
 
+    def moving(self, now_s: float) -> int:
+        """How many pods have been told to start or to stop a moment ago, and don't run yet or still do."""
+        moving = self._moving
+        while moving:
+            key = next(iter(moving))
+            if moving[key] > now_s - MOVES_S:
+                break
+            del moving[key]
+        return len(moving)
+
+    def _moves(self, seen: Seen, now_s: float) -> None:
+        self._moving.pop(seen.key, None)  # it goes to the end: they stand in order of time
+        self._moving[seen.key] = now_s
+
+    def stops(self, seen: Seen, now_s: float) -> None:
+        """A pod is to be evicted."""
+        seen.evicted = seen.told_stopping = True
+        self._moves(seen, now_s)
+
     def assume(self, seen: Seen, place: Place, start: int, now_s: float) -> Ours:
         """A pod is to be bound: it holds its place from now on."""
         assert seen.gang is not None
@@ -364,6 +392,7 @@ class Picture:
         seen.gang.starts = max(seen.gang.starts, start)
         ours = Ours(place.node, seen.reading.request, place.devices)
         self.ground.ours(seen.key, ours)
+        self._moves(seen, now_s)
         self.roll.changed[seen.gang] = None
         return ours
 
@@ -374,6 +403,7 @@ class Picture:
         self._now_s = max(self._now_s, now_s)
         seen.gang.exits(seen, now_s, Exit.LOST, sentence)
         seen.assumed, seen.node, seen.devices = False, "", ()
+        self._moving.pop(seen.key, None)
         self.ground.ours(seen.key, None)
         seen.back_s = 0.0 if again else min(BACK_MOST_S, max(BACK_FIRST_S, 2 * seen.back_s))
         if seen.back_s:
@@ -391,6 +421,7 @@ class Picture:
         """It could not be told to stop: it runs on, as if it had just been started."""
         if seen.evicted and seen.gang is not None:
             seen.evicted = False
+            self._moving.pop(seen.key, None)
             seen.gang.exits(seen, now_s, Exit.LOST, "It could not be told to stop.")
             seen.start = seen.gang.next_start()
             self.roll.dirty[seen.gang] = None

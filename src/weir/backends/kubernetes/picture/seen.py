@@ -114,8 +114,12 @@ def devices_of(pod: Pod) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(p.isascii() and p.isdigit() for p in parts) else ()
 
 
-def scheduled_s(pod: Pod) -> float:
-    """Since when a pod has had its place."""
+def placed_s(pod: Pod) -> float:
+    """Since when a pod has had its place, if it says so."""
     at = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-    since = at.last_transition_time if at is not None and at.status == "True" else pod.status.start_time
-    return seconds_of(since or pod.metadata.creation_timestamp)
+    return seconds_of(at.last_transition_time) if at is not None and at.status == "True" else 0.0
+
+
+def scheduled_s(pod: Pod) -> float:
+    """Since when a pod must have had its place."""
+    return placed_s(pod) or seconds_of(pod.status.start_time or pod.metadata.creation_timestamp)
