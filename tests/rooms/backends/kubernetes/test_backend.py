@@ -238,6 +238,19 @@ def test_its_object_is_made_before_anything_is_kept_in_it() -> None:
     assert status_of(told)["phase"] == "Starting"
 
 
+def test_memory_of_devices_counts_as_the_part_of_a_device_that_it_is() -> None:
+    here = Scene()
+    for name, gib in (("n1", 80), ("n2", 40)):
+        here.hear("nodes", node(name, labels={"nvidia.com/gpu.memory": str(gib * 1024)}))
+    here.hear("projects", project("team"))
+    here.hear("owners", job("train", "j1", 2, gpu_memory="20Gi"))
+    owner = ("train", "j1")
+    here.hear("pods", pod("train-0", owner=owner, gpus=0, on="n1", start=1, devices="0", phase="Running"))
+    here.step()
+    here.now_s += 2.0
+    assert status_of(here.told())["gpus"] == "0.75"  # 20 of 80, and of the smallest where it isn't known
+
+
 def test_a_new_control_takes_over_what_was_ordered() -> None:
     """The picture knows what it has asked for, whoever asked."""
     here = scene()

@@ -5,6 +5,7 @@ Devices that others hold have no numbers that could be asked for, so they are sa
 that none of our pods holds; an entry stays as it was chosen for as long as its pod is there.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -98,7 +99,8 @@ class Ground:
         self._where: dict[str, str] = {}  # the node of each pod that holds something
         self._changed: set[str] = set()
         self._ports: tuple[str, ...] = ()
-        self._kinds: dict[str, int] = {}  # device resources, and how many nodes have each
+        self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
+        self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
 
     def __contains__(self, node: object) -> bool:
         """Whether whoever is told of nodes knows this one."""
@@ -166,6 +168,13 @@ class Ground:
         """A node as if nobody were on it."""
         site = self._sites.get(name)
         return None if site is None else site.base
+
+    def device_memory(self, node: str) -> int:
+        """Bytes of each device of a node; where that isn't known, of the smallest there is."""
+        base = self.node(node)
+        if base is not None and base.gpus:
+            return base.gpu_memory
+        return min(self._memories, default=0)
 
     def use_ports(self, ports: tuple[str, ...]) -> None:
         """These host ports are asked for."""
@@ -278,11 +287,11 @@ class Ground:
         return any(at in each for at in ours.devices for each in site.numbers.values())
 
     def _count_kind(self, node: Node | None, by: int) -> None:
-        kind = None if node is None else node.labels.get(DEVICES_LABEL)
-        if kind is not None:
-            self._kinds[kind] = self._kinds.get(kind, 0) + by
-            if not self._kinds[kind]:
-                del self._kinds[kind]
+        if node is None or not node.gpus:
+            return
+        self._kinds[node.labels[DEVICES_LABEL]] += by
+        self._memories[node.gpu_memory] += by
+        self._kinds, self._memories = +self._kinds, +self._memories  # without those that no node has
 
     def _less(self, site: _Site, base: Node) -> Node:
         """The node less what others hold of it."""

@@ -115,6 +115,8 @@ class Picture:
         gang = self.roll.named.get(key)
         if gang is not None:
             self.roll.changed[gang] = None
+            if gang.project is None and any(seen.holds for seen in gang.pods()):
+                self.roll.dirty[gang] = None  # its object says which project it was started for
 
     def _pod(self, key: str, pod: Pod | None) -> None:
         if pod is not None and pod.spec.scheduler_name != self.scheduler:
