@@ -52,14 +52,16 @@ def volume(team: Team, name: str, cls: str, on: str, *, size: str = "10Gi") -> N
     )
 
 
-def claim(team: Team, name: str, cls: str, *, size: str = "5Gi") -> None:
+def claim(
+    team: Team, name: str, cls: str, *, size: str = "5Gi", modes: tuple[str, ...] = ("ReadWriteOnce",)
+) -> None:
     team.cluster.api.create(
         {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": {"name": name, "namespace": team.namespace},
             "spec": {
-                "accessModes": ["ReadWriteOnce"],
+                "accessModes": list(modes),
                 "storageClassName": cls,
                 "resources": {"requests": {"storage": size}},
             },
@@ -141,3 +143,20 @@ def test_a_claim_made_for_the_pod_is_waited_for_and_followed(team: Team) -> None
     scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
     assert team.lands("work", volumes=[scratch]) == "c"
     team.cluster.until(lambda: is_bound(team, "work-scratch"), what="the claim to be bound")
+
+
+def test_a_claim_that_one_pod_at_a_time_may_use(team: Team) -> None:
+    storage_class(team, "made", "example.com/disk")
+    for name in ("data", "theirs"):
+        claim(team, name, "made", modes=("ReadWriteOncePod",))
+    here = {"nodeSelector": {HOST: "a"}}
+    assert team.lands("first", **using("data"), **here) == "a"
+    team.submit("second", **using("data"))
+    team.waits_for("second", "which one pod at a time may")
+    team.place("other", "b", **using("theirs"))
+    team.submit("third", **using("theirs"))
+    team.waits_for("third", "which one pod at a time may")
+    team.delete("first")
+    assert team.land("second") == ["a"]
+    team.delete("other")
+    team.land("third")

@@ -1,7 +1,7 @@
 """Nodes, less what others hold of them."""
 
 from weir.backends.kubernetes.picture.nodes import Ground, Held, Ours, node_of
-from weir.backends.kubernetes.reading.requests import DEVICES_LABEL, Devices
+from weir.backends.kubernetes.reading.requests import ADDRESSES_MOST, DEVICES_LABEL, Devices
 from weir.cluster.events import NodeLost, NodeSet
 from weir.model.nodes import Node
 from weir.model.workloads import Request
@@ -105,17 +105,20 @@ def test_a_binding_is_held_against_the_newest() -> None:
     assert "gone" in ground.refusal("q", ours)
 
 
-def test_every_node_has_every_port_once() -> None:
+def test_every_node_has_every_port() -> None:
     ground = Ground(Devices())
     ground.set(node("n1"))
     ground.set(node("n2"))
-    ground.foreign("p", Held("n1", (("hostport/TCP/80", 1), ("pods", 1))))
+    ground.foreign("p", Held("n1", (("hostport/TCP/80", ADDRESSES_MOST), ("pods", 1))))
     told(ground)
-    ground.use_ports(("hostport/TCP/80",))
+    ground.use_ports(("hostport/TCP/80", "hostport/TCP/80/10.0.0.1"))
+    made = told(ground)
     ports = {
-        name: made.capacity["hostport/TCP/80"] for name, made in told(ground).items() if made is not None
+        name: [each.capacity[port] for port in ("hostport/TCP/80", "hostport/TCP/80/10.0.0.1")]
+        for name, each in made.items()
+        if each is not None
     }
-    assert ports == {"n1": 0, "n2": 1}
+    assert ports == {"n1": [0, 1], "n2": [ADDRESSES_MOST, 1]}
 
 
 def test_a_node_nobody_is_on_is_forgotten() -> None:

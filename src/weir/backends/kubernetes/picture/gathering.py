@@ -31,6 +31,7 @@ from weir.backends.kubernetes.reading.requests import Asked, Devices, ask, gates
 from weir.backends.kubernetes.reading.volumes import (
     Stock,
     Volumes,
+    alone_with,
     claims_of,
     reach,
 )
@@ -97,6 +98,7 @@ class Gathering:
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
         self._users: dict[tuple[str, str], set[str]] = {}  # pods by the claims they use
+        self._others_use: dict[str, tuple[tuple[str, str], ...]] = {}  # the claims of each pod of others
         self._priorities: dict[str, int] = {}
 
     @property
@@ -133,7 +135,12 @@ class Gathering:
     def see_foreign(self, key: str, pod: Pod) -> tuple[str, ...]:
         """A pod of others is there; the marks it bears."""
         self._see_marks(key, pod)
-        return self.marks.of(pod.metadata.uid).marks
+        claims = tuple((pod.metadata.namespace, name) for name in claims_of(pod))
+        if claims:
+            self._others_use[key] = claims
+            for claim in claims:
+                self._users.setdefault(claim, set()).add(key)
+        return self.marks_of(key)
 
     def forget_marks(self, key: str) -> None:
         """A pod is gone, or over."""
@@ -141,11 +148,14 @@ class Gathering:
         if uid is not None:
             del self._key_of[uid]
             self.marks.forget(uid)
+        for claim in self._others_use.pop(key, ()):
+            _drop(self._users, claim, key)
         self.remarked.discard(key)
 
     def marks_of(self, key: str) -> tuple[str, ...]:
-        """The marks that a pod bears, whoever places it."""
-        return self.marks.of(self._uid_of[key]).marks
+        """The marks that a pod of others bears."""
+        alone = alone_with(self._others_use.get(key, ()), self.stock)
+        return (*self.marks.of(self._uid_of[key]).marks, *alone)
 
     def _see_marks(self, key: str, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -156,10 +166,11 @@ class Gathering:
         self.remarked.discard(key)
 
     def _again(self, uids: Iterable[str]) -> None:
-        for uid in uids:
-            key = self._key_of.get(uid)
-            if key is not None:
-                (self.stale if key in self._pods else self.remarked).add(key)
+        self._look_at(self._key_of[uid] for uid in uids if uid in self._key_of)
+
+    def _look_at(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            (self.stale if key in self._pods else self.remarked).add(key)
 
     def _tidy(self) -> None:
         """What was kept once for many pods goes when most of them must be gone; it is found out again."""
@@ -215,7 +226,7 @@ class Gathering:
     def see_claim(self, namespace: str, name: str, claim: PersistentVolumeClaim | None) -> None:
         """A volume claim is there, or gone."""
         _keep(self._claims, (namespace, name), claim)
-        self.stale.update(self._users.get((namespace, name), ()))
+        self._look_at(self._users.get((namespace, name), ()))
 
     def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """A volume is there, or gone."""
@@ -245,7 +256,7 @@ class Gathering:
 
     def _all_with_claims(self) -> None:
         for keys in self._users.values():
-            self.stale.update(keys)
+            self.stale.update(key for key in keys if key in self._pods)
 
     def metadata(self, key: str) -> Metadata:
         """The metadata of a pod that is known."""

@@ -13,9 +13,11 @@ from typing import Any
 from weir.backends.kubernetes.api.objects import KubeNode, Pod
 from weir.backends.kubernetes.reading.quantities import exact, in_unit
 from weir.backends.kubernetes.reading.requests import (
+    CLUSTER_LABEL,
     DEVICES_LABEL,
     HOST_PORT_PREFIX,
     Devices,
+    has_of_port,
     host_ports,
     in_units,
     requested,
@@ -67,7 +69,7 @@ def held_of(pod: Pod, devices: Devices, marks: tuple[str, ...], once: Callable[[
     except ValueError:  # no scheduler could have counted it
         asked, counted = {}, {}
     count = sum(int(amount) for name, amount in asked.items() if devices.names(name))
-    amounts = tuple(sorted({**counted, **dict.fromkeys(host_ports(pod.spec), 1), PODS: 1}.items()))
+    amounts = tuple(sorted({**counted, **host_ports(pod.spec), PODS: 1}.items()))
     return Held(once(pod.spec.node_name), once(amounts), count, once(marks))
 
 
@@ -91,14 +93,14 @@ def amounts_of(request: Request) -> Amounts:
 
 
 class Ground:
-    """All nodes. `ports` are the host ports that pods ask for: each node has each of them once."""
+    """All nodes. Of the host ports that pods ask for each node has each."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
         self._sites: dict[str, _Site] = {}
         self._where: dict[str, str] = {}  # the node of each pod that holds something
         self._changed: set[str] = set()
-        self._ports: tuple[str, ...] = ()
+        self._ports: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
         self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
 
@@ -178,8 +180,8 @@ class Ground:
 
     def use_ports(self, ports: tuple[str, ...]) -> None:
         """These host ports are asked for."""
-        if ports != self._ports:
-            self._ports = ports
+        if ports != tuple(self._ports):
+            self._ports = {name: has_of_port(name) for name in ports}
             self._changed.update(self._sites)
 
     def retell(self) -> None:
@@ -233,7 +235,7 @@ class Ground:
         held = [amounts_of(each.request) for each in site.ours.values()]
         totals = _total([*held, *(each.amounts for each in site.foreign.values())])
         for name, amount in amounts_of(place.request):
-            has = site.base.capacity.get(name, 1 if name.startswith(HOST_PORT_PREFIX) else 0)
+            has = has_of_port(name) if name.startswith(HOST_PORT_PREFIX) else site.base.capacity.get(name, 0)
             if amount and totals.get(name, 0) > has:
                 return f"Others took the {name} of node {place.node} that pod {pod} was to have."
         if any(at in each for at in place.devices for each in self._numbers(site, site.base).values()):
@@ -296,9 +298,9 @@ class Ground:
     def _less(self, site: _Site, base: Node) -> Node:
         """The node less what others hold of it."""
         if not site.foreign:
-            capacity = {**base.capacity, **dict.fromkeys(self._ports, 1)} if self._ports else base.capacity
+            capacity = {**base.capacity, **self._ports} if self._ports else base.capacity
             return base if capacity is base.capacity else replace(base, capacity=capacity)
-        capacity = {**base.capacity, **dict.fromkeys(self._ports, 1)}
+        capacity = {**base.capacity, **self._ports}
         marks: dict[str, int] = {}
         for held in site.foreign.values():
             for name, amount in held.amounts:
@@ -341,9 +343,9 @@ def node_of(node: KubeNode, devices: Devices) -> Node:
                 kind, gpus = name, count
         else:
             capacity[name] = in_unit(name, exact(written))
-    labels = node.metadata.labels
+    labels = {**node.metadata.labels, CLUSTER_LABEL: ""}
     if kind:
-        labels = {**labels, DEVICES_LABEL: kind}
+        labels[DEVICES_LABEL] = kind
     return Node(
         name=node.metadata.name,
         gpus=gpus,

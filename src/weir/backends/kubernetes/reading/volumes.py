@@ -5,7 +5,7 @@ first pod leaves the choice to the scheduler: within what its class allows, or w
 ready. Then the choice is written on the claim, or the volume given to it, before the pod is bound.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,6 +18,8 @@ from weir.model.nodes import Node
 from weir.model.workloads import NODE_NAME, Expression, NodeRule
 
 FIRST_POD = "WaitForFirstConsumer"
+ONE_POD = "ReadWriteOncePod"
+"""The access mode of a claim that one pod at a time may use."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """The annotation of a claim by which a provisioner learns where its volume is wanted."""
@@ -33,10 +35,14 @@ ZONE_LABELS = (
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """Nodes a pod must be on for its volumes, or why it can't be anywhere yet."""
+    """Nodes a pod must be on for its volumes, or why it can't be anywhere yet.
+
+    `alone` are marks of those pods it must not be beside anywhere: they use what one pod at a time may use.
+    """
 
     rules: tuple[NodeRule, ...] = ()
     waits: str | None = None
+    alone: tuple[str, ...] = ()
 
 
 ANYWHERE = Volumes()
@@ -89,12 +95,26 @@ def claims_of(pod: Pod) -> tuple[str, ...]:
 def reach(pod: Pod, stock: Stock) -> Volumes:
     """Where a pod's volumes let it be."""
     rules: list[NodeRule] = []
-    for name in claims_of(pod):
-        found = _reach(pod.metadata.namespace, name, stock)
+    names, namespace = claims_of(pod), pod.metadata.namespace
+    alone = alone_with(((namespace, name) for name in names), stock)
+    for name in names:
+        found = _reach(namespace, name, stock)
         if isinstance(found, str):
-            return Volumes(waits=found)
+            return Volumes(waits=found, alone=alone)
         rules += found
-    return Volumes(tuple(dict.fromkeys(rules))) if rules else ANYWHERE
+    return Volumes(tuple(dict.fromkeys(rules)), alone=alone) if rules or alone else ANYWHERE
+
+
+def alone_with(claims: Iterable[tuple[str, str]], stock: Stock) -> tuple[str, ...]:
+    """The marks of who uses these claims (namespace, name), of those that one pod at a time may use."""
+    return tuple(
+        sorted(
+            f"using the claim {name} of {namespace}, which one pod at a time may"
+            for namespace, name in claims
+            if (claim := stock.claims.get((namespace, name))) is not None
+            and ONE_POD in claim.spec.access_modes
+        )
+    )
 
 
 def before_bind(pod: Pod, node: Node, stock: Stock) -> tuple[Write, ...] | str:
