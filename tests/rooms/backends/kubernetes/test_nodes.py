@@ -105,6 +105,29 @@ def test_a_binding_is_held_against_the_newest() -> None:
     assert "gone" in ground.refusal("q", ours)
 
 
+def test_where_both_bound_in_one_moment_others_get_devices_of_their_own_once_there_are_some() -> None:
+    ground = Ground(Devices())
+    ground.set(node("n1"))
+    whole = Request(devices=2)
+    ground.ours("a", Ours("n1", Request(devices=1), (2,)))
+    ground.ours("b", Ours("n1", whole, (0, 1)))
+    ground.foreign("p", held("n1", 1000, 2))
+    made = told(ground)["n1"]
+    assert made is not None
+    assert set(made.foreign_devices) | {0, 1, 2} == {0, 1, 2, 3}  # nothing is left
+    ground.ours("b", None)
+    made = told(ground)["n1"]
+    assert made is not None
+    assert made.foreign_devices == (1, 3)
+    place = Ours("n1", whole, (0, 1))
+    ground.ours("c", place)
+    assert "took devices" in ground.refusal("c", place)
+    ground.ours("c", None)
+    place = Ours("n1", Request(devices=1), (0,))
+    ground.ours("c", place)
+    assert ground.refusal("c", place) == ""
+
+
 def test_every_node_has_every_port() -> None:
     ground = Ground(Devices())
     ground.set(node("n1"))

@@ -238,7 +238,9 @@ class Ground:
             has = has_of_port(name) if name.startswith(HOST_PORT_PREFIX) else site.base.capacity.get(name, 0)
             if amount and totals.get(name, 0) > has:
                 return f"Others took the {name} of node {place.node} that pod {pod} was to have."
-        if any(at in each for at in place.devices for each in self._numbers(site, site.base).values()):
+        devices = {at for each in site.ours.values() for at in each.devices}
+        theirs = sum(each.devices for each in site.foreign.values())
+        if place.devices and len(devices) + theirs > site.base.gpus:
             return f"Others took devices of node {place.node} that pod {pod} was to have."
         return ""
 
@@ -277,12 +279,13 @@ class Ground:
     def _leave(self, pod: str, at: str) -> None:
         del self._where[pod]
         site = self._sites[at]
-        if site.ours.pop(pod, None) is None:
+        left = site.ours.pop(pod, None)
+        if left is None:
             del site.foreign[pod]
             site.numbers.pop(pod, None)
             self._changed.add(at)
-        elif site.base is None:
-            self._changed.add(at)  # nothing may be left to remember of it
+        elif site.base is None or (site.numbers and any(map(self._collides, (left, *site.ours.values())))):
+            self._changed.add(at)  # nothing may be left to remember of it; or others get devices of their own
 
     def _collides(self, ours: Ours) -> bool:
         site = self._still(ours.node)
