@@ -19,6 +19,7 @@ import random
 import socket
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -53,6 +54,12 @@ class Asked:
     verb: str
     path: str
     watch: bool
+    since_s: float = 0.0  # when, by the monotonic clock
+
+
+Tap = Callable[[Asked], Callable[[bytes], None] | None]
+"""Is told of a request when it is passed on; what it returns is told of the answer, as far as that has been
+passed on: piece by piece, then b"" at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,7 @@ class FaultProxy:
     ) -> None:
         self.faults = NONE
         self.down = False
+        self.tap: Tap = lambda _: None
         self.injected: Counter[str] = Counter()
         self.passed: Counter[str] = Counter()
         self.url = ""
@@ -176,7 +184,8 @@ class FaultProxy:
             self._connections.discard(transport)
 
     async def _answer(self, request: web.BaseRequest, transport: asyncio.Transport) -> web.StreamResponse:
-        asked = Asked(request.method, request.path, request.query.get("watch") in {"true", "1"})
+        watch = request.query.get("watch") in {"true", "1"}
+        asked = Asked(request.method, request.path, watch, time.monotonic())
         body = await request.read()
         faults = self.faults if self.faults.where(asked) else NONE
         if self.down or self._happens("refused", faults.refused):
@@ -188,6 +197,7 @@ class FaultProxy:
             return _refusal(asked, word, faults)
         drop = self._happens("dropped", 0.0 if asked.watch else faults.dropped)
         self.passed[asked.verb] += 1
+        hears = self.tap(asked)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         try:
             async with self._session.request(
@@ -204,7 +214,11 @@ class FaultProxy:
                     await answer.prepare(request)
                     async for part in real.content.iter_any():
                         await answer.write(part)
+                        if hears is not None:
+                            hears(part)
                     await answer.write_eof()
+                    if hears is not None:
+                        hears(b"")
                     return answer
         except TimeoutError:
             self.injected["cut_watch"] += 1
@@ -217,6 +231,7 @@ class FaultProxy:
         if faults.requests_per_s is not None:
             now_s = self._loop.time()
             self._next_s = max(self._next_s, now_s) + 1 / faults.requests_per_s
+            self.injected["slowed"] += self._next_s - now_s > 1 / faults.requests_per_s
             await asyncio.sleep(self._next_s - now_s)
         if self._happens("delayed", faults.delayed):
             await asyncio.sleep(self._chance.uniform(0, faults.delay_s))
