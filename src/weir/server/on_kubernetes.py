@@ -63,6 +63,7 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "persistentvolumeclaims", objects.PersistentVolumeClaim),
     ("v1", "persistentvolumes", objects.PersistentVolume),
     ("storage.k8s.io/v1", "storageclasses", objects.StorageClass),
+    ("storage.k8s.io/v1", "csinodes", objects.CsiNode),
     (API_VERSION, "departments", QueueThing),
     (API_VERSION, "projects", QueueThing),
     (API_VERSION, "topologies", QueueThing),

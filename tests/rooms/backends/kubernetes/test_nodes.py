@@ -1,7 +1,7 @@
 """Nodes, less what others hold of them."""
 
 from weir.backends.kubernetes.picture.nodes import Ground, Held, Ours, node_of
-from weir.backends.kubernetes.reading.requests import ADDRESSES_MOST, DEVICES_LABEL, Devices
+from weir.backends.kubernetes.reading.requests import ADDRESSES_MOST, DEVICES_LABEL, PLENTY, Devices
 from weir.cluster.events import NodeLost, NodeSet
 from weir.model.nodes import Node
 from weir.model.workloads import Request
@@ -134,7 +134,7 @@ def test_every_node_has_every_port() -> None:
     ground.set(node("n2"))
     ground.foreign("p", Held("n1", (("hostport/TCP/80", ADDRESSES_MOST), ("pods", 1))))
     told(ground)
-    ground.use_ports(("hostport/TCP/80", "hostport/TCP/80/10.0.0.1"))
+    ground.use_unstated(("hostport/TCP/80", "hostport/TCP/80/10.0.0.1"))
     made = told(ground)
     ports = {
         name: [each.capacity[port] for port in ("hostport/TCP/80", "hostport/TCP/80/10.0.0.1")]
@@ -142,6 +142,27 @@ def test_every_node_has_every_port() -> None:
         if each is not None
     }
     assert ports == {"n1": [0, 1], "n2": [ADDRESSES_MOST, 1]}
+
+
+def test_a_node_takes_only_so_many_volumes_of_a_driver_and_others_any_number() -> None:
+    ground, disks = Ground(Devices()), "attached-volumes/disk"
+    ground.limit("n1", {disks: 2})
+    for name in ("n1", "n2"):
+        ground.set(node(name))
+    ground.use_unstated({disks})
+    ground.foreign("p", Held("n1", (("pods", 1),)))
+    has = {name: each.capacity[disks] for name, each in told(ground).items() if each is not None}
+    assert has == {"n1": 2, "n2": PLENTY}
+    ground.remark("p", (), ((disks, 1),))
+    made = told(ground)["n1"]
+    assert made is not None
+    assert made.capacity[disks] == 1
+    for at in (1, 2):
+        place = Ours("n1", Request(further=((disks, 1),)), ())
+        ground.ours(f"ours-{at}", place)
+        assert ("attached-volumes" in ground.refusal("ours", place)) == (at == 2)
+    ground.limit("n1", {})
+    assert ground.refusal("ours", place) == ""
 
 
 def test_a_node_nobody_is_on_is_forgotten() -> None:

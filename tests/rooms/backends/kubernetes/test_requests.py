@@ -16,11 +16,11 @@ from weir.backends.kubernetes.reading.requests import (
     Devices,
     ask,
     gates,
-    has_of_port,
+    has_unstated,
     in_units,
-    ports_in_use,
     priority_of,
     requested,
+    unstated_in_use,
 )
 from weir.backends.kubernetes.reading.volumes import Volumes
 from weir.model.nodes import Toleration
@@ -282,13 +282,13 @@ def test_a_port_of_the_node_is_a_resource():
         ("hostport/UDP/53", ADDRESSES_MOST),
     )
     other = request(containers=[container(requests={"rdma/hca": "1"}, ports=[{"hostPort": 7}])])
-    assert ports_in_use([found, other, Request()]) == (
+    assert unstated_in_use([found, other, Request()]) == {
         "hostport/TCP/7",
         "hostport/TCP/8080",
         "hostport/TCP/8080/10.0.0.1",
         "hostport/TCP/9",
         "hostport/UDP/53",
-    )
+    }
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_ports_of_a_node_collide_where_their_addresses_do(first, second, collide
     for address in (first, second):
         port = {"hostPort": 80, **({"hostIP": address} if address else {})}
         totals.update(dict(request(containers=[container(ports=[port])]).further))
-    assert any(amount > has_of_port(name) for name, amount in totals.items()) == collide
+    assert any(amount > has_unstated(name) for name, amount in totals.items()) == collide
 
 
 # What else a pod says

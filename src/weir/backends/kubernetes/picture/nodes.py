@@ -15,9 +15,8 @@ from weir.backends.kubernetes.reading.quantities import exact, in_unit
 from weir.backends.kubernetes.reading.requests import (
     CLUSTER_LABEL,
     DEVICES_LABEL,
-    HOST_PORT_PREFIX,
     Devices,
-    has_of_port,
+    has_unstated,
     host_ports,
     in_units,
     requested,
@@ -50,6 +49,12 @@ class Held:
     amounts: Amounts
     devices: int = 0
     marks: tuple[str, ...] = ()
+    attached: Amounts = ()  # volumes, where their driver takes only so many
+
+    @property
+    def takes(self) -> Amounts:
+        """All of it but devices."""
+        return (*self.amounts, *self.attached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,9 @@ class Ours:
     devices: tuple[int, ...]
 
 
-def held_of(pod: Pod, devices: Devices, marks: tuple[str, ...], once: Callable[[Any], Any]) -> Held:
+def held_of(
+    pod: Pod, devices: Devices, marks: tuple[str, ...], attached: Amounts, once: Callable[[Any], Any]
+) -> Held:
     """What a pod of others holds; `once` gives one object for equal values."""
     try:
         asked = requested(pod)
@@ -70,17 +77,18 @@ def held_of(pod: Pod, devices: Devices, marks: tuple[str, ...], once: Callable[[
         asked, counted = {}, {}
     count = sum(int(amount) for name, amount in asked.items() if devices.names(name))
     amounts = tuple(sorted({**counted, **host_ports(pod.spec), PODS: 1}.items()))
-    return Held(once(pod.spec.node_name), once(amounts), count, once(marks))
+    return Held(once(pod.spec.node_name), once(amounts), count, once(marks), once(attached))
 
 
 class _Site:
     """One node, and who is on it."""
 
-    __slots__ = ("base", "foreign", "numbers", "ours", "told", "unschedulable")
+    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "told", "unschedulable")
 
     def __init__(self) -> None:
         self.base: Node | None = None  # as if nobody were on it; None: it isn't there
         self.unschedulable = False
+        self.limits: dict[str, int] = {}  # of volumes by their driver, as resources
         self.foreign: dict[str, Held] = {}
         self.numbers: dict[str, tuple[int, ...]] = {}  # of the devices others hold
         self.ours: dict[str, Ours] = {}
@@ -93,14 +101,14 @@ def amounts_of(request: Request) -> Amounts:
 
 
 class Ground:
-    """All nodes. Of the host ports that pods ask for each node has each."""
+    """All nodes. Of what no node states (host ports, volumes) each has whatever pods ask for."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
         self._sites: dict[str, _Site] = {}
         self._where: dict[str, str] = {}  # the node of each pod that holds something
         self._changed: set[str] = set()
-        self._ports: dict[str, int] = {}
+        self._unstated: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
         self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
 
@@ -142,12 +150,17 @@ class Ground:
             self._site(held.node).foreign[pod] = held
             self._where[pod] = held.node
 
-    def remark(self, pod: str, marks: tuple[str, ...]) -> None:
-        """A pod of others bears these marks now."""
+    def remark(self, pod: str, marks: tuple[str, ...], attached: Amounts) -> None:
+        """A pod of others bears these marks and has these volumes now."""
         at = self._where.get(pod)
-        if at is not None and pod in self._sites[at].foreign:
-            site = self._site(at)
-            site.foreign[pod] = replace(site.foreign[pod], marks=marks)
+        held = None if at is None else self._sites[at].foreign.get(pod)
+        if at is not None and held is not None and (held.marks, held.attached) != (marks, attached):
+            self._site(at).foreign[pod] = replace(held, marks=marks, attached=attached)
+
+    def limit(self, name: str, limits: dict[str, int]) -> None:
+        """A node takes only so many volumes of these drivers, as resources."""
+        if limits or name in self._sites:
+            self._site(name).limits = limits
 
     def ours(self, pod: str, ours: Ours | None) -> None:
         """A pod of ours holds this; None: nothing any more."""
@@ -178,10 +191,10 @@ class Ground:
             return base.gpu_memory
         return min(self._memories, default=0)
 
-    def use_ports(self, ports: tuple[str, ...]) -> None:
-        """These host ports are asked for."""
-        if ports != tuple(self._ports):
-            self._ports = {name: has_of_port(name) for name in ports}
+    def use_unstated(self, names: Iterable[str]) -> None:
+        """These are asked for."""
+        if self._unstated.keys() != set(names):
+            self._unstated = {name: has_unstated(name) or 0 for name in sorted(names)}
             self._changed.update(self._sites)
 
     def retell(self) -> None:
@@ -205,7 +218,7 @@ class Ground:
             else:
                 facts.append(NodeSet(node))
             site.told = node
-            if node is None and not site.foreign and not site.ours:
+            if node is None and not site.foreign and not site.ours and not site.limits:
                 del self._sites[name]
         self._changed.clear()
         return facts
@@ -233,9 +246,10 @@ class Ground:
         if site.unschedulable and not _tolerated(place.request, CORDONED):
             return f"Node {place.node} was cordoned."
         held = [amounts_of(each.request) for each in site.ours.values()]
-        totals = _total([*held, *(each.amounts for each in site.foreign.values())])
+        totals = _total([*held, *(each.takes for each in site.foreign.values())])
         for name, amount in amounts_of(place.request):
-            has = has_of_port(name) if name.startswith(HOST_PORT_PREFIX) else site.base.capacity.get(name, 0)
+            has = site.limits.get(name, has_unstated(name))
+            has = site.base.capacity.get(name, 0) if has is None else has
             if amount and totals.get(name, 0) > has:
                 return f"Others took the {name} of node {place.node} that pod {pod} was to have."
         devices = {at for each in site.ours.values() for at in each.devices}
@@ -251,7 +265,7 @@ class Ground:
             return False
         there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
         totals = _total(
-            [*(amounts_of(each.request) for each in there), *(f.amounts for f in site.foreign.values())]
+            [*(amounts_of(each.request) for each in there), *(f.takes for f in site.foreign.values())]
         )
         if any(amount > site.base.capacity.get(name, amount) for name, amount in totals.items()):
             return False
@@ -301,12 +315,13 @@ class Ground:
     def _less(self, site: _Site, base: Node) -> Node:
         """The node less what others hold of it."""
         if not site.foreign:
-            capacity = {**base.capacity, **self._ports} if self._ports else base.capacity
-            return base if capacity is base.capacity else replace(base, capacity=capacity)
-        capacity = {**base.capacity, **self._ports}
+            if not self._unstated:
+                return base
+            return replace(base, capacity={**base.capacity, **self._unstated, **site.limits})
+        capacity = {**base.capacity, **self._unstated, **site.limits}
         marks: dict[str, int] = {}
         for held in site.foreign.values():
-            for name, amount in held.amounts:
+            for name, amount in held.takes:
                 if name in capacity:
                     capacity[name] = max(0, capacity[name] - amount)
             for mark in held.marks:

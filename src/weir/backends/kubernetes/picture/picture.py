@@ -20,7 +20,7 @@ from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.picture.roll import Roll
 from weir.backends.kubernetes.picture.seen import Seen, devices_of, scheduled_s, start_of
 from weir.backends.kubernetes.reading.kinds import Kinds
-from weir.backends.kubernetes.reading.requests import Devices, ports_in_use
+from weir.backends.kubernetes.reading.requests import Devices, unstated_in_use
 from weir.cluster.events import End, Place
 from weir.control.port import Exit, Fact, LifeRule
 
@@ -48,7 +48,7 @@ class Picture:
         self._shapes: dict[Any, Any] = {}
         self._due: list[tuple[float, int, str]] = []
         self._now_s = 0.0
-        self._ports: set[str] = set()  # host ports that were ever asked for
+        self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         self._sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
@@ -58,6 +58,7 @@ class Picture:
             "persistentvolumeclaims": self._claim,
             "persistentvolumes": self.gathering.see_volume,
             "storageclasses": self.gathering.see_storage_class,
+            "csinodes": lambda name, node: self.ground.limit(name, self.gathering.see_drivers(name, node)),
             "departments": lambda name, thing: self._queue("Department", name, thing),
             "projects": lambda name, thing: self._queue("Project", name, thing),
             "topologies": lambda name, thing: self._queue("Topology", name, thing),
@@ -148,8 +149,8 @@ class Picture:
             self.ground.foreign(key, None)
             self.gathering.forget_marks(key)
             return
-        marks = self.gathering.see_foreign(key, pod)
-        held = held_of(pod, self.gathering.devices, marks, self._once)
+        marks, attached = self.gathering.see_foreign(key, pod)
+        held = held_of(pod, self.gathering.devices, marks, attached, self._once)
         self.ground.foreign(key, held)
 
     def _once(self, value: Any) -> Any:
@@ -216,7 +217,7 @@ class Picture:
             self.roll.dirty.update(dict.fromkeys(self.roll.gangs.values()))
         self._read_stale()
         for key in self.gathering.remarked:
-            self.ground.remark(key, self._once(self.gathering.marks_of(key)))
+            self.ground.remark(key, *map(self._once, self.gathering.of_others(key)))
         self.gathering.remarked.clear()
         for gang in list(self.roll.dirty):
             self.roll.give_name(gang)
@@ -226,8 +227,8 @@ class Picture:
             self.roll.choose_project(gang)
         for gang in dirty:
             self.roll.count_room(gang)
-        self._ports |= set(ports_in_use(group.request for gang in dirty for group in gang.groups))
-        self.ground.use_ports(tuple(sorted(self._ports)))
+        self._unstated |= unstated_in_use(group.request for gang in dirty for group in gang.groups)
+        self.ground.use_unstated(self._unstated)
         facts: list[Fact] = [*self.ground.facts()]
         used = set(self.roll.projects)
         told = [fact for gang in dirty for fact in self._tell(gang)]

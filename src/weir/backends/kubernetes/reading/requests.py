@@ -18,7 +18,7 @@ from weir.backends.kubernetes.reading.labels import Said
 from weir.backends.kubernetes.reading.node_terms import terms
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Neighbours
 from weir.backends.kubernetes.reading.quantities import amounts, in_unit
-from weir.backends.kubernetes.reading.volumes import ANYWHERE, Volumes
+from weir.backends.kubernetes.reading.volumes import ANYWHERE, ATTACHED_PREFIX, Volumes
 from weir.model.nodes import Effect, Toleration
 from weir.model.resources import CPU, MEMORY
 from weir.model.workloads import WHOLE_MILLI, Expression, NodeRule, PodRule, Request
@@ -31,6 +31,7 @@ HOST_PORT_PREFIX = "hostport/"
 """A port of the node as a resource: PROTOCOL/PORT of all its addresses, PROTOCOL/PORT/ADDRESS of one."""
 ADDRESSES_MOST = 1 << 10
 """A node has so much of a port of all its addresses: who listens on one takes 1, who on all takes all."""
+PLENTY = 1 << 20
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - nothing listens here
 DEVICES_MOST = 1024
 FAMILIAR_CLASSES = {
@@ -163,17 +164,22 @@ def host_ports(spec: PodSpec) -> dict[str, int]:
     return taken
 
 
-def has_of_port(name: str) -> int:
-    """How much a node has of a host port."""
+def has_unstated(name: str) -> int | None:
+    """How much a node has of what no node states: host ports, and volumes whose drivers take any number."""
+    if name.startswith(ATTACHED_PREFIX):
+        return PLENTY
+    if not name.startswith(HOST_PORT_PREFIX):
+        return None
     return 1 if name.count("/") > HOST_PORT_PREFIX.count("/") + 1 else ADDRESSES_MOST
 
 
-def ports_in_use(requests: Iterable[Request]) -> tuple[str, ...]:
-    """The host ports any of these requests takes: every node has each of them."""
-    return tuple(
-        sorted(
-            {name for request in requests for name, _ in request.further if name.startswith(HOST_PORT_PREFIX)}
-        )
+def unstated_in_use(requests: Iterable[Request]) -> frozenset[str]:
+    """What any of these requests takes of which nodes say nothing: every node has each of them."""
+    return frozenset(
+        name
+        for request in requests
+        for name, _ in request.further
+        if name.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
     )
 
 
@@ -199,6 +205,7 @@ def ask(
     count, share_milli, gpu_memory = _devices(wanted, said, refusals)
     cpu, memory = counted.pop(CPU, 0), counted.pop(MEMORY, 0)
     counted.update(host_ports(spec))
+    counted.update(volumes.attached)
     request = Request(
         devices=count,
         share_milli=share_milli,
