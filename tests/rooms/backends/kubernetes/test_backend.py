@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from weir.backends.kubernetes.api.objects import Metadata
+from weir.backends.kubernetes.api.objects import (
+    Affinity,
+    LabelSelector,
+    Metadata,
+    PodAffinity,
+    PodAffinityTerm,
+)
 from weir.backends.kubernetes.api.reflector import Removed, Set
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import (
@@ -152,6 +158,24 @@ def test_a_binding_of_which_nobody_knows_is_found_out_or_tried_again() -> None:
     assert here.phases() == ["ABSENT"]
     (again,) = here.step(after_s=1.0)
     assert again.about[1] == 2
+
+
+def test_a_pod_that_comes_to_ask_for_something_else_while_it_is_being_bound() -> None:
+    """Its start has another number since, and its binding is still its binding."""
+    for outcome, phase in ((Done(), "RUNNING"), (RefusedWrite(409, "no"), "ABSENT")):
+        here = scene(2)
+        here.hear("pods", pod("train-0", owner=("train", "j1"), labels={"app": "web"}))
+        binds = {each.name: each for each in here.step()}
+        apart = PodAffinity([PodAffinityTerm("zone", LabelSelector({"app": "web"}))])
+        other = pod("other", on="n1", scheduler="default-scheduler")
+        other.spec.affinity = Affinity(pod_anti_affinity=apart)
+        here.hear("pods", other)
+        assert here.step() == []
+        assert sorted(here.phases()) == ["ABSENT", "RUNNING", "RUNNING"]  # one has left its place for another
+        assert here.backend.check(binds["train-0"]) == ""
+        here.backend.told(binds["train-0"], outcome)
+        here.step()
+        assert here.phases().count(phase) == 2
 
 
 def test_a_pod_that_is_gone_before_it_is_bound_is_lost() -> None:

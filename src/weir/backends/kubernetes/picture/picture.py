@@ -165,7 +165,7 @@ class Picture:
             return
         node = self._once(pod.spec.node_name)
         start = start_of(pod)
-        if seen.assumed and (seen.node != node or (start and start != seen.start)):
+        if seen.assumed and (seen.node != node or (start and start != seen.asked)):
             assert seen.gang is not None
             seen.gang.exits(seen, self._now_s, Exit.LOST, f"Somebody else bound it to {node}.")
             seen.assumed = False
@@ -262,7 +262,7 @@ class Picture:
                 if seen.gang is not None:
                     self.roll.dirty[seen.gang] = None
             if seen is not None and seen.assumed and 0 < seen.doubted_s <= self._now_s:
-                self.refused(seen, seen.start, "Nobody knows whether it was bound.", self._now_s)
+                self.refused(seen, seen.asked, "Nobody knows whether it was bound.", self._now_s)
             gang = self.roll.named.get(key)
             if gang is not None and gang.empty_since_s is not None:
                 self.roll.dirty[gang] = None
@@ -361,7 +361,7 @@ class Picture:
         assert seen.gang is not None
         assert seen.reading is not None
         seen.assumed, seen.node, seen.devices = True, place.node, place.devices
-        seen.start = seen.told = start
+        seen.asked = seen.start = seen.told = start
         seen.doubted_s = 0.0
         seen.told_stopping, seen.at_s = False, now_s
         seen.gang.starts = max(seen.gang.starts, start)
@@ -372,7 +372,7 @@ class Picture:
 
     def refused(self, seen: Seen, start: int, sentence: str, now_s: float, *, again: bool = False) -> None:
         """It could not be bound. It is tried again after a while; `again`: at once."""
-        if not seen.assumed or seen.start != start or seen.gang is None:
+        if not seen.assumed or seen.asked != start or seen.gang is None:
             return
         self._now_s = max(self._now_s, now_s)
         seen.gang.exits(seen, now_s, Exit.LOST, sentence)
@@ -386,7 +386,7 @@ class Picture:
 
     def doubt(self, seen: Seen, start: int, now_s: float) -> None:
         """Nobody knows whether it was bound: that is seen, or after a while it is tried again."""
-        if seen.assumed and seen.start == start:
+        if seen.assumed and seen.asked == start:
             seen.doubted_s = now_s + DOUBT_S
             self._look_again(seen.doubted_s, seen.key)
 
