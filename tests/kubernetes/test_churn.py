@@ -85,6 +85,7 @@ def _go_through(churn: Churn, weir: Weir, audit: Audit) -> None:
             if not early and weir.said().count("synced") > begun:
                 early, dies_s = True, time.monotonic() + lives_s
         weir.kill()
+        churn.proxy.forget()
         audit.told_of.begin_anew()
         weir.start()
 

@@ -105,6 +105,7 @@ class FaultProxy:
         self._stopping: asyncio.Event
         self._connections: set[asyncio.Transport] = set()
         self._next_s = 0.0
+        self._era = 0
         self._session: ClientSession
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
 
@@ -129,6 +130,10 @@ class FaultProxy:
         """End all connections there are, once."""
         self.injected["cut"] += 1
         self._loop.call_soon_threadsafe(self._cut)
+
+    def forget(self) -> None:
+        """Carry out nothing that waits: who asked for it is dead, and a server would have noticed."""
+        self._era += 1
 
     # In its own thread
 
@@ -187,11 +192,13 @@ class FaultProxy:
         watch = request.query.get("watch") in {"true", "1"}
         asked = Asked(request.method, request.path, watch, time.monotonic())
         body = await request.read()
-        faults = self.faults if self.faults.where(asked) else NONE
+        faults, era = self.faults if self.faults.where(asked) else NONE, self._era
         if self.down or self._happens("refused", faults.refused):
             transport.abort()
             raise ConnectionResetError
         await self._slow(faults)
+        if era != self._era:
+            raise ConnectionResetError
         word = self._instead(asked, faults)
         if word is not None:
             return _refusal(asked, word, faults)
