@@ -128,6 +128,17 @@ def test_where_both_bound_in_one_moment_others_get_devices_of_their_own_once_the
     assert ground.refusal("c", place) == ""
 
 
+def test_no_pod_goes_to_a_device_that_another_of_ours_is_found_to_have() -> None:
+    ground = Ground(Devices())
+    ground.set(node("n1"))
+    half, whole = Request(devices=1, share_milli=500), Request(devices=1)
+    ground.ours("a", Ours("n1", half, (0,)))
+    for request, at, may in ((half, 0, True), (whole, 0, False), (whole, 1, True)):
+        place = Ours("n1", request, (at,))
+        ground.ours("b", place)
+        assert (ground.refusal("b", place) == "") == may
+
+
 def test_every_node_has_every_port() -> None:
     ground = Ground(Devices())
     ground.set(node("n1"))

@@ -252,9 +252,13 @@ class Ground:
             has = site.base.capacity.get(name, 0) if has is None else has
             if amount and totals.get(name, 0) > has:
                 return f"Others took the {name} of node {place.node} that pod {pod} was to have."
-        devices = {at for each in site.ours.values() for at in each.devices}
+        shares: Counter[int] = Counter()
+        for each in site.ours.values():
+            shares.update(dict.fromkeys(each.devices, each.request.share_on(site.base.gpu_memory)))
+        if any(shares[at] > WHOLE_MILLI for at in place.devices):
+            return f"Another pod has devices of node {place.node} that pod {pod} was to have."
         theirs = sum(each.devices for each in site.foreign.values())
-        if place.devices and len(devices) + theirs > site.base.gpus:
+        if place.devices and len(shares) + theirs > site.base.gpus:
             return f"Others took devices of node {place.node} that pod {pod} was to have."
         return ""
 
