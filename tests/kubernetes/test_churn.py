@@ -1,7 +1,7 @@
 """Work comes and goes, nodes flap, the way to the API server fails in every way, and Weir is killed all the while.
 
-Another scheduler binds pods to the same nodes. WEIR_EFFORT makes it longer: 1 is half a minute of it with what
-follows, 40 ten minutes; WEIR_SEED makes it another.
+Another scheduler binds pods to the same nodes. WEIR_EFFORT makes it longer: 1 is half a minute of it and what
+follows, 20 ten minutes; WEIR_SEED makes it another.
 """
 
 import os
