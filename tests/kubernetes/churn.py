@@ -117,9 +117,9 @@ class Churn:
         return self.cluster.api.items("/apis/batch/v1/jobs")
 
     def unfinished(self) -> list[str]:
-        """Jobs that aren't complete, but for those that lack pods which have failed.
+        """Jobs that aren't complete, but for those that lack pods though all were made once.
 
-        For these Weir can do nothing: their controller waits before it makes another pod.
+        For these Weir can do nothing: their controller waits for minutes before it makes another pod.
         """
         pods = Counter(
             f"{one['metadata']['namespace']}/{one['metadata']['labels'].get('job-name')}"
@@ -133,7 +133,7 @@ class Churn:
             and (
                 pods[name := f"{one['metadata']['namespace']}/{one['metadata']['name']}"]
                 >= one["spec"]["completions"]
-                or not one["status"].get("failed")
+                or "startTime" not in one["status"]
             )
         ]
 

@@ -48,6 +48,10 @@ def test_nothing_is_bound_twice_left_in_part_or_left_behind(
     with Weir(cluster.plane, proxy.kubeconfig, name="weir-churn", arguments=["--alone"]) as weir:
         _go_through(churn, weir, audit)
         memory = _go_on(churn, weir, audit)
+        print(
+            f"seed {SEED}: {dict(churn.done)}, faults {dict(proxy.injected)}, kills {weir.starts - 1}, "
+            f"pods {dict(audit.counts)}, a gang in part {audit.longest_partial_s():.1f} s, MiB {memory}"
+        )
         churn.settle()
         settles_s = time.monotonic()
         cluster.until(
@@ -55,12 +59,7 @@ def test_nothing_is_bound_twice_left_in_part_or_left_behind(
             SETTLED_S,
             lambda: stuck(cluster, churn),
         )
-        report = (
-            f"seed {SEED}: {dict(churn.done)}, faults {dict(proxy.injected)}, kills {weir.starts - 1}, "
-            f"pods {dict(audit.counts)}, a gang in part {audit.longest_partial_s():.1f} s, "
-            f"settled in {time.monotonic() - settles_s:.0f} s, MiB {memory}"
-        )
-        print(report)
+        print(f"settled in {time.monotonic() - settles_s:.0f} s")
         assert not audit.wrong, "\n\n".join(audit.wrong[:5])
         assert not churn.missing
         assert audit.counts["beside theirs"], "Weir never came to where the other scheduler's pods are"
