@@ -194,3 +194,21 @@ def test_a_standby_takes_over(cluster: Cluster, weir_kubeconfig) -> None:
             cluster.api.create(job(team, "after", 1))
             cluster.until(lambda: len(cluster.running(team)) == 2, SOON_S, "the second schedules")
             assert "leading" in two.said()
+
+
+def test_what_runs_counts_for_its_deleted_project_after_a_restart_too(place: Place) -> None:
+    place.cluster.add_nodes(1, gpus=4)
+    other = place.cluster.namespace("other")
+    place.api.create(project("team", 4), project("other", 4), job(place.team, "runs", 1))
+    place.until(lambda: place.status("job-runs").get("phase") == "Running", "it runs")
+    place.api.delete("/apis/weir.dev/v1alpha1/projects/team")
+    place.weir.kill()
+    place.weir.start()
+    place.api.create(job(other, "later", 1))
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{other}/workloads/job-later"
+    place.until(
+        lambda: (place.api.maybe(path) or {}).get("status", {}).get("phase") == "Running", "Weir works again"
+    )
+    assert place.status("job-runs")["phase"] == "Running"
+    assert place.workload("job-runs")["spec"]["project"] == "team"
+    assert f"schedules the cluster {place.cluster.plane.url}:" in place.weir.said()
