@@ -171,6 +171,21 @@ async def test_an_answer_that_was_lost_is_looked_up(cluster: Cluster, proxy: Fau
         assert gone_out.status == 404
 
 
+async def test_a_try_that_is_carried_out_late_is_reckoned_with(cluster: Cluster, proxy: FaultProxy) -> None:
+    """Its connection is gone, the next try is refused, and only then the first one comes through."""
+    within = cluster.namespace()
+    (bind,) = make(cluster, within, 1)
+    async with acting_on(proxy.kubeconfig) as (acting, told):
+        proxy.faults = Faults(delayed=1.0, delay_s=4.0, where=lambda asked: "binding" in asked.path)
+        acting.submit([bind])
+        await until(lambda: proxy.injected["delayed"] == 1)
+        proxy.faults = Faults(conflict=1.0)
+        proxy.cut()
+        await until(lambda: bool(told.final))
+        assert told.of("p0") == [Done()]
+        assert nodes_of(cluster, within) == {"p0": bind.node}
+
+
 async def test_no_binding_waits_for_one_that_fails(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
     binds = make(cluster, within, 40)

@@ -64,6 +64,7 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "persistentvolumeclaims", objects.PersistentVolumeClaim),
     ("v1", "persistentvolumes", objects.PersistentVolume),
     ("storage.k8s.io/v1", "storageclasses", objects.StorageClass),
+    ("storage.k8s.io/v1", "csinodes", objects.CsiNode),
     (API_VERSION, "departments", QueueThing),
     (API_VERSION, "projects", QueueThing),
     (API_VERSION, "topologies", QueueThing),
@@ -380,7 +381,7 @@ async def _serve(options: Options, tell: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, stopped.set)
-        tell(f"Weir schedules the cluster {api!r}: pods with schedulerName {options.scheduler}.")
+        tell(f"Weir schedules the cluster {api.server}: pods with schedulerName {options.scheduler}.")
         running = asyncio.create_task(instance.run())
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -136,7 +136,7 @@ class KubernetesBackend:
         seen, start, ours = about
         self._take_in()
         with self._lock:
-            if not seen.assumed or seen.start != start or seen.deleting:
+            if not seen.assumed or seen.asked != start or seen.deleting:
                 return "It was to be bound to another place since."
             return self.picture.ground.refusal(seen.key, ours)
 

@@ -29,6 +29,7 @@ class WorkloadThingSpec(Narrow):
     """What is read of a workload's spec."""
 
     owner: OwnerUid = field(default_factory=OwnerUid)
+    project: str = ""
 
 
 class KeptPlace(Narrow):

@@ -20,7 +20,7 @@ from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.picture.roll import Roll
 from weir.backends.kubernetes.picture.seen import Seen, devices_of, placed_s, scheduled_s, start_of
 from weir.backends.kubernetes.reading.kinds import Kinds
-from weir.backends.kubernetes.reading.requests import Devices, ports_in_use
+from weir.backends.kubernetes.reading.requests import Devices, unstated_in_use
 from weir.cluster.events import End, Place
 from weir.control.port import Exit, Fact, LifeRule
 
@@ -51,7 +51,7 @@ class Picture:
         self._due: list[tuple[float, int, str]] = []
         self._moving: dict[str, float] = {}  # pods that start or stop since we said so, by time
         self._now_s = 0.0
-        self._ports: set[str] = set()  # host ports that were ever asked for
+        self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         self._sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
@@ -61,6 +61,7 @@ class Picture:
             "persistentvolumeclaims": self._claim,
             "persistentvolumes": self.gathering.see_volume,
             "storageclasses": self.gathering.see_storage_class,
+            "csinodes": lambda name, node: self.ground.limit(name, self.gathering.see_drivers(name, node)),
             "departments": lambda name, thing: self._queue("Department", name, thing),
             "projects": lambda name, thing: self._queue("Project", name, thing),
             "topologies": lambda name, thing: self._queue("Topology", name, thing),
@@ -119,6 +120,8 @@ class Picture:
         gang = self.roll.named.get(key)
         if gang is not None:
             self.roll.changed[gang] = None
+            if gang.project is None and any(seen.holds for seen in gang.pods()):
+                self.roll.dirty[gang] = None  # its object says which project it was started for
 
     def _pod(self, key: str, pod: Pod | None) -> None:
         if pod is not None and pod.spec.scheduler_name != self.scheduler:
@@ -152,8 +155,8 @@ class Picture:
             self.ground.foreign(key, None)
             self.gathering.forget_marks(key)
             return
-        marks = self.gathering.see_foreign(key, pod)
-        held = held_of(pod, self.gathering.devices, marks, self._once)
+        marks, attached = self.gathering.see_foreign(key, pod)
+        held = held_of(pod, self.gathering.devices, marks, attached, self._once)
         self.ground.foreign(key, held)
 
     def _once(self, value: Any) -> Any:
@@ -168,7 +171,7 @@ class Picture:
             return
         node = self._once(pod.spec.node_name)
         start = start_of(pod)
-        if seen.assumed and (seen.node != node or (start and start != seen.start)):
+        if seen.assumed and (seen.node != node or (start and start != seen.asked)):
             assert seen.gang is not None
             seen.gang.exits(seen, self._now_s, Exit.LOST, f"Somebody else bound it to {node}.")
             seen.assumed = False
@@ -223,7 +226,7 @@ class Picture:
             self.roll.dirty.update(dict.fromkeys(self.roll.gangs.values()))
         self._read_stale()
         for key in self.gathering.remarked:
-            self.ground.remark(key, self._once(self.gathering.marks_of(key)))
+            self.ground.remark(key, *map(self._once, self.gathering.of_others(key)))
         self.gathering.remarked.clear()
         for gang in list(self.roll.dirty):
             self.roll.give_name(gang)
@@ -233,8 +236,8 @@ class Picture:
             self.roll.choose_project(gang)
         for gang in dirty:
             self.roll.count_room(gang)
-        self._ports |= set(ports_in_use(group.request for gang in dirty for group in gang.groups))
-        self.ground.use_ports(tuple(sorted(self._ports)))
+        self._unstated |= unstated_in_use(group.request for gang in dirty for group in gang.groups)
+        self.ground.use_unstated(self._unstated)
         facts: list[Fact] = [*self.ground.facts()]
         used = set(self.roll.projects)
         told = [fact for gang in dirty for fact in self._tell(gang)]
@@ -268,7 +271,7 @@ class Picture:
                 if seen.gang is not None:
                     self.roll.dirty[seen.gang] = None
             if seen is not None and seen.assumed and 0 < seen.doubted_s <= self._now_s:
-                self.refused(seen, seen.start, "Nobody knows whether it was bound.", self._now_s)
+                self.refused(seen, seen.asked, "Nobody knows whether it was bound.", self._now_s)
             gang = self.roll.named.get(key)
             if gang is not None and gang.empty_since_s is not None:
                 self.roll.dirty[gang] = None
@@ -386,7 +389,7 @@ class Picture:
         assert seen.gang is not None
         assert seen.reading is not None
         seen.assumed, seen.node, seen.devices = True, place.node, place.devices
-        seen.start = seen.told = start
+        seen.asked = seen.start = seen.told = start
         seen.doubted_s = 0.0
         seen.told_stopping, seen.at_s = False, now_s
         seen.gang.starts = max(seen.gang.starts, start)
@@ -398,7 +401,7 @@ class Picture:
 
     def refused(self, seen: Seen, start: int, sentence: str, now_s: float, *, again: bool = False) -> None:
         """It could not be bound. It is tried again after a while; `again`: at once."""
-        if not seen.assumed or seen.start != start or seen.gang is None:
+        if not seen.assumed or seen.asked != start or seen.gang is None:
             return
         self._now_s = max(self._now_s, now_s)
         seen.gang.exits(seen, now_s, Exit.LOST, sentence)
@@ -413,7 +416,7 @@ class Picture:
 
     def doubt(self, seen: Seen, start: int, now_s: float) -> None:
         """Nobody knows whether it was bound: that is seen, or after a while it is tried again."""
-        if seen.assumed and seen.start == start:
+        if seen.assumed and seen.asked == start:
             seen.doubted_s = now_s + DOUBT_S
             self._look_again(seen.doubted_s, seen.key)
 

@@ -19,6 +19,7 @@ class Seen:
     """A pod that is to be placed by us. Where it is holds once it is bound, or assumed to be."""
 
     __slots__ = (
+        "asked",
         "assumed",
         "at_s",
         "back_at_s",
@@ -58,6 +59,7 @@ class Seen:
         self.node = ""
         self.devices: tuple[int, ...] = ()
         self.start = 0
+        self.asked = 0  # the start that is written with its binding; control may know it by another since
         self.at_s = 0.0
         self.told = 0  # the start that control takes to be alive
         self.told_stopping = False

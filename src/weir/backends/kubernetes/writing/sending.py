@@ -68,6 +68,8 @@ async def send(api: Fenced, write: Write, *, uncertain: bool) -> Outcome:
     except Refused as error:
         if _passes(error) or (isinstance(error, Conflict) and not isinstance(write, Bind)):
             raise  # nothing but bindings and evictions has a precondition that may not hold
+        if uncertain and isinstance(write, Bind):
+            raise  # an earlier try may be carried out yet, whatever became of this one
         return RefusedWrite(error.status, error.message)
 
 

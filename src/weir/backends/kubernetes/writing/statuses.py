@@ -308,14 +308,12 @@ class Statuses:
         total = max(asked, gang.needed) if phase not in PHASES.values() else len(pods)
         head = gang.head
         assert head is not None
-        request = head.request
-        share = request.share_milli or WHOLE_MILLI
         return {
             "phase": phase,
             "running": f"{len(running)}/{total}",
             "pods": total,
             "podsRunning": len(running),
-            "gpus": written(GPU, total * request.devices * share),
+            "gpus": written(GPU, self._devices_milli(gang, total)),
             "nodes": sorted({seen.node for seen in holding})[:NODES_NAMED_MOST],
             "reason": None
             if why is None
@@ -328,6 +326,20 @@ class Statuses:
             "suspended": head.derived.suspended,
             **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
         }
+
+    def _devices_milli(self, gang: Gang, total: int) -> int:
+        """Thousandths of devices of all its pods: of one that isn't there as of the one read last."""
+        assert gang.head is not None
+        places = [(gang.head.request, "")] * total
+        for at, seen in enumerate(gang.pods()):
+            if seen.reading is not None:
+                places[at : at + 1] = [(seen.reading.request, seen.node)]
+        ground = self._picture.ground
+        return sum(
+            request.devices * min(WHOLE_MILLI, request.share_on(ground.device_memory(node)))
+            for request, node in places
+            if request.devices
+        )
 
     # Pods that wait
 
