@@ -53,8 +53,6 @@ PEOPLE_EVERY_S = 0.5
 QUEUES_EVERY_S = 3.0
 OWNERS_WAIT_S = 5.0
 """How long kinds that make pods may take to be listed before those that can't be are done without."""
-SWITCH_S = 0.0005
-"""How long control may keep the interpreter while answers of the API server wait to be read."""
 FAILED, WRONG_REQUEST = 1, 2
 _LOG = get_logger(__name__)
 WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
@@ -345,7 +343,6 @@ def run(
 ) -> int:
     """Schedule a cluster until SIGTERM or SIGINT; the exit code."""
     log.set_up(log_level)
-    sys.setswitchinterval(SWITCH_S)
     try:
         policy = Policy() if policy_file is None else read_policy(policy_file)
         kinds = None if kinds_file is None else kinds_file.read_text("utf-8")

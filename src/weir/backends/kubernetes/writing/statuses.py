@@ -35,7 +35,7 @@ FEW = 32
 """So many workloads are told of at once even in a burst: that costs nothing."""
 BUSY_EVERY_S = 2.0
 """How often is looked in a burst what can't wait any longer."""
-WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 30.0
+WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
 """How long it waits in a burst: why a workload waits, or that it is over; that it waits; that it runs,
 starts or stops."""
 CONDITION_AFTER_S, CONDITION_EVERY_S = 2.0, 60.0
