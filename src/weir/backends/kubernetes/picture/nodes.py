@@ -252,10 +252,12 @@ class Ground:
             has = site.base.capacity.get(name, 0) if has is None else has
             if amount and totals.get(name, 0) > has:
                 return f"Others took the {name} of node {place.node} that pod {pod} was to have."
-        shares: Counter[int] = Counter()
+        shares: dict[int, int] = {}
         for each in site.ours.values():
-            shares.update(dict.fromkeys(each.devices, each.request.share_on(site.base.gpu_memory)))
-        if any(shares[at] > WHOLE_MILLI for at in place.devices):
+            share = each.request.share_on(site.base.gpu_memory)
+            for at in each.devices:
+                shares[at] = shares.get(at, 0) + share
+        if any(shares.get(at, 0) > WHOLE_MILLI for at in place.devices):
             return f"Another pod has devices of node {place.node} that pod {pod} was to have."
         theirs = sum(each.devices for each in site.foreign.values())
         if place.devices and len(shares) + theirs > site.base.gpus:
