@@ -2,11 +2,22 @@
 
 from dataclasses import replace
 
-from weir.cluster.events import Checkpointed, End, QueuesSet, WorkloadEnded, WorkloadHeld, WorkloadSubmitted
+import pytest
+
+from weir.cluster.events import (
+    Checkpointed,
+    End,
+    NodeSet,
+    QueuesSet,
+    WorkloadEnded,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
 from weir.decide.explain import reason
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import Reason, Rule, Why
+from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 
 from .running import Running
 from .worlds import World, node, single
@@ -90,6 +101,33 @@ def test_at_its_checkpoint_a_borrower_changes_places_with_one_that_comes_clearly
     assert [place.pod.workload for place in running.cycle().binds] == ["short-99"]
     for _ in range(10):  # and that is that
         assert not running.cycle().evictions
+
+
+@pytest.mark.parametrize(
+    ("of_the_long", "comes"), [(None, False), (TopologyRequest("network", required="rack"), True)]
+)
+def test_a_gang_that_has_to_be_in_one_rack_takes_no_place_across_two(
+    of_the_long: TopologyRequest | None, comes: bool
+) -> None:
+    running = after_runs(EXCHANGES)
+    second = node("n1", 1, labels={"rack": "r0" if comes else "r1"})
+    for each in (node("n0", 1, labels={"rack": "r0"}), second):
+        running.tell(NodeSet(each))
+
+    def comes_by(name: str, asked: TopologyRequest | None) -> None:
+        group = PodGroup("0", Request(devices=1), 2, 2)
+        running.tell(WorkloadSubmitted(Workload(name, "team", (group,), 2, 0.0, topology=asked), 0.0))
+
+    for number in range(10):
+        for stem, ran_s in (("short", 100.0), ("long", 100_000.0)):
+            comes_by(f"{stem}-{number}", None)
+            running.tell(WorkloadEnded(f"{stem}-{number}", End.SUCCEEDED, 0.0, ran_s))
+    comes_by("long-99", of_the_long)
+    assert len(running.cycle().binds) == 2
+    comes_by("short-99", TopologyRequest("network", required="rack"))
+    running.cycle()
+    running.tell(Checkpointed("long-99", running.now_s))
+    assert bool(running.cycle().evictions) is comes
 
 
 def test_no_exchange_at_another_time_than_the_checkpoint() -> None:

@@ -12,6 +12,7 @@ from weir.cluster.shapes import Shape
 from weir.decide.bench import Bench
 from weir.decide.cheapest import CheapestNode, nodes_of
 from weir.decide.claims import Claims, Kind, parting
+from weir.decide.domains import missing
 from weir.decide.fit import Bools
 from weir.decide.order import Candidate
 from weir.decide.place import Spot
@@ -347,6 +348,8 @@ class Attempt:
         for pod in sorted(unit.pods, key=lambda pod: (pod.group, pod.index)):
             pods.setdefault(pod.group, []).append(pod)
         bench = self._bench
+        if missing(bench.cluster.topologies, topology) is not None:
+            return None  # it stays together where it is
         whole = len(unit.pods) == sum(job.placed)
         levels = bench.levels_of(topology.name)
         site = Site(self._placer, job, bench.affinity_of(job), levels, moves=whole)

@@ -8,7 +8,7 @@ from weir.cluster.columns import Columns, Ints, whole_free
 from weir.cluster.jobs import Job, PendingClass
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
-from weir.decide.domains import Level, levels_of
+from weir.decide.domains import Level, levels_of, missing
 from weir.decide.fit import Bools, allowed, copies, empty_columns
 from weir.decide.plan import Plan
 from weir.decide.pod_rules import PodRules
@@ -184,8 +184,13 @@ class Memo:
         return self._no_victims
 
     def could_run(self, cluster: Cluster, of: PendingClass) -> bool:
-        """Whether a workload of this class would have room in an empty cluster, each group by itself."""
+        """Whether a workload of this class would have room in an empty cluster, each group by itself.
+
+        Never one that asks for a topology there isn't.
+        """
         job = of.first
+        if missing(cluster.topologies, job.spec.topology) is not None:
+            return False
         affinity = self.affinity(cluster, job)
         key = (tuple(shape.id for shape in job.shapes), job.needed, affinity)
         found = self._could_run.get(key)

@@ -10,6 +10,7 @@ from weir.cluster.reduce import holding
 from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 from weir.decide.books import Books
+from weir.decide.domains import missing
 from weir.decide.fit import Bools
 from weir.decide.memo import Memo
 from weir.decide.models import not_of, place_by_pod
@@ -200,6 +201,8 @@ class Server:
                 left, kept_free = self._models_left(candidate), self._kept_free_of(candidate)
                 spots = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
             return spots
+        if missing(self.cluster.topologies, job.spec.topology) is not None:
+            return None
         site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.spec.topology.name), within)
         return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
 
@@ -249,7 +252,9 @@ class Server:
             late = [
                 of
                 for of in waiting
-                if of.first.waits_since_s <= late_s and self.entitled(self.candidate(of, 0))
+                if of.first.waits_since_s <= late_s
+                and self.entitled(self.candidate(of, 0))
+                and self.memo.could_run(self.cluster, of)
             ]
             self._reservations = (
                 reservations(self.cluster, self.memo, self.room, late, self.cluster.changed_s) if late else []

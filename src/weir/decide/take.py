@@ -64,9 +64,9 @@ class Taker:
 
     def _may_hope(self, of: PendingClass, at: int) -> bool:
         """Whether anything could be done for it at all: cheap to say, asked of every class in every cycle."""
-        return (
+        return self._server.memo.could_run(self._cluster, of) and (
             bool(self._cluster.releasing_on) or (of.first.spec.may_take and self._may_take(of, at))
-        ) and self._server.memo.could_run(self._cluster, of)
+        )
 
     def _may_take(self, of: PendingClass, at: int) -> bool:
         """Whether there may be somebody to stop or to move for it."""
