@@ -13,7 +13,9 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
+from weir.decide.cycle import decide
 from weir.decide.explain import reason
+from weir.decide.memo import Memo
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import Reason, Rule, Why
@@ -224,3 +226,20 @@ def test_a_held_workload_waits_and_is_told_why() -> None:
     assert "its owner suspended it" in why.sentence
     running.tell(WorkloadHeld("w", False))
     assert len(running.cycle().binds) == 1
+
+
+# What is remembered
+
+
+def test_a_gang_without_room_stands_for_its_queue_neither_before_nor_after_that_is_known() -> None:
+    """With it the other queue would come first, for it asks for more than there is."""
+    queues = (Queue("a", quota={"gpu": 0}), Queue("b", quota={"gpu": 0}, created_s=60.0))
+    running = Running(World((node("n0", 4),), queues, ()))
+    large = PodGroup("0", Request(devices=3), 2, 2)
+    running.tell(WorkloadSubmitted(Workload("large", "a", (large,), 2, -600.0), -600.0))
+    assert not running.cycle().acts
+    submit(running, "small", "a")
+    submit(running, "other", "b")
+    for memo in (Memo(), running.memo):
+        plan = decide(running.cluster, running.world.policy, running.now_s, memo)
+        assert [place.pod.workload for place in plan.binds] == ["small", "other"]

@@ -278,6 +278,10 @@ class PendingClass:
         submitted_s, name, job = self.members[at]
         return (-float(job.spec.priority), self.step.standing, submitted_s, name)
 
+    def lack_of(self, shape: int) -> int:
+        """How many pods of a shape it asks for."""
+        return sum([lack for each, lack in self.wants[1] if each == shape])
+
     @property
     def first(self) -> Job:
         """The oldest of them."""

@@ -27,8 +27,6 @@ class Memo:
 
     def __init__(self) -> None:
         self.room: Room | None = None
-        self.no_room: set[PendingClass] = set()  # classes that found none since room was last freed
-        self._no_room_version = -1
         self._shares: tuple[int, Shares] | None = None  # with the changes by then
         self._quiet: tuple[int, float] | None = (
             None  # changes when a plan did nothing, and until when it holds
@@ -77,9 +75,6 @@ class Memo:
             self._mix = (cluster.mix.version, cluster.static_version)
             self._potential = self._drawn(cluster) if cluster.mix.drawn else None
             self._rankings.clear()
-        if self._no_room_version != cluster.freed_version:
-            self._no_room_version = cluster.freed_version
-            self.no_room.clear()
         return room
 
     def _restart(self, cluster: Cluster, policy: Policy) -> Room:
@@ -171,11 +166,14 @@ class Memo:
         """Remember the shares, and a plan that does nothing until time alone could change it."""
         wake_s = float("inf") if plan.wake_s is None else plan.wake_s
         self._quiet = None if plan.acts else (cluster.changes, wake_s)
+        if plan.acts:  # who could take from nobody was asked beside what the plan does
+            self._no_victims.clear()
         self._shares = None if shares is None else (cluster.changes, shares)
 
     def no_victims(self, cluster: Cluster) -> dict[tuple[PendingClass, int, bool], float]:
-        """Members of classes, impatient or patient, that could take from nobody as things still are.
+        """Members of classes, impatient or patient, that may take from nobody as things still are.
 
+        Not those that only found nobody cheap enough: prices change by time alone.
         With each until when: time alone makes an end to what keeps two from stopping one another in turn.
         """
         if self._no_victims_version != cluster.changes:

@@ -16,11 +16,10 @@ from weir.decide.memo import Memo
 from weir.decide.models import not_of, place_by_pod
 from weir.decide.order import Candidate, Order
 from weir.decide.place import Placer, Spot
-from weir.decide.ranking import NOWHERE
 from weir.decide.reserve import Reservation, expected_s, reservations
 from weir.decide.room import Room
 from weir.decide.topology import Site
-from weir.model.policy import Policy
+from weir.model.policy import Affinity, Policy
 from weir.model.workloads import WHOLE_MILLI
 
 LearnedKey = tuple[float, float, str]
@@ -123,29 +122,30 @@ class Server:
         return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
 
     def _hopeful(self) -> Iterator[PendingClass]:
-        """Classes with room somewhere for what they ask for, unless they found none in this very room.
+        """Classes with room for what they ask for, each of their shapes by itself.
 
-        A gang asks for room for each of its shapes, an elastic workload for one of them.
+        A gang needs room for all its pods of each shape, an elastic workload for a pod of one of them. Who
+        has none isn't in the order, and doesn't stand for its queue.
         """
-        hopeless = self.memo.no_room
         refused: set[PendingClass] = set()
         found: dict[PendingClass, None] = {}
         for shape_id, classes in self.cluster.waiting_by_shape.items():
             shape = self.cluster.shapes.all[shape_id]
-            plain = None
+            room_for: dict[tuple[tuple[Affinity, ...], bool], int] = {}
             for of in classes:
-                if of in hopeless or of in refused or (of in found and of.step.elastic):
+                elastic = of.step.elastic
+                if of in refused or (elastic and of in found):
                     continue
                 affinity = self.memo.affinity(self.cluster, of.first)
-                if affinity or plain is None:
-                    rank = self.memo.ranking(self.cluster, shape, affinity).follow(self.room)
-                    open_ = bool(len(rank)) and bool(rank.min() != NOWHERE)
-                    plain = plain if affinity else open_
-                else:
-                    open_ = plain
-                if open_:
+                pods = 1 if elastic else of.lack_of(shape_id)
+                key = affinity, pods > 1  # whether there is any is quicker to say than for how many
+                have = room_for.get(key)
+                if have is None:
+                    count = self._placer.room_for if pods > 1 else self._placer.has_room
+                    have = room_for[key] = int(count(shape, affinity))
+                if have >= pods:
                     found[of] = None
-                elif not of.step.elastic:
+                elif not elastic:
                     refused.add(of)
                     found.pop(of, None)
         yield from found
@@ -172,14 +172,6 @@ class Server:
             return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
-            if (
-                not candidate.again
-                and candidate.choices < 2  # else another of its groups may have been shut out otherwise
-                and job.spec.topology is None
-                and not any(shape.pod_rules for shape in job.shapes)  # room is not all they wait for
-                and self.open_to(candidate) is None
-            ):
-                self.memo.no_room.add(candidate.of)
             return None
         held_back_by = self._held_back_by(candidate) if self._reservations else []
         for pod, node, devices in spots:

@@ -39,7 +39,7 @@ class Taker:
         self._movable: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._bounds: dict[tuple[object, ...], bool] = {}  # by what is wanted: whether moves could suffice
-        self._movers: dict[tuple[float, bool], Reach] = {}  # who may be moved, since room was last made
+        self._reaches: dict[tuple[float, Kind, Claims | bool], Reach] = {}  # since room was last made
         self._in_vain: set[tuple[object, ...]] = set()  # for what moves failed since room was last made
         self._free_milli = server.room.free_gpu_milli()
 
@@ -224,17 +224,14 @@ class Taker:
             spots = self._server.placed(candidate, bench.placer)
             if spots is not None:
                 bench.count(spots, 1)
-                self._movers.clear()
+                self._reaches.clear()
                 return Taken(None, spots)
         if not job.spec.may_take:
             return None
         owner = self._is_owner(candidate.of, candidate.at)
         claims = Claims(books, self._policy, candidate, owner, bench.now_s)
         for kind in self._kinds(candidate, claims, bench, over is None, free_milli):
-            key = (candidate.of, candidate.at, claims.is_patient)
-            hopeless = self._server.memo.no_victims(self._cluster)
-            lasting = kind is not Kind.CONSOLIDATE and not self._policy.min_runtime.any
-            if lasting and not bench.gone and bench.now_s < hopeless.get(key, NEVER_S):
+            if kind is not Kind.CONSOLIDATE and self._nobody_gives(candidate, claims, bench, kind):
                 continue
             alike = self._alike(candidate, claims, affinity) if kind is Kind.CONSOLIDATE else None
             if alike in self._in_vain:
@@ -242,13 +239,24 @@ class Taker:
             taken = self._taken(candidate, claims, bench, affinity, kind)
             if taken is not None:
                 self._in_vain.clear()
-                self._movers.clear()
+                self._reaches.clear()
                 return taken
             if alike is not None:
                 self._in_vain.add(alike)
-            if lasting and kind is Kind.RECLAIM and not self._has_lower(candidate.of) and not bench.gone:
-                hopeless[key] = self._alternates_until_s(job, bench.now_s)
         return None
+
+    def _nobody_gives(self, candidate: Candidate, claims: Claims, bench: Bench, kind: Kind) -> bool:
+        """Whether there is nobody it may stop; remembered while nothing changes that this hangs on."""
+        known = self._server.memo.no_victims(self._cluster)
+        key = (candidate.of, candidate.at, claims.is_patient)
+        lasting = not (bench.gone or self._policy.min_runtime.any or self._policy.usage.k)
+        if lasting and bench.now_s < known.get(key, NEVER_S):
+            return True
+        if self._reach(claims, bench, kind, self._policy.consolidation.budget).jobs:
+            return False
+        if lasting and kind is Kind.RECLAIM and not self._has_lower(candidate.of):
+            known[key] = self._alternates_until_s(candidate.job, bench.now_s)
+        return True
 
     def _alternates_until_s(self, job: Job, now_s: float) -> float:
         """When the next of those it was stopped for may be stopped for it."""
@@ -292,12 +300,11 @@ class Taker:
 
     def _reach(self, claims: Claims, bench: Bench, kind: Kind, budget: float) -> Reach:
         """Whom a workload may take from; for all who ask for moves it is the same until room is made."""
-        if kind is not Kind.CONSOLIDATE or claims.job.is_running or claims.job.stopped_for:
-            return Reach(bench, claims, kind, budget)
-        key = (budget, claims.is_owner)
-        found = self._movers.get(key)
+        alone = kind is not Kind.CONSOLIDATE or claims.job.is_running or bool(claims.job.stopped_for)
+        key = (budget, kind, claims if alone else claims.is_owner)
+        found = self._reaches.get(key)
         if found is None:
-            found = self._movers[key] = Reach(bench, claims, kind, budget)
+            found = self._reaches[key] = Reach(bench, claims, kind, budget)
         return found.asked_by(claims)
 
     def _where(
