@@ -256,10 +256,11 @@ class PendingClass:
     """Pending workloads that are equal in everything but their age: what holds for one holds for all.
 
     `members` are (submitted, name, job), oldest first; `step` is what each of them asks for next, and
-    `wants` that as plain numbers: the shape of each group and how many pods of it are lacking.
+    `wants` that as plain numbers: the shape of each group and how many pods of it are lacking; `gang` is
+    the same of all that it needs to run.
     """
 
-    __slots__ = ("key", "members", "number", "project", "shapes", "step", "wants")
+    __slots__ = ("gang", "key", "members", "number", "project", "shapes", "step", "wants")
 
     def __init__(self, key: ClassKey, job: Job, number: int) -> None:
         self.key = key
@@ -271,6 +272,7 @@ class PendingClass:
         self.shapes = tuple(sorted({job.shapes[group].id for group in groups}))
         lacks = zip(job.shapes, step.lacks, strict=True)
         self.wants = step.choices, tuple((shape.id, lack) for shape, lack in lacks)
+        self.gang = tuple((shape.id, need) for shape, need in zip(job.shapes, job.needed, strict=True))
         self.members: list[tuple[float, str, Job]] = []
 
     def line_key(self, at: int) -> tuple[float, int, float, str]:

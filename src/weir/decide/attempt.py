@@ -66,10 +66,12 @@ class Attempt:
         self._nodes: dict[int, CheapestNode] = {}
         self._spots: list[Spot] = []
         self._victims: list[tuple[Unit, Rule]] = []  # in the order in which they were taken
+        self.fell_short = False  # everyone within reach together didn't suffice
 
     def run(self) -> Taken | None:
         """Places and victims, or None with room and books as they were."""
         if not self._reach.jobs or not self._could_suffice():
+            self.fell_short = True
             return None
         taken = self._from(None)
         if taken is None and self._kind is Kind.RECLAIM and sum(self._candidate.lacks) > 1:

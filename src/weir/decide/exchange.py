@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from weir.cluster.jobs import Job, PendingClass, Phase, Pod
 from weir.decide.claims import past_minimum
-from weir.decide.order import Candidate
+from weir.decide.order import Candidate, LearnedKey
 from weir.decide.place import Spot
 from weir.decide.reach import count_pods
-from weir.decide.serve import LearnedKey, Server
+from weir.decide.serve import Server
 
 
 class Exchange:
@@ -26,7 +26,7 @@ class Exchange:
         self._gone = gone
         self._coming = coming
         self._served: set[PendingClass] = set()
-        self._lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # by shape, as the books stand
+        self._lines = server.memo.lines  # by shape, as the books stand
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[Spot]]]:
         """Who comes, who goes, and the places."""

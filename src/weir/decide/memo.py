@@ -1,6 +1,8 @@
 """What the engine remembers from one cycle to the next. It only saves time: an empty one decides alike."""
 
+from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,9 +19,45 @@ from weir.decide.room import Room
 from weir.decide.score import Potential
 from weir.decide.share import Shares
 from weir.model.policy import Affinity, Policy
-from weir.model.workloads import WHOLE_MILLI
+from weir.model.workloads import WHOLE_MILLI, TopologyRequest
+
+if TYPE_CHECKING:
+    from weir.decide.order import Candidate, LearnedKey
+    from weir.decide.reserve import Reservation
 
 _LOG_MOST = 1 << 16
+
+
+Moves = tuple[object, TopologyRequest | None, bool, bool, bool]
+"""What is wanted, the topology asked for, whether it may scatter, it runs, and owners are spared."""
+
+
+class Hope(NamedTuple):
+    """A waiting workload for which something may be done: somebody stopped, or else others moved.
+
+    `moves` says what the bound of those moves hangs on; None where that isn't all there is to hope for.
+    """
+
+    of: PendingClass
+    at: int
+    moves: Moves | None
+
+
+class InVain(NamedTuple):
+    """Even with all these jobs gone or moved there is no room for a workload on the nodes open to it.
+
+    `until_s` is when time alone makes an end to what keeps two from stopping one another in turn.
+    """
+
+    until_s: float
+    jobs: frozenset[Job]
+    open: Bools | None
+
+    def still(self, jobs: AbstractSet[Job], open_: Bools | None) -> bool:
+        """Whether that is said of these jobs, too: they are among those, and the nodes are the same."""
+        if self.open is None or open_ is None:
+            return self.open is open_ and jobs <= self.jobs
+        return jobs <= self.jobs and bool((self.open == open_).all())
 
 
 class Memo:
@@ -31,9 +69,11 @@ class Memo:
         self._quiet: tuple[int, float] | None = (
             None  # changes when a plan did nothing, and until when it holds
         )
-        self._no_victims: dict[tuple[PendingClass, int, bool], float] = {}  # who found none since anything
-        # changed, and until when that holds
+        self._no_victims: dict[tuple[PendingClass, int, bool], InVain] = {}  # since anything changed
         self._no_victims_version = -1
+        self.hopes: list[Hope] | None = None  # who waited at the end of a quiet cycle, while it stays quiet
+        self.reserved: tuple[list[PendingClass], list[Reservation]] | None = None  # and for whom, likewise
+        self.lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # of `weir.decide.exchange`, likewise
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._empty: tuple[Columns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[PendingClass, int]]] = {}  # by project, while it is untouched
@@ -152,8 +192,16 @@ class Memo:
         return found
 
     def is_quiet(self, cluster: Cluster, now_s: float) -> bool:
-        """Whether as things are nobody found free room: since then, workloads have only saved their state."""
-        return self._quiet is not None and cluster.changes == self._quiet[0] and now_s < self._quiet[1]
+        """Whether as things are nobody found free room: since then, workloads have only saved their state.
+
+        Else what holds in quiet times alone is forgotten.
+        """
+        quiet = self._quiet is not None and cluster.changes == self._quiet[0] and now_s < self._quiet[1]
+        if not quiet:
+            self.hopes = self.reserved = None
+        if not quiet or (self._policy is not None and self._policy.usage.k):
+            self.lines.clear()  # shares change with time, too, and the keys with them
+        return quiet
 
     def shares_known(self, cluster: Cluster) -> Shares | None:
         """The fair shares, if nothing has changed since they were worked out that they hang on."""
@@ -170,11 +218,10 @@ class Memo:
             self._no_victims.clear()
         self._shares = None if shares is None else (cluster.changes, shares)
 
-    def no_victims(self, cluster: Cluster) -> dict[tuple[PendingClass, int, bool], float]:
-        """Members of classes, impatient or patient, that may take from nobody as things still are.
+    def no_victims(self, cluster: Cluster) -> dict[tuple[PendingClass, int, bool], InVain]:
+        """Members of classes, impatient or patient, for which those they may take from don't suffice.
 
         Not those that only found nobody cheap enough: prices change by time alone.
-        With each until when: time alone makes an end to what keeps two from stopping one another in turn.
         """
         if self._no_victims_version != cluster.changes:
             self._no_victims_version = cluster.changes
@@ -190,7 +237,7 @@ class Memo:
         if missing(cluster.topologies, job.spec.topology) is not None:
             return False
         affinity = self.affinity(cluster, job)
-        key = (tuple(shape.id for shape in job.shapes), job.needed, affinity)
+        key = of.gang, affinity
         found = self._could_run.get(key)
         if found is None:
             if self._empty is None:

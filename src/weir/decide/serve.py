@@ -14,7 +14,7 @@ from weir.decide.domains import missing
 from weir.decide.fit import Bools
 from weir.decide.memo import Memo
 from weir.decide.models import not_of, place_by_pod
-from weir.decide.order import Candidate, Order
+from weir.decide.order import Candidate, LearnedKey, Order
 from weir.decide.place import Placer, Spot
 from weir.decide.reserve import Reservation, expected_s, reservations
 from weir.decide.room import Room
@@ -22,8 +22,6 @@ from weir.decide.topology import Site
 from weir.model.policy import Affinity, Policy
 from weir.model.workloads import WHOLE_MILLI
 
-LearnedKey = tuple[float, float, str]
-"""A borrower's place in the learned order, then its age and name; smaller first."""
 DOMINANT_WEIGHT = 0.3
 """What a borrower's dominant share counts beside the logarithms of its run time and size."""
 
@@ -88,10 +86,12 @@ class Server:
         """Times at which one that waits may do more than now, or more may be done for it."""
         policy = self.policy
         waits_s = [wait_s for wait_s in (policy.borrower_patience, policy.topology.patience) if wait_s]
+        longest_s = max(waits_s, default=0.0)
         for of in self.cluster.waiting.values() if waits_s else ():
             since_s = of.first.waits_since_s
-            for wait_s in waits_s:
-                yield since_s + wait_s
+            if since_s + longest_s > self.now_s:
+                for wait_s in waits_s:
+                    yield since_s + wait_s
         if policy.min_runtime.any and self.cluster.waiting:
             for running in self.cluster.running.values():
                 for job in running.values():
@@ -248,10 +248,15 @@ class Server:
                 and self.entitled(self.candidate(of, 0))
                 and self.memo.could_run(self.cluster, of)
             ]
-            self._reservations = (
-                reservations(self.cluster, self.memo, self.room, late, self.cluster.changed_s) if late else []
-            )
+            self._reservations = self._reserved_for(late) if late else []
         return self._reservations
+
+    def _reserved_for(self, late: list[PendingClass]) -> list[Reservation]:
+        known = self.memo.reserved
+        if known is None or known[0] != late:
+            found = reservations(self.cluster, self.memo, self.room, late, self.cluster.changed_s)
+            known = self.memo.reserved = late, found
+        return known[1]
 
     def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
         """Whether a gang has waited long enough for one domain of the level it prefers."""
