@@ -60,6 +60,9 @@ class Server:
             return
         learned = self.policy.borrowers == "learned" and self.cluster.runtimes.version > 0
         borrowers: list[Candidate] = []
+        if learned and self.policy.claims:  # where nobody has a claim, all are borrowers in any order
+            borrowers = [head for head in heads if not self.memo.owners(self.cluster, head.job.project)]
+            heads = [head for head in heads if self.memo.owners(self.cluster, head.job.project)]
         order = Order(self.books, heads)
         while (candidate := order.next()) is not None:
             entitled = self.entitled(candidate)
