@@ -28,7 +28,7 @@ $(READY): pyproject.toml constraints.txt
 
 test: $(READY)
 	@$(PY) -m tools.controlplane.binaries
-	$(PY) -m pytest -n $(JOBS) $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 check: $(READY) docs
 	$(VENV)/bin/ruff format --check .

@@ -1,6 +1,6 @@
 """All benchmarks, one after another.
 
-    python -m bench [engine kubernetes packing quotas spot store topology] [--traces DIRECTORY]
+    python -m bench [engine kubernetes kube_size packing quotas spot store topology] [--traces DIRECTORY]
         [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
@@ -24,6 +24,7 @@ def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
     return {
         "engine": ["--nodes"] if quick else [],
         "kubernetes": ["--nodes", "50"] if quick else [],
+        "kube_size": [],
         "packing": [
             str(openb / "openb_node_list_gpu_node.csv"),
             *(str(openb / f"openb_pod_list_{name}.csv.gz") for name in LISTS),

@@ -2,7 +2,10 @@
 
 It asks the API server directly, with no fault in between, so that nothing escapes it. After every single event:
 
-- the pods bound to a node and not over take no more devices than it has, and no two the same one;
+- no pod that Weir binds makes it more devices than the node has: with all of Weir's own pods there that are not
+  over, and with those of other schedulers that Weir had surely been told of before it asked for the binding
+  (`told.py`; if two bind in the same moment nobody can know, and pods that others bind are the others' matter);
+- no two pods that Weir bound have the same device;
 - no two pods of a workload that are there have the same start number;
 - a gang of which some pods are bound and not as many as it needs becomes whole or nothing again in time.
 """
@@ -13,17 +16,19 @@ import re
 import ssl
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.kubernetes.told import Told
 from tools.controlplane.api import Object
 from tools.controlplane.plane import ControlPlane
 
 GANG = "churn/gang"
 """Label of pods: how many of them have to run at once."""
 OVER = ("Succeeded", "Failed")
+OURS = "weir"
 
 
 @dataclass(slots=True)
@@ -31,6 +36,7 @@ class Seen:
     """A pod as it was last seen."""
 
     name: str
+    name_there: str  # with its namespace
     job: str
     node: str
     gpus: int
@@ -39,6 +45,8 @@ class Seen:
     phase: str
     going: bool
     needs: int
+    ours: bool
+    bound_at: int = 0  # the version with which it was first seen on its node
 
     @property
     def holds(self) -> bool:
@@ -56,14 +64,15 @@ class Partial:
 class Audit:
     """Begun before anything happens; `wrong` is what must not have been."""
 
-    def __init__(self, plane: ControlPlane, capacity: dict[str, int]) -> None:
+    def __init__(self, plane: ControlPlane, capacity: dict[str, int], told: Told) -> None:
         self.plane = plane
         self.capacity = capacity
+        self.told_of = told
         self.wrong: list[str] = []
         self.pods: dict[str, Seen] = {}
         self.gangs: dict[str, Partial] = defaultdict(Partial)
         self.story: list[str] = []
-        self.bound = self.events = 0
+        self.counts: Counter[str] = Counter()
         self._succeeded: dict[str, int] = defaultdict(int)
         self._lock = threading.Lock()
         self._closing = False
@@ -121,28 +130,44 @@ class Audit:
                 self._connection = self._connect()
 
     def _see(self, kind: str, pod: Object) -> None:
-        self.events += 1
         uid = pod["metadata"]["uid"]
         before = self.pods.get(uid)
         now = None if kind == "DELETED" else _seen(pod)
         about = now or before
         if about is None:
             return
+        self._count(about, before, now)
         if now is None:
             del self.pods[uid]
         else:
+            if now.node:
+                now.bound_at = int(pod["metadata"]["resourceVersion"])
+                if before is not None and before.node:
+                    now.bound_at = before.bound_at
             self.pods[uid] = now
             if before is not None and before.phase not in OVER and now.phase == "Succeeded":
                 self._succeeded[now.job] += 1
         self._note(kind, before, now or about)
         if before is not None and before.node and now is not None and now.node != before.node:
             self.wrong.append(f"{now.name} was bound to {before.node} and then to {now.node}")
-        if now is not None and now.holds and not (before is not None and before.holds):
-            self.bound += 1
+        if now is not None and now.ours and now.holds and not (before is not None and before.holds):
             self._check_node(now)
             self._check_start(now)
         if about.needs > 1:
             self._check_gang(about.job, about.needs)
+
+    def _count(self, about: Seen, before: Seen | None, now: Seen | None) -> None:
+        """For the report."""
+        whose = "" if about.ours else "theirs "
+        was_over = before is not None and before.phase in OVER
+        was_bound = before is not None and before.node
+        self.counts["events"] += 1
+        self.counts[f"{whose}created"] += before is None
+        self.counts[f"{whose}deleted"] += now is None
+        if now is not None:
+            self.counts[f"{whose}bound"] += bool(now.node) and not was_bound
+            if now.phase in OVER and not was_over:
+                self.counts[f"{whose}{now.phase.lower()}"] += 1
 
     def _note(self, kind: str, before: Seen | None, now: Seen) -> None:
         if kind == "MODIFIED" and before is not None and _words(before) == _words(now):
@@ -153,12 +178,18 @@ class Audit:
 
     def _check_node(self, new: Seen) -> None:
         there = [pod for pod in self.pods.values() if pod.node == new.node and pod.holds]
-        taken = sum(pod.gpus for pod in there)
-        if taken > self.capacity.get(new.node, 0):
-            self._complain(
-                f"{new.name} makes it {taken} GPUs on {new.node}, which has {self.capacity.get(new.node)}",
-                new.node,
-            )
+        knew = self.told_of.before_binding(new.name_there)
+        if knew is None:
+            self._complain(f"{new.name} was bound, and Weir never asked for it", new.name)
+            return
+        known = [pod for pod in there if pod.ours or pod.bound_at <= knew]
+        self.counts["beside theirs"] += any(not pod.ours for pod in known)
+        has = self.capacity.get(new.node, 0)
+        taken = sum(pod.gpus for pod in known)
+        if taken > has:
+            self._complain(f"{new.name} makes it {taken} GPUs on {new.node}, which has {has}", new.node)
+        elif sum(pod.gpus for pod in there) > has:
+            self.counts["races with theirs"] += 1
         for pod in there:
             both = pod.devices & new.devices
             if pod is not new and both:
@@ -197,6 +228,7 @@ def _seen(pod: Object) -> Seen:
     asks = spec["containers"][0].get("resources", {}).get("limits", {})
     return Seen(
         name=metadata["name"],
+        name_there=f"{metadata['namespace']}/{metadata['name']}",
         job=f"{metadata['namespace']}/{owners[0]['name'] if owners else metadata['name']}",
         node=spec.get("nodeName", ""),
         gpus=int(asks.get("nvidia.com/gpu", 0)),
@@ -205,6 +237,7 @@ def _seen(pod: Object) -> Seen:
         phase=pod["status"].get("phase", ""),
         going="deletionTimestamp" in metadata,
         needs=int(labels.get(GANG, 1)),
+        ours=spec["schedulerName"] == OURS,
     )
 
 

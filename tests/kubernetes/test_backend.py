@@ -194,3 +194,19 @@ def test_a_standby_takes_over(cluster: Cluster, weir_kubeconfig) -> None:
             cluster.api.create(job(team, "after", 1))
             cluster.until(lambda: len(cluster.running(team)) == 2, SOON_S, "the second schedules")
             assert "leading" in two.said()
+
+
+def test_what_runs_counts_for_its_deleted_project_after_a_restart_too(place: Place) -> None:
+    """Nothing is the project's any more, so that what runs has to go when another wants what is its own."""
+    place.cluster.add_nodes(1, gpus=4)
+    other = place.cluster.namespace("other")
+    place.api.create(project("team", 4), project("other", 4), job(place.team, "runs", 1))
+    place.until(lambda: place.status("job-runs").get("phase") == "Running", "it runs")
+    place.api.delete("/apis/weir.dev/v1alpha1/projects/team")
+    place.weir.kill()
+    place.weir.start()
+    place.api.create(job(other, "later", 4))
+    place.until(lambda: len(place.cluster.running(other)) == 1, "the other has its quota")
+    place.until(lambda: "project" in str(place.status("job-runs").get("reason")), "it is told why it waits")
+    assert place.running() == {}
+    assert f"schedules the cluster {place.cluster.plane.url}:" in place.weir.said()

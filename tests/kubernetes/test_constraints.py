@@ -15,6 +15,7 @@ from tests.kubernetes.constraints import (
     spread,
     to,
 )
+from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import node
 from tools.controlplane.plane import ControlPlane
@@ -200,6 +201,51 @@ def test_wishes_about_pods(team: Team) -> None:
     assert team.lands("web", labels={"app": "web"}, nodeSelector={HOST: "b"}) == "b"
     assert team.lands("near", affinity=pod_affinity(rather_near=((100, to(app="web")),))) == "b"
     assert team.lands("apart", affinity=pod_affinity(rather_apart=((100, to(app="web")),))) in ("a", "c")
+
+
+def test_wishes_of_those_who_are_there_are_granted_too(team: Team) -> None:
+    add(team, a={}, b={}, c={})
+    team.found("a", "b", "c")
+    shy = pod_affinity(rather_apart=((100, to(app="web")),))
+    for name in ("a", "b"):
+        assert team.lands(f"shy-{name}", nodeSelector={HOST: name}, affinity=shy) == name
+    assert team.lands("web", labels={"app": "web"}) == "c"
+    fond = pod_affinity(rather_near=((100, to(app="api")),))
+    assert team.lands("fond", nodeSelector={HOST: "b"}, affinity=fond) == "b"
+    assert team.lands("api", labels={"app": "api"}) == "b"
+
+
+# Ports of the node
+
+
+def test_a_port_of_the_node_is_taken_once_for_each_of_its_addresses(team: Team) -> None:
+    add(team, a={})
+    for at in (1, 2):
+        team.submit(f"p{at}", containers=[listening(f"10.0.0.{at}")])
+    assert team.land("p1", "p2") == ["a", "a"]
+    team.submit("p1-again", containers=[listening("10.0.0.1")])
+    team.submit("everywhere", containers=[listening(None)])
+    assert team.waits("p1-again")
+    assert team.waits("everywhere")
+    team.delete("p1")
+    team.land("p1-again")
+    for name in ("p1-again", "p2"):
+        assert team.waits("everywhere")
+        team.delete(name)
+    team.land("everywhere")
+    team.submit("late", containers=[listening("10.0.0.3")])
+    assert team.waits("late")
+
+
+def listening(address: str | None) -> Object:
+    asks = {"cpu": "1", "memory": "1Gi"}
+    port = {"containerPort": 80, "hostPort": 8080, **({} if address is None else {"hostIP": address})}
+    return {
+        "name": "main",
+        "image": "work",
+        "resources": {"requests": asks, "limits": asks},
+        "ports": [port],
+    }
 
 
 # Spread

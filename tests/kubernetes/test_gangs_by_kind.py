@@ -155,7 +155,8 @@ def test_every_group_of_a_leader_worker_set_is_a_gang(team: Team) -> None:
     team.land("serve-1", "serve-1-1")
     team.is_left_out("serve-0")
     team.cluster.until(
-        lambda: len([name for name in workloads(team) if "serve" in name]) == 2, what="a workload of each group"
+        lambda: len([name for name in workloads(team) if "serve" in name]) == 2,
+        what="a workload of each group",
     )
 
 

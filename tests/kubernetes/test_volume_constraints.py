@@ -52,14 +52,16 @@ def volume(team: Team, name: str, cls: str, on: str, *, size: str = "10Gi") -> N
     )
 
 
-def claim(team: Team, name: str, cls: str, *, size: str = "5Gi") -> None:
+def claim(
+    team: Team, name: str, cls: str, *, size: str = "5Gi", modes: tuple[str, ...] = ("ReadWriteOnce",)
+) -> None:
     team.cluster.api.create(
         {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": {"name": name, "namespace": team.namespace},
             "spec": {
-                "accessModes": ["ReadWriteOnce"],
+                "accessModes": list(modes),
                 "storageClassName": cls,
                 "resources": {"requests": {"storage": size}},
             },
@@ -141,3 +143,52 @@ def test_a_claim_made_for_the_pod_is_waited_for_and_followed(team: Team) -> None
     scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
     assert team.lands("work", volumes=[scratch]) == "c"
     team.cluster.until(lambda: is_bound(team, "work-scratch"), what="the claim to be bound")
+
+
+def test_a_claim_that_one_pod_at_a_time_may_use(team: Team) -> None:
+    storage_class(team, "made", "example.com/disk")
+    for name in ("data", "theirs"):
+        claim(team, name, "made", modes=("ReadWriteOncePod",))
+    here = {"nodeSelector": {HOST: "a"}}
+    assert team.lands("first", **using("data"), **here) == "a"
+    team.submit("second", **using("data"))
+    team.waits_for("second", "which one pod at a time may")
+    team.place("other", "b", **using("theirs"))
+    team.submit("third", **using("theirs"))
+    team.waits_for("third", "which one pod at a time may")
+    team.delete("first")
+    assert team.land("second") == ["a"]
+    team.delete("other")
+    team.land("third")
+
+
+def test_a_node_takes_only_so_many_volumes_of_a_driver(team: Team) -> None:
+    storage_class(team, "made", "disk.example.com")
+    for at in range(4):
+        claim(team, f"data-{at}", "made")
+    node_uid = team.cluster.api.get("/api/v1/nodes/a")["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "a", "uid": node_uid}
+    driver = {"name": "disk.example.com", "nodeID": "a", "allocatable": {"count": 2}}
+    team.cluster.api.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSINode",
+            "metadata": {"name": "a", "ownerReferences": [owner]},
+            "spec": {"drivers": [driver]},
+        }
+    )
+    here = {"nodeSelector": {HOST: "a"}}
+    team.place("theirs", "a", **using("data-0"))
+    team.lands("first", **using("data-1"), **here)
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{team.namespace}/workloads/pod-first"
+
+    def is_counted() -> bool:
+        groups = (team.cluster.api.maybe(path) or {}).get("spec", {}).get("groups", [])
+        return any("attached-volumes/disk.example.com" in one.get("resources", {}) for one in groups)
+
+    team.cluster.until(is_counted, what="Weir to have heard of the driver")
+    team.submit("second", **using("data-2"), **here)
+    assert team.waits("second")
+    assert team.lands("elsewhere", **using("data-3")) in ("b", "c")
+    team.delete("theirs")
+    team.land("second")

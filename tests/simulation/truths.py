@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import numpy as np
-
 from weir.backends.simulated.world import World
 from weir.cluster.columns import NO_DEVICE
 from weir.cluster.events import (
@@ -150,23 +148,26 @@ def of_rebuilt(cluster: Cluster) -> None:
         for at, queue in enumerate(cluster.ledger.queues):
             mine = dict(zip(cluster.rows.names, getattr(cluster.ledger, name)[at], strict=True))
             theirs = dict(zip(fresh.rows.names, getattr(fresh.ledger, name)[at], strict=True))
-            hold(mine == theirs, f"{name} of {queue.name} is {mine}, rebuilt {theirs}")
-    hold(
-        set(cluster.incomplete) == set(fresh.incomplete),
-        f"incomplete: {cluster.incomplete} {fresh.incomplete}",
-    )
-    hold(set(cluster.promised) == set(fresh.promised), f"promised: {cluster.promised} {fresh.promised}")
+            _same(mine, theirs, name, queue.name)
+    _same(set(cluster.incomplete), set(fresh.incomplete), "incomplete")
+    _same(set(cluster.promised), set(fresh.promised), "promised")
     running = {name for jobs in cluster.running.values() for name in jobs}
     again = {name for jobs in fresh.running.values() for name in jobs}
-    hold(running == again, f"running: {running} {again}")
+    _same(running, again, "running")
     waiting = sorted(job.spec.name for found in cluster.waiting.values() for _, _, job in found.members)
     again_waiting = sorted(job.spec.name for found in fresh.waiting.values() for _, _, job in found.members)
-    hold(waiting == again_waiting, f"waiting: {waiting}, rebuilt {again_waiting}")
+    _same(waiting, again_waiting, "waiting")
     for name, job in cluster.jobs.items():
         other = fresh.jobs[name]
         mine_ = (job.placed, job.pending, job.stopping)
         theirs_ = (other.placed, other.pending, other.stopping)
-        hold(mine_ == theirs_, f"{name} counts placed, pending, stopping {mine_}, rebuilt {theirs_}")
+        _same(mine_, theirs_, "placed, pending, stopping", name)
+
+
+def _same(mine: object, theirs: object, what: str, whose: str = "the cluster") -> None:
+    """Say so if they aren't; writing the sentence costs more than comparing."""
+    if mine != theirs:
+        raise Untrue(f"{what} of {whose} is {mine}, rebuilt {theirs}")
 
 
 def rebuilt(cluster: Cluster) -> Cluster:
@@ -213,21 +214,15 @@ def _same_room(cluster: Cluster, fresh: Cluster) -> None:
         other = fresh.node_at[node.name]
         for name in ("room", "releasing"):
             mine, theirs = getattr(cluster, name), getattr(fresh, name)
-            free = {row: int(mine.free[at_row, at]) for at_row, row in enumerate(cluster.rows.names)}
-            again = {row: int(theirs.free[at_row, other]) for at_row, row in enumerate(fresh.rows.names)}
-            hold(free == again, f"{name} of {node.name} is {free}, rebuilt {again}")
-            shares, again_shares = mine.share[at, : node.gpus], theirs.share[other, : node.gpus]
-            hold(
-                np.array_equal(shares, again_shares),
-                f"{name} of {node.name}: {shares}, rebuilt {again_shares}",
-            )
-            memory, again_memory = mine.memory[at, : node.gpus], theirs.memory[other, : node.gpus]
-            hold(
-                np.array_equal(memory, again_memory),
-                f"{name} of {node.name}: {memory}, rebuilt {again_memory}",
-            )
+            free = dict(zip(cluster.rows.names, mine.free[:, at].tolist(), strict=False))
+            again = dict(zip(fresh.rows.names, theirs.free[:, other].tolist(), strict=False))
+            _same(free, again, name, node.name)
+            for part in ("share", "memory"):
+                by_device = getattr(mine, part)[at, : node.gpus].tolist()
+                by_device_again = getattr(theirs, part)[other, : node.gpus].tolist()
+                _same(by_device, by_device_again, f"{name} ({part})", node.name)
         total = int(cluster.room.share[at, : node.gpus].sum())
-        hold(total == cluster.room.free[GPU_ROW, at], f"{node.name} has {total} free by device")
+        _same(total, int(cluster.room.free[GPU_ROW, at]), "free by device", node.name)
         hold(
             bool((cluster.room.share[at, node.gpus :] == NO_DEVICE).all()),
             f"{node.name} has devices too many",

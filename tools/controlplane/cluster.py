@@ -28,7 +28,10 @@ _HOOKS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
     for kind in ("mutating", "validating")
 )
-_WHOLE = ("/api/v1/nodes", "/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/storageclasses")
+_WHOLE = (
+    *("/api/v1/nodes", "/api/v1/persistentvolumes"),
+    *(f"/apis/storage.k8s.io/v1/{kind}" for kind in ("storageclasses", "csinodes")),
+)
 _WEIR = "/apis/weir.dev/v1alpha1"
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
 _numbers = itertools.count(1)

@@ -19,6 +19,7 @@ import random
 import socket
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -53,6 +54,12 @@ class Asked:
     verb: str
     path: str
     watch: bool
+    since_s: float = 0.0  # when, by the monotonic clock
+
+
+Tap = Callable[[Asked], Callable[[bytes], None] | None]
+"""Is told of a request when it is passed on; what it returns is told of the answer, as far as that has been
+passed on: piece by piece, then b"" at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,7 @@ class FaultProxy:
     ) -> None:
         self.faults = NONE
         self.down = False
+        self.tap: Tap = lambda _: None
         self.injected: Counter[str] = Counter()
         self.passed: Counter[str] = Counter()
         self.url = ""
@@ -97,6 +105,7 @@ class FaultProxy:
         self._stopping: asyncio.Event
         self._connections: set[asyncio.Transport] = set()
         self._next_s = 0.0
+        self._era = 0
         self._session: ClientSession
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
 
@@ -121,6 +130,10 @@ class FaultProxy:
         """End all connections there are, once."""
         self.injected["cut"] += 1
         self._loop.call_soon_threadsafe(self._cut)
+
+    def forget(self) -> None:
+        """Carry out nothing that waits: who asked for it is dead, and a server would have noticed."""
+        self._era += 1
 
     # In its own thread
 
@@ -176,18 +189,22 @@ class FaultProxy:
             self._connections.discard(transport)
 
     async def _answer(self, request: web.BaseRequest, transport: asyncio.Transport) -> web.StreamResponse:
-        asked = Asked(request.method, request.path, request.query.get("watch") in {"true", "1"})
+        watch = request.query.get("watch") in {"true", "1"}
+        asked = Asked(request.method, request.path, watch, time.monotonic())
         body = await request.read()
-        faults = self.faults if self.faults.where(asked) else NONE
+        faults, era = self.faults if self.faults.where(asked) else NONE, self._era
         if self.down or self._happens("refused", faults.refused):
             transport.abort()
             raise ConnectionResetError
         await self._slow(faults)
+        if era != self._era:
+            raise ConnectionResetError
         word = self._instead(asked, faults)
         if word is not None:
             return _refusal(asked, word, faults)
         drop = self._happens("dropped", 0.0 if asked.watch else faults.dropped)
         self.passed[asked.verb] += 1
+        hears = self.tap(asked)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         try:
             async with self._session.request(
@@ -204,7 +221,11 @@ class FaultProxy:
                     await answer.prepare(request)
                     async for part in real.content.iter_any():
                         await answer.write(part)
+                        if hears is not None:
+                            hears(part)
                     await answer.write_eof()
+                    if hears is not None:
+                        hears(b"")
                     return answer
         except TimeoutError:
             self.injected["cut_watch"] += 1
@@ -217,6 +238,7 @@ class FaultProxy:
         if faults.requests_per_s is not None:
             now_s = self._loop.time()
             self._next_s = max(self._next_s, now_s) + 1 / faults.requests_per_s
+            self.injected["slowed"] += self._next_s - now_s > 1 / faults.requests_per_s
             await asyncio.sleep(self._next_s - now_s)
         if self._happens("delayed", faults.delayed):
             await asyncio.sleep(self._chance.uniform(0, faults.delay_s))

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from structlog import get_logger
 
 from weir.backends.kubernetes.api import objects
 from weir.backends.kubernetes.api.access import SERVICE_ACCOUNT, Access, Kubeconfig, NoAccess, ServiceAccount
+from weir.backends.kubernetes.api.collector import collector_paused, freeze
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.leading import AlwaysLeads, Leading
 from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import Change, Reflector, Set
+from weir.backends.kubernetes.api.reflector import FREEZE_FROM, Change, Reflector, Set
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
 from weir.backends.kubernetes.own.shapes import API_VERSION
@@ -49,11 +50,11 @@ from weir.server.turns import Turns
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
 PEOPLE_EVERY_S = 0.5
-PEOPLE_LATE_S = 15.0
-"""While pods are being bound people wait, but no longer than this."""
 QUEUES_EVERY_S = 3.0
 OWNERS_WAIT_S = 5.0
 """How long kinds that make pods may take to be listed before those that can't be are done without."""
+SWITCH_S = 0.0005
+"""How long control may keep the interpreter while answers of the API server wait to be read."""
 FAILED, WRONG_REQUEST = 1, 2
 _LOG = get_logger(__name__)
 WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
@@ -63,6 +64,7 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "persistentvolumeclaims", objects.PersistentVolumeClaim),
     ("v1", "persistentvolumes", objects.PersistentVolume),
     ("storage.k8s.io/v1", "storageclasses", objects.StorageClass),
+    ("storage.k8s.io/v1", "csinodes", objects.CsiNode),
     (API_VERSION, "departments", QueueThing),
     (API_VERSION, "projects", QueueThing),
     (API_VERSION, "topologies", QueueThing),
@@ -97,13 +99,17 @@ class Clustered:
         self._clock = clock
         self._reasons = Reasons(backend.reasons)
         self._queues = QueueStatuses()
-        self._people_next_s = self._people_late_s = self._queues_next_s = 0.0
+        self._people_next_s = self._queues_next_s = 0.0
         self._changes = -1
+        self._begins = True
+        self._paused = ExitStack()  # the collector, in a first step
         self.plans = 0
         self.planning_s = 0.0
 
     def connect(self) -> Control:
         """A new control; the next facts are the whole picture."""
+        self._paused.close()
+        self._begins = True
         self.backend.connect()
         self.backend.reasons.clear()
         self._reasons = Reasons(self.backend.reasons)
@@ -111,11 +117,18 @@ class Clustered:
         self._changes = -1
         return Control(self.backend, self.policy, self._clock, readers=(self,))
 
-    def begins(self, now_s: float) -> None:
-        """A step begins."""
+    def begins(self, now_s: float) -> None:  # noqa: ARG002 - the first is like any other
+        """A step begins. The first one makes all there is, and hardly any garbage."""
+        if self._begins:
+            self._paused.enter_context(collector_paused())
 
-    def stepped(self, control: Control, now_s: float) -> None:
+    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - the same
         """A step was carried out whole."""
+        if self._begins:
+            self._begins = False
+            self._paused.close()
+            if len(control.cluster.jobs) >= FREEZE_FROM:
+                freeze()
 
     def happened(self, event: Event) -> None:
         """What runs, or is over, doesn't wait."""
@@ -128,15 +141,22 @@ class Clustered:
         """How long planning takes."""
         self.plans += 1
         self.planning_s += took_s
+        if plan.acts:
+            _LOG.debug(
+                "planned",
+                binds=len(plan.binds),
+                evictions=len(plan.evictions),
+                promises=len(plan.promises),
+                took_s=round(took_s, 4),
+            )
 
     def rests(self, control: Control, now_s: float) -> float | None:
         """Between steps: what people are told."""
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.turn(cluster, self.policy, now_s)
         backend.statuses.reasons_changed(changed)
-        if now_s >= self._people_next_s and (not backend.binding or now_s >= self._people_late_s):
+        if now_s >= self._people_next_s:
             backend.tell_people(now_s)
-            self._people_late_s = self._clock() + PEOPLE_LATE_S
             self._people_next_s = self._clock() + PEOPLE_EVERY_S
         if now_s >= self._queues_next_s and cluster.changes != self._changes:
             self._changes = cluster.changes
@@ -150,7 +170,7 @@ class Clustered:
             self.wake()
         times = [self._reasons.due_s(cluster), backend.statuses.due_s, due_s]
         if backend.statuses.has_work:
-            times.append(self._people_late_s if backend.binding else self._people_next_s)
+            times.append(self._people_next_s)
         if cluster.changes != self._changes:
             times.append(self._queues_next_s)
         return min((time_s for time_s in times if time_s is not None), default=None)
@@ -237,6 +257,7 @@ class Instance:
         turns, self.turns = self.turns, None
         if turns is not None:
             await asyncio.to_thread(turns.close)
+            self.backend.leave()
 
     async def close(self) -> None:
         """A clean stop: what was ordered is carried out, and another one may lead at once."""
@@ -324,6 +345,7 @@ def run(
 ) -> int:
     """Schedule a cluster until SIGTERM or SIGINT; the exit code."""
     log.set_up(log_level)
+    sys.setswitchinterval(SWITCH_S)
     try:
         policy = Policy() if policy_file is None else read_policy(policy_file)
         kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
@@ -359,7 +381,7 @@ async def _serve(options: Options, tell: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, stopped.set)
-        tell(f"Weir schedules the cluster {api!r}: pods with schedulerName {options.scheduler}.")
+        tell(f"Weir schedules the cluster {api.server}: pods with schedulerName {options.scheduler}.")
         running = asyncio.create_task(instance.run())
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -78,8 +78,9 @@ class Turns:
 
     def wake(self) -> None:
         """There is something to take in. From any thread."""
-        self._has_facts = True
-        self._woken.set()
+        if not self._has_facts:  # else it comes anyway: waking a thread costs as much as a fact
+            self._has_facts = True
+            self._woken.set()
 
     def ask(self, fn: Callable[[Cluster], Answer]) -> "Future[Answer]":
         """Have a question answered on the control thread after what happened until now was taken in.

@@ -21,13 +21,12 @@ from weir.backends.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
 from weir.backends.kubernetes.writing.claiming import preparations
 from weir.backends.kubernetes.writing.statuses import (
     Statuses,
-    life_of,
     nominations,
     preempted,
     regarding,
     regarding_pod,
-    room_of,
 )
+from weir.backends.kubernetes.writing.words import room_of
 from weir.backends.kubernetes.writing.writes import (
     Bind,
     Done,
@@ -55,6 +54,8 @@ from weir.model.pool import Why
 
 AT_ONCE = 256
 """Changes taken in while the lock is held."""
+FEW = 32
+"""So many pods that start or stop are no burst."""
 _LOG = get_logger(__name__)
 See = Callable[[Picture, list[Change[Any]], float], None]
 
@@ -79,6 +80,7 @@ class KubernetesBackend:
         self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
         self._whole = True
+        self._attended = False
         self.binding = 0  # bindings under way
 
     # From the thread that talks to the API server
@@ -101,7 +103,10 @@ class KubernetesBackend:
                 if isinstance(change, Unreadable):
                     _LOG.warning("object_unreadable", key=change.key, why=change.sentence)
             self._inbox.append((see, changes))
-            self.wake()
+            if self._attended:
+                self.wake()
+            else:
+                self._take_in()
 
         return take
 
@@ -131,7 +136,7 @@ class KubernetesBackend:
         seen, start, ours = about
         self._take_in()
         with self._lock:
-            if not seen.assumed or seen.start != start or seen.deleting:
+            if not seen.assumed or seen.asked != start or seen.deleting:
                 return "It was to be bound to another place since."
             return self.picture.ground.refusal(seen.key, ours)
 
@@ -139,7 +144,11 @@ class KubernetesBackend:
 
     def connect(self) -> None:
         """The next `events` is the whole picture."""
-        self._whole = True
+        self._whole = self._attended = True
+
+    def leave(self) -> None:
+        """Nobody asks for events any more: what is heard is taken in as it comes, and doesn't pile up."""
+        self._attended = False
 
     def events(self) -> Iterable[Fact]:
         """As the port says."""
@@ -164,7 +173,8 @@ class KubernetesBackend:
     def tell_people(self, now_s: float) -> None:
         """Write what people are to read, as far as it has changed."""
         with self._lock:
-            writes = self.statuses.take(now_s)
+            busy = self.binding > FEW or self.picture.moving(now_s) > FEW
+            writes = self.statuses.take(now_s, busy=busy)
         if writes:
             self._submit(writes)
 
@@ -190,7 +200,7 @@ class KubernetesBackend:
         if isinstance(effect, StartPod):
             yield from self._start(effect, now_s)
         elif isinstance(effect, StopPod):
-            yield from self._stop(effect)
+            yield from self._stop(effect, now_s)
         else:
             gang = self.picture.roll.named.get(_workload(effect))
             if gang is None:
@@ -208,7 +218,7 @@ class KubernetesBackend:
                 yield from nominations(gang, {place.pod: None for place in left})
             elif isinstance(effect, SetStatus):
                 gang.remember(effect.status)
-                yield from keep(gang, {"life": life_of(effect.status)}, now_s)
+                self.picture.roll.changed[gang] = None
             elif isinstance(effect, EndWorkload):
                 gang.ending = effect
                 if effect.cause is not None:
@@ -252,12 +262,12 @@ class KubernetesBackend:
             return ()  # without a node the last look before the binding says so
         return preparations(pod, node, gathering.stock)
 
-    def _stop(self, effect: StopPod) -> Iterator[Write]:
+    def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
         gang = self.picture.roll.named.get(effect.pod.workload)
         seen = None if gang is None else gang.at(effect.pod)
         if gang is None or seen is None or not seen.holds or seen.told != effect.start:
             return
-        seen.evicted = seen.told_stopping = True
+        self.picture.stops(seen, now_s)
         self.statuses.stops(gang, effect)
         self.picture.roll.changed[gang] = None
         because = preempted(gang, seen, effect)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from weir.backends.kubernetes.api.answers import TooMany, Unreachable
+from weir.backends.kubernetes.api.answers import NotFound, TooMany, Unreachable
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.leading import AlwaysLeads
 from weir.backends.kubernetes.api.patience import Backoff
@@ -16,9 +16,11 @@ from weir.backends.kubernetes.writing.acting import Acting, Pace
 from weir.backends.kubernetes.writing.writes import (
     Bind,
     Done,
+    Emit,
     Evict,
     Outcome,
     PatchStatus,
+    Regarding,
     Superseded,
     Upsert,
     Write,
@@ -140,6 +142,58 @@ async def test_while_pods_are_under_way_little_else_is() -> None:
         assert server.under_way == 3
         server.lets.set()
         await until(lambda: len(told) == 21)
+
+
+async def test_events_wait_while_many_pods_are_under_way() -> None:
+    server = Server()
+    server.lets.clear()
+    said = Emit(Regarding("v1", "Pod", "p", "n"), "Waiting", "It waits.")
+    async with acting_on(server, Pace(in_flight=50, beside_pods=2)) as (acting, told):
+        acting.submit([bind(f"p{number}") for number in range(20)])
+        await until(lambda: server.under_way == 20)
+        acting.submit([said])
+        await asyncio.sleep(0.3)
+        assert server.under_way == 20
+        server.lets.set()
+        await until(lambda: acting.saying.said == 1)
+        assert server.came[20:] == ["POST n/events"]
+        assert len(told) == 20
+
+
+async def test_why_a_pod_is_evicted_is_said_before_it_is_and_once() -> None:
+    server = Server()
+    server.faults = [Unreachable("gone", may_have_happened=False)] * 2
+    why = Emit(Regarding("v1", "Pod", "p", "n"), "Preempted", "Others are owed it.")
+    async with acting_on(server, Pace(first_s=0.01)) as (acting, told):
+        acting.submit([Evict("n", "p", "u", because=why)])
+        await until(lambda: len(told) == 1)
+        assert server.came == ["POST n/events", *["POST n/pods/p/eviction"] * 2]
+        assert [outcome for _, outcome in told] == [Done()]
+
+
+async def test_why_many_pods_are_evicted_is_said_when_there_is_time() -> None:
+    server = Server()
+    server.lets.clear()
+    why = Emit(Regarding("v1", "Pod", "p", "n"), "Preempted", "Others are owed it.")
+    async with acting_on(server, Pace(in_flight=50, few=10)) as (acting, told):
+        acting.submit([Evict("n", f"p{number}", "u", because=why) for number in range(20)])
+        await until(lambda: server.under_way == 20)
+        server.lets.set()
+        await until(lambda: len(told) == acting.saying.said == 20)
+        assert all("eviction" in what for what in server.came[:20])
+        assert server.came.count("POST n/events") == 20
+        assert len(server.came) == 40
+
+
+async def test_what_is_there_is_changed_and_made_again_only_if_it_is_gone() -> None:
+    server = Server()
+    server.faults = [NotFound(404, "NotFound", "It is not there.")]
+    async with acting_on(server, Pace()) as (acting, told):
+        acting.submit([Upsert("/x/namespaces/n/o", "gone", {}, there=True)])
+        await until(lambda: len(told) == 1)
+        acting.submit([Upsert("/x/namespaces/n/o", "there", {}, there=True)])
+        await until(lambda: len(told) == 2)
+        assert server.came == ["PATCH n/o/gone {}", "POST n/o", "PATCH n/o/there {}"]
 
 
 async def test_a_status_that_failed_goes_with_one_that_came_meanwhile() -> None:

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from weir.backends.kubernetes.api.objects import Metadata
+from weir.backends.kubernetes.api.objects import (
+    Affinity,
+    LabelSelector,
+    Metadata,
+    PodAffinity,
+    PodAffinityTerm,
+)
 from weir.backends.kubernetes.api.reflector import Removed, Set
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import (
@@ -154,6 +160,24 @@ def test_a_binding_of_which_nobody_knows_is_found_out_or_tried_again() -> None:
     assert again.about[1] == 2
 
 
+def test_a_pod_that_comes_to_ask_for_something_else_while_it_is_being_bound() -> None:
+    """Its start has another number since, and its binding is still its binding."""
+    for outcome, phase in ((Done(), "RUNNING"), (RefusedWrite(409, "no"), "ABSENT")):
+        here = scene(2)
+        here.hear("pods", pod("train-0", owner=("train", "j1"), labels={"app": "web"}))
+        binds = {each.name: each for each in here.step()}
+        apart = PodAffinity([PodAffinityTerm("zone", LabelSelector({"app": "web"}))])
+        other = pod("other", on="n1", scheduler="default-scheduler")
+        other.spec.affinity = Affinity(pod_anti_affinity=apart)
+        here.hear("pods", other)
+        assert here.step() == []
+        assert sorted(here.phases()) == ["ABSENT", "RUNNING", "RUNNING"]  # one has left its place for another
+        assert here.backend.check(binds["train-0"]) == ""
+        here.backend.told(binds["train-0"], outcome)
+        here.step()
+        assert here.phases().count(phase) == 2
+
+
 def test_a_pod_that_is_gone_before_it_is_bound_is_lost() -> None:
     here = scene()
     (bind,) = here.step()
@@ -238,6 +262,19 @@ def test_its_object_is_made_before_anything_is_kept_in_it() -> None:
     assert status_of(told)["phase"] == "Starting"
 
 
+def test_memory_of_devices_counts_as_the_part_of_a_device_that_it_is() -> None:
+    here = Scene()
+    for name, gib in (("n1", 80), ("n2", 40)):
+        here.hear("nodes", node(name, labels={"nvidia.com/gpu.memory": str(gib * 1024)}))
+    here.hear("projects", project("team"))
+    here.hear("owners", job("train", "j1", 2, gpu_memory="20Gi"))
+    owner = ("train", "j1")
+    here.hear("pods", pod("train-0", owner=owner, gpus=0, on="n1", start=1, devices="0", phase="Running"))
+    here.step()
+    here.now_s += 2.0
+    assert status_of(here.told())["gpus"] == "0.75"  # 20 of 80, and of the smallest where it isn't known
+
+
 def test_a_new_control_takes_over_what_was_ordered() -> None:
     """The picture knows what it has asked for, whoever asked."""
     here = scene()
@@ -264,3 +301,15 @@ def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
         here.hear("workloads", WorkloadThing(meta, WorkloadThingSpec(OwnerUid("j1")), status))
         here.step()
         assert ("team/job-train" in here.control.cluster.promised) is deleting
+
+
+def test_what_is_heard_while_nobody_leads_does_not_pile_up() -> None:
+    here = scene()
+    assert [bind.name for bind in here.step()] == ["train-0"]
+    here.backend.leave()
+    for phase in ("Pending", "Running"):
+        here.hear("pods", pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase=phase))
+    assert not here.backend._inbox
+    here.connect()
+    assert here.step() == []
+    assert here.phases() == ["RUNNING"]

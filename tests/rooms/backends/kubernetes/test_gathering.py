@@ -1,8 +1,20 @@
 """What single pods come to, and what is read again when something changes."""
 
-from weir.backends.kubernetes.api.objects import Pod
+from tests.rooms.backends.kubernetes.written import claim, storage_class, volume
+
+from weir.backends.kubernetes.api.objects import (
+    ClaimVolume,
+    CsiCount,
+    CsiDriver,
+    CsiNode,
+    CsiNodeSpec,
+    Metadata,
+    Pod,
+    Volume,
+)
 from weir.backends.kubernetes.picture.gathering import SPARE, Gathering
-from weir.backends.kubernetes.reading.requests import Devices
+from weir.backends.kubernetes.reading.requests import CLUSTER_LABEL, Devices
+from weir.model.workloads import PodRule
 
 from .small_world import KINDS, job, pod
 
@@ -23,6 +35,57 @@ def test_a_pod_of_a_job_is_part_of_the_job() -> None:
     assert reading.said.project == "vision"
     assert reading.request.devices == 1
     assert reading.wait == ""
+
+
+def test_a_claim_that_one_pod_at_a_time_may_use_keeps_its_users_apart_whoever_places_them() -> None:
+    gathering = gathered(using(pod("ours"), "data"), using(pod("free"), "shared"))
+    theirs = using(pod("theirs", scheduler="another"), "data")
+    assert gathering.see_foreign("team/theirs", theirs) == ((), ())
+    gathering.stale.clear()
+    gathering.see_claim("team", "data", claim("data", accessModes=["ReadWriteOncePod"]))
+    gathering.see_claim("team", "shared", claim("shared"))
+    assert gathering.stale == {"team/ours", "team/free"}
+    assert gathering.remarked == {"team/theirs"}
+    ((mark,), _) = gathering.of_others("team/theirs")
+    request = gathering.read("team/ours", bound=False).request
+    assert request.marks == (mark,)
+    assert request.pod_rules == (PodRule("anti_affinity", mark, CLUSTER_LABEL),)
+    assert gathering.read("team/free", bound=False).request.marks == ()
+    gathering.forget_marks("team/theirs")
+    gathering.see_claim("team", "data", None)
+    assert gathering.remarked == set()
+
+
+def test_volumes_take_of_a_node_where_their_driver_takes_only_so_many() -> None:
+    gathering = gathered(using(pod("ours"), "data"), using(pod("free"), "other"))
+    gathering.see_foreign("team/theirs", using(pod("theirs", scheduler="another"), "data"))
+    gathering.see_claim("team", "data", claim("data", volume="pv", phase="Bound"))
+    gathering.see_claim("team", "other", claim("other", cls="made"))
+    gathering.see_volume("pv", volume("pv", csi={"driver": "disk"}))
+    gathering.see_storage_class("made", storage_class("made", provisioner="net"))
+    assert gathering.read("team/ours", bound=False).request.further == ()
+    gathering.stale.clear()
+    gathering.remarked.clear()
+    assert gathering.see_drivers("n1", drivers(disk=2, net=None)) == {"attached-volumes/disk": 2}
+    assert gathering.stale == {"team/ours", "team/free"}
+    assert gathering.remarked == {"team/theirs"}
+    assert gathering.read("team/ours", bound=False).request.further == (("attached-volumes/disk", 1),)
+    assert gathering.read("team/free", bound=False).request.further == ()
+    assert gathering.of_others("team/theirs") == ((), (("attached-volumes/disk", 1),))
+    gathering.see_drivers("n2", drivers(net=3))
+    assert gathering.read("team/free", bound=False).request.further == (("attached-volumes/net", 1),)
+    gathering.see_drivers("n1", None)
+    assert gathering.read("team/ours", bound=False).request.further == ()
+
+
+def drivers(**counts: int | None) -> CsiNode:
+    each = [CsiDriver(name, CsiCount(count)) for name, count in counts.items()]
+    return CsiNode(Metadata("n1"), CsiNodeSpec(each))
+
+
+def using(it: Pod, name: str) -> Pod:
+    it.spec.volumes = [Volume(name, ClaimVolume(name))]
+    return it
 
 
 def test_an_owner_that_is_not_there_is_waited_for_unless_nobody_can_read_it() -> None:

@@ -1,7 +1,7 @@
 """Nodes, less what others hold of them."""
 
 from weir.backends.kubernetes.picture.nodes import Ground, Held, Ours, node_of
-from weir.backends.kubernetes.reading.requests import DEVICES_LABEL, Devices
+from weir.backends.kubernetes.reading.requests import ADDRESSES_MOST, DEVICES_LABEL, PLENTY, Devices
 from weir.cluster.events import NodeLost, NodeSet
 from weir.model.nodes import Node
 from weir.model.workloads import Request
@@ -105,17 +105,75 @@ def test_a_binding_is_held_against_the_newest() -> None:
     assert "gone" in ground.refusal("q", ours)
 
 
-def test_every_node_has_every_port_once() -> None:
+def test_where_both_bound_in_one_moment_others_get_devices_of_their_own_once_there_are_some() -> None:
+    ground = Ground(Devices())
+    ground.set(node("n1"))
+    whole = Request(devices=2)
+    ground.ours("a", Ours("n1", Request(devices=1), (2,)))
+    ground.ours("b", Ours("n1", whole, (0, 1)))
+    ground.foreign("p", held("n1", 1000, 2))
+    made = told(ground)["n1"]
+    assert made is not None
+    assert set(made.foreign_devices) | {0, 1, 2} == {0, 1, 2, 3}  # nothing is left
+    ground.ours("b", None)
+    made = told(ground)["n1"]
+    assert made is not None
+    assert made.foreign_devices == (1, 3)
+    place = Ours("n1", whole, (0, 1))
+    ground.ours("c", place)
+    assert "took devices" in ground.refusal("c", place)
+    ground.ours("c", None)
+    place = Ours("n1", Request(devices=1), (0,))
+    ground.ours("c", place)
+    assert ground.refusal("c", place) == ""
+
+
+def test_no_pod_goes_to_a_device_that_another_of_ours_is_found_to_have() -> None:
+    ground = Ground(Devices())
+    ground.set(node("n1"))
+    half, whole = Request(devices=1, share_milli=500), Request(devices=1)
+    ground.ours("a", Ours("n1", half, (0,)))
+    for request, at, may in ((half, 0, True), (whole, 0, False), (whole, 1, True)):
+        place = Ours("n1", request, (at,))
+        ground.ours("b", place)
+        assert (ground.refusal("b", place) == "") == may
+
+
+def test_every_node_has_every_port() -> None:
     ground = Ground(Devices())
     ground.set(node("n1"))
     ground.set(node("n2"))
-    ground.foreign("p", Held("n1", (("hostport/TCP/80", 1), ("pods", 1))))
+    ground.foreign("p", Held("n1", (("hostport/TCP/80", ADDRESSES_MOST), ("pods", 1))))
     told(ground)
-    ground.use_ports(("hostport/TCP/80",))
+    ground.use_unstated(("hostport/TCP/80", "hostport/TCP/80/10.0.0.1"))
+    made = told(ground)
     ports = {
-        name: made.capacity["hostport/TCP/80"] for name, made in told(ground).items() if made is not None
+        name: [each.capacity[port] for port in ("hostport/TCP/80", "hostport/TCP/80/10.0.0.1")]
+        for name, each in made.items()
+        if each is not None
     }
-    assert ports == {"n1": 0, "n2": 1}
+    assert ports == {"n1": [0, 1], "n2": [ADDRESSES_MOST, 1]}
+
+
+def test_a_node_takes_only_so_many_volumes_of_a_driver_and_others_any_number() -> None:
+    ground, disks = Ground(Devices()), "attached-volumes/disk"
+    ground.limit("n1", {disks: 2})
+    for name in ("n1", "n2"):
+        ground.set(node(name))
+    ground.use_unstated({disks})
+    ground.foreign("p", Held("n1", (("pods", 1),)))
+    has = {name: each.capacity[disks] for name, each in told(ground).items() if each is not None}
+    assert has == {"n1": 2, "n2": PLENTY}
+    ground.remark("p", (), ((disks, 1),))
+    made = told(ground)["n1"]
+    assert made is not None
+    assert made.capacity[disks] == 1
+    for at in (1, 2):
+        place = Ours("n1", Request(further=((disks, 1),)), ())
+        ground.ours(f"ours-{at}", place)
+        assert ("attached-volumes" in ground.refusal("ours", place)) == (at == 2)
+    ground.limit("n1", {})
+    assert ground.refusal("ours", place) == ""
 
 
 def test_a_node_nobody_is_on_is_forgotten() -> None:

@@ -1,5 +1,9 @@
 """What control is told of a cluster, and that nothing of it depends on when it was heard."""
 
+import pytest
+
+from weir.backends.kubernetes.api.objects import Metadata
+from weir.backends.kubernetes.own.own_objects import OwnerUid, WorkloadThing, WorkloadThingSpec
 from weir.cluster.events import End, NodeSet, Place, PodKey, WorkloadChanged, WorkloadSubmitted
 from weir.control.port import Exit, Finished, Gated, PodExited, PodRuns
 from weir.decide.plan import Plan
@@ -127,6 +131,34 @@ def test_a_project_that_is_deleted_goes_with_the_last_of_its_workloads() -> None
     told.step()
     assert not told.control.cluster.jobs
     assert not told.state()["queues"]
+
+
+@pytest.mark.parametrize("object_first", [True, False])
+def test_who_begins_after_a_project_was_deleted_counts_what_runs_for_it(object_first: bool) -> None:
+    told = Told()
+    thing = WorkloadThing(
+        Metadata("job-train", namespace="team"), WorkloadThingSpec(owner=OwnerUid("j1"), project="gone")
+    )
+    told.see("nodes", node("n1"))
+    told.see("projects", project("other"))
+    if object_first:
+        told.see("workloads", thing)
+    told.see("owners", job("train", "j1"))
+    told.see("pods", pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase="Running"))
+    told.see("pods", pod("train-1", owner=("train", "j1")))
+    told.step()
+    if not object_first:
+        assert told.state()["nodes"]["n1"][3] == 1  # nobody knows yet whose it is
+        told.see("workloads", thing)
+        told.step()
+    assert told.state()["queues"]["gone"] == (None, {"gpu": 0})
+    assert told.pods()["team/train-0"] == ("RUNNING", "n1")
+    assert told.state()["nodes"]["n1"][3] == 0
+    told.gone("pods", "team/train-0")
+    told.step()
+    told.step()
+    assert not told.control.cluster.jobs  # what waits gets no place there
+    assert "gone" not in told.state()["queues"]
 
 
 def test_another_owner_of_the_same_name_is_another_workload() -> None:

@@ -68,14 +68,19 @@ def test_pods_apart_from_their_own_kind_have_both_sides():
     )
 
 
-def test_wishes_have_weights_and_are_one_sided():
+def test_wishes_have_weights_and_those_they_are_about_have_them_too():
     marks = seen(
         pod("web", labels=WEB),
         pod(
             "a", affinity=affinity(rather_near=[(30, term(IS_WEB))], rather_apart=[(7, term(IS_WEB, "host"))])
         ),
     )
-    assert of(marks, "web") == Neighbours(("app=web in team",))
+    near, apart = "rather (30) near app=web in team by zone", "rather (7) apart from app=web in team by host"
+    assert of(marks, "a").marks == (near, apart)
+    assert of(marks, "web") == Neighbours(
+        ("app=web in team",),
+        (PodRule("affinity", near, "zone", 30), PodRule("anti_affinity", apart, "host", 7)),
+    )
     assert of(marks, "a").rules == (
         PodRule("affinity", "app=web in team", "zone", 30),
         PodRule("anti_affinity", "app=web in team", "host", 7),

@@ -1,5 +1,6 @@
 """What a pod asks for."""
 
+from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -10,14 +11,16 @@ from tests.rooms.backends.kubernetes.written import container, pod
 from weir.backends.kubernetes.reading.labels import Said
 from weir.backends.kubernetes.reading.pod_rules import Neighbours
 from weir.backends.kubernetes.reading.requests import (
+    ADDRESSES_MOST,
     DEVICES_LABEL,
     Devices,
     ask,
     gates,
+    has_unstated,
     in_units,
-    ports_in_use,
     priority_of,
     requested,
+    unstated_in_use,
 )
 from weir.backends.kubernetes.reading.volumes import Volumes
 from weir.model.nodes import Toleration
@@ -272,14 +275,38 @@ def test_a_port_of_the_node_is_a_resource():
     sidecar = container("s", ports=[{"hostPort": 9}], sidecar=True)
     init = container("i", ports=[{"hostPort": 10}])
     found = request(containers=[container(ports=ports)], initContainers=[sidecar, init])
-    assert found.further == (("hostport/TCP/8080", 1), ("hostport/TCP/9", 1), ("hostport/UDP/53", 1))
+    assert found.further == (
+        ("hostport/TCP/8080", ADDRESSES_MOST),
+        ("hostport/TCP/8080/10.0.0.1", 1),
+        ("hostport/TCP/9", ADDRESSES_MOST),
+        ("hostport/UDP/53", ADDRESSES_MOST),
+    )
     other = request(containers=[container(requests={"rdma/hca": "1"}, ports=[{"hostPort": 7}])])
-    assert ports_in_use([found, other, Request()]) == (
+    assert unstated_in_use([found, other, Request()]) == {
         "hostport/TCP/7",
         "hostport/TCP/8080",
+        "hostport/TCP/8080/10.0.0.1",
         "hostport/TCP/9",
         "hostport/UDP/53",
-    )
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "collide"),
+    [
+        ("", "", True),
+        ("", "10.0.0.1", True),
+        ("10.0.0.1", "0.0.0.0", True),
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+    ],
+)
+def test_ports_of_a_node_collide_where_their_addresses_do(first, second, collide):
+    totals = Counter()
+    for address in (first, second):
+        port = {"hostPort": 80, **({"hostIP": address} if address else {})}
+        totals.update(dict(request(containers=[container(ports=[port])]).further))
+    assert any(amount > has_unstated(name) for name, amount in totals.items()) == collide
 
 
 # What else a pod says

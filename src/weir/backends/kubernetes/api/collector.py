@@ -5,23 +5,31 @@ nothing: that is most of the time decoding takes. What stays is then moved out o
 """
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _pauses = 0
+_counting = threading.Lock()
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No collection meanwhile; pauses may overlap."""
-    global _pauses  # noqa: PLW0603 - there is one collector in a process
-    _pauses += 1
-    gc.disable()
+    """No collection meanwhile; pauses may overlap, of several threads too."""
+    _count(1)
     try:
         yield
     finally:
-        _pauses -= 1
-        if not _pauses:
+        _count(-1)
+
+
+def _count(more: int) -> None:
+    global _pauses  # noqa: PLW0603 - there is one collector in a process
+    with _counting:
+        _pauses += more
+        if _pauses:
+            gc.disable()
+        else:
             gc.enable()
 
 

@@ -68,6 +68,11 @@ class Connection:
         return self._access.namespace
 
     @property
+    def server(self) -> str:
+        """The address of the API server."""
+        return self._access.server
+
+    @property
     def limits(self) -> Limits:
         """How long and how much, at most."""
         return self._limits

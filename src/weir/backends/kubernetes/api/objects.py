@@ -357,6 +357,12 @@ class ClaimReference(Narrow):
     uid: str = ""
 
 
+class CsiSource(Narrow):
+    """The driver that brings a volume to a node."""
+
+    driver: str = ""
+
+
 class VolumeSpec(Narrow):
     """What a volume is."""
 
@@ -366,6 +372,7 @@ class VolumeSpec(Narrow):
     volume_mode: str = "Filesystem"
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ClaimReference | None = None
+    csi: CsiSource | None = None
 
 
 class PersistentVolume(Narrow):
@@ -395,6 +402,32 @@ class StorageClass(Narrow):
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
     allowed_topologies: list[TopologySelectorTerm] = []
+
+
+class CsiCount(Narrow):
+    """How many volumes a driver takes to a node at most."""
+
+    count: int | None = None
+
+
+class CsiDriver(Narrow):
+    """A driver on a node."""
+
+    name: str
+    allocatable: CsiCount | None = None
+
+
+class CsiNodeSpec(Narrow):
+    """The drivers of a node."""
+
+    drivers: list[CsiDriver] = []
+
+
+class CsiNode(Narrow):
+    """What a node says of its drivers of volumes."""
+
+    metadata: Metadata
+    spec: CsiNodeSpec = field(default_factory=CsiNodeSpec)
 
 
 # Owners of pods

@@ -108,6 +108,7 @@ _MEANS = {
     "estimated_start": "When it may start, if it is only a matter of time.",
     "promised": "Room that is kept for it.",
     "life": "What Weir has to remember of it.",
+    "written": "By which Weir knows this status again.",
 }
 """What people read of a field with kubectl explain."""
 _OF_GROUPS = (

@@ -5,6 +5,10 @@ from typing import Any
 from msgspec import field
 
 from weir.backends.kubernetes.api.objects import Metadata, Narrow
+from weir.backends.kubernetes.reading.labels import PREFIX
+
+WRITTEN_KEY = f"{PREFIX}written"
+"""On a workload, an annotation: by which its spec is known again."""
 
 
 class QueueThing(Narrow):
@@ -25,6 +29,7 @@ class WorkloadThingSpec(Narrow):
     """What is read of a workload's spec."""
 
     owner: OwnerUid = field(default_factory=OwnerUid)
+    project: str = ""
 
 
 class KeptPlace(Narrow):
@@ -67,6 +72,7 @@ class WorkloadThingStatus(Narrow):
     promised: KeptRoom | None = None
     life: KeptLife | None = None
     reason: KeptWhy | None = None
+    written: str = ""
 
 
 class WorkloadThing(Narrow):
@@ -75,6 +81,7 @@ class WorkloadThing(Narrow):
     metadata: Metadata
     spec: WorkloadThingSpec = field(default_factory=WorkloadThingSpec)
     status: WorkloadThingStatus = field(default_factory=WorkloadThingStatus)
+    written: str = ""  # the digest of its spec
 
 
 class MakerThing(Narrow):

@@ -149,6 +149,7 @@ class WorkloadStatus(Shape):
     suspended: bool = False
     promised: PromisedRoom | None = None
     life: Life | None = None
+    written: str = ""  # tells what was written last from what is to be written now
 
 
 # Objects from shapes, and back

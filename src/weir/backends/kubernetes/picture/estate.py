@@ -1,7 +1,8 @@
 """Departments, projects and topologies as they count now, and which project a pod belongs to.
 
 An object that can't be used any more counts as it did when it last could. A project that is deleted while
-workloads of it run stays as it was, without taking anything new, and goes with the last of them.
+workloads of it run stays as it was, without taking anything new, and goes with the last of them. Who begins
+only then finds its name on them, and no quota.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from weir.cluster.events import QueuesSet, TopologiesSet
 from weir.model.files.complaints import nearest
 from weir.model.nodes import Topology
 from weir.model.queues import Queue
+from weir.model.resources import GPU
 
 Key = tuple[str, str]
 _WEAK = "project"
@@ -96,9 +98,14 @@ class Estate:
         here = {queue.name for queue in self.tree.queues}
         left = []
         for name in sorted(set(used) - here):
-            queue = self._known[name]
+            queue = self._known.get(name) or Queue(name, quota={GPU: 0})
             left.append(queue if queue.parent in here else replace(queue, parent=None))
         return (*self.tree.queues, *left)
+
+    def project_left(self, name: str) -> str | None:
+        """This project, for what was started for it: it may be gone, but nothing else may have its name."""
+        taken = any(queue.name == name and not queue.is_project for queue in self.tree.queues)
+        return name if name and not taken else None
 
     def topology_missing(self, said: Said) -> str:
         """What there is not of the topology that a workload asks for, in a sentence."""

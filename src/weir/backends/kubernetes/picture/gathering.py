@@ -4,6 +4,7 @@ A reading is a pure function of what is known at the moment, so that it doesn't 
 were heard of. Whatever changes only says which pods are to be read again (`stale`).
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 
 from weir.backends.kubernetes.api.objects import (
+    CsiNode,
     Metadata,
     Namespace,
     OwnerReference,
@@ -29,8 +31,11 @@ from weir.backends.kubernetes.reading.labels import Said
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Marks, Neighbours
 from weir.backends.kubernetes.reading.requests import Asked, Devices, ask, gates, priority_of
 from weir.backends.kubernetes.reading.volumes import (
+    ATTACHED_PREFIX,
     Stock,
     Volumes,
+    alone_with,
+    attached_by,
     claims_of,
     reach,
 )
@@ -97,12 +102,17 @@ class Gathering:
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
         self._users: dict[tuple[str, str], set[str]] = {}  # pods by the claims they use
+        self._others_use: dict[str, tuple[tuple[str, str], ...]] = {}  # the claims of each pod of others
+        self._limited: Counter[str] = (
+            Counter()
+        )  # drivers, and on how many nodes they take only so many volumes
+        self._limits: dict[str, dict[str, int]] = {}  # by node and driver
         self._priorities: dict[str, int] = {}
 
     @property
     def stock(self) -> Stock:
         """Volumes, and what is known of them."""
-        return Stock(self._claims, self._volumes, self._classes)
+        return Stock(self._claims, self._volumes, self._classes, frozenset(self._limited))
 
     # Pods
 
@@ -130,10 +140,15 @@ class Gathering:
             _drop(self._users, (pod.metadata.namespace, name), key)
         self.owners.leave(key)
 
-    def see_foreign(self, key: str, pod: Pod) -> tuple[str, ...]:
-        """A pod of others is there; the marks it bears."""
+    def see_foreign(self, key: str, pod: Pod) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+        """A pod of others is there; the marks it bears, and what its volumes take of its node."""
         self._see_marks(key, pod)
-        return self.marks.of(pod.metadata.uid).marks
+        claims = tuple((pod.metadata.namespace, name) for name in claims_of(pod))
+        if claims:
+            self._others_use[key] = claims
+            for claim in claims:
+                self._users.setdefault(claim, set()).add(key)
+        return self.of_others(key)
 
     def forget_marks(self, key: str) -> None:
         """A pod is gone, or over."""
@@ -141,11 +156,16 @@ class Gathering:
         if uid is not None:
             del self._key_of[uid]
             self.marks.forget(uid)
+        for claim in self._others_use.pop(key, ()):
+            _drop(self._users, claim, key)
         self.remarked.discard(key)
 
-    def marks_of(self, key: str) -> tuple[str, ...]:
-        """The marks that a pod bears, whoever places it."""
-        return self.marks.of(self._uid_of[key]).marks
+    def of_others(self, key: str) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+        """The marks that a pod of others bears, and what its volumes take of its node."""
+        marks, claims = self.marks.of(self._uid_of[key]).marks, self._others_use.get(key)
+        if claims is None:
+            return marks, ()
+        return (*marks, *alone_with(claims, self.stock)), attached_by(claims, self.stock)
 
     def _see_marks(self, key: str, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -156,10 +176,11 @@ class Gathering:
         self.remarked.discard(key)
 
     def _again(self, uids: Iterable[str]) -> None:
-        for uid in uids:
-            key = self._key_of.get(uid)
-            if key is not None:
-                (self.stale if key in self._pods else self.remarked).add(key)
+        self._look_at(self._key_of[uid] for uid in uids if uid in self._key_of)
+
+    def _look_at(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            (self.stale if key in self._pods else self.remarked).add(key)
 
     def _tidy(self) -> None:
         """What was kept once for many pods goes when most of them must be gone; it is found out again."""
@@ -215,7 +236,7 @@ class Gathering:
     def see_claim(self, namespace: str, name: str, claim: PersistentVolumeClaim | None) -> None:
         """A volume claim is there, or gone."""
         _keep(self._claims, (namespace, name), claim)
-        self.stale.update(self._users.get((namespace, name), ()))
+        self._look_at(self._users.get((namespace, name), ()))
 
     def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """A volume is there, or gone."""
@@ -226,6 +247,22 @@ class Gathering:
         """A class of volumes is there, or gone."""
         _keep(self._classes, name, found)
         self._all_with_claims()
+
+    def see_drivers(self, name: str, node: CsiNode | None) -> dict[str, int]:
+        """A node says, or no longer, what drivers it has; how many volumes of them it takes, as resources."""
+        drivers = [] if node is None else node.spec.drivers
+        limits = {
+            each.name: each.allocatable.count
+            for each in drivers
+            if each.allocatable is not None and each.allocatable.count is not None
+        }
+        before = self._limited.keys()
+        self._limited = self._limited - Counter(self._limits.pop(name, {}).keys()) + Counter(limits.keys())
+        if limits:
+            self._limits[name] = limits
+        if self._limited.keys() != before:
+            self._all_with_claims()
+        return {f"{ATTACHED_PREFIX}{driver}": count for driver, count in limits.items()}
 
     def see_priority(self, name: str, found: PriorityClass | None) -> None:
         """A priority class is there, or gone."""
@@ -245,7 +282,7 @@ class Gathering:
 
     def _all_with_claims(self) -> None:
         for keys in self._users.values():
-            self.stale.update(keys)
+            self._look_at(keys)
 
     def metadata(self, key: str) -> Metadata:
         """The metadata of a pod that is known."""

@@ -5,6 +5,7 @@ Devices that others hold have no numbers that could be asked for, so they are sa
 that none of our pods holds; an entry stays as it was chosen for as long as its pod is there.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 from weir.backends.kubernetes.api.objects import KubeNode, Pod
 from weir.backends.kubernetes.reading.quantities import exact, in_unit
 from weir.backends.kubernetes.reading.requests import (
+    CLUSTER_LABEL,
     DEVICES_LABEL,
-    HOST_PORT_PREFIX,
     Devices,
+    has_unstated,
     host_ports,
     in_units,
     requested,
@@ -47,6 +49,12 @@ class Held:
     amounts: Amounts
     devices: int = 0
     marks: tuple[str, ...] = ()
+    attached: Amounts = ()  # volumes, where their driver takes only so many
+
+    @property
+    def takes(self) -> Amounts:
+        """All of it but devices."""
+        return (*self.amounts, *self.attached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,9 @@ class Ours:
     devices: tuple[int, ...]
 
 
-def held_of(pod: Pod, devices: Devices, marks: tuple[str, ...], once: Callable[[Any], Any]) -> Held:
+def held_of(
+    pod: Pod, devices: Devices, marks: tuple[str, ...], attached: Amounts, once: Callable[[Any], Any]
+) -> Held:
     """What a pod of others holds; `once` gives one object for equal values."""
     try:
         asked = requested(pod)
@@ -66,18 +76,19 @@ def held_of(pod: Pod, devices: Devices, marks: tuple[str, ...], once: Callable[[
     except ValueError:  # no scheduler could have counted it
         asked, counted = {}, {}
     count = sum(int(amount) for name, amount in asked.items() if devices.names(name))
-    amounts = tuple(sorted({**counted, **dict.fromkeys(host_ports(pod.spec), 1), PODS: 1}.items()))
-    return Held(once(pod.spec.node_name), once(amounts), count, once(marks))
+    amounts = tuple(sorted({**counted, **host_ports(pod.spec), PODS: 1}.items()))
+    return Held(once(pod.spec.node_name), once(amounts), count, once(marks), once(attached))
 
 
 class _Site:
     """One node, and who is on it."""
 
-    __slots__ = ("base", "foreign", "numbers", "ours", "told", "unschedulable")
+    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "told", "unschedulable")
 
     def __init__(self) -> None:
         self.base: Node | None = None  # as if nobody were on it; None: it isn't there
         self.unschedulable = False
+        self.limits: dict[str, int] = {}  # of volumes by their driver, as resources
         self.foreign: dict[str, Held] = {}
         self.numbers: dict[str, tuple[int, ...]] = {}  # of the devices others hold
         self.ours: dict[str, Ours] = {}
@@ -90,15 +101,16 @@ def amounts_of(request: Request) -> Amounts:
 
 
 class Ground:
-    """All nodes. `ports` are the host ports that pods ask for: each node has each of them once."""
+    """All nodes. Of what no node states (host ports, volumes) each has whatever pods ask for."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
         self._sites: dict[str, _Site] = {}
         self._where: dict[str, str] = {}  # the node of each pod that holds something
         self._changed: set[str] = set()
-        self._ports: tuple[str, ...] = ()
-        self._kinds: dict[str, int] = {}  # device resources, and how many nodes have each
+        self._unstated: dict[str, int] = {}
+        self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
+        self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
 
     def __contains__(self, node: object) -> bool:
         """Whether whoever is told of nodes knows this one."""
@@ -138,12 +150,17 @@ class Ground:
             self._site(held.node).foreign[pod] = held
             self._where[pod] = held.node
 
-    def remark(self, pod: str, marks: tuple[str, ...]) -> None:
-        """A pod of others bears these marks now."""
+    def remark(self, pod: str, marks: tuple[str, ...], attached: Amounts) -> None:
+        """A pod of others bears these marks and has these volumes now."""
         at = self._where.get(pod)
-        if at is not None and pod in self._sites[at].foreign:
-            site = self._site(at)
-            site.foreign[pod] = replace(site.foreign[pod], marks=marks)
+        held = None if at is None else self._sites[at].foreign.get(pod)
+        if at is not None and held is not None and (held.marks, held.attached) != (marks, attached):
+            self._site(at).foreign[pod] = replace(held, marks=marks, attached=attached)
+
+    def limit(self, name: str, limits: dict[str, int]) -> None:
+        """A node takes only so many volumes of these drivers, as resources."""
+        if limits or name in self._sites:
+            self._site(name).limits = limits
 
     def ours(self, pod: str, ours: Ours | None) -> None:
         """A pod of ours holds this; None: nothing any more."""
@@ -167,10 +184,17 @@ class Ground:
         site = self._sites.get(name)
         return None if site is None else site.base
 
-    def use_ports(self, ports: tuple[str, ...]) -> None:
-        """These host ports are asked for."""
-        if ports != self._ports:
-            self._ports = ports
+    def device_memory(self, node: str) -> int:
+        """Bytes of each device of a node; where that isn't known, of the smallest there is."""
+        base = self.node(node)
+        if base is not None and base.gpus:
+            return base.gpu_memory
+        return min(self._memories, default=0)
+
+    def use_unstated(self, names: Iterable[str]) -> None:
+        """These are asked for."""
+        if self._unstated.keys() != set(names):
+            self._unstated = {name: has_unstated(name) or 0 for name in sorted(names)}
             self._changed.update(self._sites)
 
     def retell(self) -> None:
@@ -194,7 +218,7 @@ class Ground:
             else:
                 facts.append(NodeSet(node))
             site.told = node
-            if node is None and not site.foreign and not site.ours:
+            if node is None and not site.foreign and not site.ours and not site.limits:
                 del self._sites[name]
         self._changed.clear()
         return facts
@@ -222,12 +246,19 @@ class Ground:
         if site.unschedulable and not _tolerated(place.request, CORDONED):
             return f"Node {place.node} was cordoned."
         held = [amounts_of(each.request) for each in site.ours.values()]
-        totals = _total([*held, *(each.amounts for each in site.foreign.values())])
+        totals = _total([*held, *(each.takes for each in site.foreign.values())])
         for name, amount in amounts_of(place.request):
-            has = site.base.capacity.get(name, 1 if name.startswith(HOST_PORT_PREFIX) else 0)
+            has = site.limits.get(name, has_unstated(name))
+            has = site.base.capacity.get(name, 0) if has is None else has
             if amount and totals.get(name, 0) > has:
                 return f"Others took the {name} of node {place.node} that pod {pod} was to have."
-        if any(at in each for at in place.devices for each in self._numbers(site, site.base).values()):
+        shares: Counter[int] = Counter()
+        for each in site.ours.values():
+            shares.update(dict.fromkeys(each.devices, each.request.share_on(site.base.gpu_memory)))
+        if any(shares[at] > WHOLE_MILLI for at in place.devices):
+            return f"Another pod has devices of node {place.node} that pod {pod} was to have."
+        theirs = sum(each.devices for each in site.foreign.values())
+        if place.devices and len(shares) + theirs > site.base.gpus:
             return f"Others took devices of node {place.node} that pod {pod} was to have."
         return ""
 
@@ -238,7 +269,7 @@ class Ground:
             return False
         there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
         totals = _total(
-            [*(amounts_of(each.request) for each in there), *(f.amounts for f in site.foreign.values())]
+            [*(amounts_of(each.request) for each in there), *(f.takes for f in site.foreign.values())]
         )
         if any(amount > site.base.capacity.get(name, amount) for name, amount in totals.items()):
             return False
@@ -266,33 +297,35 @@ class Ground:
     def _leave(self, pod: str, at: str) -> None:
         del self._where[pod]
         site = self._sites[at]
-        if site.ours.pop(pod, None) is None:
+        left = site.ours.pop(pod, None)
+        if left is None:
             del site.foreign[pod]
             site.numbers.pop(pod, None)
             self._changed.add(at)
-        elif site.base is None:
-            self._changed.add(at)  # nothing may be left to remember of it
+        elif site.base is None or (site.numbers and any(map(self._collides, (left, *site.ours.values())))):
+            self._changed.add(at)  # nothing may be left to remember of it; or others get devices of their own
 
     def _collides(self, ours: Ours) -> bool:
         site = self._still(ours.node)
         return any(at in each for at in ours.devices for each in site.numbers.values())
 
     def _count_kind(self, node: Node | None, by: int) -> None:
-        kind = None if node is None else node.labels.get(DEVICES_LABEL)
-        if kind is not None:
-            self._kinds[kind] = self._kinds.get(kind, 0) + by
-            if not self._kinds[kind]:
-                del self._kinds[kind]
+        if node is None or not node.gpus:
+            return
+        self._kinds[node.labels[DEVICES_LABEL]] += by
+        self._memories[node.gpu_memory] += by
+        self._kinds, self._memories = +self._kinds, +self._memories  # without those that no node has
 
     def _less(self, site: _Site, base: Node) -> Node:
         """The node less what others hold of it."""
         if not site.foreign:
-            capacity = {**base.capacity, **dict.fromkeys(self._ports, 1)} if self._ports else base.capacity
-            return base if capacity is base.capacity else replace(base, capacity=capacity)
-        capacity = {**base.capacity, **dict.fromkeys(self._ports, 1)}
+            if not self._unstated:
+                return base
+            return replace(base, capacity={**base.capacity, **self._unstated, **site.limits})
+        capacity = {**base.capacity, **self._unstated, **site.limits}
         marks: dict[str, int] = {}
         for held in site.foreign.values():
-            for name, amount in held.amounts:
+            for name, amount in held.takes:
                 if name in capacity:
                     capacity[name] = max(0, capacity[name] - amount)
             for mark in held.marks:
@@ -332,9 +365,9 @@ def node_of(node: KubeNode, devices: Devices) -> Node:
                 kind, gpus = name, count
         else:
             capacity[name] = in_unit(name, exact(written))
-    labels = node.metadata.labels
+    labels = {**node.metadata.labels, CLUSTER_LABEL: ""}
     if kind:
-        labels = {**labels, DEVICES_LABEL: kind}
+        labels[DEVICES_LABEL] = kind
     return Node(
         name=node.metadata.name,
         gpus=gpus,

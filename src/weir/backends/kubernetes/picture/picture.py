@@ -12,21 +12,23 @@ from typing import Any
 
 from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Pod
 from weir.backends.kubernetes.api.reflector import Change, Removed, Set
-from weir.backends.kubernetes.own.own_objects import QueueThing, WorkloadThing
+from weir.backends.kubernetes.own.own_objects import WRITTEN_KEY, QueueThing, WorkloadThing
 from weir.backends.kubernetes.picture.estate import Estate
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.gathering import Gathering, Reading, seconds_of
 from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.picture.roll import Roll
-from weir.backends.kubernetes.picture.seen import Seen, devices_of, scheduled_s, start_of
+from weir.backends.kubernetes.picture.seen import Seen, devices_of, placed_s, scheduled_s, start_of
 from weir.backends.kubernetes.reading.kinds import Kinds
-from weir.backends.kubernetes.reading.requests import Devices, ports_in_use
+from weir.backends.kubernetes.reading.requests import Devices, unstated_in_use
 from weir.cluster.events import End, Place
 from weir.control.port import Exit, Fact, LifeRule
 
 EMPTY_S = 60.0
 """A workload without a pod is over when none has come for so long."""
 DOUBT_S = 30.0
+MOVES_S = 30.0
+"""A pod that starts or stops for longer hangs: nothing waits for it any more."""
 BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
 SHAPES_MOST = 50_000
 _NAMELESS = Metadata("")
@@ -47,8 +49,9 @@ class Picture:
         self._seen: dict[str, Seen] = {}
         self._shapes: dict[Any, Any] = {}
         self._due: list[tuple[float, int, str]] = []
+        self._moving: dict[str, float] = {}  # pods that start or stop since we said so, by time
         self._now_s = 0.0
-        self._ports: set[str] = set()  # host ports that were ever asked for
+        self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         self._sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
@@ -58,6 +61,7 @@ class Picture:
             "persistentvolumeclaims": self._claim,
             "persistentvolumes": self.gathering.see_volume,
             "storageclasses": self.gathering.see_storage_class,
+            "csinodes": lambda name, node: self.ground.limit(name, self.gathering.see_drivers(name, node)),
             "departments": lambda name, thing: self._queue("Department", name, thing),
             "projects": lambda name, thing: self._queue("Project", name, thing),
             "topologies": lambda name, thing: self._queue("Topology", name, thing),
@@ -110,11 +114,14 @@ class Picture:
         if thing is None:
             self.roll.objects.pop(key, None)
         else:
+            thing.written = thing.metadata.annotations.get(WRITTEN_KEY, "")
             thing.metadata = _NAMELESS  # its key says it all
             self.roll.objects[key] = thing
         gang = self.roll.named.get(key)
         if gang is not None:
             self.roll.changed[gang] = None
+            if gang.project is None and any(seen.holds for seen in gang.pods()):
+                self.roll.dirty[gang] = None  # its object says which project it was started for
 
     def _pod(self, key: str, pod: Pod | None) -> None:
         if pod is not None and pod.spec.scheduler_name != self.scheduler:
@@ -133,6 +140,8 @@ class Picture:
             seen = self._seen[key] = Seen(key, meta.uid, meta.name, seconds_of(meta.creation_timestamp))
         seen.phase = pod.status.phase
         seen.deleting = meta.deletion_timestamp is not None
+        if seen.phase != "Pending" and not seen.evicted:
+            self._moving.pop(key, None)
         if pod.spec.node_name and not seen.over:
             self._bound(seen, pod)
         if seen.phase in _OVER and not seen.over:
@@ -146,8 +155,8 @@ class Picture:
             self.ground.foreign(key, None)
             self.gathering.forget_marks(key)
             return
-        marks = self.gathering.see_foreign(key, pod)
-        held = held_of(pod, self.gathering.devices, marks, self._once)
+        marks, attached = self.gathering.see_foreign(key, pod)
+        held = held_of(pod, self.gathering.devices, marks, attached, self._once)
         self.ground.foreign(key, held)
 
     def _once(self, value: Any) -> Any:
@@ -162,13 +171,15 @@ class Picture:
             return
         node = self._once(pod.spec.node_name)
         start = start_of(pod)
-        if seen.assumed and (seen.node != node or (start and start != seen.start)):
+        if seen.assumed and (seen.node != node or (start and start != seen.asked)):
             assert seen.gang is not None
             seen.gang.exits(seen, self._now_s, Exit.LOST, f"Somebody else bound it to {node}.")
             seen.assumed = False
         if not seen.assumed:
             seen.start, seen.devices = start, devices_of(pod)
             seen.at_s = self._now_s if seen.gang is not None else scheduled_s(pod)
+        elif at_s := placed_s(pod):
+            seen.at_s = at_s  # so that who begins anew says the same of it
         seen.bound, seen.assumed, seen.node = True, False, node
         seen.back_at_s = seen.back_s = 0.0
 
@@ -190,6 +201,7 @@ class Picture:
         gang = seen.gang
         if gang is None:
             return
+        self._moving.pop(seen.key, None)
         gang.leave(seen, self._now_s, how)
         gang.last_over = seen.over
         seen.assumed = False
@@ -214,7 +226,7 @@ class Picture:
             self.roll.dirty.update(dict.fromkeys(self.roll.gangs.values()))
         self._read_stale()
         for key in self.gathering.remarked:
-            self.ground.remark(key, self._once(self.gathering.marks_of(key)))
+            self.ground.remark(key, *map(self._once, self.gathering.of_others(key)))
         self.gathering.remarked.clear()
         for gang in list(self.roll.dirty):
             self.roll.give_name(gang)
@@ -224,8 +236,8 @@ class Picture:
             self.roll.choose_project(gang)
         for gang in dirty:
             self.roll.count_room(gang)
-        self._ports |= set(ports_in_use(group.request for gang in dirty for group in gang.groups))
-        self.ground.use_ports(tuple(sorted(self._ports)))
+        self._unstated |= unstated_in_use(group.request for gang in dirty for group in gang.groups)
+        self.ground.use_unstated(self._unstated)
         facts: list[Fact] = [*self.ground.facts()]
         used = set(self.roll.projects)
         told = [fact for gang in dirty for fact in self._tell(gang)]
@@ -259,7 +271,7 @@ class Picture:
                 if seen.gang is not None:
                     self.roll.dirty[seen.gang] = None
             if seen is not None and seen.assumed and 0 < seen.doubted_s <= self._now_s:
-                self.refused(seen, seen.start, "Nobody knows whether it was bound.", self._now_s)
+                self.refused(seen, seen.asked, "Nobody knows whether it was bound.", self._now_s)
             gang = self.roll.named.get(key)
             if gang is not None and gang.empty_since_s is not None:
                 self.roll.dirty[gang] = None
@@ -353,27 +365,48 @@ class Picture:
 
     # What becomes of what control orders
 
+    def moving(self, now_s: float) -> int:
+        """How many pods have been told to start or to stop a moment ago, and don't run yet or still do."""
+        moving = self._moving
+        while moving:
+            key = next(iter(moving))
+            if moving[key] > now_s - MOVES_S:
+                break
+            del moving[key]
+        return len(moving)
+
+    def _moves(self, seen: Seen, now_s: float) -> None:
+        self._moving.pop(seen.key, None)  # it goes to the end: they stand in order of time
+        self._moving[seen.key] = now_s
+
+    def stops(self, seen: Seen, now_s: float) -> None:
+        """A pod is to be evicted."""
+        seen.evicted = seen.told_stopping = True
+        self._moves(seen, now_s)
+
     def assume(self, seen: Seen, place: Place, start: int, now_s: float) -> Ours:
         """A pod is to be bound: it holds its place from now on."""
         assert seen.gang is not None
         assert seen.reading is not None
         seen.assumed, seen.node, seen.devices = True, place.node, place.devices
-        seen.start = seen.told = start
+        seen.asked = seen.start = seen.told = start
         seen.doubted_s = 0.0
         seen.told_stopping, seen.at_s = False, now_s
         seen.gang.starts = max(seen.gang.starts, start)
         ours = Ours(place.node, seen.reading.request, place.devices)
         self.ground.ours(seen.key, ours)
+        self._moves(seen, now_s)
         self.roll.changed[seen.gang] = None
         return ours
 
     def refused(self, seen: Seen, start: int, sentence: str, now_s: float, *, again: bool = False) -> None:
         """It could not be bound. It is tried again after a while; `again`: at once."""
-        if not seen.assumed or seen.start != start or seen.gang is None:
+        if not seen.assumed or seen.asked != start or seen.gang is None:
             return
         self._now_s = max(self._now_s, now_s)
         seen.gang.exits(seen, now_s, Exit.LOST, sentence)
         seen.assumed, seen.node, seen.devices = False, "", ()
+        self._moving.pop(seen.key, None)
         self.ground.ours(seen.key, None)
         seen.back_s = 0.0 if again else min(BACK_MOST_S, max(BACK_FIRST_S, 2 * seen.back_s))
         if seen.back_s:
@@ -383,7 +416,7 @@ class Picture:
 
     def doubt(self, seen: Seen, start: int, now_s: float) -> None:
         """Nobody knows whether it was bound: that is seen, or after a while it is tried again."""
-        if seen.assumed and seen.start == start:
+        if seen.assumed and seen.asked == start:
             seen.doubted_s = now_s + DOUBT_S
             self._look_again(seen.doubted_s, seen.key)
 
@@ -391,6 +424,7 @@ class Picture:
         """It could not be told to stop: it runs on, as if it had just been started."""
         if seen.evicted and seen.gang is not None:
             seen.evicted = False
+            self._moving.pop(seen.key, None)
             seen.gang.exits(seen, now_s, Exit.LOST, "It could not be told to stop.")
             seen.start = seen.gang.next_start()
             self.roll.dirty[seen.gang] = None

@@ -75,14 +75,24 @@ class Roll:
         gang.topology = None if missing else head.said.topology
         if missing:
             project, refusal = None, missing
-        held = gang.told is not None and any(seen.holds for seen in gang.pods())
+        holds = any(seen.holds for seen in gang.pods())
+        held = gang.told is not None and holds
         gang.refusal = refusal
+        if project is None and gang.project is None and holds:
+            project = self._started_for(gang)
         if not held or gang.project is None:
             if gang.told is None or project is None:
                 gang.project = project
             elif project != gang.project:
                 gang.project = None  # it leaves control under the one, and comes back under the other
                 self.dirty[gang] = None
+
+    def _started_for(self, gang: Gang) -> str | None:
+        """The project that what runs counts for, as its object says, though nothing would start there now."""
+        thing = self.objects.get(gang.name)
+        if thing is None or thing.spec.owner.uid != gang.key.uid:
+            return None
+        return self._estate.project_left(thing.spec.project)
 
     def give_name(self, gang: Gang) -> None:
         """Of those with one name, the one whose owner is there has it, then the newest; others are over."""

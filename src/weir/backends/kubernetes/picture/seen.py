@@ -19,6 +19,7 @@ class Seen:
     """A pod that is to be placed by us. Where it is holds once it is bound, or assumed to be."""
 
     __slots__ = (
+        "asked",
         "assumed",
         "at_s",
         "back_at_s",
@@ -58,6 +59,7 @@ class Seen:
         self.node = ""
         self.devices: tuple[int, ...] = ()
         self.start = 0
+        self.asked = 0  # the start that is written with its binding; control may know it by another since
         self.at_s = 0.0
         self.told = 0  # the start that control takes to be alive
         self.told_stopping = False
@@ -114,8 +116,12 @@ def devices_of(pod: Pod) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(p.isascii() and p.isdigit() for p in parts) else ()
 
 
-def scheduled_s(pod: Pod) -> float:
-    """Since when a pod has had its place."""
+def placed_s(pod: Pod) -> float:
+    """Since when a pod has had its place, if it says so."""
     at = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-    since = at.last_transition_time if at is not None and at.status == "True" else pod.status.start_time
-    return seconds_of(since or pod.metadata.creation_timestamp)
+    return seconds_of(at.last_transition_time) if at is not None and at.status == "True" else 0.0
+
+
+def scheduled_s(pod: Pod) -> float:
+    """Since when a pod must have had its place."""
+    return placed_s(pod) or seconds_of(pod.status.start_time or pod.metadata.creation_timestamp)

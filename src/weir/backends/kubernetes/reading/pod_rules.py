@@ -2,8 +2,8 @@
 
 A rule of the API names others by a selector in namespaces. Each such selector becomes a mark; a pod bears the
 marks of those selectors that match it and that some rule in the cluster uses, so that equal pods stay equal
-where nobody asks. Anti-affinity works both ways: a pod that wants to be apart from others bears a mark
-of its own, and whoever its selector matches stays apart from that mark.
+where nobody asks. Some rules work both ways, anti-affinity and wishes to be near or apart: a pod that has one
+bears a mark of its own, and whoever its selector matches has the same rule about that mark.
 
 A selector that turns up changes other pods, and so do the labels of a namespace: `see` and `namespace`
 say which.
@@ -51,19 +51,30 @@ class Crowd:
         return f"{self.selector} in {', '.join(where)}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A rule that those have in turn whom a pod's own rule is about."""
+
+    kind: Literal["affinity", "anti_affinity"]
+    topology: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
-    """Pods that are in all of several crowds; with `apart`, the pods that want to be apart from those."""
+    """Pods that are in all of several crowds; with `returned`, the pods that have a rule about those."""
 
     crowds: tuple[Crowd, ...]
-    apart: str = ""  # the topology key
+    returned: Returned | None = None
 
     @property
     def name(self) -> str:
         """What the engine and people know it by."""
         text = " and ".join(map(str, self.crowds))
-        if self.apart:
-            text = f"apart from {text} by {self.apart}"
+        if self.returned is not None:
+            how = "near" if self.returned.kind == "affinity" else "apart from"
+            wish = f"rather ({self.returned.weight}) " if self.returned.weight else ""
+            text = f"{wish}{how} {text} by {self.returned.topology}"
         if len(text) <= _NAME_LENGTH_MAX:
             return text
         return f"{text[: _NAME_LENGTH_MAX - 9]} {sha256(text.encode()).hexdigest()[:8]}"
@@ -76,7 +87,7 @@ class _Seen:
     namespace: str
     labels: Mapping[str, str]
     wants: tuple[tuple[Mark, PodRule], ...]
-    apart: tuple[Mark, ...]  # it has required anti-affinity by these
+    returned: tuple[Mark, ...]  # by these it is known to those whom its rules are about
     matched: set[Mark] = field(default_factory=set)
 
 
@@ -99,25 +110,30 @@ class Marks:
     def of(self, uid: str) -> Neighbours:
         """The marks and rules of a pod that has been seen."""
         pod = self._pods.get(uid)
-        if pod is None or not (pod.matched or pod.wants or pod.apart):
+        if pod is None or not (pod.matched or pod.wants or pod.returned):
             return ALONE
-        marks = {mark.name for mark in pod.matched if not mark.apart} | {mark.name for mark in pod.apart}
+        marks = {mark.name for mark in pod.matched if mark.returned is None}
+        marks |= {mark.name for mark in pod.returned}
         rules = {rule for _, rule in pod.wants}
-        rules |= {PodRule("anti_affinity", mark.name, mark.apart) for mark in pod.matched if mark.apart}
+        rules |= {
+            PodRule(mark.returned.kind, mark.name, mark.returned.topology, mark.returned.weight)
+            for mark in pod.matched
+            if mark.returned is not None
+        }
         return Neighbours(tuple(sorted(marks)), tuple(sorted(rules, key=_by_words)))
 
     def see(self, pod: Pod) -> frozenset[str]:
         """A pod is there or has changed; the others whose neighbours change by it."""
         uid, metadata = pod.metadata.uid, pod.metadata
         before = self._pods.get(uid)
-        wants, apart = tuple(_wants(pod)), tuple(dict.fromkeys(_apart(pod)))
-        if before is not None and (before.labels, before.wants, before.apart) == (
+        wants, returned = tuple(_wants(pod)), tuple(dict.fromkeys(_returned(pod)))
+        if before is not None and (before.labels, before.wants, before.returned) == (
             metadata.labels,
             wants,
-            apart,
+            returned,
         ):
             return frozenset()
-        seen = _Seen(metadata.namespace, metadata.labels, wants, apart)
+        seen = _Seen(metadata.namespace, metadata.labels, wants, returned)
         changed: set[str] = set()
         for mark in _used(seen):
             changed |= self._use(mark)
@@ -237,7 +253,7 @@ def _pair(mark: Mark) -> tuple[str, str] | None:
 
 
 def _used(pod: _Seen) -> Iterator[Mark]:
-    yield from dict.fromkeys([*(mark for mark, _ in pod.wants), *pod.apart])
+    yield from dict.fromkeys([*(mark for mark, _ in pod.wants), *pod.returned])
 
 
 def _by_words(rule: PodRule) -> tuple[str, str, str, int]:
@@ -272,15 +288,21 @@ def _wants(pod: Pod) -> Iterator[tuple[Mark, PodRule]]:
         yield _spread(constraint, pod)
 
 
-def _apart(pod: Pod) -> Iterator[Mark]:
-    """The marks by which those that a pod wants to be apart from know it."""
+def _returned(pod: Pod) -> Iterator[Mark]:
+    """The marks by which those know a pod whom its rules are about, where these work both ways."""
     affinity = pod.spec.affinity
-    if affinity is None or affinity.pod_anti_affinity is None:
-        return
-    for term in affinity.pod_anti_affinity.required:
+    near = affinity.pod_affinity if affinity is not None else None
+    away = affinity.pod_anti_affinity if affinity is not None else None
+    terms: list[tuple[Literal["affinity", "anti_affinity"], PodAffinityTerm, int]] = []
+    if near is not None:
+        terms += [("affinity", wish.pod_affinity_term, wish.weight) for wish in near.preferred]
+    if away is not None:
+        terms += [("anti_affinity", term, 0) for term in away.required]
+        terms += [("anti_affinity", wish.pod_affinity_term, wish.weight) for wish in away.preferred]
+    for kind, term, weight in terms:
         crowd = _crowd(term, pod)
         if crowd is not None:
-            yield Mark((crowd,), term.topology_key)
+            yield Mark((crowd,), Returned(kind, term.topology_key, weight))
 
 
 def _single(

@@ -18,15 +18,21 @@ from weir.backends.kubernetes.reading.labels import Said
 from weir.backends.kubernetes.reading.node_terms import terms
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Neighbours
 from weir.backends.kubernetes.reading.quantities import amounts, in_unit
-from weir.backends.kubernetes.reading.volumes import ANYWHERE, Volumes
+from weir.backends.kubernetes.reading.volumes import ANYWHERE, ATTACHED_PREFIX, Volumes
 from weir.model.nodes import Effect, Toleration
 from weir.model.resources import CPU, MEMORY
-from weir.model.workloads import WHOLE_MILLI, Expression, NodeRule, Request
+from weir.model.workloads import WHOLE_MILLI, Expression, NodeRule, PodRule, Request
 
 DEVICES_LABEL = "weir.dev/devices"
 """A label Weir gives nodes in its own books: the device resource that they have."""
+CLUSTER_LABEL = "weir.dev/cluster"
+"""Another one: the same on all nodes, which makes one domain of them."""
 HOST_PORT_PREFIX = "hostport/"
-"""A port of the node, as a resource that every node has one of."""
+"""A port of the node as a resource: PROTOCOL/PORT of all its addresses, PROTOCOL/PORT/ADDRESS of one."""
+ADDRESSES_MOST = 1 << 10
+"""A node has so much of a port of all its addresses: who listens on one takes 1, who on all takes all."""
+PLENTY = 1 << 20
+_ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - nothing listens here
 DEVICES_MOST = 1024
 FAMILIAR_CLASSES = {
     "train": 50,
@@ -141,27 +147,39 @@ def _raise_to(to: Amounts, least: Mapping[str, Fraction]) -> None:
         to[name] = max(to.get(name, Fraction()), each)
 
 
-def host_ports(spec: PodSpec) -> tuple[str, ...]:
-    """Ports of the node that a pod takes, as resources.
-
-    Two pods with one port on different addresses of a node are kept apart too: an address isn't counted.
-    """
+def host_ports(spec: PodSpec) -> dict[str, int]:
+    """Ports of the node that a pod takes, as resources: two pods collide where their addresses do."""
     sidecars = (container for container in spec.init_containers if _is_sidecar(container))
-    ports = {
-        f"{HOST_PORT_PREFIX}{port.protocol or 'TCP'}/{port.host_port}"
-        for container in (*spec.containers, *sidecars)
-        for port in container.ports
-        if port.host_port
-    }
-    return tuple(sorted(ports))
+    taken: dict[str, int] = {}
+    for container in (*spec.containers, *sidecars):
+        for port in container.ports:
+            if not port.host_port:
+                continue
+            everywhere = f"{HOST_PORT_PREFIX}{port.protocol or 'TCP'}/{port.host_port}"
+            if port.host_ip in _ANY_ADDRESS:
+                taken[everywhere] = ADDRESSES_MOST
+            elif f"{everywhere}/{port.host_ip}" not in taken:
+                taken[f"{everywhere}/{port.host_ip}"] = 1
+                taken[everywhere] = min(ADDRESSES_MOST, taken.get(everywhere, 0) + 1)
+    return taken
 
 
-def ports_in_use(requests: Iterable[Request]) -> tuple[str, ...]:
-    """The host ports any of these requests takes: of each of them every node has one."""
-    return tuple(
-        sorted(
-            {name for request in requests for name, _ in request.further if name.startswith(HOST_PORT_PREFIX)}
-        )
+def has_unstated(name: str) -> int | None:
+    """How much a node has of what no node states: host ports, and volumes whose drivers take any number."""
+    if name.startswith(ATTACHED_PREFIX):
+        return PLENTY
+    if not name.startswith(HOST_PORT_PREFIX):
+        return None
+    return 1 if name.count("/") > HOST_PORT_PREFIX.count("/") + 1 else ADDRESSES_MOST
+
+
+def unstated_in_use(requests: Iterable[Request]) -> frozenset[str]:
+    """What any of these requests takes of which nodes say nothing: every node has each of them."""
+    return frozenset(
+        name
+        for request in requests
+        for name, _ in request.further
+        if name.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
     )
 
 
@@ -186,7 +204,8 @@ def ask(
     wanted = {name: int(each) for name, each in exactly.items() if each and devices.names(name)}
     count, share_milli, gpu_memory = _devices(wanted, said, refusals)
     cpu, memory = counted.pop(CPU, 0), counted.pop(MEMORY, 0)
-    counted.update(dict.fromkeys(host_ports(spec), 1))
+    counted.update(host_ports(spec))
+    counted.update(volumes.attached)
     request = Request(
         devices=count,
         share_milli=share_milli,
@@ -197,8 +216,11 @@ def ask(
         node_selector=tuple(sorted(spec.node_selector.items())),
         tolerations=tolerations(spec),
         rules=(*node_rules(spec), *volumes.rules, *_of_the_kind(wanted, devices)),
-        marks=neighbours.marks,
-        pod_rules=neighbours.rules,
+        marks=(*neighbours.marks, *volumes.alone),
+        pod_rules=(
+            *neighbours.rules,
+            *(PodRule("anti_affinity", mark, CLUSTER_LABEL) for mark in volumes.alone),
+        ),
     )
     return Asked(
         request=request,

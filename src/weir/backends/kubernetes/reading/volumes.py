@@ -5,7 +5,8 @@ first pod leaves the choice to the scheduler: within what its class allows, or w
 ready. Then the choice is written on the claim, or the volume given to it, before the pod is bound.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,9 +19,13 @@ from weir.model.nodes import Node
 from weir.model.workloads import NODE_NAME, Expression, NodeRule
 
 FIRST_POD = "WaitForFirstConsumer"
+ONE_POD = "ReadWriteOncePod"
+"""The access mode of a claim that one pod at a time may use."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """The annotation of a claim by which a provisioner learns where its volume is wanted."""
+ATTACHED_PREFIX = "attached-volumes/"
+"""Volumes of a driver on a node, as a resource. A volume of two pods counts twice: no node gets too many."""
 BOUND_BY = "pv.kubernetes.io/bound-by-controller"
 ZONE_LABELS = (
     "topology.kubernetes.io/zone",
@@ -33,10 +38,15 @@ ZONE_LABELS = (
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """Nodes a pod must be on for its volumes, or why it can't be anywhere yet."""
+    """Nodes a pod must be on for its volumes, or why it can't be anywhere yet.
+
+    `alone` are marks of those pods it must not be beside anywhere: they use what one pod at a time may use.
+    """
 
     rules: tuple[NodeRule, ...] = ()
     waits: str | None = None
+    alone: tuple[str, ...] = ()
+    attached: tuple[tuple[str, int], ...] = ()  # what they take of a node, as resources
 
 
 ANYWHERE = Volumes()
@@ -51,6 +61,7 @@ class Stock:
     )  # by namespace, name
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
+    limited: frozenset[str] = frozenset()  # the drivers that take only so many volumes to a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +100,49 @@ def claims_of(pod: Pod) -> tuple[str, ...]:
 def reach(pod: Pod, stock: Stock) -> Volumes:
     """Where a pod's volumes let it be."""
     rules: list[NodeRule] = []
-    for name in claims_of(pod):
-        found = _reach(pod.metadata.namespace, name, stock)
+    names, namespace = claims_of(pod), pod.metadata.namespace
+    if not names:
+        return ANYWHERE
+    claims = [(namespace, name) for name in names]
+    alone, attached = alone_with(claims, stock), attached_by(claims, stock)
+    for name in names:
+        found = _reach(namespace, name, stock)
         if isinstance(found, str):
-            return Volumes(waits=found)
+            return Volumes((), found, alone, attached)
         rules += found
-    return Volumes(tuple(dict.fromkeys(rules))) if rules else ANYWHERE
+    return Volumes(tuple(dict.fromkeys(rules)), None, alone, attached)
+
+
+def alone_with(claims: Iterable[tuple[str, str]], stock: Stock) -> tuple[str, ...]:
+    """The marks of who uses these claims (namespace, name), of those that one pod at a time may use."""
+    return tuple(
+        sorted(
+            f"using the claim {name} of {namespace}, which one pod at a time may"
+            for namespace, name in claims
+            if (claim := stock.claims.get((namespace, name))) is not None
+            and ONE_POD in claim.spec.access_modes
+        )
+    )
+
+
+def attached_by(claims: Iterable[tuple[str, str]], stock: Stock) -> tuple[tuple[str, int], ...]:
+    """What the volumes of these claims (namespace, name) take of a node, where there is not plenty of it."""
+    if not stock.limited:
+        return ()
+    counts = Counter(driver for claim in claims if (driver := _driver(claim, stock)) in stock.limited)
+    return tuple(sorted((f"{ATTACHED_PREFIX}{driver}", count) for driver, count in counts.items()))
+
+
+def _driver(of: tuple[str, str], stock: Stock) -> str:
+    """The driver of a claim's volume, be it there already or still to be made; "" if it has none."""
+    claim = stock.claims.get(of)
+    if claim is None:
+        return ""
+    if claim.spec.volume_name:
+        volume = stock.volumes.get(claim.spec.volume_name)
+        return "" if volume is None or volume.spec.csi is None else volume.spec.csi.driver
+    found = stock.classes.get(claim.spec.storage_class_name or "")
+    return "" if found is None else found.provisioner
 
 
 def before_bind(pod: Pod, node: Node, stock: Stock) -> tuple[Write, ...] | str:

@@ -19,9 +19,10 @@ from weir.backends.kubernetes.api.patience import Backoff, Rate
 from weir.backends.kubernetes.writing.fenced import Fenced, NotLeading
 from weir.backends.kubernetes.writing.lanes import Lane, Lanes, Waiting, merge
 from weir.backends.kubernetes.writing.saying import Saying
-from weir.backends.kubernetes.writing.sending import send
+from weir.backends.kubernetes.writing.sending import emit, send
 from weir.backends.kubernetes.writing.writes import (
     Bind,
+    Done,
     Emit,
     Evict,
     HeldUp,
@@ -41,8 +42,9 @@ class Pace:
 
     per_s: float = 0.0  # writes a second; 0: as fast as the server takes them
     in_flight: int = 128  # more only wait in the server's queues
-    others_in_flight: int = 32  # of these, of each other urgency than pods
+    others_in_flight: int = 8  # of these, of each other urgency than pods: a busy server slows them down
     beside_pods: int = 4  # of these, while pods are under way: to the server they cost as much as pods do
+    few: int = 32  # so many pods under way are no burst: why they are evicted is said before
     events_per_s: float = 50.0
     events_waiting: int = 5000
     first_s: float = 0.2  # the first wait before a write is tried again
@@ -81,7 +83,13 @@ class Acting:
         self._under_way = dict.fromkeys(Urgency, 0)
         self._term = fence.term
         self._closed = False
-        self.saying = Saying(api, fence, per_s=pace.events_per_s, waiting_most=pace.events_waiting)
+        self.saying = Saying(
+            api,
+            fence,
+            per_s=pace.events_per_s,
+            waiting_most=pace.events_waiting,
+            busy=lambda: self._under_way[Urgency.PODS] > pace.beside_pods,
+        )
         self.outcomes: Counter[str] = Counter()
         """By the kinds of write and outcome, such as "Bind Done"."""
         self.tries = 0
@@ -181,11 +189,21 @@ class Acting:
         try:
             fenced = Fenced(self._api, self._fence, one.term)
             fenced.check()
-            return await send(fenced, one.write, first=not one.backoff.tries, uncertain=one.uncertain)
+            await self._explain(fenced, one)
+            return await send(fenced, one.write, uncertain=one.uncertain)
         except NotLeading as error:
             return _unsent(one, str(error))
         except ApiError as error:
             return self._again(one, error)
+
+    async def _explain(self, fenced: Fenced, one: Waiting) -> None:
+        """Say why a pod is evicted before it is; among many that is said when there is time."""
+        because = one.write.because if isinstance(one.write, Evict) else None
+        if because is None or one.explained or self._under_way[Urgency.PODS] > self._pace.few:
+            return
+        one.explained = True
+        with suppress(ApiError):  # the eviction doesn't hang on it
+            await emit(fenced, because)
 
     def _again(self, one: Waiting, error: ApiError) -> Outcome | None:
         """When it is to be tried again, or what comes of it if that has lasted too long."""
@@ -227,6 +245,9 @@ class Acting:
 
     def _settle(self, one: Waiting, outcome: Outcome) -> None:
         self.outcomes[f"{type(one.write).__name__} {type(outcome).__name__}"] += 1
+        because = one.write.because if isinstance(one.write, Evict) else None
+        if because is not None and not one.explained and isinstance(outcome, Done):
+            self.saying.say(because)
         self._told(one.write, outcome)
 
 

@@ -24,6 +24,7 @@ class Waiting:
     not_before_s: float = 0.0
     uncertain: bool = False  # an earlier try may have been carried out
     said: str = ""  # of the last thing that held it up
+    explained: bool = False  # people were told why it is done
 
 
 @dataclass(slots=True, eq=False)

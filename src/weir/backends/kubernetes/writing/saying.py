@@ -1,7 +1,9 @@
 """Events for people: told one after another, at a modest rate, and dropped when there are too many."""
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Callable
 
 from weir.backends.kubernetes.api.answers import ApiError
 from weir.backends.kubernetes.api.connection import Connection
@@ -13,17 +15,23 @@ from weir.backends.kubernetes.writing.writes import Emit
 
 PAUSE_S = 1.0
 """After an event that wasn't taken."""
+LATE_S, LOOK_S = 10.0, 0.1
+"""How long an event waits while pods are under way, and how often that is looked at."""
 
 
 class Saying:
     """The events that wait."""
 
-    def __init__(self, api: Connection, fence: Fence, *, per_s: float, waiting_most: int) -> None:
+    def __init__(
+        self, api: Connection, fence: Fence, *, per_s: float, waiting_most: int, busy: Callable[[], bool]
+    ) -> None:
+        """`busy` says whether there is something better to do than to say things."""
         self._api = api
         self._fence = fence
         self._rate = Rate(per_s, burst=max(1.0, per_s))
-        self._waiting: deque[tuple[int, Emit]] = deque()
+        self._waiting: deque[tuple[float, int, Emit]] = deque()
         self._waiting_most = waiting_most
+        self._busy = busy
         self._wake = asyncio.Event()
         self.said = 0
         self.dropped = 0
@@ -36,7 +44,7 @@ class Saying:
         if len(self._waiting) >= self._waiting_most:
             self._waiting.popleft()
             self.dropped += 1
-        self._waiting.append((self._fence.term, event))
+        self._waiting.append((time.monotonic(), self._fence.term, event))
         self._wake.set()
 
     async def run(self) -> None:
@@ -45,8 +53,11 @@ class Saying:
             if not self._waiting:
                 self._wake.clear()
                 await self._wake.wait()
+            if self._busy() and time.monotonic() < self._waiting[0][0] + LATE_S:
+                await asyncio.sleep(LOOK_S)
+                continue
             await self._rate.wait()
-            term, event = self._waiting.popleft()
+            _, term, event = self._waiting.popleft()
             try:
                 await emit(Fenced(self._api, self._fence, term), event)
                 self.said += 1

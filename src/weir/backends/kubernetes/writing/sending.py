@@ -15,7 +15,6 @@ from weir.backends.kubernetes.api.answers import (
     NotFound,
     Refused,
     TooMany,
-    Unreachable,
 )
 from weir.backends.kubernetes.api.connection import Patch
 from weir.backends.kubernetes.api.decoding import Ignored
@@ -49,8 +48,8 @@ class _Placed(Narrow):
     spec: _PlacedSpec
 
 
-async def send(api: Fenced, write: Write, *, first: bool, uncertain: bool) -> Outcome:
-    """Try it once; is it the `first` time?
+async def send(api: Fenced, write: Write, *, uncertain: bool) -> Outcome:
+    """Try it once.
 
     Raises:
         ApiError: it has to be tried again.
@@ -60,7 +59,7 @@ async def send(api: Fenced, write: Write, *, first: bool, uncertain: bool) -> Ou
             case Bind():
                 return await _bind(api, write, uncertain=uncertain)
             case Evict():
-                return await _evict(api, write, first=first, uncertain=uncertain)
+                return await _evict(api, write, uncertain=uncertain)
             case Upsert():
                 return await _upsert(api, write)
             case PatchStatus():
@@ -69,6 +68,8 @@ async def send(api: Fenced, write: Write, *, first: bool, uncertain: bool) -> Ou
     except Refused as error:
         if _passes(error) or (isinstance(error, Conflict) and not isinstance(write, Bind)):
             raise  # nothing but bindings and evictions has a precondition that may not hold
+        if uncertain and isinstance(write, Bind):
+            raise  # an earlier try may be carried out yet, whatever became of this one
         return RefusedWrite(error.status, error.message)
 
 
@@ -115,12 +116,9 @@ async def _bound(api: Fenced, write: Bind) -> Outcome | None:
 # Evictions
 
 
-async def _evict(api: Fenced, write: Evict, *, first: bool, uncertain: bool) -> Outcome:
+async def _evict(api: Fenced, write: Evict, *, uncertain: bool) -> Outcome:
     if uncertain and await _stops(api, write):
         return Done()
-    if first and write.because is not None:
-        with suppress(Refused, Unreachable):  # the eviction doesn't hang on it
-            await emit(api, write.because)
     options: dict[str, object] = {"preconditions": {"uid": write.uid}}
     if write.grace_s is not None:
         options["gracePeriodSeconds"] = write.grace_s
@@ -160,6 +158,10 @@ async def _pod(api: Fenced, write: Bind | Evict) -> _Placed | None:
 
 
 async def _upsert(api: Fenced, write: Upsert) -> Outcome:
+    if write.there:
+        with suppress(NotFound):
+            await api.patch(write.object_path, write.body, Patch.MERGE, Ignored)
+            return Done()
     try:
         await api.post(write.path, write.body, Ignored)
     except AlreadyExists:

@@ -4,22 +4,22 @@ Nothing of it decides anything. What is written is the difference to what was wr
 changes often is written as often as there is room for it, with what holds by then.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 import msgspec
 
 from weir.backends.kubernetes.api.connection import Patch
 from weir.backends.kubernetes.api.paths import path_of
+from weir.backends.kubernetes.own.own_objects import WRITTEN_KEY
 from weir.backends.kubernetes.own.shapes import API_VERSION, Owner
 from weir.backends.kubernetes.own.workload_spec import spec_of
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.picture.seen import Seen
+from weir.backends.kubernetes.writing.words import Words, digest, expected, life_of, moment, over, plain
 from weir.backends.kubernetes.writing.writes import Emit, PatchStatus, Regarding, Upsert, Write
-from weir.cluster.events import End, PodKey, Promised
+from weir.cluster.events import End, PodKey
 from weir.control.port import Status, StopPod
 from weir.model.pool import Why
 from weir.model.resources import GPU, written
@@ -29,38 +29,18 @@ PHASES = {End.SUCCEEDED: "Succeeded", End.FAILED: "Failed", End.STOPPED: "Stoppe
 AT_ONCE = 500
 """Workloads looked at in one turn."""
 AGAIN_S = 5.0
-STARTING_S = 1.0
+PASSING_S = 1.0
+"""What a workload is only in passing isn't told before it has lasted so long."""
+FEW = 32
+"""So many workloads are told of at once even in a burst: that costs nothing."""
+BUSY_EVERY_S = 2.0
+"""How often is looked in a burst what can't wait any longer."""
+WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 30.0
+"""How long it waits in a burst: why a workload waits, or that it is over; that it waits; that it runs,
+starts or stops."""
 CONDITION_AFTER_S, CONDITION_EVERY_S = 2.0, 60.0
 NODES_NAMED_MOST = 16
-_STOPPING = frozenset(("Stopping", "Pending"))
-Words = dict[str, Any]
-
-
-def moment(at_s: float) -> str:
-    """A time as the API writes it."""
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def life_of(status: Status) -> Words:
-    """What control remembers, as it is kept."""
-    return {
-        "starts": status.starts,
-        "settled": status.settled,
-        "failures": status.failures,
-        "ranSeconds": status.ran_s,
-        "retryAtSeconds": status.retry_at_s,
-        "restarts": status.restarts,
-    }
-
-
-def room_of(gang: Gang, promised: Promised) -> Words:
-    """Room that is promised, as it is kept: by the names of pods, which outlive their slots."""
-    places = []
-    for place in promised.places:
-        seen = gang.at(place.pod)
-        if seen is not None:
-            places.append({"pod": seen.name, "node": place.node, "devices": list(place.devices)})
-    return {"at": moment(promised.at_s), "places": places, "freedBy": list(promised.freed_by)}
+_MOVING = frozenset(("Starting", "Running", "Stopping"))
 
 
 def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[PatchStatus]:
@@ -95,14 +75,19 @@ def preempted(gang: Gang, seen: Seen, stop: StopPod) -> Emit:
     )
 
 
+NO_LIFE = Status()
+
+
 class _Written:
     """What was written of one workload."""
 
-    __slots__ = ("conditions", "phase", "since_s", "spec", "status", "why")
+    __slots__ = ("conditions", "found", "life", "phase", "since_s", "spec", "status", "why")
 
     def __init__(self) -> None:
-        self.spec = b""  # what was written, as text: there are many workloads
+        self.spec = ""  # what was written, as a digest
+        self.found = ""  # what somebody else has, as a digest
         self.status = b""
+        self.life = NO_LIFE
         self.phase = ""
         self.since_s = 0.0
         self.why = ""
@@ -118,6 +103,8 @@ class Statuses:
         self._written: dict[Gang, _Written] = {}
         self._stops: dict[Gang, Why] = {}
         self._later: dict[Gang, float] = {}
+        self._busy_next_s = 0.0
+        self._held: dict[Gang, float] = {}  # not told in a burst, and since when
 
     def stops(self, gang: Gang, stop: StopPod) -> None:
         """A pod of it is being stopped, and this is why."""
@@ -139,23 +126,49 @@ class Statuses:
         """When pods have waited for long enough to be told why."""
         return min(self._later.values(), default=None)
 
-    def take(self, now_s: float) -> list[Write | Emit]:
-        """What is to be written now."""
+    def take(self, now_s: float, *, busy: bool = False) -> list[Write | Emit]:
+        """What is to be written now; `busy`: while many pods start or stop what can wait does.
+
+        To the API server a word about a workload costs as much as a binding, and most of what changes in
+        a burst is about to change again.
+        """
         for gang in [gang for gang, at_s in self._later.items() if at_s <= now_s]:
             del self._later[gang]
             self._picture.roll.changed[gang] = None
         changed = self._picture.roll.changed
         writes: list[Write | Emit] = []
-        for _ in range(min(AT_ONCE, len(changed))):
-            gang = next(iter(changed))
+        busy = busy and len(changed) > FEW
+        if busy and now_s < self._busy_next_s:
+            return []
+        self._busy_next_s = now_s + BUSY_EVERY_S
+        left = AT_ONCE
+        for gang in list(changed):
+            if busy and self._can_wait(gang, now_s):
+                continue
             del changed[gang]
-            writes += self._of(gang, now_s)
+            writes += self._of(gang, now_s, self._held.pop(gang, now_s))
+            left -= 1
+            if not left:
+                break
         return writes
+
+    def _can_wait(self, gang: Gang, now_s: float) -> bool:
+        waited_s = now_s - self._held.setdefault(gang, now_s)
+        if waited_s < WAITS_S or waited_s >= RUNS_S:
+            return waited_s < WAITS_S
+        done = self._written.get(gang)
+        if gang.life != (NO_LIFE if done is None else done.life):
+            return False
+        phase = self._phase(gang)
+        if phase in _MOVING:
+            return True
+        return phase == "Pending" and waited_s < UNKNOWN_S and self._why(gang, phase) is None
 
     def keep(self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False) -> list[Write | Emit]:
         """Have this kept in the status of its object, which is made first if there is none yet."""
-        first = [] if gang in self._written else self._of(gang, now_s, at_once=True)
-        status = {"phase": self._phase(gang), **words}
+        done = self._written.get(gang)
+        first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
+        status = {"phase": self._phase(gang), "written": "", **words}
         patch = PatchStatus(
             status_path(gang), {"status": status}, kind=Patch.MERGE, urgent=urgent, about=gang
         )
@@ -167,10 +180,11 @@ class Statuses:
         if not gang.count:
             self._drop(gang)  # its object may have gone with its owner
         elif done is not None:
-            done.spec = done.status = b""
+            done.spec, done.status, done.found = "", b"", ""
             self._later[gang] = now_s + AGAIN_S
 
-    def _of(self, gang: Gang, now_s: float, *, at_once: bool = False) -> list[Write | Emit]:
+    def _of(self, gang: Gang, now_s: float, since_s: float, *, at_once: bool = False) -> list[Write | Emit]:
+        """What is to be written of one, that has changed at `since_s`."""
         if gang.newer or gang.head is None:
             self._drop(gang)
             return []
@@ -182,37 +196,49 @@ class Statuses:
             done = self._written[gang] = _Written()
             self._begin(gang, done)
         if phase != done.phase:
-            done.phase, done.since_s = phase, now_s
-        if phase == "Starting" and not at_once and now_s < done.since_s + STARTING_S:
-            self._later[gang] = done.since_s + STARTING_S
-            return []  # it runs in a moment, and one write says it all
+            done.phase, done.since_s = phase, since_s
+        why = self._why(gang, phase)
+        passing = phase == "Starting" or (phase == "Pending" and why is None)
+        if passing and not at_once and now_s < done.since_s + PASSING_S:
+            self._later[gang] = done.since_s + PASSING_S
+            return []  # it is something else in a moment, and one write says it all
         writes: list[Write | Emit] = []
         spec = self._spec(gang)
         if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
             done.spec = text
-            writes.append(self._upsert(gang, spec))
-        why = self._why(gang, phase)
-        status = self._status(gang, phase, why, done)
-        if (text := msgspec.json.encode(status)) != done.status:
-            before = msgspec.json.decode(done.status) if done.status else {}
-            patch = {**_over(status, before), "phase": phase}
-            writes.append(PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE, about=gang))
-            done.status = text
+            writes.append(self._upsert(gang, spec, text))
+        writes += self._said(gang, self._status(gang, phase, why, done), done)
         if phase in {"Pending", "Refused"}:
             writes += self._waits(gang, why, done, now_s)
         if gang.key not in self._picture.roll.gangs:
             self._drop(gang)
         return writes
 
+    def _said(self, gang: Gang, status: Words, done: _Written) -> Iterator[PatchStatus]:
+        """What of its status has changed; all of it, if nobody knows what is there."""
+        text = msgspec.json.encode(status)
+        if text == done.status:
+            return
+        now_there = digest(status)
+        if now_there != done.found:
+            before = msgspec.json.decode(done.status) if done.status else {}
+            patch = {**over(status, before), "phase": status["phase"], "written": now_there}
+            yield PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE, about=gang)
+        done.status, done.life, done.found = text, gang.life, ""
+
     def _drop(self, gang: Gang) -> None:
         self._written.pop(gang, None)
         self._stops.pop(gang, None)
         self._later.pop(gang, None)
+        self._held.pop(gang, None)
 
     def _begin(self, gang: Gang, done: _Written) -> None:
         """What its object says already needn't be written again; times go on from there."""
         thing = self._picture.roll.objects.get(gang.name)
-        if thing is not None and thing.spec.owner.uid == gang.key.uid and thing.status.since:
+        if thing is None or thing.spec.owner.uid != gang.key.uid:
+            return
+        done.spec, done.found = thing.written, thing.status.written
+        if thing.status.since:
             done.phase = thing.status.phase
             done.since_s = datetime.fromisoformat(thing.status.since).timestamp()
 
@@ -253,7 +279,7 @@ class Statuses:
             workload, Owner(api_version=key.api_version, kind=key.kind, name=key.name, uid=key.uid)
         )
 
-    def _upsert(self, gang: Gang, spec: Words) -> Upsert:
+    def _upsert(self, gang: Gang, spec: Words, written: str) -> Upsert:
         key = gang.key
         reference = {
             "apiVersion": key.api_version,
@@ -262,10 +288,17 @@ class Statuses:
             "uid": key.uid,
             "blockOwnerDeletion": False,
         }
-        meta = {"name": gang.object_name, "namespace": key.namespace, "ownerReferences": [reference]}
+        meta = {
+            "name": gang.object_name,
+            "namespace": key.namespace,
+            "annotations": {WRITTEN_KEY: written},
+            "ownerReferences": [reference],
+        }
         body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
         path = path_of(API_VERSION, "workloads", key.namespace)
-        return Upsert(path, gang.object_name, body, about=gang)
+        thing = self._picture.roll.objects.get(gang.name)
+        there = thing is not None and thing.spec.owner.uid == key.uid
+        return Upsert(path, gang.object_name, body, there=there, about=gang)
 
     def _status(self, gang: Gang, phase: str, why: Why | None, done: _Written) -> Words:
         pods = list(gang.pods())
@@ -275,25 +308,38 @@ class Statuses:
         total = max(asked, gang.needed) if phase not in PHASES.values() else len(pods)
         head = gang.head
         assert head is not None
-        request = head.request
-        share = request.share_milli or WHOLE_MILLI
         return {
             "phase": phase,
             "running": f"{len(running)}/{total}",
             "pods": total,
             "podsRunning": len(running),
-            "gpus": written(GPU, total * request.devices * share),
+            "gpus": written(GPU, self._devices_milli(gang, total)),
             "nodes": sorted({seen.node for seen in holding})[:NODES_NAMED_MOST],
             "reason": None
             if why is None
-            else {"why": why.why, "sentence": why.sentence, "numbers": _plain(why.numbers)},
+            else {"why": why.why, "sentence": why.sentence, "numbers": plain(why.numbers)},
             "since": moment(done.since_s),
             "submittedAt": moment(head.submitted_s),
             "startedAt": moment(min(seen.at_s for seen in holding)) if holding else None,
             "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
-            "estimatedStart": _until(why),
+            "estimatedStart": expected(why),
             "suspended": head.derived.suspended,
+            **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
         }
+
+    def _devices_milli(self, gang: Gang, total: int) -> int:
+        """Thousandths of devices of all its pods: of one that isn't there as of the one read last."""
+        assert gang.head is not None
+        places = [(gang.head.request, "")] * total
+        for at, seen in enumerate(gang.pods()):
+            if seen.reading is not None:
+                places[at : at + 1] = [(seen.reading.request, seen.node)]
+        ground = self._picture.ground
+        return sum(
+            request.devices * min(WHOLE_MILLI, request.share_on(ground.device_memory(node)))
+            for request, node in places
+            if request.devices
+        )
 
     # Pods that wait
 
@@ -321,11 +367,6 @@ class Statuses:
         return writes
 
 
-def digest(words: Words) -> bytes:
-    """What tells one spec from another."""
-    return hashlib.blake2b(msgspec.json.encode(words), digest_size=16).digest()
-
-
 def _condition(gang: Gang, seen: Seen, sentence: str, now_s: float) -> PatchStatus:
     condition = {
         "type": "PodScheduled",
@@ -337,29 +378,3 @@ def _condition(gang: Gang, seen: Seen, sentence: str, now_s: float) -> PatchStat
     path = path_of("v1", "pods", gang.key.namespace, seen.name)
     body = {"metadata": {"uid": seen.uid}, "status": {"conditions": [condition]}}
     return PatchStatus(path, body, kind=Patch.STRATEGIC)
-
-
-def _over(status: Words, before: Words) -> Words:
-    """A merge patch that leaves nothing of the numbers before; all of it where nothing was written before."""
-    if not before:
-        return status
-    patch = {key: value for key, value in status.items() if before.get(key) != value}
-    reason, last = patch.get("reason"), before.get("reason")
-    if reason and last:
-        gone = dict.fromkeys(set(last["numbers"]) - set(reason["numbers"]))
-        patch["reason"] = {**reason, "numbers": {**reason["numbers"], **gone}}
-    return patch
-
-
-def _until(why: Why | None) -> str | None:
-    """When it may start, where that is only a matter of time."""
-    until_s = None if why is None else why.numbers.get("until_s")
-    return moment(until_s) if isinstance(until_s, int | float) else None
-
-
-def _plain(numbers: Mapping[str, object]) -> Words:
-    """Numbers of a reason as an object holds them."""
-    return {
-        key: list(value) if isinstance(value, tuple | set | frozenset) else value
-        for key, value in numbers.items()
-    }

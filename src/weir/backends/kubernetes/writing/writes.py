@@ -81,7 +81,7 @@ class Bind(_OfPod):
 
 @dataclass(frozen=True, slots=True)
 class Evict(_OfPod):
-    """Have a pod stopped, as far as its disruption budget allows. `because` is said right before."""
+    """Have a pod stopped, as far as its disruption budget allows. `because` is said before; of many after."""
 
     grace_s: int | None = None  # None: its own
     because: Emit | None = None
@@ -95,6 +95,7 @@ class Upsert:
     path: str  # of the collection
     name: str
     body: Mapping[str, object]
+    there: bool = False  # it is there already, as far as is known
     about: object = None
 
     @property

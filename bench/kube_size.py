@@ -1,0 +1,117 @@
+"""What a Weir in front of a big cluster takes to begin, and to hold: 5,000 nodes of 8 devices, 50,000 pods.
+
+    python -m bench.kube_size [--nodes 5000] [--pods 50000] [--output json]
+
+A server of generated lists (kube_lists.py) stands in for the cluster, so that only Weir is measured: a
+process of its own, as people run it. Nine tenths of the devices are in use. With the goals of the design in
+brackets:
+
+    listed_s   from its start until it has read all there is
+    first_s    from its start until its first binding arrives (10 s)
+    bound_s    until the last of as many pods as fit
+    mib        what it holds then, everything included (500)
+    peak_mib   the most it ever held
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from tools.controlplane.weir import ROOT
+
+from bench.kube_lists import GANG, GPUS, Lists, Size
+from bench.tables import show
+
+Row = dict[str, object]
+USED = 0.9
+STALLED_S = 300.0
+_SYNCED = re.compile(r"timestamp='([^']+)' level='info' event='synced'")
+
+
+def measure(nodes: int, pods: int) -> Row:
+    """One start."""
+    devices = nodes * GPUS
+    size = Size(nodes, pods, running=min(pods, int(devices * USED)) // GANG * GANG)
+    fits = (min(pods, devices) - size.running) // GANG * GANG
+    with Lists(size) as lists, tempfile.TemporaryDirectory() as made, Path(made, "log").open("w+") as log:
+        began_s, began = time.time(), time.perf_counter()
+        weir = _start(Path(made), lists.port, log.fileno())
+        try:
+            bound = lists.written.bound_at_s
+            _until(lambda: len(bound) >= fits, weir, lambda: f"{len(bound)} of {fits} pods bound")
+            took_s = [round(at - began, 2) for at in (bound[0], bound[fits - 1])]
+            held = _mib(weir.pid)
+        finally:
+            weir.terminate()
+            weir.wait(30)
+        log.seek(0)
+        synced = _SYNCED.search(log.read())
+        assert synced is not None, "it says when it has read everything"
+        return {
+            "nodes": nodes,
+            "pods": pods,
+            "running": size.running,
+            "listed_s": round(datetime.fromisoformat(synced[1]).timestamp() - began_s, 2),
+            "first_s": took_s[0],
+            "bound_s": took_s[1],
+            "bound": fits,
+            "mib": held["VmRSS"],
+            "peak_mib": held["VmHWM"],
+            "written": dict(lists.written.count),
+        }
+
+
+def _start(home: Path, port: int, log: int) -> "subprocess.Popen[bytes]":
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "lists", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "weir", "user": {"token": "any"}}],
+        "contexts": [{"name": "lists", "context": {"cluster": "lists", "user": "weir"}}],
+        "current-context": "lists",
+    }
+    path = home / "kubeconfig"
+    path.write_text(json.dumps(config))
+    words = ["up", "--on", "kubernetes", "--port", "0", "--alone"]
+    known = {"KUBECONFIG": str(path), "WEIR_HOME": str(home / "home")}
+    known["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "weir", *words]
+    return subprocess.Popen(command, env={**os.environ, **known}, stdout=log, stderr=log)
+
+
+def _until(true: Callable[[], bool], weir: "subprocess.Popen[bytes]", so_far: Callable[[], str]) -> None:
+    end = time.monotonic() + STALLED_S
+    while not true():
+        assert weir.poll() is None, f"Weir ended with {weir.returncode}"
+        assert time.monotonic() < end, f"{so_far()} after {STALLED_S:g} s"
+        time.sleep(0.01)
+
+
+def _mib(pid: int) -> dict[str, int]:
+    """What a process holds in memory."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return {name: round(int(fields[name].split()[0]) / 1024) for name in ("VmRSS", "VmHWM")}
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.kube_size", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=50_000)
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    args = parser.parse_args()
+    show("Beginning before a big cluster", [measure(args.nodes, args.pods)], args.output, hide=("written",))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What Weir had been told of the pods when it asked for a binding, as the proxy passed it on.
+
+Versions of pods order everything that happens to them, and a watch tells it in that order: who was told of a
+version was told of all before it.
+"""
+
+import json
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from tools.controlplane.proxy import Asked
+
+WITHIN_S = 2.0
+"""What was passed on so long ago has been read and taken in."""
+PODS = "/api/v1/pods"
+_BINDING = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/binding")
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+
+
+class Told:
+    """A tap of the proxy."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._passed: deque[tuple[float, int]] = deque()  # versions, and when each was passed on
+        self._surely = 0  # the newest of those that were passed on long enough ago
+        self._knew: dict[str, int] = {}
+
+    def __call__(self, asked: Asked) -> Callable[[bytes], None] | None:
+        """A request is passed on."""
+        binding = _BINDING.fullmatch(asked.path)
+        if binding is not None:
+            self._asks("/".join(binding.groups()), asked.since_s)
+            return None
+        if asked.verb != "GET" or asked.path != PODS:
+            return None
+        return self._watched() if asked.watch else self._listed()
+
+    def begin_anew(self) -> None:
+        """Who was told of all this is dead."""
+        with self._lock:
+            self._passed.clear()
+            self._surely = 0
+
+    def before_binding(self, pod: str) -> int | None:
+        """The version up to which it surely knew when it asked for this pod (NAMESPACE/NAME) to be bound."""
+        with self._lock:
+            return self._knew.get(pod)
+
+    def _asks(self, pod: str, since_s: float) -> None:
+        with self._lock:
+            while self._passed and self._passed[0][0] < since_s - WITHIN_S:
+                self._surely = max(self._surely, self._passed.popleft()[1])
+            self._knew.setdefault(pod, self._surely)
+
+    def _passes(self, version: int) -> None:
+        with self._lock:
+            self._passed.append((time.monotonic(), version))
+
+    def _watched(self) -> Callable[[bytes], None]:
+        begun = b""
+
+        def hear(part: bytes) -> None:
+            nonlocal begun
+            *lines, begun = (begun + part).split(b"\n")
+            for line in lines:
+                found = _VERSION.search(line)
+                if found is not None:
+                    self._passes(int(found[1]))
+
+        return hear
+
+    def _listed(self) -> Callable[[bytes], None]:
+        parts: list[bytes] = []
+
+        def hear(part: bytes) -> None:
+            if part:
+                parts.append(part)
+                return
+            metadata = json.loads(b"".join(parts)).get("metadata", {})
+            if metadata.get("resourceVersion") and not metadata.get("continue"):
+                self._passes(int(metadata["resourceVersion"]))
+
+        return hear
