@@ -110,7 +110,7 @@ def _movable(cluster: Cluster) -> dict[str, tuple[int, int]]:
     """Preemptible running pods and their whole devices by node, as the columns of what runs have it."""
     columns = cluster.running_pods
     found: dict[str, tuple[int, int]] = {}
-    for row in np.flatnonzero((columns.node >= 0) & columns.preemptible).tolist():
+    for row in np.flatnonzero((columns.node >= 0) & np.isfinite(columns.restart)).tolist():
         name = cluster.node_names[int(columns.node[row])]
         pods, whole = found.get(name, (0, 0))
         found[name] = (pods + 1, whole + int(columns.whole[row]))

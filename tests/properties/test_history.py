@@ -2,11 +2,24 @@
 
 from dataclasses import replace
 
-from weir.cluster.events import Checkpointed, End, QueuesSet, WorkloadEnded, WorkloadHeld, WorkloadSubmitted
+import pytest
+
+from weir.cluster.events import (
+    Checkpointed,
+    End,
+    NodeSet,
+    QueuesSet,
+    WorkloadEnded,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
+from weir.decide.cycle import decide
 from weir.decide.explain import reason
+from weir.decide.memo import Memo
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import Reason, Rule, Why
+from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 
 from .running import Running
 from .worlds import World, node, single
@@ -90,6 +103,33 @@ def test_at_its_checkpoint_a_borrower_changes_places_with_one_that_comes_clearly
     assert [place.pod.workload for place in running.cycle().binds] == ["short-99"]
     for _ in range(10):  # and that is that
         assert not running.cycle().evictions
+
+
+@pytest.mark.parametrize(
+    ("of_the_long", "comes"), [(None, False), (TopologyRequest("network", required="rack"), True)]
+)
+def test_a_gang_that_has_to_be_in_one_rack_takes_no_place_across_two(
+    of_the_long: TopologyRequest | None, comes: bool
+) -> None:
+    running = after_runs(EXCHANGES)
+    second = node("n1", 1, labels={"rack": "r0" if comes else "r1"})
+    for each in (node("n0", 1, labels={"rack": "r0"}), second):
+        running.tell(NodeSet(each))
+
+    def comes_by(name: str, asked: TopologyRequest | None) -> None:
+        group = PodGroup("0", Request(devices=1), 2, 2)
+        running.tell(WorkloadSubmitted(Workload(name, "team", (group,), 2, 0.0, topology=asked), 0.0))
+
+    for number in range(10):
+        for stem, ran_s in (("short", 100.0), ("long", 100_000.0)):
+            comes_by(f"{stem}-{number}", None)
+            running.tell(WorkloadEnded(f"{stem}-{number}", End.SUCCEEDED, 0.0, ran_s))
+    comes_by("long-99", of_the_long)
+    assert len(running.cycle().binds) == 2
+    comes_by("short-99", TopologyRequest("network", required="rack"))
+    running.cycle()
+    running.tell(Checkpointed("long-99", running.now_s))
+    assert bool(running.cycle().evictions) is comes
 
 
 def test_no_exchange_at_another_time_than_the_checkpoint() -> None:
@@ -186,3 +226,20 @@ def test_a_held_workload_waits_and_is_told_why() -> None:
     assert "its owner suspended it" in why.sentence
     running.tell(WorkloadHeld("w", False))
     assert len(running.cycle().binds) == 1
+
+
+# What is remembered
+
+
+def test_a_gang_without_room_stands_for_its_queue_neither_before_nor_after_that_is_known() -> None:
+    """With it the other queue would come first, for it asks for more than there is."""
+    queues = (Queue("a", quota={"gpu": 0}), Queue("b", quota={"gpu": 0}, created_s=60.0))
+    running = Running(World((node("n0", 4),), queues, ()))
+    large = PodGroup("0", Request(devices=3), 2, 2)
+    running.tell(WorkloadSubmitted(Workload("large", "a", (large,), 2, -600.0), -600.0))
+    assert not running.cycle().acts
+    submit(running, "small", "a")
+    submit(running, "other", "b")
+    for memo in (Memo(), running.memo):
+        plan = decide(running.cluster, running.world.policy, running.now_s, memo)
+        assert [place.pod.workload for place in plan.binds] == ["small", "other"]

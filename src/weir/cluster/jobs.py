@@ -256,10 +256,11 @@ class PendingClass:
     """Pending workloads that are equal in everything but their age: what holds for one holds for all.
 
     `members` are (submitted, name, job), oldest first; `step` is what each of them asks for next, and
-    `wants` that as plain numbers: the shape of each group and how many pods of it are lacking.
+    `wants` that as plain numbers: the shape of each group and how many pods of it are lacking; `gang` is
+    the same of all that it needs to run.
     """
 
-    __slots__ = ("key", "members", "number", "project", "shapes", "step", "wants")
+    __slots__ = ("gang", "key", "members", "number", "project", "shapes", "step", "wants")
 
     def __init__(self, key: ClassKey, job: Job, number: int) -> None:
         self.key = key
@@ -271,12 +272,17 @@ class PendingClass:
         self.shapes = tuple(sorted({job.shapes[group].id for group in groups}))
         lacks = zip(job.shapes, step.lacks, strict=True)
         self.wants = step.choices, tuple((shape.id, lack) for shape, lack in lacks)
+        self.gang = tuple((shape.id, need) for shape, need in zip(job.shapes, job.needed, strict=True))
         self.members: list[tuple[float, str, Job]] = []
 
     def line_key(self, at: int) -> tuple[float, int, float, str]:
         """Where its `at`-th member stands among the waiting of its project: priority, standing, age, name."""
         submitted_s, name, job = self.members[at]
         return (-float(job.spec.priority), self.step.standing, submitted_s, name)
+
+    def lack_of(self, shape: int) -> int:
+        """How many pods of a shape it asks for."""
+        return sum([lack for each, lack in self.wants[1] if each == shape])
 
     @property
     def first(self) -> Job:

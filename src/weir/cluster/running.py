@@ -11,9 +11,10 @@ Bools = npt.NDArray[np.bool_]
 
 
 class RunningColumns:
-    """`node[row]` (-1: no pod), its `whole` devices, all `devices` of its job, `project`, if preemptible.
+    """`node[row]` (-1: no pod), its `whole` devices, all `devices` of its job, its `project`.
 
-    `since_s` is when its job last saved its state or started.
+    `since_s` is when its job last saved its state or started; `restart` is -1 where its job doesn't say
+    what a restart costs, and infinite where no pod is or none that may be stopped.
     """
 
     def __init__(self) -> None:
@@ -21,10 +22,9 @@ class RunningColumns:
         self.node: Ints = np.full(size, -1, np.int64)
         self.whole: Ints = np.zeros(size, np.int64)
         self.devices: Floats = np.zeros(size)
-        self.restart: Floats = np.zeros(size)
+        self.restart: Floats = np.full(size, np.inf)
         self.since_s: Floats = np.zeros(size)
         self.project: Ints = np.zeros(size, np.int64)
-        self.preemptible: Bools = np.zeros(size, np.bool_)
         self._row: dict[Pod, int] = {}
         self._spare = list(range(size - 1, -1, -1))
 
@@ -37,15 +37,16 @@ class RunningColumns:
         self.node[row] = pod.node
         self.whole[row] = len(pod.devices) if pod.shape.whole else 0
         self.devices[row] = job.devices_milli / 1000
-        self.restart[row] = -1.0 if job.spec.restart_s is None else job.spec.restart_s
+        stated_s = -1.0 if job.spec.restart_s is None else job.spec.restart_s
+        self.restart[row] = stated_s if job.spec.preemptible else np.inf
         self.since_s[row] = since_s
         self.project[row] = job.project
-        self.preemptible[row] = job.spec.preemptible
 
     def remove(self, pod: Pod) -> None:
         """A pod no longer runs, or is being stopped."""
         row = self._row.pop(pod)
         self.node[row] = -1
+        self.restart[row] = np.inf
         self._spare.append(row)
 
     def saved(self, pods: list[Pod], at_s: float) -> None:
@@ -56,7 +57,8 @@ class RunningColumns:
     def _grow(self) -> None:
         size = len(self.node)
         self.node = np.concatenate([self.node, np.full(size, -1, np.int64)])
-        for name in ("whole", "devices", "restart", "since_s", "project", "preemptible"):
+        self.restart = np.concatenate([self.restart, np.full(size, np.inf)])
+        for name in ("whole", "devices", "since_s", "project"):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
         self._spare += range(2 * size - 1, size - 1, -1)
@@ -71,12 +73,11 @@ class RunningColumns:
         `restart` is what a restart costs where a job doesn't say; `largest` is the largest hole there is,
         in whole devices: a pod larger than it can't be moved. `projects` says whose may be, None for all.
         """
-        used = np.flatnonzero((self.node >= 0) & self.preemptible & (self.whole <= largest))
+        price = self.devices * (now_s - self.since_s)
+        price += np.where(self.restart < 0, restart, self.restart)
+        rows = np.flatnonzero(price <= most)  # few of them, so the rest is asked of these alone
+        rows = rows[self.whole[rows] <= largest]
         if projects is not None:
-            used = used[projects[self.project[used]]]
-        restarts = np.where(self.restart[used] < 0, restart, self.restart[used])
-        price = self.devices[used] * (now_s - self.since_s[used]) + restarts
-        cheap = price <= most
-        rows = used[cheap]
+            rows = rows[projects[self.project[rows]]]
         part = self.whole[rows] / np.maximum(self.devices[rows], 1e-9)
-        return self.node[rows], self.whole[rows], price[cheap] * np.minimum(part, 1.0)
+        return self.node[rows], self.whole[rows], price[rows] * np.minimum(part, 1.0)

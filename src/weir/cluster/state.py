@@ -59,7 +59,6 @@ class Cluster:
         self.static_version = 0  # nodes, queues or topologies changed
         self.changes = 0  # events that changed more than when a workload last saved its state
         self.changed_s = 0.0  # the time by the last of them
-        self.freed_version = 0  # room became free somewhere
         self.log: list[int] = []  # nodes that changed, in order
         self.log_epoch = 0
 

@@ -12,6 +12,7 @@ from weir.cluster.shapes import Shape
 from weir.decide.bench import Bench
 from weir.decide.cheapest import CheapestNode, nodes_of
 from weir.decide.claims import Claims, Kind, parting
+from weir.decide.domains import missing
 from weir.decide.fit import Bools
 from weir.decide.order import Candidate
 from weir.decide.place import Spot
@@ -65,10 +66,12 @@ class Attempt:
         self._nodes: dict[int, CheapestNode] = {}
         self._spots: list[Spot] = []
         self._victims: list[tuple[Unit, Rule]] = []  # in the order in which they were taken
+        self.fell_short = False  # everyone within reach together didn't suffice
 
     def run(self) -> Taken | None:
         """Places and victims, or None with room and books as they were."""
         if not self._reach.jobs or not self._could_suffice():
+            self.fell_short = True
             return None
         taken = self._from(None)
         if taken is None and self._kind is Kind.RECLAIM and sum(self._candidate.lacks) > 1:
@@ -347,6 +350,8 @@ class Attempt:
         for pod in sorted(unit.pods, key=lambda pod: (pod.group, pod.index)):
             pods.setdefault(pod.group, []).append(pod)
         bench = self._bench
+        if missing(bench.cluster.topologies, topology) is not None:
+            return None  # it stays together where it is
         whole = len(unit.pods) == sum(job.placed)
         levels = bench.levels_of(topology.name)
         site = Site(self._placer, job, bench.affinity_of(job), levels, moves=whole)

@@ -44,6 +44,7 @@ class Books:
         self.held = [line.copy() for line in cluster.ledger.allocated]
         self.fixed = [line.copy() for line in cluster.ledger.fixed]
         self._scaled: dict[tuple[int, int], bool] = {}
+        self._dominant: dict[int, tuple[float, int]] = {}  # of what each queue holds, while that lasts
 
     @property
     def share(self) -> Shares:
@@ -80,6 +81,7 @@ class Books:
     def add(self, path: Sequence[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
         """A pod holds these amounts from now on (sign -1: no more)."""
         for queue in path:
+            self._dominant.pop(queue, None)
             line = self.held[queue]
             for row, amount in amounts:
                 line[row] += sign * amount
@@ -160,6 +162,12 @@ class Books:
 
     def dominant(self, queue: int, asks: Amounts = ()) -> tuple[float, int]:
         """The largest of (held + asks) ÷ share; where a share is 0, infinite with the amount beside it."""
+        without = self._dominant.get(queue)
+        if without is None:
+            without = self._dominant[queue] = self._largest(queue, ())
+        return self._dominant_with(queue, asks, without) if asks else without
+
+    def _largest(self, queue: int, asks: Amounts) -> tuple[float, int]:
         share = self.share[queue]
         held = self.held[queue]
         if asks:
@@ -191,13 +199,13 @@ class Books:
     def _dominant_with(self, queue: int, asks: Amounts, without: tuple[float, int]) -> tuple[float, int]:
         """`dominant` with `asks` more, from what it is without: only what is asked for can have grown."""
         if without[0] == INFINITE:
-            return self.dominant(queue, asks)
+            return self._largest(queue, asks)
         share, held = self.share[queue], self.held[queue]
         largest = without[0]
         for row, amount in asks:
             if amount:
                 if share[row] <= 0:
-                    return self.dominant(queue, asks)
+                    return self._largest(queue, asks)
                 largest = max(largest, (held[row] + amount) / share[row])
         return largest, 0
 

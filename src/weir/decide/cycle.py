@@ -127,6 +127,8 @@ class Cycle:
 
     def _stop_broken(self) -> None:
         """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""
+        if not self.cluster.incomplete:
+            return
         places = [*self.plan.binds, *(place for promise in self.plan.promises for place in promise.places)]
         coming = Counter((place.pod.workload, place.pod.group) for place in places)
         for name in sorted(self.cluster.incomplete):

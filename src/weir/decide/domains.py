@@ -1,6 +1,6 @@
 """Domains: nodes that are equal in a label, or in several."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,7 @@ from weir.cluster.columns import Ints
 from weir.cluster.state import Cluster
 from weir.decide.fit import Bools
 from weir.model.nodes import Node, Topology
+from weir.model.workloads import TopologyRequest
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -45,6 +46,19 @@ def level_of(cluster: Cluster, labels: Sequence[str]) -> Level:
 def levels_of(cluster: Cluster, topology: Topology) -> list[Level]:
     """The domains of a topology, level by level; a domain is told by its labels from the coarsest down."""
     return [level_of(cluster, topology.levels[: depth + 1]) for depth in range(len(topology.levels))]
+
+
+def missing(topologies: Mapping[str, Topology], asked: TopologyRequest | None) -> str | None:
+    """What there isn't of a topology that is asked for, in words; None if all of it is there."""
+    if asked is None:
+        return None
+    topology = topologies.get(asked.name)
+    if topology is None:
+        return f"topology {asked.name}"
+    for level in (asked.required, asked.preferred):
+        if level is not None and level not in topology.levels:
+            return f"level {level} of topology {asked.name}"
+    return None
 
 
 def _path(node: Node | None, labels: Sequence[str]) -> tuple[str, ...] | None:

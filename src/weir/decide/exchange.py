@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from weir.cluster.jobs import Job, PendingClass, Phase, Pod
 from weir.decide.claims import past_minimum
-from weir.decide.order import Candidate
+from weir.decide.order import Candidate, LearnedKey
 from weir.decide.place import Spot
 from weir.decide.reach import count_pods
-from weir.decide.serve import LearnedKey, Server
+from weir.decide.serve import Server
 
 
 class Exchange:
@@ -26,7 +26,7 @@ class Exchange:
         self._gone = gone
         self._coming = coming
         self._served: set[PendingClass] = set()
-        self._lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # by shape, as the books stand
+        self._lines = server.memo.lines  # by shape, as the books stand
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[Spot]]]:
         """Who comes, who goes, and the places."""
@@ -68,6 +68,8 @@ class Exchange:
             if (
                 candidate.job.shapes == job.shapes
                 and candidate.lacks == job.placed
+                and _may_be_where(candidate.job, job)
+                and self._server.memo.could_run(self._cluster, candidate.of)
                 and self._may_come(candidate, job)
                 and self._may_stand(job)
             ):
@@ -114,3 +116,9 @@ class Exchange:
         books.add(job.path, candidate.asks, fixed, -1)
         count_pods(books, running, 1)
         return ok and job.spec.may_take and goes.spec.name not in job.stopped_for
+
+
+def _may_be_where(comes: Job, goes: Job) -> bool:
+    """Whether the pods that go are together as those that come have to be."""
+    asked = comes.spec.topology
+    return asked is None or asked.required is None or asked == goes.spec.topology

@@ -12,6 +12,7 @@ from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.books import Books, Refusal, usage_of
 from weir.decide.claims import Claims, parting, past_minimum
+from weir.decide.domains import missing
 from weir.decide.fit import refused_by
 from weir.decide.memo import Memo
 from weir.decide.order import Candidate
@@ -140,6 +141,10 @@ class _Diagnosis:
 
     def _unmatched(self, candidate: Candidate) -> Reason | None:
         """No node could ever take it: nodes counted by the constraint that refuses them."""
+        asked = self._job.spec.topology
+        if asked is not None and (what := missing(self._cluster.topologies, asked)) is not None:
+            numbers: dict[str, object] = {"topology": asked.name, "known": sorted(self._cluster.topologies)}
+            return Reason(Why.NO_NODE_MATCHES, f"it is to be together by {what}, which there isn't", numbers)
         for group, shape, lack in self._lacking(candidate):
             refused: Counter[str] = Counter()
             for node in self._cluster.nodes:

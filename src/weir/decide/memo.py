@@ -1,6 +1,8 @@
 """What the engine remembers from one cycle to the next. It only saves time: an empty one decides alike."""
 
+from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -8,7 +10,7 @@ from weir.cluster.columns import Columns, Ints, whole_free
 from weir.cluster.jobs import Job, PendingClass
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
-from weir.decide.domains import Level, levels_of
+from weir.decide.domains import Level, levels_of, missing
 from weir.decide.fit import Bools, allowed, copies, empty_columns
 from weir.decide.plan import Plan
 from weir.decide.pod_rules import PodRules
@@ -17,9 +19,45 @@ from weir.decide.room import Room
 from weir.decide.score import Potential
 from weir.decide.share import Shares
 from weir.model.policy import Affinity, Policy
-from weir.model.workloads import WHOLE_MILLI
+from weir.model.workloads import WHOLE_MILLI, TopologyRequest
+
+if TYPE_CHECKING:
+    from weir.decide.order import Candidate, LearnedKey
+    from weir.decide.reserve import Reservation
 
 _LOG_MOST = 1 << 16
+
+
+Moves = tuple[object, TopologyRequest | None, bool, bool, bool]
+"""What is wanted, the topology asked for, whether it may scatter, it runs, and owners are spared."""
+
+
+class Hope(NamedTuple):
+    """A waiting workload for which something may be done: somebody stopped, or else others moved.
+
+    `moves` says what the bound of those moves hangs on; None where that isn't all there is to hope for.
+    """
+
+    of: PendingClass
+    at: int
+    moves: Moves | None
+
+
+class InVain(NamedTuple):
+    """Even with all these jobs gone or moved there is no room for a workload on the nodes open to it.
+
+    `until_s` is when time alone makes an end to what keeps two from stopping one another in turn.
+    """
+
+    until_s: float
+    jobs: frozenset[Job]
+    open: Bools | None
+
+    def still(self, jobs: AbstractSet[Job], open_: Bools | None) -> bool:
+        """Whether that is said of these jobs, too: they are among those, and the nodes are the same."""
+        if self.open is None or open_ is None:
+            return self.open is open_ and jobs <= self.jobs
+        return jobs <= self.jobs and bool((self.open == open_).all())
 
 
 class Memo:
@@ -27,15 +65,15 @@ class Memo:
 
     def __init__(self) -> None:
         self.room: Room | None = None
-        self.no_room: set[PendingClass] = set()  # classes that found none since room was last freed
-        self._no_room_version = -1
         self._shares: tuple[int, Shares] | None = None  # with the changes by then
         self._quiet: tuple[int, float] | None = (
             None  # changes when a plan did nothing, and until when it holds
         )
-        self._no_victims: dict[tuple[PendingClass, int, bool], float] = {}  # who found none since anything
-        # changed, and until when that holds
+        self._no_victims: dict[tuple[PendingClass, int, bool], InVain] = {}  # since anything changed
         self._no_victims_version = -1
+        self.hopes: list[Hope] | None = None  # who waited at the end of a quiet cycle, while it stays quiet
+        self.reserved: tuple[list[PendingClass], list[Reservation]] | None = None  # and for whom, likewise
+        self.lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # of `weir.decide.exchange`, likewise
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._empty: tuple[Columns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[PendingClass, int]]] = {}  # by project, while it is untouched
@@ -77,9 +115,6 @@ class Memo:
             self._mix = (cluster.mix.version, cluster.static_version)
             self._potential = self._drawn(cluster) if cluster.mix.drawn else None
             self._rankings.clear()
-        if self._no_room_version != cluster.freed_version:
-            self._no_room_version = cluster.freed_version
-            self.no_room.clear()
         return room
 
     def _restart(self, cluster: Cluster, policy: Policy) -> Room:
@@ -157,8 +192,16 @@ class Memo:
         return found
 
     def is_quiet(self, cluster: Cluster, now_s: float) -> bool:
-        """Whether as things are nobody found free room: since then, workloads have only saved their state."""
-        return self._quiet is not None and cluster.changes == self._quiet[0] and now_s < self._quiet[1]
+        """Whether as things are nobody found free room: since then, workloads have only saved their state.
+
+        Else what holds in quiet times alone is forgotten.
+        """
+        quiet = self._quiet is not None and cluster.changes == self._quiet[0] and now_s < self._quiet[1]
+        if not quiet:
+            self.hopes = self.reserved = None
+        if not quiet or (self._policy is not None and self._policy.usage.k):
+            self.lines.clear()  # shares change with time, too, and the keys with them
+        return quiet
 
     def shares_known(self, cluster: Cluster) -> Shares | None:
         """The fair shares, if nothing has changed since they were worked out that they hang on."""
@@ -171,12 +214,14 @@ class Memo:
         """Remember the shares, and a plan that does nothing until time alone could change it."""
         wake_s = float("inf") if plan.wake_s is None else plan.wake_s
         self._quiet = None if plan.acts else (cluster.changes, wake_s)
+        if plan.acts:  # who could take from nobody was asked beside what the plan does
+            self._no_victims.clear()
         self._shares = None if shares is None else (cluster.changes, shares)
 
-    def no_victims(self, cluster: Cluster) -> dict[tuple[PendingClass, int, bool], float]:
-        """Members of classes, impatient or patient, that could take from nobody as things still are.
+    def no_victims(self, cluster: Cluster) -> dict[tuple[PendingClass, int, bool], InVain]:
+        """Members of classes, impatient or patient, for which those they may take from don't suffice.
 
-        With each until when: time alone makes an end to what keeps two from stopping one another in turn.
+        Not those that only found nobody cheap enough: prices change by time alone.
         """
         if self._no_victims_version != cluster.changes:
             self._no_victims_version = cluster.changes
@@ -184,10 +229,15 @@ class Memo:
         return self._no_victims
 
     def could_run(self, cluster: Cluster, of: PendingClass) -> bool:
-        """Whether a workload of this class would have room in an empty cluster, each group by itself."""
+        """Whether a workload of this class would have room in an empty cluster, each group by itself.
+
+        Never one that asks for a topology there isn't.
+        """
         job = of.first
+        if missing(cluster.topologies, job.spec.topology) is not None:
+            return False
         affinity = self.affinity(cluster, job)
-        key = (tuple(shape.id for shape in job.shapes), job.needed, affinity)
+        key = of.gang, affinity
         found = self._could_run.get(key)
         if found is None:
             if self._empty is None:

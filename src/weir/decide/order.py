@@ -7,6 +7,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 from weir.cluster.jobs import PendingClass, Pod, Step
 from weir.decide.books import Books
 
+LearnedKey = tuple[float, float, str]
+"""A borrower's place in the learned order, then its age and name; smaller first."""
 _ROOT = -1
 _HOUR_S = 3600.0
 

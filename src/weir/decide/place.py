@@ -56,6 +56,18 @@ class Placer:
         """The rank of every node for a shape by its room alone, whatever its pod rules say."""
         return self.ranking_of(shape, affinity).follow(self.room)
 
+    def has_room(self, shape: Shape, affinity: tuple[Affinity, ...]) -> bool:
+        """Whether a pod of a shape has room anywhere, whatever its pod rules say."""
+        rank = self.plain_ranks(shape, affinity)
+        return bool(len(rank)) and bool(rank.min() != NOWHERE)
+
+    def room_for(self, shape: Shape, affinity: tuple[Affinity, ...], within: Bools | None = None) -> int:
+        """Copies of a shape there is room for: with pod rules and several shared devices, at most."""
+        rank = self.plain_ranks(shape, affinity)
+        open_ = rank != NOWHERE if within is None else (rank != NOWHERE) & within
+        count = copies(self.room.columns, self.room.whole, self.room.device_memory, shape)
+        return int(count[open_].sum())
+
     def best_node(self, shape: Shape, affinity: tuple[Affinity, ...], within: Bools | None = None) -> int:
         """The best node for one pod, -1 if none has room; of equal ones the first."""
         rank = self.ranks(shape, affinity)
@@ -125,7 +137,7 @@ class Placer:
                 node = self.best_node(job.shapes[group], affinity, within)
                 return None if node < 0 else [self.put(some[0], node, affinity)]
         groups = sorted(pods, key=lambda group: (-job.spec.groups[group].order, group))
-        room_for = self._room_for(job, groups, affinity, within)
+        room_for = {group: self.room_for(job.shapes[group], affinity, within) for group in groups}
         if any(room_for[group] < len(pods[group]) for group in groups):
             return None
         for turn in _turns(groups, {group: room_for[group] / len(pods[group]) for group in groups}):
@@ -156,8 +168,7 @@ class Placer:
         for group in groups:
             for domain in self.rules.beginnings(self.room.columns, job.shapes[group]):
                 both = domain if within is None else domain & within
-                room_for = self._room_for(job, [group], affinity, both)
-                if room_for[group] >= len(pods[group]):
+                if self.room_for(job.shapes[group], affinity, both) >= len(pods[group]):
                     self.room.try_out()
                     spots = self._in_turn(job, groups, pods, affinity, both)
                     if spots is not None:
@@ -165,19 +176,6 @@ class Placer:
                         return spots
                     self.room.drop()
         return None
-
-    def _room_for(
-        self, job: Job, groups: Sequence[int], affinity: tuple[Affinity, ...], within: Bools | None
-    ) -> dict[int, int]:
-        """Copies of each group's pods there is room for, each group by itself: with pod rules, at most."""
-        found = {}
-        for group in groups:
-            shape = job.shapes[group]
-            rank = self.plain_ranks(shape, affinity)
-            open_ = rank != NOWHERE if within is None else (rank != NOWHERE) & within
-            count = copies(self.room.columns, self.room.whole, self.room.device_memory, shape)
-            found[group] = int(count[open_].sum())
-        return found
 
     def _in_turn(
         self,

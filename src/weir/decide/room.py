@@ -17,6 +17,8 @@ from weir.model.workloads import WHOLE_MILLI
 if TYPE_CHECKING:
     from weir.decide.states import Numbers
 
+_FEW = 8
+"""Nodes up to which they are taken over one by one."""
 _Kept = tuple[Ints, Ints, Ints, Ints | None, int]
 
 
@@ -48,6 +50,10 @@ class Room:
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Take over the cluster's room on these nodes."""
+        if len(nodes) <= _FEW:
+            for node in nodes:
+                self._refresh_one(cluster, node)
+            return
         at = np.array(nodes, np.intp)
         self.columns.free[:, at] = cluster.room.free[:, at]
         self.columns.share[at] = cluster.room.share[at]
@@ -55,6 +61,17 @@ class Room:
         self.columns.marks[:, at] = cluster.room.marks[:, at]
         self.whole[at] = whole_free(self.columns.share[at])
         self.log.extend(nodes)
+
+    def _refresh_one(self, cluster: Cluster, node: int) -> None:
+        """The usual case, without copies by index."""
+        columns, new = self.columns, cluster.room
+        columns.free[:, node] = new.free[:, node]
+        columns.share[node] = new.share[node]
+        columns.memory[node] = new.memory[node]
+        if len(columns.marks):
+            columns.marks[:, node] = new.marks[:, node]
+        self.whole[node] = np.count_nonzero(columns.share[node] == WHOLE_MILLI)
+        self.log.append(node)
 
     def take(self, node: int, shape: Shape, devices: Sequence[int], pods: int = 1) -> None:
         """A pod of this shape holds room on these devices of a node (pods -1: holds it no more)."""

@@ -10,20 +10,18 @@ from weir.cluster.reduce import holding
 from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 from weir.decide.books import Books
+from weir.decide.domains import missing
 from weir.decide.fit import Bools
 from weir.decide.memo import Memo
 from weir.decide.models import not_of, place_by_pod
-from weir.decide.order import Candidate, Order
+from weir.decide.order import Candidate, LearnedKey, Order
 from weir.decide.place import Placer, Spot
-from weir.decide.ranking import NOWHERE
 from weir.decide.reserve import Reservation, expected_s, reservations
 from weir.decide.room import Room
 from weir.decide.topology import Site
-from weir.model.policy import Policy
+from weir.model.policy import Affinity, Policy
 from weir.model.workloads import WHOLE_MILLI
 
-LearnedKey = tuple[float, float, str]
-"""A borrower's place in the learned order, then its age and name; smaller first."""
 DOMINANT_WEIGHT = 0.3
 """What a borrower's dominant share counts beside the logarithms of its run time and size."""
 
@@ -62,6 +60,9 @@ class Server:
             return
         learned = self.policy.borrowers == "learned" and self.cluster.runtimes.version > 0
         borrowers: list[Candidate] = []
+        if learned and self.policy.claims:  # where nobody has a claim, all are borrowers in any order
+            borrowers = [head for head in heads if not self.memo.owners(self.cluster, head.job.project)]
+            heads = [head for head in heads if self.memo.owners(self.cluster, head.job.project)]
         order = Order(self.books, heads)
         while (candidate := order.next()) is not None:
             entitled = self.entitled(candidate)
@@ -88,10 +89,12 @@ class Server:
         """Times at which one that waits may do more than now, or more may be done for it."""
         policy = self.policy
         waits_s = [wait_s for wait_s in (policy.borrower_patience, policy.topology.patience) if wait_s]
+        longest_s = max(waits_s, default=0.0)
         for of in self.cluster.waiting.values() if waits_s else ():
             since_s = of.first.waits_since_s
-            for wait_s in waits_s:
-                yield since_s + wait_s
+            if since_s + longest_s > self.now_s:
+                for wait_s in waits_s:
+                    yield since_s + wait_s
         if policy.min_runtime.any and self.cluster.waiting:
             for running in self.cluster.running.values():
                 for job in running.values():
@@ -122,29 +125,30 @@ class Server:
         return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
 
     def _hopeful(self) -> Iterator[PendingClass]:
-        """Classes with room somewhere for what they ask for, unless they found none in this very room.
+        """Classes with room for what they ask for, each of their shapes by itself.
 
-        A gang asks for room for each of its shapes, an elastic workload for one of them.
+        A gang needs room for all its pods of each shape, an elastic workload for a pod of one of them. Who
+        has none isn't in the order, and doesn't stand for its queue.
         """
-        hopeless = self.memo.no_room
         refused: set[PendingClass] = set()
         found: dict[PendingClass, None] = {}
         for shape_id, classes in self.cluster.waiting_by_shape.items():
             shape = self.cluster.shapes.all[shape_id]
-            plain = None
+            room_for: dict[tuple[tuple[Affinity, ...], bool], int] = {}
             for of in classes:
-                if of in hopeless or of in refused or (of in found and of.step.elastic):
+                elastic = of.step.elastic
+                if of in refused or (elastic and of in found):
                     continue
                 affinity = self.memo.affinity(self.cluster, of.first)
-                if affinity or plain is None:
-                    rank = self.memo.ranking(self.cluster, shape, affinity).follow(self.room)
-                    open_ = bool(len(rank)) and bool(rank.min() != NOWHERE)
-                    plain = plain if affinity else open_
-                else:
-                    open_ = plain
-                if open_:
+                pods = 1 if elastic else of.lack_of(shape_id)
+                key = affinity, pods > 1  # whether there is any is quicker to say than for how many
+                have = room_for.get(key)
+                if have is None:
+                    count = self._placer.room_for if pods > 1 else self._placer.has_room
+                    have = room_for[key] = int(count(shape, affinity))
+                if have >= pods:
                     found[of] = None
-                elif not of.step.elastic:
+                elif not elastic:
                     refused.add(of)
                     found.pop(of, None)
         yield from found
@@ -171,14 +175,6 @@ class Server:
             return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
-            if (
-                not candidate.again
-                and candidate.choices < 2  # else another of its groups may have been shut out otherwise
-                and job.spec.topology is None
-                and not any(shape.pod_rules for shape in job.shapes)  # room is not all they wait for
-                and self.open_to(candidate) is None
-            ):
-                self.memo.no_room.add(candidate.of)
             return None
         held_back_by = self._held_back_by(candidate) if self._reservations else []
         for pod, node, devices in spots:
@@ -200,6 +196,8 @@ class Server:
                 left, kept_free = self._models_left(candidate), self._kept_free_of(candidate)
                 spots = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
             return spots
+        if missing(self.cluster.topologies, job.spec.topology) is not None:
+            return None
         site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.spec.topology.name), within)
         return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
 
@@ -249,12 +247,19 @@ class Server:
             late = [
                 of
                 for of in waiting
-                if of.first.waits_since_s <= late_s and self.entitled(self.candidate(of, 0))
+                if of.first.waits_since_s <= late_s
+                and self.entitled(self.candidate(of, 0))
+                and self.memo.could_run(self.cluster, of)
             ]
-            self._reservations = (
-                reservations(self.cluster, self.memo, self.room, late, self.cluster.changed_s) if late else []
-            )
+            self._reservations = self._reserved_for(late) if late else []
         return self._reservations
+
+    def _reserved_for(self, late: list[PendingClass]) -> list[Reservation]:
+        known = self.memo.reserved
+        if known is None or known[0] != late:
+            found = reservations(self.cluster, self.memo, self.room, late, self.cluster.changed_s)
+            known = self.memo.reserved = late, found
+        return known[1]
 
     def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
         """Whether a gang has waited long enough for one domain of the level it prefers."""

@@ -15,6 +15,7 @@ from weir.decide.bounds import least_prices
 from weir.decide.claims import Claims, Kind
 from weir.decide.domains import Level
 from weir.decide.fit import Bools
+from weir.decide.memo import Hope, InVain, Moves
 from weir.decide.order import Candidate, Order
 from weir.decide.reach import Reach
 from weir.decide.serve import Server
@@ -22,7 +23,6 @@ from weir.decide.topology import Site
 from weir.model.policy import Affinity
 from weir.model.workloads import WHOLE_MILLI
 
-NEVER_S = float("-inf")
 _DOMAINS_MOST = 8
 """Domains in which it is tried to make room, those that lack least first."""
 
@@ -38,15 +38,20 @@ class Taker:
         self._lay_out = lay_out
         self._movable: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
-        self._bounds: dict[tuple[object, ...], bool] = {}  # by what is wanted: whether moves could suffice
-        self._movers: dict[tuple[float, bool], Reach] = {}  # who may be moved, since room was last made
+        self._bounds: dict[Moves, bool] = {}  # whether they could suffice
+        self._reaches: dict[tuple[float, Kind, Claims | bool], Reach] = {}  # since room was last made
         self._in_vain: set[tuple[object, ...]] = set()  # for what moves failed since room was last made
         self._free_milli = server.room.free_gpu_milli()
 
     def take(self) -> Iterator[tuple[Candidate, Taken]]:
         """Each workload for which room was made, and how."""
+        memo = self._server.memo
+        if memo.hopes is None:
+            memo.hopes = [hope for of, at in self._server.unserved() if (hope := self._hope(of, at))]
         heads = [
-            self._server.candidate(of, at) for of, at in self._server.unserved() if self._may_hope(of, at)
+            self._server.candidate(of, at)
+            for of, at, moves in memo.hopes
+            if moves is None or self._moves_could_suffice(of.members[at][2], of.step.lacks, moves)
         ]
         if not heads:
             return
@@ -62,19 +67,19 @@ class Taker:
                 more = candidate.at + 1 < len(candidate.of.members)
                 order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
 
-    def _may_hope(self, of: PendingClass, at: int) -> bool:
-        """Whether anything could be done for it at all: cheap to say, asked of every class in every cycle."""
-        return (
-            bool(self._cluster.releasing_on) or (of.first.spec.may_take and self._may_take(of, at))
-        ) and self._server.memo.could_run(self._cluster, of)
-
-    def _may_take(self, of: PendingClass, at: int) -> bool:
-        """Whether there may be somebody to stop or to move for it."""
-        return (
-            self._has_claim(of, at)
-            or self._has_lower(of)
-            or (self._could_consolidate(of, at, self._free_milli) and self._moves_could_suffice(of, at))
-        )
+    def _hope(self, of: PendingClass, at: int) -> Hope | None:
+        """What could be done for it, if anything: cheap to say, of every class when things have changed."""
+        if not self._server.memo.could_run(self._cluster, of):
+            return None
+        if self._cluster.releasing_on:
+            return Hope(of, at, None)
+        if not of.first.spec.may_take:
+            return None
+        if self._has_claim(of, at) or self._has_lower(of):
+            return Hope(of, at, None)
+        if self._could_consolidate(of, at, self._free_milli):
+            return Hope(of, at, self._moves_for(of, at))
+        return None
 
     def _has_claim(self, of: PendingClass, at: int) -> bool:
         """Whether its own queue may let it reclaim."""
@@ -107,19 +112,23 @@ class Taker:
             return True
         return of.first.spec.preemptible and left >= self._server.headroom_milli
 
-    def _moves_could_suffice(self, of: PendingClass, at: int) -> bool:
-        """Whether room for it could be made within the budget, were there a place for all that moves.
-
-        A bound for clusters in which nobody shares devices; where they are shared there is none.
-        """
+    def _moves_for(self, of: PendingClass, at: int) -> Moves:
+        """What is equal for workloads for which the same moves could make room."""
         job, spares = of.members[at][2], False
         if self._policy.consolidation.spares_owners:
             spares = job.spec.preemptible and not self._is_owner(of, at)
         scattered = self._server.may_scatter(job, of.step.lacks)
-        key = (of.wants, job.spec.topology, scattered, job.is_running, spares)
-        found = self._bounds.get(key)
+        return of.wants, job.spec.topology, scattered, job.is_running, spares
+
+    def _moves_could_suffice(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
+        """Whether room for it could be made within the budget, were there a place for all that moves.
+
+        A bound for clusters in which nobody shares devices; where they are shared there is none.
+        """
+        found = self._bounds.get(moves)
         if found is None:
-            found = self._bounds[key] = self._bound_of_moves(job, of.step.lacks, scattered, spares)
+            _, _, scattered, _, spares = moves
+            found = self._bounds[moves] = self._bound_of_moves(job, lacks, scattered, spares)
         return found
 
     def _bound_of_moves(self, job: Job, lacks: Sequence[int], scattered: bool, spares: bool) -> bool:
@@ -149,8 +158,10 @@ class Taker:
         for devices, lack in wants:
             needed = self._nodes_for(devices, lack)
             missing = needed - int((self._server.room.whole >= devices).sum())
-            least = float(self._could_move(budget, spares)[2].min(initial=budget)) if missing > 0 else 0.0
-            if missing > 0 and missing * least > budget:
+            if missing <= 0:
+                continue
+            could_move = self._could_move(budget, spares)[2]
+            if not len(could_move) or missing * float(could_move.min()) > budget:
                 return False
             prices = self._move_prices(devices, budget, spares)
             prices = np.sort(prices[prices <= budget])[:needed]
@@ -224,31 +235,45 @@ class Taker:
             spots = self._server.placed(candidate, bench.placer)
             if spots is not None:
                 bench.count(spots, 1)
-                self._movers.clear()
+                self._reaches.clear()
                 return Taken(None, spots)
         if not job.spec.may_take:
             return None
         owner = self._is_owner(candidate.of, candidate.at)
         claims = Claims(books, self._policy, candidate, owner, bench.now_s)
         for kind in self._kinds(candidate, claims, bench, over is None, free_milli):
-            key = (candidate.of, candidate.at, claims.is_patient)
-            hopeless = self._server.memo.no_victims(self._cluster)
-            lasting = kind is not Kind.CONSOLIDATE and not self._policy.min_runtime.any
-            if lasting and not bench.gone and bench.now_s < hopeless.get(key, NEVER_S):
-                continue
             alike = self._alike(candidate, claims, affinity) if kind is Kind.CONSOLIDATE else None
-            if alike in self._in_vain:
+            if alike in self._in_vain or self._is_known_short(candidate, claims, bench, kind):
                 continue
             taken = self._taken(candidate, claims, bench, affinity, kind)
             if taken is not None:
                 self._in_vain.clear()
-                self._movers.clear()
+                self._reaches.clear()
                 return taken
             if alike is not None:
                 self._in_vain.add(alike)
-            if lasting and kind is Kind.RECLAIM and not self._has_lower(candidate.of) and not bench.gone:
-                hopeless[key] = self._alternates_until_s(job, bench.now_s)
         return None
+
+    def _is_known_short(self, candidate: Candidate, claims: Claims, bench: Bench, kind: Kind) -> bool:
+        """Whether those it may take from didn't suffice before, and nothing has changed since."""
+        key = (candidate.of, candidate.at, claims.is_patient)
+        known = self._server.memo.no_victims(self._cluster).get(key)
+        if known is None or kind is Kind.CONSOLIDATE or bench.gone or bench.now_s >= known.until_s:
+            return False
+        reach = self._reach(claims, bench, kind, self._policy.consolidation.budget)
+        return known.still(reach.jobs.keys(), self._server.open_to(candidate))
+
+    def _note_short(self, candidate: Candidate, claims: Claims, bench: Bench, reach: Reach) -> None:
+        """Remember that those it may take from don't suffice, if only a change of it all changes that."""
+        job, policy = candidate.job, self._policy
+        by_time = policy.min_runtime.any or policy.usage.k  # more may be asked later
+        if reach.kind is Kind.RECLAIM and not (bench.gone or by_time or self._has_lower(candidate.of)):
+            until_s = self._alternates_until_s(job, bench.now_s)
+            known = self._server.memo.no_victims(self._cluster)
+            open_ = self._server.open_to(candidate)
+            known[candidate.of, candidate.at, claims.is_patient] = InVain(
+                until_s, frozenset(reach.jobs), open_
+            )
 
     def _alternates_until_s(self, job: Job, now_s: float) -> float:
         """When the next of those it was stopped for may be stopped for it."""
@@ -288,16 +313,17 @@ class Taker:
             taken = attempt.run()
             if taken is not None:
                 return taken
+        if anywhere and not domains and attempts[-1].fell_short:
+            self._note_short(candidate, claims, bench, reach)
         return None
 
     def _reach(self, claims: Claims, bench: Bench, kind: Kind, budget: float) -> Reach:
         """Whom a workload may take from; for all who ask for moves it is the same until room is made."""
-        if kind is not Kind.CONSOLIDATE or claims.job.is_running or claims.job.stopped_for:
-            return Reach(bench, claims, kind, budget)
-        key = (budget, claims.is_owner)
-        found = self._movers.get(key)
+        alone = kind is not Kind.CONSOLIDATE or claims.job.is_running or bool(claims.job.stopped_for)
+        key = (budget, kind, claims if alone else claims.is_owner)
+        found = self._reaches.get(key)
         if found is None:
-            found = self._movers[key] = Reach(bench, claims, kind, budget)
+            found = self._reaches[key] = Reach(bench, claims, kind, budget)
         return found.asked_by(claims)
 
     def _where(
@@ -322,7 +348,11 @@ class Taker:
         if (
             under_limits
             and self._could_consolidate(of, candidate.at, free_milli)
-            and (self._cluster.releasing_on or bench.gone or self._moves_could_suffice(of, candidate.at))
+            and (
+                self._cluster.releasing_on
+                or bench.gone
+                or self._moves_could_suffice(candidate.job, of.step.lacks, self._moves_for(of, candidate.at))
+            )
         ):
             yield Kind.CONSOLIDATE
         if claims.any_reclaim:

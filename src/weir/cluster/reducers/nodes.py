@@ -107,7 +107,6 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
     for job in cluster.by_memory.values():
         _ask_anew(cluster, job)
     cluster.static_version += 1
-    cluster.freed_version += 1
     cluster.changed(at)
 
 

@@ -85,7 +85,6 @@ def free(cluster: Cluster, pod: Pod, at_s: float) -> None:
         cluster.running_pods.remove(pod)
     del cluster.pods_on[at][pod]
     cluster.changed(at)
-    cluster.freed_version += 1
     pod.node, pod.devices = -1, ()
     if pod.promise is None:
         pod.phase, pod.amounts = Phase.PENDING, ()

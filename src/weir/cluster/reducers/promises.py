@@ -64,7 +64,6 @@ def unpromise(cluster: Cluster, pod: Pod) -> None:
     count(cluster, pod, -1)
     hold(cluster, pod, at, devices, -1)
     cluster.changed(at)
-    cluster.freed_version += 1
     pod.promise = None
     job.placed[pod.group] -= 1
     if pod.phase is Phase.PROMISED:

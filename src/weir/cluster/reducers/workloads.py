@@ -135,7 +135,6 @@ def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
             if pod.phase is Phase.STOPPING:
                 memory = cluster.device_memory[pod.node]
                 cluster.releasing.hold(pod.node, pod.shape, pod.devices, memory, -sign)
-    cluster.freed_version += 1
 
 
 def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
