@@ -277,8 +277,8 @@ def reclaim(rig: Rig) -> Row:
 def reason(rig: Rig) -> Row:
     """Why a gang can't run."""
     with rig.teams(reason=rig.gpus), rig.weir() as weir:
-        rig.bare.create([pod("reason", f"one-{at}") for at in range(rig.gpus)])
-        with Measured(rig, weir) as filling:
+        with Measured(rig, weir) as filling:  # before the first is made: it counts what it sees happen
+            rig.bare.create([pod("reason", f"one-{at}") for at in range(rig.gpus)])
             filling.until_running(rig.gpus)
         rig.rest()
         before, pods = rig.spent(weir), min(10, rig.gpus // GPUS)
