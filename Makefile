@@ -56,7 +56,7 @@ bench: $(READY)
 	$(PY) -m bench $(ARGS)
 
 properties: $(READY)
-	WEIR_EFFORT=10 $(PY) -m pytest -n $(JOBS) tests/properties
+	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties
 
 soak: $(READY)
 	$(PY) -m tests.simulation.ordeal --from $(SEED)
