@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.kubernetes.constraints import scheduling
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import RUNS, STOPS_AFTER
+from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import job, pod
 
@@ -43,12 +45,17 @@ class Place:
         return [each["note"] for each in found if each["reason"] == reason]
 
 
+@pytest.fixture(scope="module")
+def weir(plane: ControlPlane) -> Iterator[Weir]:
+    with scheduling(plane, "weir-backend") as running:
+        yield running
+
+
 @pytest.fixture
-def place(cluster: Cluster, weir_kubeconfig) -> Iterator[Place]:
-    install_kinds(cluster.api)
-    with Weir(cluster.plane, weir_kubeconfig, name="weir-backend", arguments=["--alone"]) as weir:
-        yield Place(cluster, weir)
-        weir.check()
+def place(cluster: Cluster, weir: Weir) -> Iterator[Place]:
+    weir.check()
+    yield Place(cluster, weir)
+    weir.check()
 
 
 def test_a_gang_is_bound_whole_with_its_devices_written_on_it(place: Place) -> None:
@@ -139,7 +146,7 @@ def test_a_promise_outlives_a_kill(place: Place) -> None:
     place.cluster.add_nodes(1, gpus=2)
     other = place.cluster.namespace("other")
     place.api.create(project("team", 2), project("other", 0))
-    slow = {STOPS_AFTER: "8s"}
+    slow = {STOPS_AFTER: "4s"}
     place.api.create(
         job(other, "borrows-a", 1, annotations=slow), job(other, "borrows-b", 1, annotations=slow)
     )

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.kubernetes.constraints import scheduling
 from tools.controlplane.cluster import Cluster
-from tools.controlplane.weir import Weir, install_kinds, project
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
 GONE_S = 60
@@ -43,12 +45,17 @@ class Story:
         self.cluster.until(lambda: true(team, name), GONE_S, f"{team}/{name}: {true.__name__}")
 
 
+@pytest.fixture(scope="module")
+def weir(plane: ControlPlane) -> Iterator[Weir]:
+    with scheduling(plane, "weir-story") as running:
+        yield running
+
+
 @pytest.fixture
-def story(cluster: Cluster, weir_kubeconfig) -> Iterator[Story]:
-    install_kinds(cluster.api)
-    with Weir(cluster.plane, weir_kubeconfig, name="weir-story", arguments=["--alone"]) as weir:
-        yield Story(cluster)
-        weir.check()
+def story(cluster: Cluster, weir: Weir) -> Iterator[Story]:
+    weir.check()
+    yield Story(cluster)
+    weir.check()
 
 
 def test_what_was_borrowed_goes_back_to_its_owner_and_comes_again(story: Story) -> None:
