@@ -4,7 +4,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-JOBS ?= auto
+# Many tests wait, for processes and for one another: two more go on at a time than there are cores.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
+# Tests start hundreds of processes, each of which would compile all of it anew.
+unexport PYTHONDONTWRITEBYTECODE
 SEED ?= 1
 NODES ?= 4
 

@@ -81,17 +81,18 @@ class Cluster:
     def until(
         self, see: Callable[[], Seen], seconds: float = 20, what: str | Callable[[], str] = "it"
     ) -> Seen:
-        """Wait for something to be true, and return it.
+        """Wait for something to be true, and return it. It is looked for the seldomer the longer it takes.
 
         Raises:
             AssertionError: it didn't become true in time.
         """
-        end = time.monotonic() + seconds
+        begun = time.monotonic()
+        end = begun + seconds
         while not (seen := see()):
             if time.monotonic() > end:
                 said = what if isinstance(what, str) else what()
                 raise AssertionError(f"waited {seconds:g} s for {said}; last seen: {seen!r}")
-            time.sleep(0.05)
+            time.sleep(min(0.2, 0.02 + (time.monotonic() - begun) / 20))
         return seen
 
     def empty(self) -> None:
