@@ -43,6 +43,7 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 @pytest.fixture(scope="package")
 def plane(binaries: Binaries) -> Iterator[ControlPlane]:
     """The control plane of this process, until it goes on to other tests; most tests want `cluster`."""
+    os.environ.setdefault("GOGC", "400")  # its programs may take more memory, to take less time
     with ControlPlane(binaries) as running:
         running.grant_all("weir")
         yield running
