@@ -100,7 +100,7 @@ class Cluster:
         return seen
 
     def empty(self) -> None:
-        """Remove what a test may have left: work, pods, nodes, Weir's objects, named namespaces. Its kinds stay."""
+        """Remove what a test may have left: work, pods, nodes, Weir's objects, namespaces. Its kinds stay."""
         for path in _HOOKS:
             self._sweep(path)
         for path in _OWNERS:

@@ -12,6 +12,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from .serving import Serving, serving
 
+pytestmark = pytest.mark.xdist_group("interface")
 EXAMPLES = 8
 SKIPPED = {"/api/v1/stream"}
 
