@@ -31,7 +31,7 @@ $(READY): pyproject.toml constraints.txt
 
 test: $(READY)
 	@$(PY) -m tools.controlplane.binaries
-	$(PY) -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(PY) -m pytest -n $(JOBS) $(ARGS)
 
 check: $(READY) docs
 	$(VENV)/bin/ruff format --check .

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from tests.rooms.server.serving import Serving, serving
 
-pytestmark = pytest.mark.xdist_group("up")
 SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
 
 

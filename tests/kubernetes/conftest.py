@@ -17,17 +17,11 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import FaultProxy
 
 HERE = Path(__file__).parent
-LANES = 3
-"""Files of tests are run one after the other in each of them, with one control plane. They mostly wait."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ours = [item for item in items if HERE in item.path.parents]
-    lanes = {file: at % LANES for at, file in enumerate(sorted({item.path for item in ours}))}
-    for item in ours:
-        item.add_marker(pytest.mark.xdist_group(f"kubernetes-{lanes[item.path]}"))
-        if "plane" in getattr(item, "fixturenames", ()):
+    for item in items:
+        if HERE in item.path.parents and "plane" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kubernetes)
 
 

@@ -12,7 +12,6 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from .serving import Serving, serving
 
-pytestmark = pytest.mark.xdist_group("interface")
 EXAMPLES = 8
 SKIPPED = {"/api/v1/stream"}
 
