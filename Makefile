@@ -59,7 +59,8 @@ bench: $(READY)
 	$(PY) -m bench $(ARGS)
 
 properties: $(READY)
-	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties
+	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties tests/rooms/model/test_properties.py \
+	  tests/rooms/backends/kubernetes/test_any_order.py
 
 soak: $(READY)
 	$(PY) -m tests.simulation.ordeal --from $(SEED)
