@@ -77,8 +77,11 @@ def test_a_gang_is_bound_whole_with_its_devices_written_on_it(place: Place) -> N
 def test_a_gang_that_finds_no_room_binds_nothing_and_says_why(place: Place) -> None:
     place.cluster.add_nodes(2, gpus=2)
     place.api.create(project(place.team, 4), job(place.team, "big", 1, pods=5))
-    place.until(lambda: place.status("job-big").get("reason"), "it says why it waits")
-    assert place.status("job-big")["reason"]["why"] == "no_node_matches"
+
+    def why() -> str:
+        return str((place.status("job-big").get("reason") or {}).get("why"))
+
+    place.until(lambda: why() == "no_node_matches", "it says why it waits, once it has heard of the nodes")
     assert place.status("job-big")["phase"] == "Pending"
 
     def told() -> bool:
