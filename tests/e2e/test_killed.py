@@ -1,7 +1,7 @@
 """The server is killed again and again while jobs come, run, take room from one another and end.
 
 Nothing is lost, nothing runs twice at a time, and the history has one end for each job. WEIR_EFFORT
-multiplies how much of it there is: 6 makes 216 jobs and 48 kills.
+multiplies how much of it there is: 10 makes 240 jobs and 50 kills.
 """
 
 import http.client
@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.rooms.server.serving import Serving
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
-JOBS, KILLS = 36 * EFFORT, 8 * EFFORT
+JOBS, KILLS = 24 * EFFORT, 5 * EFFORT
 JOB = """
 exec 9> {home}/lock-$WEIR_WORKLOAD
 flock -n 9 || echo $WEIR_WORKLOAD >> {home}/twice

@@ -18,7 +18,7 @@ TEAMS = ("blue", "green", "red")
 THEIRS = "another"
 THEIRS_MOST = NODES * GPUS // 3
 """GPUs that the other scheduler uses at once, so that gangs of ours find room too."""
-WAITING_MOST = 40
+WAITING_MOST = 20
 KEPT_S = 10
 """How long a finished Job stays, so that a long run has no more objects than a short one."""
 FAULTS = (
@@ -88,7 +88,7 @@ class Churn:
             self._delete: 2,
             self._end_pod: 2,
             self._flap: 1,
-            self._faults: 2,
+            self._faults: 4,
             self._cut: 1,
         }
         act = self.chance.choices(list(acts), list(acts.values()))[0]
@@ -167,7 +167,7 @@ class Churn:
         waiting = [pod for pod in self.cluster.pods() if pod["status"].get("phase") == "Pending"]
         if len(waiting) < WAITING_MOST:
             made["spec"] |= {
-                "podFailurePolicy": _EVICTIONS_ARE_NO_FAILURE,
+                "podFailurePolicy": EVICTIONS_ARE_NO_FAILURE,
                 "ttlSecondsAfterFinished": KEPT_S,
             }
             self.cluster.api.create(made)
@@ -249,7 +249,7 @@ def _free(node: str, held: Sequence[Object]) -> int:
 
 
 _ENDLESS = {"retries": 100_000, "grace_s": 3}
-_EVICTIONS_ARE_NO_FAILURE = {
+EVICTIONS_ARE_NO_FAILURE = {
     "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
 }
 """Without it the Job's controller waits 10 s, 20 s, 40 s and so on before it makes another pod."""

@@ -1,4 +1,4 @@
-"""A real control plane for tests: one for each process of the run, emptied after every test.
+"""A real control plane for tests: one for each process that comes to them, emptied after every test.
 
 It is up in about 7 s on two cores (where its programs have to be built first, once, in about 9
 minutes); emptying it takes 0.1 to 2 s. Where there are neither programs nor Go the tests are left
@@ -40,9 +40,10 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
         pytest.skip(f"LEFT OUT: THE TESTS AGAINST A REAL KUBERNETES. {why}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(binaries: Binaries) -> Iterator[ControlPlane]:
-    """The control plane of this process; most tests want `cluster`."""
+    """The control plane of this process, until it goes on to other tests; most tests want `cluster`."""
+    os.environ.setdefault("GOGC", "400")  # its programs may take more memory, to take less time
     with ControlPlane(binaries) as running:
         running.grant_all("weir")
         yield running

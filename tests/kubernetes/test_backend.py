@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.kubernetes.constraints import scheduling
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import RUNS, STOPS_AFTER
+from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import job, pod
 
@@ -19,7 +21,7 @@ class Place:
         self.cluster = cluster
         self.weir = weir
         self.api = cluster.api
-        self.team = cluster.namespace("team")
+        self.team = cluster.namespace()
 
     def pods(self) -> dict[str, dict[str, Any]]:
         return {each["metadata"]["name"]: each for each in self.cluster.pods(self.team)}
@@ -43,17 +45,22 @@ class Place:
         return [each["note"] for each in found if each["reason"] == reason]
 
 
+@pytest.fixture(scope="module")
+def weir(plane: ControlPlane) -> Iterator[Weir]:
+    with scheduling(plane, "weir-backend") as running:
+        yield running
+
+
 @pytest.fixture
-def place(cluster: Cluster, weir_kubeconfig) -> Iterator[Place]:
-    install_kinds(cluster.api)
-    with Weir(cluster.plane, weir_kubeconfig, name="weir-backend", arguments=["--alone"]) as weir:
-        yield Place(cluster, weir)
-        weir.check()
+def place(cluster: Cluster, weir: Weir) -> Iterator[Place]:
+    weir.check()
+    yield Place(cluster, weir)
+    weir.check()
 
 
 def test_a_gang_is_bound_whole_with_its_devices_written_on_it(place: Place) -> None:
     place.cluster.add_nodes(2, gpus=4)
-    place.api.create(project("team", 8), job(place.team, "gang", 2, pods=4))
+    place.api.create(project(place.team, 8), job(place.team, "gang", 2, pods=4))
     place.until(lambda: len(place.running()) == 4, "the gang runs")
     taken = sorted(
         (each["spec"]["nodeName"], each["metadata"]["annotations"]["weir.dev/gpus"])
@@ -69,9 +76,12 @@ def test_a_gang_is_bound_whole_with_its_devices_written_on_it(place: Place) -> N
 
 def test_a_gang_that_finds_no_room_binds_nothing_and_says_why(place: Place) -> None:
     place.cluster.add_nodes(2, gpus=2)
-    place.api.create(project("team", 4), job(place.team, "big", 1, pods=5))
-    place.until(lambda: place.status("job-big").get("reason"), "it says why it waits")
-    assert place.status("job-big")["reason"]["why"] == "no_node_matches"
+    place.api.create(project(place.team, 4), job(place.team, "big", 1, pods=5))
+
+    def why() -> str:
+        return str((place.status("job-big").get("reason") or {}).get("why"))
+
+    place.until(lambda: why() == "no_node_matches", "it says why it waits, once it has heard of the nodes")
     assert place.status("job-big")["phase"] == "Pending"
 
     def told() -> bool:
@@ -85,7 +95,7 @@ def test_a_gang_that_finds_no_room_binds_nothing_and_says_why(place: Place) -> N
 
 def test_shares_of_one_device(place: Place) -> None:
     place.cluster.add_nodes(1, gpus=1)
-    place.api.create(project("team", 1))
+    place.api.create(project(place.team, 1))
     halves = [
         job(place.team, f"half-{at}", 0, annotations={"weir.dev/gpu-fraction": "0.5"}) for at in range(3)
     ]
@@ -105,7 +115,7 @@ def test_shares_of_one_device(place: Place) -> None:
 def test_what_others_run_is_counted(place: Place) -> None:
     one, two = place.cluster.add_nodes(2, gpus=2)
     place.api.create(pod(place.team, "other", 2, scheduler="default-scheduler", nodeName=one))
-    place.api.create(project("team", 4), job(place.team, "mine", 2), job(place.team, "more", 1))
+    place.api.create(project(place.team, 4), job(place.team, "mine", 2), job(place.team, "more", 1))
     place.until(lambda: sum(name.startswith("mine") for name in place.running()) == 1, "it runs")
     assert next(node for name, node in place.running().items() if name.startswith("mine")) == two
     place.until(lambda: place.status("job-more").get("reason"), "the other one waits")
@@ -118,17 +128,17 @@ def test_a_namespace_without_a_project_is_told_what_to_write(place: Place) -> No
     place.api.create(job(place.team, "lost", 1))
     place.until(lambda: place.status("job-lost").get("phase") == "Refused", "it is refused")
     assert "spec.namespaces" in place.status("job-lost")["reason"]["sentence"]
-    place.api.create(project("team", 4))
+    place.api.create(project(place.team, 4))
     place.until(lambda: len(place.running()) == 1, "it runs once there is a project")
 
 
 def test_a_job_that_completes_is_over(place: Place) -> None:
     place.cluster.add_nodes(1)
-    place.api.create(project("team", 4), job(place.team, "short", 1, annotations={RUNS: "300ms"}))
+    place.api.create(project(place.team, 4), job(place.team, "short", 1, annotations={RUNS: "300ms"}))
     place.until(lambda: place.status("job-short").get("phase") == "Succeeded", "it has succeeded")
 
     def free() -> bool:
-        status = place.api.get("/apis/weir.dev/v1alpha1/projects/team").get("status", {})
+        status = place.api.get(f"/apis/weir.dev/v1alpha1/projects/{place.team}").get("status", {})
         return status.get("allocated", {}).get("gpu") == "0" and status.get("running") == 0
 
     place.until(free, "its project holds nothing")
@@ -137,9 +147,9 @@ def test_a_job_that_completes_is_over(place: Place) -> None:
 def test_a_promise_outlives_a_kill(place: Place) -> None:
     """Room is being freed for a gang when Weir is killed: the next one keeps it for the gang."""
     place.cluster.add_nodes(1, gpus=2)
-    other = place.cluster.namespace("other")
-    place.api.create(project("team", 2), project("other", 0))
-    slow = {STOPS_AFTER: "8s"}
+    other = place.cluster.namespace()
+    place.api.create(project(place.team, 2), project(other, 0))
+    slow = {STOPS_AFTER: "4s"}
     place.api.create(
         job(other, "borrows-a", 1, annotations=slow), job(other, "borrows-b", 1, annotations=slow)
     )
@@ -157,7 +167,7 @@ def test_a_promise_outlives_a_kill(place: Place) -> None:
 
 def test_a_kill_in_the_midst_of_binding_binds_nothing_twice(place: Place) -> None:
     place.cluster.add_nodes(8, gpus=8)
-    place.api.create(project("team", 64))
+    place.api.create(project(place.team, 64))
     place.api.create(*(job(place.team, f"gang-{at}", 1, pods=8) for at in range(8)))
     for _ in range(3):
         place.cluster.until(lambda: True, 1.0, "a moment")
@@ -173,9 +183,9 @@ def test_a_kill_in_the_midst_of_binding_binds_nothing_twice(place: Place) -> Non
 
 def test_a_standby_takes_over(cluster: Cluster, weir_kubeconfig) -> None:
     install_kinds(cluster.api)
-    team = cluster.namespace("team")
+    team = cluster.namespace()
     cluster.add_nodes(1, gpus=4)
-    cluster.api.create(project("team", 4))
+    cluster.api.create(project(team, 4))
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{team}/leases/weir"
     words = ["--namespace", team]
 
@@ -199,10 +209,10 @@ def test_a_standby_takes_over(cluster: Cluster, weir_kubeconfig) -> None:
 def test_what_runs_counts_for_its_deleted_project_after_a_restart_too(place: Place) -> None:
     """Nothing is the project's any more, so that what runs has to go when another wants what is its own."""
     place.cluster.add_nodes(1, gpus=4)
-    other = place.cluster.namespace("other")
-    place.api.create(project("team", 4), project("other", 4), job(place.team, "runs", 1))
+    other = place.cluster.namespace()
+    place.api.create(project(place.team, 4), project(other, 4), job(place.team, "runs", 1))
     place.until(lambda: place.status("job-runs").get("phase") == "Running", "it runs")
-    place.api.delete("/apis/weir.dev/v1alpha1/projects/team")
+    place.api.delete(f"/apis/weir.dev/v1alpha1/projects/{place.team}")
     place.weir.kill()
     place.weir.start()
     place.api.create(job(other, "later", 4))

@@ -1,7 +1,7 @@
 """Work comes and goes, nodes flap, the way to the API server fails in every way, and Weir is killed all the while.
 
-Another scheduler binds pods to the same nodes. WEIR_EFFORT makes it longer: 1 is half a minute of it and what
-follows, 20 ten minutes; WEIR_SEED makes it another.
+Another scheduler binds pods to the same nodes. WEIR_EFFORT makes it longer: 1 is twenty seconds of it and what
+follows, 30 ten minutes; WEIR_SEED makes it another.
 """
 
 import os
@@ -18,8 +18,8 @@ from tools.controlplane.weir import Weir, install_kinds
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "1"))
-CHURN_S = 15 * EFFORT
-LIVES_S = (0.5, 8.0)  # of one Weir, from when it begins to work until it is killed
+CHURN_S = 10 * EFFORT
+LIVES_S = (0.5, 4.0)  # of one Weir, from when it begins to work until it is killed
 KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far
 GANG_PART_S = 30.0  # a gang may be in part so long: it is bound, loses a pod, or is stopped
 SETTLED_S = 180.0
@@ -90,7 +90,11 @@ def _go_through(churn: Churn, weir: Weir, audit: Audit) -> None:
 
 
 def _go_on(churn: Churn, weir: Weir, audit: Audit) -> list[int]:
-    """The same without an end of Weir, until there were faults of every kind; its memory once a second."""
+    """The same without an end of Weir, until there were faults of every kind; its memory once a second of work."""
+    synced, ready_s = weir.said().count("synced"), time.monotonic() + SETTLED_S
+    while weir.said().count("synced") == synced and not audit.wrong:
+        assert time.monotonic() < ready_s, "it doesn't come to work"
+        _turn(churn, weir)
     memory: list[int] = []
     begun_s = time.monotonic()
     end_s = begun_s + CHURN_S

@@ -235,7 +235,7 @@ def test_answers_that_are_not_of_an_api_server() -> None:
 
 async def test_hundreds_of_requests_go_at_once(cluster: Cluster, weir_kubeconfig: Path) -> None:
     cluster.add_nodes(1)
-    async with Connection(Kubeconfig(weir_kubeconfig)) as api:
+    async with Connection(Kubeconfig(weir_kubeconfig), Limits(connect_s=60)) as api:
         lists = await asyncio.gather(*(api.list_all("/api/v1/nodes", KubeNode) for _ in range(300)))
     assert all(len(nodes) == 1 for nodes in lists)
 

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.kubernetes.churn import EVICTIONS_ARE_NO_FAILURE
+from tests.kubernetes.constraints import scheduling
 from tools.controlplane.cluster import Cluster
-from tools.controlplane.weir import Weir, install_kinds, project
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
 GONE_S = 60
@@ -16,24 +19,27 @@ class Story:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         cluster.add_nodes(2, gpus=2)
-        for team in ("team-a", "team-b"):
-            cluster.namespace(team)
+        self.teams = {name: cluster.namespace() for name in ("team-a", "team-b")}
+        for team in self.teams.values():
             cluster.api.create(project(team, 2))
 
     def asks(self, team: str, name: str, gpus: int) -> None:
-        self.cluster.api.create(job(team, name, gpus, grace_s=5))
+        asked = job(self.teams[team], name, gpus, grace_s=5)
+        asked["spec"]["podFailurePolicy"] = EVICTIONS_ARE_NO_FAILURE
+        self.cluster.api.create(asked)
 
     def ends(self, team: str, name: str) -> None:
-        self.cluster.api.delete(f"/apis/batch/v1/namespaces/{team}/jobs/{name}")
+        self.cluster.api.delete(f"/apis/batch/v1/namespaces/{self.teams[team]}/jobs/{name}")
 
     def workload(self, team: str, name: str) -> dict:
-        return self.cluster.api.maybe(f"/apis/weir.dev/v1alpha1/namespaces/{team}/workloads/job-{name}") or {}
+        path = f"/apis/weir.dev/v1alpha1/namespaces/{self.teams[team]}/workloads/job-{name}"
+        return self.cluster.api.maybe(path) or {}
 
     def phase(self, team: str, name: str) -> str:
         return self.workload(team, name).get("status", {}).get("phase", "")
 
     def runs(self, team: str, name: str) -> bool:
-        at = [pod for pod in self.cluster.running(team) if pod.startswith(f"{name}-")]
+        at = [pod for pod in self.cluster.running(self.teams[team]) if pod.startswith(f"{name}-")]
         return len(at) == 1 and self.phase(team, name) == "Running"
 
     def waits(self, team: str, name: str) -> bool:
@@ -43,12 +49,17 @@ class Story:
         self.cluster.until(lambda: true(team, name), GONE_S, f"{team}/{name}: {true.__name__}")
 
 
+@pytest.fixture(scope="module")
+def weir(plane: ControlPlane) -> Iterator[Weir]:
+    with scheduling(plane, "weir-story") as running:
+        yield running
+
+
 @pytest.fixture
-def story(cluster: Cluster, weir_kubeconfig) -> Iterator[Story]:
-    install_kinds(cluster.api)
-    with Weir(cluster.plane, weir_kubeconfig, name="weir-story", arguments=["--alone"]) as weir:
-        yield Story(cluster)
-        weir.check()
+def story(cluster: Cluster, weir: Weir) -> Iterator[Story]:
+    weir.check()
+    yield Story(cluster)
+    weir.check()
 
 
 def test_what_was_borrowed_goes_back_to_its_owner_and_comes_again(story: Story) -> None:
@@ -75,6 +86,6 @@ def test_who_lost_its_place_is_told_why(story: Story) -> None:
         story.until(story.runs, "team-a", name)
     story.asks("team-b", "second", 1)
     story.until(story.runs, "team-b", "second")
-    events = story.cluster.api.items("/apis/events.k8s.io/v1/namespaces/team-a/events")
-    told = [one["note"] for one in events if "team-b" in (one.get("note") or "")]
+    events = story.cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{story.teams['team-a']}/events")
+    told = [one["note"] for one in events if story.teams["team-b"] in (one.get("note") or "")]
     assert told, [one.get("note") for one in events]

@@ -73,6 +73,7 @@ class Ordeal:
         self._engine = decide
         self._acted = False
         self._steps = 0
+        self._rebuilt: tuple[Control, int] | None = None
         self.control = self._connected()
 
     def _connected(self) -> Control:
@@ -135,9 +136,16 @@ class Ordeal:
         truths.of_world(self.world)
         truths.of_cluster(self.control.cluster, self.case.policy, self.world.now_s)
         truths.of_times(self.control.cluster, self.case.policy, self.world, self._connected_s)
-        truths.of_rebuilt(self.control.cluster)
+        self._check_rebuilt()
         if not self._acted:
             truths.of_waiting(self.control.cluster, self.case.policy, self.world.now_s)
+
+    def _check_rebuilt(self) -> None:
+        """Where nothing happened since, the state is the one that was held against one from scratch."""
+        now = self.control, len(self.story.log)
+        if now != self._rebuilt:
+            truths.of_rebuilt(self.control.cluster)
+            self._rebuilt = now
 
 
 def endure(seed: int, decide: Decide = engine, tell: Callable[[str], None] | None = None) -> Story:

@@ -23,6 +23,8 @@ _NAMESPACED = (
     "/apis/policy/v1/poddisruptionbudgets",
     "/api/v1/persistentvolumeclaims",
     "/api/v1/resourcequotas",
+    "/apis/storage.k8s.io/v1/csistoragecapacities",
+    "/apis/resource.k8s.io/v1/resourceclaims",
 )
 _HOOKS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
@@ -34,6 +36,8 @@ _WHOLE = (
 )
 _WEIR = "/apis/weir.dev/v1alpha1"
 _STAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
+_ONCE = "once-"
+"""How namespaces of one test are named. Nobody comes to them again; removing one takes a hundred requests."""
 _numbers = itertools.count(1)
 
 
@@ -57,7 +61,7 @@ class Cluster:
 
     def namespace(self, name: str | None = None, labels: dict[str, str] | None = None) -> str:
         """A namespace in which pods can be made; without a name one nobody has."""
-        name = name or f"ns-{next(_numbers)}-{time.monotonic_ns() % 10**6}"
+        name = name or f"{_ONCE}{next(_numbers)}-{time.monotonic_ns() % 10**6}"
         self.until(lambda: not self._going(name), 60, f"the namespace {name} to be free")
         metadata = {"name": name, "labels": labels or {}}
         self.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
@@ -81,17 +85,18 @@ class Cluster:
     def until(
         self, see: Callable[[], Seen], seconds: float = 20, what: str | Callable[[], str] = "it"
     ) -> Seen:
-        """Wait for something to be true, and return it.
+        """Wait for something to be true, and return it. It is looked for the seldomer the longer it takes.
 
         Raises:
             AssertionError: it didn't become true in time.
         """
-        end = time.monotonic() + seconds
+        begun = time.monotonic()
+        end = begun + seconds
         while not (seen := see()):
             if time.monotonic() > end:
                 said = what if isinstance(what, str) else what()
                 raise AssertionError(f"waited {seconds:g} s for {said}; last seen: {seen!r}")
-            time.sleep(0.05)
+            time.sleep(min(0.2, 0.02 + (time.monotonic() - begun) / 20))
         return seen
 
     def empty(self) -> None:
@@ -109,8 +114,9 @@ class Cluster:
             if not one["metadata"]["name"].startswith("system-"):
                 self.api.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{one['metadata']['name']}")
         for one in self.api.items("/api/v1/namespaces"):
-            if one["metadata"]["name"] not in _STAYS:
-                self.api.delete(f"/api/v1/namespaces/{one['metadata']['name']}")
+            name = one["metadata"]["name"]
+            if name not in _STAYS and not name.startswith(_ONCE):
+                self.api.delete(f"/api/v1/namespaces/{name}")
 
     def _ready(self) -> set[str]:
         return {

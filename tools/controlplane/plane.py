@@ -6,8 +6,8 @@
 
 RBAC is on; the API server's limits on requests are its defaults. Different from a cluster are: etcd
 doesn't wait for the disk, controllers create objects at up to 1,000 a second (not 20) so that it isn't
-them who are measured, and a node isn't expected to show signs of life: nodes become ready and
-unready because somebody says so (see nodes.py).
+them who are measured, claims find volumes that came after them within 2 s (not 15), and a node isn't
+expected to show signs of life: nodes become ready and unready because somebody says so (see nodes.py).
 """
 
 import base64
@@ -132,6 +132,7 @@ class ControlPlane:
                 *(f"--service-account-private-key-file={tokens.key}", f"--root-ca-file={authority}"),
                 *(f"--kube-api-qps={_CONTROLLERS_PER_S}", f"--kube-api-burst={2 * _CONTROLLERS_PER_S}"),
                 *("--concurrent-job-syncs=20", "--node-monitor-grace-period=24h", "--profiling=false"),
+                "--pvclaimbinder-sync-period=2s",
             ],
             "kwok": [
                 *(f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}"),

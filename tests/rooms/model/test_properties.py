@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.properties.effort import examples
 
 from weir.model.files import parse_policy, parse_scenario, read_scenario, write_scenario
 from weir.model.files.document import read_document
@@ -17,7 +18,7 @@ from weir.model.scenario import Refused, Scenario
 
 from .documents import documents, policies
 
-CALM = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+CALM = examples(40)
 REFERENCE = sorted((Path(__file__).parents[2] / "scenarios" / "reference").glob("*.json"))
 TEXTS = [path.read_text() for path in REFERENCE[::8]]
 JUNK = st.recursive(
@@ -76,7 +77,7 @@ def _paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
             yield from _paths(value[key], (*path, key))
 
 
-@settings(CALM, max_examples=150)
+@examples(70)
 @given(documents(), st.data())
 def test_what_is_changed_is_read_or_refused(document: dict[str, Any], data: st.DataObject) -> None:
     changed = deepcopy(document)
@@ -109,7 +110,7 @@ def _change(document: Any, data: st.DataObject) -> None:
         here.append(deepcopy(here[key]))
 
 
-@settings(CALM, max_examples=150)
+@examples(100)
 @given(st.sampled_from(TEXTS), st.data())
 def test_what_is_mistyped_is_read_or_refused(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

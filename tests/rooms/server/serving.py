@@ -18,8 +18,13 @@ UP = (
 )
 
 
+FRESH_S = 30.0
+
+
 class Serving:
     """The server, and an administrator who asks it."""
+
+    _fresh_until_s = 0.0
 
     def __init__(self, home: Path, gpus: int = 4) -> None:
         self.home = home
@@ -43,6 +48,9 @@ class Serving:
 
     def ask(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
+        if time.monotonic() > self._fresh_until_s:
+            self._connection.close()  # it is opened anew; the server ends those that are idle
+        self._fresh_until_s = time.monotonic() + FRESH_S
         self._connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = self._connection.getresponse()
         text = answer.read()

@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from .serving import Serving, serving
 
-EXAMPLES = 12
+EXAMPLES = 8
 SKIPPED = {"/api/v1/stream"}
 
 

@@ -125,6 +125,10 @@ class World:
 
     def connect(self) -> None:
         """A control connects: the whole picture takes the place of everything not yet delivered."""
+        for run in self.runs.values():
+            # What was started where no node is any more never ran: whoever comes now is told so at once.
+            for pod in [pod for pod, alive in run.alive.items() if alive.place.node not in self.nodes]:
+                self.exit(pod, Exit.LOST)
         facts: list[Fact] = [TopologiesSet(tuple(self._ground.topologies))]
         facts += [NodeSet(node) for node in self.nodes.values()]
         facts.append(QueuesSet(tuple(self._ground.queues)))

@@ -3,8 +3,9 @@
 from collections import defaultdict
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties.effort import examples
 
 from .small_world import Told, job, node, pod, project
 
@@ -182,7 +183,7 @@ def _heard(world: World, heard: list[Any]) -> Told:
     return streamed
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(50)
 @given(st.lists(ACTS, min_size=12, max_size=50), st.lists(HEARD, min_size=20, max_size=100))
 def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: list[Any]) -> None:
     world = World()

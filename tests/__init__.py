@@ -1,0 +1,1 @@
+"""Weir, held against what it promises."""

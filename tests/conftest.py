@@ -1,0 +1,28 @@
+"""How tests are shared out among the processes of a run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+LANES = 3
+"""Tests in front of a control plane go through so many processes, file by file. They mostly wait."""
+TOGETHER = {"tests/e2e/test_up.py", "tests/rooms/server/test_interface.py"}
+"""Files whose tests share a server."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Lanes and files first, from the beginning on; beside and after them one test after another."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    files = sorted(path.name for path in (HERE / "kubernetes").glob("test_*.py"))
+    lanes = {f"tests/kubernetes/{name}": f"lane {at % LANES}" for at, name in enumerate(files)}
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return lanes.get(file, file if file in TOGETHER else nodeid)
+
+    return Lanes(config, log)

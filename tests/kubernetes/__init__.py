@@ -1,0 +1,1 @@
+"""Weir in front of a real API server."""
