@@ -85,8 +85,40 @@ class Outlook:
         found = self._bounds.get(moves)
         if found is None:
             _, _, scattered, _, spares = moves
-            found = self._bounds[moves] = self._bound_of_moves(job, lacks, scattered, spares)
+            found = not self._stays_in_vain(job, lacks, moves)
+            found = found and self._bound_of_moves(job, lacks, scattered, spares)
+            self._bounds[moves] = found
+            if not found:
+                self._memo.moves_in_vain[moves] = self._cluster.saves
         return found
+
+    def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
+        """Whether moves that didn't suffice in this quiet time don't by now: prices rise till one saves."""
+        known, spares = self._memo.moves_in_vain.get(moves), moves[-1]
+        new = 0 if known is None else self._cluster.saves - known
+        if known is None or new > len(self._cluster.saved):
+            return False
+        least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
+        saved = self._cluster.saved[len(self._cluster.saved) - new :]
+        return not any(
+            self._room.whole[node] + self._movable_on(node, spares) >= least
+            for one in saved
+            for node in {pod.node for pod in one.running_pods()}
+        )
+
+    def _movable_on(self, node: int, spares: bool) -> int:
+        """Whole devices held on a node by what is cheap enough to move."""
+        rules, largest = self._policy, int(self._room.whole.max(initial=0))
+        most, devices = max(rules.consolidation.budget, rules.topology.budget), 0
+        for pod in self._cluster.pods_on[node]:
+            job = pod.job
+            if not job.spec.preemptible or (spares and not self._lent[job.project]):
+                continue
+            restart = rules.price.restart if job.spec.restart_s is None else job.spec.restart_s
+            price = job.devices_milli / WHOLE_MILLI * (self._now_s - job.since_s) + restart
+            if len(pod.devices) <= largest and price <= most:
+                devices += len(pod.devices)
+        return devices
 
     def _bound_of_moves(self, job: Job, lacks: Sequence[int], scattered: bool, spares: bool) -> bool:
         if self._shares_devices:
