@@ -158,7 +158,9 @@ class Reach:
             pods = self.running(job)
             if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
                 pod = pods[0]
-                if pod.shape.whole:
+                if not pod.shape.devices:
+                    found.bare.add(pod.node)
+                elif pod.shape.whole:
                     price_ = self._price_of(job, pods, only_moves)
                     found.add(pod.node, len(pod.devices), price_, only_moves)
                     tiers.append(_LAST if only_moves else self._tier(job, pods, 1))
@@ -171,6 +173,8 @@ class Reach:
                     if devices:
                         found.add(node, devices, unit.price, unit.moves)
                         tiers.append(unit.tier)
+                    else:
+                        found.bare.add(node)
         found.rank(tiers)
         return found
 
