@@ -63,6 +63,27 @@ class RunningColumns:
             setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
         self._spare += range(2 * size - 1, size - 1, -1)
 
+    def takeable_whole(
+        self,
+        asked: Bools,
+        now_s: float,
+        most: float,
+        restart: float,
+        largest: int,
+        projects: Bools | None,
+    ) -> tuple[Ints, Ints]:
+        """Node and whole devices of each pod that may be stopped, of the projects asked, or is cheap to move.
+
+        The others as in `movable_whole`.
+        """
+        price = self.devices * (now_s - self.since_s)
+        price += np.where(self.restart < 0, restart, self.restart)
+        move = (price <= most) & (self.whole <= largest)
+        if projects is not None:
+            move &= projects[self.project]
+        rows = np.flatnonzero(move | (asked[self.project] & np.isfinite(price)))
+        return self.node[rows], self.whole[rows]
+
     def movable_whole(
         self, now_s: float, most: float, restart: float, largest: int, projects: Bools | None
     ) -> tuple[Ints, Ints, Floats]:

@@ -53,6 +53,7 @@ class Cluster:
         self.classes_made = 0
         self.waiting_by_shape: dict[int, dict[PendingClass, None]] = {}
         self.saved: list[Job] = []  # those that saved their state last, all at one instant
+        self.saves = 0  # how often any did
         self.usage = UsageHistory()
         self.mix = Mix()
         self.runtimes = RunTimes()

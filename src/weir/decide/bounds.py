@@ -26,6 +26,7 @@ class Takeable:
     """
 
     entries: list[tuple[int, int, float, bool]] = field(default_factory=list)
+    bare: set[int] = field(default_factory=set)  # nodes where something could be taken that holds no devices
     spans: bool = False  # some that may be stopped leave holes on other nodes as well
     shares: bool = False  # some hold parts of devices: the entries don't say all
     tiers: list[Any] = field(default_factory=list)  # the tiers themselves, by rank

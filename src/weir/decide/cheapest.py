@@ -97,6 +97,10 @@ class CheapestNode:
             if self._open[node] and price <= self._price_most:
                 family, rest = split(takeable.tiers[rank])
                 self._heaps.setdefault(family, []).append(((rest, (price,)), node, _UNKNOWN))
+        bare = takeable.bare.difference(takeable.node.tolist()) if takeable.bare else ()
+        self._unknown += [  # devices there are, and something else that is short
+            node for node in sorted(bare) if self._open[node] and room.whole[node] >= shape.devices
+        ]
 
     def _bound_any(self) -> None:
         columns = self._room.columns.copy()

@@ -73,6 +73,11 @@ class Claims:
             return Rule.PREEMPT if effective_priority(victim, self._policy, self._now_s) < own else None
         return self.rule_from(level, victim.path[level])
 
+    def may_ask(self, path: tuple[int, ...]) -> bool:
+        """Whether it may take from another project, by its path, as things stand."""
+        level = parting(self.path, path)
+        return self.rule_from(level, path[level]) is not None
+
     def rule_from(self, level: int, sibling: int) -> Rule | None:
         """The rule under which a queue may be taken from that parts from the asker at a level."""
         books = self._books

@@ -73,6 +73,7 @@ class Memo:
         self._no_victims_version = -1
         self.hopes: list[Hope] | None = None  # who waited at the end of a quiet cycle, while it stays quiet
         self.reserved: tuple[list[PendingClass], list[Reservation]] | None = None  # and for whom, likewise
+        self.moves_in_vain: dict[Moves, int] = {}  # and by how many saves, likewise
         self.lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # of `weir.decide.exchange`, likewise
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._empty: tuple[Columns, Ints, Ints] | None = None
@@ -199,6 +200,7 @@ class Memo:
         quiet = self._quiet is not None and cluster.changes == self._quiet[0] and now_s < self._quiet[1]
         if not quiet:
             self.hopes = self.reserved = None
+            self.moves_in_vain.clear()
         if not quiet or (self._policy is not None and self._policy.usage.k):
             self.lines.clear()  # shares change with time, too, and the keys with them
         return quiet

@@ -65,7 +65,7 @@ class Reach:
         found: list[Job] = []
         lifted: list[Pod] = []
         asked = [project for project in running if project != claims.job.project and running[project]]
-        while more := [project for project in asked if self._may_ask(project)]:
+        while more := [project for project in asked if claims.may_ask(self._cluster.ledger.path[project])]:
             flat = len(claims.path) == 1
             for project in more:
                 asked.remove(project)
@@ -111,11 +111,6 @@ class Reach:
                 if not open_:
                     return False
         return True
-
-    def _may_ask(self, project: int) -> bool:
-        path = self._cluster.ledger.path[project]
-        level = parting(self.claims.path, path)
-        return self.claims.rule_from(level, path[level]) is not None
 
     def _of_project(self, project: int) -> list[Job]:
         asker, policy, now_s = self.claims.job, self._policy, self._now_s
@@ -163,7 +158,9 @@ class Reach:
             pods = self.running(job)
             if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
                 pod = pods[0]
-                if pod.shape.whole:
+                if not pod.shape.devices:
+                    found.bare.add(pod.node)
+                elif pod.shape.whole:
                     price_ = self._price_of(job, pods, only_moves)
                     found.add(pod.node, len(pod.devices), price_, only_moves)
                     tiers.append(_LAST if only_moves else self._tier(job, pods, 1))
@@ -176,6 +173,8 @@ class Reach:
                     if devices:
                         found.add(node, devices, unit.price, unit.moves)
                         tiers.append(unit.tier)
+                    else:
+                        found.bare.add(node)
         found.rank(tiers)
         return found
 

@@ -1,27 +1,19 @@
 """Taking room for workloads that found none: in order, by consolidation, reclaim, preemption."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator
 
-import numpy as np
-
-from weir.cluster.columns import Ints
 from weir.cluster.jobs import Job, PendingClass
-from weir.cluster.running import Floats
-from weir.cluster.shapes import GPU_ROW
 from weir.decide.attempt import Attempt, Taken
 from weir.decide.bench import Bench
-from weir.decide.bounds import least_prices
 from weir.decide.claims import Claims, Kind
-from weir.decide.domains import Level
 from weir.decide.fit import Bools
 from weir.decide.memo import Hope, InVain, Moves
 from weir.decide.order import Candidate, Order
+from weir.decide.outlook import Outlook
 from weir.decide.reach import Reach
 from weir.decide.serve import Server
 from weir.decide.topology import Site
 from weir.model.policy import Affinity
-from weir.model.workloads import WHOLE_MILLI
 
 _DOMAINS_MOST = 8
 """Domains in which it is tried to make room, those that lack least first."""
@@ -36,9 +28,7 @@ class Taker:
         self._policy = server.policy
         self._books = server.books
         self._lay_out = lay_out
-        self._movable: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
-        self._prices: dict[tuple[int, float, bool], Floats] = {}
-        self._bounds: dict[Moves, bool] = {}  # whether they could suffice
+        self._outlook = Outlook(server)
         self._reaches: dict[tuple[float, Kind, Claims | bool], Reach] = {}  # since room was last made
         self._in_vain: set[tuple[object, ...]] = set()  # for what moves failed since room was last made
         self._free_milli = server.room.free_gpu_milli()
@@ -51,7 +41,7 @@ class Taker:
         heads = [
             self._server.candidate(of, at)
             for of, at, moves in memo.hopes
-            if moves is None or self._moves_could_suffice(of.members[at][2], of.step.lacks, moves)
+            if moves is None or self._outlook.could_move(of.members[at][2], of.step.lacks, moves)
         ]
         if not heads:
             return
@@ -120,106 +110,6 @@ class Taker:
         scattered = self._server.may_scatter(job, of.step.lacks)
         return of.wants, job.spec.topology, scattered, job.is_running, spares
 
-    def _moves_could_suffice(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
-        """Whether room for it could be made within the budget, were there a place for all that moves.
-
-        A bound for clusters in which nobody shares devices; where they are shared there is none.
-        """
-        found = self._bounds.get(moves)
-        if found is None:
-            _, _, scattered, _, spares = moves
-            found = self._bounds[moves] = self._bound_of_moves(job, lacks, scattered, spares)
-        return found
-
-    def _bound_of_moves(self, job: Job, lacks: Sequence[int], scattered: bool, spares: bool) -> bool:
-        if any(self._cluster.ledger.sharing[queue] for queue in self._cluster.ledger.top):
-            return True
-        asked, rules = job.spec.topology, self._policy
-        whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
-        wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
-        if asked is None or sum(lacks) == 1:
-            return self._bound_anywhere(wants, rules.consolidation.budget, spares)
-        if (
-            scattered
-            and asked.required is None
-            and self._bound_anywhere(wants, rules.consolidation.budget, spares)
-        ):
-            return True
-        budget = rules.topology.budget
-        if job.is_running or not self._bound_anywhere(wants, budget, spares):
-            return job.is_running  # near those that run already: not asked here
-        levels = self._cluster.topologies[asked.name].levels
-        depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
-        return self._bound_in_one(
-            self._server.memo.levels(self._cluster, asked.name)[depth], wants, budget, spares
-        )
-
-    def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
-        for devices, lack in wants:
-            needed = self._nodes_for(devices, lack)
-            missing = needed - int((self._server.room.whole >= devices).sum())
-            if missing <= 0:
-                continue
-            could_move = self._could_move(budget, spares)[2]
-            if not len(could_move) or missing * float(could_move.min()) > budget:
-                return False
-            prices = self._move_prices(devices, budget, spares)
-            prices = np.sort(prices[prices <= budget])[:needed]
-            if len(prices) < needed or float(prices.sum()) > budget:
-                return False
-        return True
-
-    def _bound_in_one(
-        self, level: Level, wants: Sequence[tuple[int, int]], budget: float, spares: bool
-    ) -> bool:
-        """Whether any domain could be cleared for what is asked."""
-        enough = np.ones(level.count, np.bool_)
-        for devices, lack in wants:
-            prices = np.where(level.of >= 0, self._move_prices(devices, budget, spares), np.inf)
-            order = np.lexsort((prices, level.of))
-            order = order[np.isfinite(prices[order])]
-            of, needed = level.of[order], self._nodes_for(devices, lack)
-            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # of each domain
-            total = np.bincount(of[first], prices[order][first], level.count)
-            enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
-        return bool(enough.any())
-
-    def _nodes_for(self, devices: int, pods: int) -> int:
-        """How many nodes pods of so many devices take at the least."""
-        each = int(self._cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
-        return -(-pods // max(1, each))
-
-    def _move_prices(self, devices: int, budget: float, spares: bool) -> Floats:
-        """What room for one pod of so many whole devices costs at the least on each node, by moves alone."""
-        found = self._prices.get((devices, budget, spares))
-        if found is None:
-            whole = self._server.room.whole
-            found = least_prices(whole, devices, *self._could_move(budget, spares))
-            self._prices[(devices, budget, spares)] = found
-        return found
-
-    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:
-        """Node, whole devices and price of each pod that is cheap enough to move."""
-        found = self._movable.get((budget, spares))
-        if found is None:
-            largest = int(self._server.room.whole.max(initial=0))
-            found = self._cluster.running_pods.movable_whole(
-                self._server.now_s,
-                budget,
-                self._policy.price.restart,
-                largest,
-                self._lent if spares else None,
-            )
-            self._movable[(budget, spares)] = found
-        return found
-
-    @cached_property
-    def _lent(self) -> Bools:
-        """Which projects hold more than a quota on their path: theirs are moved for anyone."""
-        books, path = self._books, self._cluster.ledger.path
-        over = [any(books.over_quota(above) for above in path[queue]) for queue in range(len(path))]
-        return np.array(over, np.bool_)
-
     def _for(self, candidate: Candidate, bench: Bench) -> Taken | None:
         """Make room for a workload, if there is a way."""
         job, books = candidate.job, self._books
@@ -243,7 +133,11 @@ class Taker:
         claims = Claims(books, self._policy, candidate, owner, bench.now_s)
         for kind in self._kinds(candidate, claims, bench, over is None, free_milli):
             alike = self._alike(candidate, claims, affinity) if kind is Kind.CONSOLIDATE else None
-            if alike in self._in_vain or self._is_known_short(candidate, claims, bench, kind):
+            if alike in self._in_vain:
+                continue
+            if kind is Kind.RECLAIM and not self._outlook.could_reclaim(claims, candidate.lacks, bench):
+                continue
+            if self._is_known_short(candidate, claims, bench, kind):
                 continue
             taken = self._taken(candidate, claims, bench, affinity, kind)
             if taken is not None:
@@ -351,7 +245,7 @@ class Taker:
             and (
                 self._cluster.releasing_on
                 or bench.gone
-                or self._moves_could_suffice(candidate.job, of.step.lacks, self._moves_for(of, candidate.at))
+                or self._outlook.could_move(candidate.job, of.step.lacks, self._moves_for(of, candidate.at))
             )
         ):
             yield Kind.CONSOLIDATE
