@@ -1,8 +1,8 @@
 """One cycle: the whole decision on one page.
 
 1. Promised room that has become free is bound.
-2. Waiting workloads are served from free room, in order; a gang that would scatter has one domain cleared by moves
-   instead, if they are cheap enough.
+2. Waiting workloads are served from free room, in order. For a gang that would scatter one domain is cleared
+   by moves instead, if they are cheap enough.
 3. For those that passed their gates and found none, room is taken, in order.
 4. Borrowers that have just saved their state change places with whoever comes clearly before them.
 5. If asked for, and nothing else is under way, pods make way for waiting ones that make more of the devices.

@@ -68,8 +68,8 @@ class Exchange:
             if (
                 candidate.job.shapes == job.shapes
                 and candidate.lacks == job.placed
-                and self._may_be_where(candidate, job)
                 and self._server.memo.could_run(self._cluster, candidate.of)
+                and self._may_be_where(candidate, job)
                 and self._may_come(candidate, job)
                 and self._may_stand(job)
             ):

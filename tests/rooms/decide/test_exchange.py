@@ -57,7 +57,7 @@ def _gang(name: str, project: str, at_s: float, topology: TopologyRequest | None
     return Workload(name, project, groups, 2, at_s, topology=topology)
 
 
-def _racks(second: str) -> Cluster:
+def _racks(second: str, topology: str = "network") -> Cluster:
     """A long gang on nodes in racks `a` and `second` has just saved its state; a short one prefers one rack."""
     cluster = Cluster()
     for name, rack in (("x", "a"), ("y", second)):
@@ -73,7 +73,7 @@ def _racks(second: str) -> Cluster:
     reduce(cluster, WorkloadSubmitted(_gang("long", "lends", 0.0), 0.0))
     for at, node in enumerate(("x", "y")):
         reduce(cluster, PodAssigned(Place(PodKey("long", 0, at), node, tuple(range(8))), 0.0))
-    asks = TopologyRequest("network", preferred="rack")
+    asks = TopologyRequest(topology, preferred="rack")
     reduce(cluster, WorkloadSubmitted(_gang("short", "comes", 1.0, asks), 1.0))
     reduce(cluster, Checkpointed("long", 3600.0))
     return cluster
@@ -88,3 +88,8 @@ def test_a_gang_that_waits_for_one_domain_doesnt_come_to_several(
     policy = Policy.model_validate({"preset": "throughput", "topology": {"patience": patience}})
     plan = decide(_racks(second), policy, 3600.0, Memo())
     assert {eviction.pod.workload for eviction in plan.evictions} == ({"long"} if goes else set())
+
+
+def test_a_gang_that_asks_for_a_topology_there_isnt_changes_places_with_nobody() -> None:
+    plan = decide(_racks("a", topology="nowhere"), Policy(preset="throughput"), 3600.0, Memo())
+    assert not plan.evictions
