@@ -1,7 +1,8 @@
 """One cycle: the whole decision on one page.
 
 1. Promised room that has become free is bound.
-2. Waiting workloads are served from free room, in order.
+2. Waiting workloads are served from free room, in order. For a gang that would scatter one domain is cleared
+   by moves instead, if they are cheap enough.
 3. For those that passed their gates and found none, room is taken, in order.
 4. Borrowers that have just saved their state change places with whoever comes clearly before them.
 5. If asked for, and nothing else is under way, pods make way for waiting ones that make more of the devices.
@@ -58,7 +59,13 @@ class Cycle:
         quiet = self.memo.is_quiet(self.cluster, self.now_s)
         for spots in () if quiet else server.serve():
             self.plan.binds += [self._place(spot) for spot in spots]
-        for candidate, taken in Taker(server, lambda: self._bench(server)).take():
+        taker = Taker(server, lambda: self._bench(server))
+        for candidate, taken in taker.gather():
+            if taken.kind is None:
+                self.plan.binds += [self._place(spot) for spot in taken.spots]
+            else:
+                self._promise(candidate.job, taken)
+        for candidate, taken in taker.take():
             self._promise(candidate.job, taken)
         self._exchange(server)
         self._fill(server)

@@ -68,8 +68,8 @@ class Exchange:
             if (
                 candidate.job.shapes == job.shapes
                 and candidate.lacks == job.placed
-                and _may_be_where(candidate.job, job)
                 and self._server.memo.could_run(self._cluster, candidate.of)
+                and self._may_be_where(candidate, job)
                 and self._may_come(candidate, job)
                 and self._may_stand(job)
             ):
@@ -103,6 +103,14 @@ class Exchange:
         rules, columns = self._server.memo.pod_rules(self._cluster), self._server.room.columns
         return all(rules.stays(columns, pod.shape, pod.node) for pod in goes.running_pods())
 
+    def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
+        """Whether the pods that go are together as those that come have to be, or still wait to be."""
+        server, asked = self._server, candidate.job.spec.topology
+        if asked is not None and asked.required is not None and asked != goes.spec.topology:
+            return False
+        scattered = server.is_scattered(candidate.job, goes.running_pods())
+        return not scattered or server.may_scatter(candidate.job, candidate.lacks)
+
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
         """Whether it passes its gates once the other is gone, which was lent, and isn't its last victim."""
         books, running = self._books, goes.running_pods()
@@ -116,9 +124,3 @@ class Exchange:
         books.add(job.path, candidate.asks, fixed, -1)
         count_pods(books, running, 1)
         return ok and job.spec.may_take and goes.spec.name not in job.stopped_for
-
-
-def _may_be_where(comes: Job, goes: Job) -> bool:
-    """Whether the pods that go are together as those that come have to be."""
-    asked = comes.spec.topology
-    return asked is None or asked.required is None or asked == goes.spec.topology

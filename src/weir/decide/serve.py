@@ -1,10 +1,10 @@
 """Serving waiting workloads from free room: in order, through the gates, each where it fits best."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import log
 
-from weir.cluster.jobs import Job, PendingClass
+from weir.cluster.jobs import Job, PendingClass, Pod
 from weir.cluster.ledger import Amounts
 from weir.cluster.reduce import holding
 from weir.cluster.shapes import GPU_ROW
@@ -40,6 +40,7 @@ class Server:
         self.now_s = now_s
         self._reservations: list[Reservation] | None = None
         self._next: dict[PendingClass, int] = {}  # members of the class served so far
+        self.scattered: list[tuple[Candidate, list[Spot]]] = []  # gangs served in several domains
         finest = memo.finest_domains(cluster) if cluster.topologies else None
         self.domain_of = None if finest is None else finest.of
         self._placer = Placer(
@@ -54,7 +55,7 @@ class Server:
         self.headroom_milli = int(policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
 
     def serve(self) -> Iterator[list[Spot]]:
-        """Places for one workload after another."""
+        """Places for one workload after another; those of gangs that scatter are kept back in `scattered`."""
         heads = [self.candidate(of, 0) for of in self._hopeful()]
         if not heads:
             return
@@ -74,7 +75,8 @@ class Server:
             if spots is None:
                 order.settle(self._otherwise(candidate))
             else:
-                yield spots
+                if self._goes_ahead(candidate, spots):
+                    yield spots
                 order.settle(self._followers(candidate))
         yield from self._lend(borrowers)
 
@@ -88,13 +90,13 @@ class Server:
     def times_s(self) -> Iterator[float]:
         """Times at which one that waits may do more than now, or more may be done for it."""
         policy = self.policy
-        waits_s = [wait_s for wait_s in (policy.borrower_patience, policy.topology.patience) if wait_s]
-        longest_s = max(waits_s, default=0.0)
-        for of in self.cluster.waiting.values() if waits_s else ():
+        is_patient = policy.borrower_patience or policy.topology.patience
+        for of in self.cluster.waiting.values() if is_patient else ():
             since_s = of.first.waits_since_s
-            if since_s + longest_s > self.now_s:
-                for wait_s in waits_s:
-                    yield since_s + wait_s
+            if policy.borrower_patience:
+                yield since_s + policy.borrower_patience
+            if policy.topology.patience and of.first.spec.topology is not None:
+                yield since_s + policy.topology.patience
         if policy.min_runtime.any and self.cluster.waiting:
             for running in self.cluster.running.values():
                 for job in running.values():
@@ -152,6 +154,13 @@ class Server:
                     refused.add(of)
                     found.pop(of, None)
         yield from found
+
+    def _goes_ahead(self, candidate: Candidate, spots: list[Spot]) -> bool:
+        """Whether a workload just goes where it was placed; one domain may be cleared for it instead."""
+        scattered = self.is_scattered(candidate.job, spots)
+        if scattered:
+            self.scattered.append((candidate, spots))
+        return not scattered
 
     # Gates and room
 
@@ -266,6 +275,15 @@ class Server:
         waited_s = self.now_s - job.waits_since_s
         return sum(lacks) == 1 or waited_s >= self.policy.topology.patience
 
+    def is_scattered(self, job: Job, places: Iterable[Spot | Pod]) -> bool:
+        """Whether places are in several domains of the level a job prefers."""
+        asked = job.spec.topology
+        if asked is None or asked.preferred is None:
+            return False
+        depth = self.cluster.topologies[asked.name].levels.index(asked.preferred)
+        of = self.memo.levels(self.cluster, asked.name)[depth].of
+        return len({int(of[place.node]) for place in places}) > 1
+
     def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
         """Whether it is in quota, or leaves free what is kept so that owners seldom have to take."""
         if not self.headroom_milli or self.entitled(candidate):
@@ -288,7 +306,7 @@ class Server:
                 continue
             heappop(heap)
             spots = self._try(candidate, entitled=False)
-            if spots is not None:
+            if spots is not None and self._goes_ahead(candidate, spots):
                 yield spots
             for follower in self._otherwise(candidate) if spots is None else self._followers(candidate):
                 count += 1
@@ -306,6 +324,10 @@ class Server:
         dominant = min(self.books.dominant(job.project, asks)[0], 1e9)
         devices = max(job.devices_milli, 1) / WHOLE_MILLI
         return DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)
+
+    def give_back(self, spots: Sequence[Spot]) -> None:
+        """Places of a workload that was served and goes elsewhere."""
+        self._placer.give_back(spots)
 
     def note_taken(self, candidate: Candidate) -> None:
         """Room was taken for a workload: it waits for it and for nothing else."""

@@ -1,6 +1,7 @@
 """Taking room for workloads that found none: in order, by consolidation, reclaim, preemption."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 from weir.cluster.jobs import Job, PendingClass
 from weir.decide.attempt import Attempt, Taken
@@ -10,6 +11,7 @@ from weir.decide.fit import Bools
 from weir.decide.memo import Hope, InVain, Moves
 from weir.decide.order import Candidate, Order
 from weir.decide.outlook import Outlook
+from weir.decide.place import Spot
 from weir.decide.reach import Reach
 from weir.decide.serve import Server
 from weir.decide.topology import Site
@@ -33,6 +35,18 @@ class Taker:
         self._in_vain: set[tuple[object, ...]] = set()  # for what moves failed since room was last made
         self._free_milli = server.room.free_gpu_milli()
 
+    def gather(self) -> Iterator[tuple[Candidate, Taken]]:
+        """Gangs that were served in several domains: in one cleared by moves, or else where they were."""
+        scattered = self._server.scattered
+        if scattered:  # none of them is moved for another
+            self._bench.coming.update(candidate.job.spec.name for candidate, _ in scattered)
+        for candidate, spots in scattered:
+            self._bench.count(spots, -1)
+            taken = self._instead(candidate, spots, self._bench)
+            if taken.kind is not None:
+                self._server.give_back(spots)
+            yield candidate, taken
+
     def take(self) -> Iterator[tuple[Candidate, Taken]]:
         """Each workload for which room was made, and how."""
         memo = self._server.memo
@@ -45,7 +59,7 @@ class Taker:
         ]
         if not heads:
             return
-        bench = self._lay_out()
+        bench = self._bench
         order = Order(self._books, heads)
         while (candidate := order.next()) is not None:
             taken = self._for(candidate, bench)
@@ -110,6 +124,10 @@ class Taker:
         scattered = self._server.may_scatter(job, of.step.lacks)
         return of.wants, job.spec.topology, scattered, job.is_running, spares
 
+    @cached_property
+    def _bench(self) -> Bench:
+        return self._lay_out()
+
     def _for(self, candidate: Candidate, bench: Bench) -> Taken | None:
         """Make room for a workload, if there is a way."""
         job, books = candidate.job, self._books
@@ -124,9 +142,7 @@ class Taker:
         if more_room and over is None and self._server.keeps_headroom(candidate, free_milli):
             spots = self._server.placed(candidate, bench.placer)
             if spots is not None:
-                bench.count(spots, 1)
-                self._reaches.clear()
-                return Taken(None, spots)
+                return self._instead(candidate, spots, bench)
         if not job.spec.may_take:
             return None
         owner = self._is_owner(candidate.of, candidate.at)
@@ -192,24 +208,54 @@ class Taker:
         self, candidate: Candidate, claims: Claims, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
     ) -> Taken | None:
         domains, anywhere = self._where(candidate, bench, affinity, kind)
-        policy, attempts = self._policy, []
-        if domains:  # a domain may be cleared at another price than a hole be made
-            reach = self._reach(claims, bench, kind, policy.topology.budget)
-            attempts = [Attempt(bench, candidate, claims, reach, affinity, within) for within in domains]
-            if len(attempts) > 1:
-                attempts.sort(key=lambda attempt: attempt.least_price())
-        if anywhere:
-            reach = self._reach(claims, bench, kind, policy.consolidation.budget)
-            attempts.append(
-                Attempt(bench, candidate, claims, reach, affinity, self._server.open_to(candidate))
-            )
-        for attempt in attempts:
-            taken = attempt.run()
-            if taken is not None:
-                return taken
-        if anywhere and not domains and attempts[-1].fell_short:
+        taken = self._in_one(domains, candidate, claims, bench, affinity, kind)
+        if taken is not None or not anywhere:
+            return taken
+        reach = self._reach(claims, bench, kind, self._policy.consolidation.budget)
+        attempt = Attempt(bench, candidate, claims, reach, affinity, self._server.open_to(candidate))
+        taken = attempt.run()
+        if taken is None and not domains and attempt.fell_short:
             self._note_short(candidate, claims, bench, reach)
-        return None
+        return taken
+
+    def _in_one(
+        self,
+        domains: Sequence[Bools],
+        candidate: Candidate,
+        claims: Claims,
+        bench: Bench,
+        affinity: tuple[Affinity, ...],
+        kind: Kind,
+    ) -> Taken | None:
+        """Room in the domain where it is made most cheaply, which may cost more than a hole anywhere."""
+        if not domains:
+            return None
+        reach = self._reach(claims, bench, kind, self._policy.topology.budget)
+        attempts = [Attempt(bench, candidate, claims, reach, affinity, within) for within in domains]
+        if len(attempts) > 1:
+            attempts.sort(key=lambda attempt: attempt.least_price())
+        return next((taken for attempt in attempts if (taken := attempt.run()) is not None), None)
+
+    def _instead(self, candidate: Candidate, spots: list[Spot], bench: Bench) -> Taken:
+        """One domain cleared by moves instead, if these are places in several; or else these."""
+        job, placer, kind = candidate.job, bench.placer, Kind.CONSOLIDATE
+        if self._server.is_scattered(job, spots) and job.spec.may_take and self._policy.consolidation.enabled:
+            affinity = bench.affinity_of(job)
+            owner = self._is_owner(candidate.of, candidate.at)
+            claims = Claims(self._books, self._policy, candidate, owner, bench.now_s)
+            placer.give_back(spots)
+            self._reaches.clear()
+            domains, _ = self._where(candidate, bench, affinity, kind)
+            taken = self._in_one(domains, candidate, claims, bench, affinity, kind)
+            if taken is not None:
+                self._in_vain.clear()
+                self._reaches.clear()
+                return taken
+            for pod, node, devices in spots:
+                placer.room.take(node, pod.shape, devices)
+        bench.count(spots, 1)
+        self._reaches.clear()
+        return Taken(None, spots)
 
     def _reach(self, claims: Claims, bench: Bench, kind: Kind, budget: float) -> Reach:
         """Whom a workload may take from; for all who ask for moves it is the same until room is made."""

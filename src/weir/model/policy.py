@@ -181,7 +181,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "consolidation": {"budget": 2250, "spares_owners": True},
         "claims": True,
         "price": {"size_credit": 2000},
-        "topology": {"patience": "2h", "budget": 15_000},
+        "topology": {"patience": "1d", "budget": 8000},
     },
 }
 

@@ -10,6 +10,7 @@ from weir.cluster.events import (
     PodAssigned,
     PodKey,
     QueuesSet,
+    TopologiesSet,
     WorkloadEnded,
     WorkloadSubmitted,
 )
@@ -17,10 +18,10 @@ from weir.cluster.reduce import reduce
 from weir.cluster.state import Cluster
 from weir.decide.cycle import decide
 from weir.decide.memo import Memo
-from weir.model.nodes import Node
+from weir.model.nodes import Node, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.workloads import PodGroup, Request, Workload
+from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 
 
 def _workload(name: str, project: str, devices: int, at_s: float) -> Workload:
@@ -49,3 +50,46 @@ def _cluster(quota: int) -> Cluster:
 def test_only_what_is_borrowed_as_a_whole_changes_places(quota: int, goes: bool) -> None:
     plan = decide(_cluster(quota), Policy(preset="throughput"), 3600.0, Memo())
     assert [eviction.pod.workload for eviction in plan.evictions] == (["long"] if goes else [])
+
+
+def _gang(name: str, project: str, at_s: float, topology: TopologyRequest | None = None) -> Workload:
+    groups = (PodGroup("0", Request(devices=8), 2, 2),)
+    return Workload(name, project, groups, 2, at_s, topology=topology)
+
+
+def _racks(second: str, topology: str = "network") -> Cluster:
+    """A long gang on nodes in racks `a` and `second` has just saved its state; a short one prefers one rack."""
+    cluster = Cluster()
+    for name, rack in (("x", "a"), ("y", second)):
+        amounts = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
+        reduce(cluster, NodeSet(Node(name, 9, 16 << 30, amounts, labels={"rack": rack})))
+    reduce(cluster, TopologiesSet((Topology("network", ("rack",)),)))
+    reduce(cluster, QueuesSet((Queue("lends", quota={"gpu": 0}), Queue("comes", quota={"gpu": 0}))))
+    for at in range(20):
+        for project, run_s in (("lends", 100_000.0), ("comes", 10.0)):
+            ended = _gang(f"{project}-ended-{at}", project, 0.0)
+            reduce(cluster, WorkloadSubmitted(ended, 0.0))
+            reduce(cluster, WorkloadEnded(ended.name, End.SUCCEEDED, 0.0, run_s))
+    reduce(cluster, WorkloadSubmitted(_gang("long", "lends", 0.0), 0.0))
+    for at, node in enumerate(("x", "y")):
+        reduce(cluster, PodAssigned(Place(PodKey("long", 0, at), node, tuple(range(8))), 0.0))
+    asks = TopologyRequest(topology, preferred="rack")
+    reduce(cluster, WorkloadSubmitted(_gang("short", "comes", 1.0, asks), 1.0))
+    reduce(cluster, Checkpointed("long", 3600.0))
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("second", "patience", "goes"), [("a", "2h", True), ("b", "2h", False), ("b", "10m", True)]
+)
+def test_a_gang_that_waits_for_one_domain_doesnt_come_to_several(
+    second: str, patience: str, goes: bool
+) -> None:
+    policy = Policy.model_validate({"preset": "throughput", "topology": {"patience": patience}})
+    plan = decide(_racks(second), policy, 3600.0, Memo())
+    assert {eviction.pod.workload for eviction in plan.evictions} == ({"long"} if goes else set())
+
+
+def test_a_gang_that_asks_for_a_topology_there_isnt_changes_places_with_nobody() -> None:
+    plan = decide(_racks("a", topology="nowhere"), Policy(preset="throughput"), 3600.0, Memo())
+    assert not plan.evictions
