@@ -31,8 +31,8 @@ def tls_of(plane: ControlPlane, user: Pair) -> ssl.SSLContext:
 class Bare:
     """A client that does nothing but send: so many requests at a time, no more thought.
 
-    It speaks as Weir does, which is the cheapest way we know: what it takes from the processors it shares with
-    the API server is little, so that it is the API server that is measured.
+    It speaks as Weir does, which is the cheapest way we know: what it takes from the processors it shares
+    with the API server is little, so that it is the API server that is measured.
     """
 
     def __init__(self, plane: ControlPlane, user: str = "weir", at_once: int = 64) -> None:

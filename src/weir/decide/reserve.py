@@ -65,12 +65,13 @@ def reservations(
 
 
 class _Ends:
-    """When running workloads will have ended, each asked once."""
+    """When running workloads will have ended, each asked once, and what that frees on each node."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._cluster = cluster
         self._now_s = now_s
         self._ends_s: dict[Job, float] = {}
+        self._coming: dict[int, list[tuple[float, int]]] = {}
 
     def _of(self, job: Job) -> float:
         found = self._ends_s.get(job)
@@ -80,8 +81,13 @@ class _Ends:
 
     def _on(self, node: int) -> list[tuple[float, int]]:
         """When devices of a node become free, and how many."""
-        pods = self._cluster.pods_on[node]
-        return sorted((self._of(pod.job), len(pod.devices)) for pod in pods if pod.phase is Phase.RUNNING)
+        found = self._coming.get(node)
+        if found is None:
+            pods = self._cluster.pods_on[node]
+            found = self._coming[node] = sorted(
+                (self._of(pod.job), len(pod.devices)) for pod in pods if pod.phase is Phase.RUNNING
+            )
+        return found
 
     def soonest(
         self, room: Room, shape: Shape, mask: Bools, kept: Ints, pods: int

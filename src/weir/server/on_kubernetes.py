@@ -124,9 +124,9 @@ class Clustered:
         """A step was carried out whole."""
         if self._begins:
             self._begins = False
-            self._paused.close()
             if len(control.cluster.jobs) >= FREEZE_FROM:
                 freeze()
+            self._paused.close()
 
     def happened(self, event: Event) -> None:
         """What runs, or is over, doesn't wait."""
@@ -284,8 +284,16 @@ class Instance:
             kept: list[Change[Any]] = []
             for change in changes:
                 if isinstance(change, Set):
-                    found = msgspec.to_builtins(change.object)
-                    body = kinds.narrow({**found, "apiVersion": api_version, "kind": watched.kind})
+                    found = change.object
+                    body = kinds.narrow(
+                        {
+                            "apiVersion": api_version,
+                            "kind": watched.kind,
+                            "metadata": msgspec.to_builtins(found.metadata),
+                            "spec": found.spec,
+                            "status": found.status,
+                        }
+                    )
                     kept.append(Set(change.key, body))
                 else:
                     kept.append(change)
