@@ -25,7 +25,7 @@ from weir.backends.kubernetes.api.collector import collector_paused, freeze
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.leading import AlwaysLeads, Leading
 from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import FREEZE_FROM, Change, Reflector, Set
+from weir.backends.kubernetes.api.reflector import Change, Reflector, Set
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
 from weir.backends.kubernetes.own.shapes import API_VERSION
@@ -120,12 +120,11 @@ class Clustered:
         if self._begins:
             self._paused.enter_context(collector_paused())
 
-    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - the same
+    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what was made stays
         """A step was carried out whole."""
         if self._begins:
             self._begins = False
-            if len(control.cluster.jobs) >= FREEZE_FROM:
-                freeze()
+            freeze()
             self._paused.close()
 
     def happened(self, event: Event) -> None:

@@ -25,7 +25,7 @@ from weir.backends.kubernetes.api.objects import (
     PriorityClass,
     StorageClass,
 )
-from weir.backends.kubernetes.picture.owners import Body, Chain, Owners, means_something
+from weir.backends.kubernetes.picture.owners import Body, Chain, Owners, meaningful, means_something
 from weir.backends.kubernetes.reading.kinds import Derived, Kinds
 from weir.backends.kubernetes.reading.labels import Said
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Marks, Neighbours
@@ -117,8 +117,13 @@ class Gathering:
 
     # Pods
 
-    def see(self, key: str, pod: Pod, *, over: bool = False) -> None:
-        """A pod of ours is there, new or changed; one that is over bears no marks any more."""
+    def see(self, key: str, pod: Pod, *, over: bool = False) -> bool:
+        """A pod of ours is there, new or changed; one that is over bears no marks any more.
+
+        Returns whether it reads as it did before, so that it needn't be read again: most of what happens to a
+        pod (it is bound, it runs) says nothing else about what it asks for.
+        """
+        before = self._pods.get(key)
         self._slim(pod.metadata)
         if over:
             self.forget_marks(key)
@@ -127,7 +132,10 @@ class Gathering:
         self._pods[key] = self._kept(pod)
         for name in claims_of(pod):
             self._users.setdefault((pod.metadata.namespace, name), set()).add(key)
+        if not over and before is not None and _reads_alike(before, pod):
+            return key not in self.stale
         self.stale.add(key)
+        return False
 
     def forget(self, key: str) -> None:
         """A pod is gone."""
@@ -347,6 +355,18 @@ class Gathering:
 
 
 _STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", *_OVER)}
+
+
+def _reads_alike(one: Pod, other: Pod) -> bool:
+    """Whether two states of a pod, as they are kept, say the same as far as it is read."""
+    first, second = one.metadata, other.metadata
+    return (
+        one.spec is other.spec
+        and first.labels == second.labels
+        and first.owner_references == second.owner_references
+        and meaningful(first) == meaningful(second)
+        and (bool(first.owner_references) or one.status.phase == other.status.phase)
+    )
 
 
 def _sentence(text: str) -> str:

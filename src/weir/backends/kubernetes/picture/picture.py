@@ -149,7 +149,11 @@ class Picture:
             seen.over = seen.phase
             self._leaves(seen, Exit.STOPPED if seen.evicted else Exit.LOST)
             self.ground.foreign(key, None)
-        self.gathering.see(key, pod, over=bool(seen.over))
+        if self.gathering.see(key, pod, over=bool(seen.over)):
+            if seen.reading is None or seen.reading.wait or seen.gang is None:
+                self.gathering.stale.add(key)
+            else:
+                self.roll.dirty[seen.gang] = None
 
     def _pod_of_others(self, key: str, pod: Pod) -> None:
         if not pod.spec.node_name or pod.status.phase in _OVER:
