@@ -137,14 +137,23 @@ class Connection:
     ) -> AsyncGenerator[Piece[T], None]:
         """A list, piece by piece, as of one moment that isn't before the call."""
         query = _selectors(field_selector, label_selector) | {"limit": str(self._limits.list_pieces)}
-        while True:
-            body = await self._ask("GET", path, query=urlencode(query), within_s=self._limits.read_s)
-            items, metadata = read_list(body, of)
-            del body
-            yield Piece(items, metadata.resource_version, last=not metadata.continue_)
-            if not metadata.continue_:
-                return
-            query["continue"] = metadata.continue_
+        coming = self._piece(path, query)
+        try:
+            while True:
+                items, metadata = read_list(await coming, of)
+                if metadata.continue_:  # the server makes the next one while this one is taken in
+                    coming = self._piece(path, query | {"continue": metadata.continue_})
+                    await asyncio.sleep(0)
+                yield Piece(items, metadata.resource_version, last=not metadata.continue_)
+                if not metadata.continue_:
+                    return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+    def _piece(self, path: str, query: Mapping[str, str]) -> "asyncio.Task[bytes]":
+        asked = self._ask("GET", path, query=urlencode(query), within_s=self._limits.read_s)
+        return asyncio.create_task(asked)
 
     async def list_all(
         self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""

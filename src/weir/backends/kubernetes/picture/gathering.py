@@ -25,9 +25,9 @@ from weir.backends.kubernetes.api.objects import (
     PriorityClass,
     StorageClass,
 )
-from weir.backends.kubernetes.picture.owners import Body, Chain, Owners, meaningful, means_something
+from weir.backends.kubernetes.picture.owners import Body, Chain, Owners, meaningful
 from weir.backends.kubernetes.reading.kinds import Derived, Kinds
-from weir.backends.kubernetes.reading.labels import Said
+from weir.backends.kubernetes.reading.labels import Said, means_something
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Marks, Neighbours
 from weir.backends.kubernetes.reading.requests import Asked, Devices, ask, gates, priority_of
 from weir.backends.kubernetes.reading.volumes import (

@@ -5,7 +5,6 @@ thousand pods is read as fast as one.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,13 +12,11 @@ import msgspec
 from weir.backends.kubernetes.api.objects import Metadata, OwnerReference, Pod
 from weir.backends.kubernetes.reading import labels
 from weir.backends.kubernetes.reading.kinds import Derived, Kinds
-from weir.backends.kubernetes.reading.labels import FOREIGN, PREFIX, WRITTEN_BY_WEIR, Said
+from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR, Said, means_something
 
 Body = Mapping[str, Any]
 Words = tuple[tuple[tuple[str, str], ...], tuple[str | None, ...]]
-_FOREIGN = frozenset(key.name for key in FOREIGN)
 _OURS = frozenset(f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
-_PREFIXES = (PREFIX, "kai.scheduler/", "runai/", "run.ai/")
 
 
 class _Maker:
@@ -208,12 +205,6 @@ class _Nobody(Chain):
 
 
 NOBODY = _Nobody((), (), None)
-
-
-@lru_cache(maxsize=4096)
-def means_something(name: str) -> bool:
-    """Whether a label or an annotation says something to us."""
-    return name in _FOREIGN or name.startswith(_PREFIXES)
 
 
 def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:

@@ -138,8 +138,9 @@ class Marks:
             return frozenset()
         seen = _Seen(metadata.namespace, metadata.labels, wants, returned)
         changed: set[str] = set()
-        for mark in _used(seen):
-            changed |= self._use(mark)
+        if wants or returned:
+            for mark in _used(seen):
+                changed |= self._use(mark)
         if before is not None:
             self.forget(uid)
         self._pods[uid] = seen
