@@ -169,8 +169,9 @@ class Measured:
         """Wait for so many; the row of it."""
         watched = weir or self._weir
         alive = watched.check if watched else lambda: None
+        late = len(self._bound.at_s) >= count  # who binds here has done it by now
         self._bound.until(1, STALLED_S, alive)
-        by_first = self._rig.spent(watched)
+        by_first = self._before if late else self._rig.spent(watched)
         self._bound.until(count, STALLED_S, alive)
         bound = self._bound.at_s[:count]
         by_last = self._rig.spent(watched)

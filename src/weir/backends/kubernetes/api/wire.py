@@ -118,9 +118,9 @@ class Line(asyncio.Protocol):
 
     def _send(self, request: bytes) -> None:
         assert self._waiter is None, "one request at a time"
+        self.heard = self._head = self._ended = False
         if self._why is not None or self._transport is None:
             raise Cut("the connection has ended")
-        self.heard = self._head = self._ended = False
         self._head_bytes = 0
         self._answer = Answer()
         self._pieces = []
@@ -238,6 +238,7 @@ class Lines:
     def __init__(self, to: To) -> None:
         self._to = to
         self._at = urlsplit(to.server)
+        self._host = self._at.netloc.rpartition("@")[2]
         self._through = urlsplit(to.proxy) if to.proxy else None
         self._room = asyncio.Semaphore(to.most)
         self._idle: dict[Line, None] = {}
@@ -337,10 +338,10 @@ class Lines:
             async with asyncio.timeout(self._to.connect_s):
                 line = await (self._direct() if self._through is None else self._by_proxy(self._through))
         except TimeoutError:
-            raise Unsent(f"{self._at.netloc} can't be reached within {self._to.connect_s:g} s") from None
+            raise Unsent(f"{self._host} can't be reached within {self._to.connect_s:g} s") from None
         except (OSError, NotHttp) as error:
             said = str(error) or type(error).__name__
-            raise Unsent(f"{self._at.netloc} can't be reached: {said}") from None
+            raise Unsent(f"{self._host} can't be reached: {said}") from None
         self._all.add(line)
         self._none.clear()
         return line
@@ -353,6 +354,8 @@ class Lines:
 
     async def _by_proxy(self, proxy: SplitResult) -> Line:
         """A connection through a proxy, which for TLS is asked for a tunnel."""
+        if proxy.scheme not in {"http", "https"}:
+            raise NotHttp(f"proxies of {proxy.scheme or 'no scheme'} aren't understood, those of http are")
         loop, tls = asyncio.get_running_loop(), self._to.tls
         secure = ssl.create_default_context() if proxy.scheme == "https" else None
         transport, line = await self._joined(proxy, secure, proxy.hostname if secure else None)
@@ -388,10 +391,9 @@ class Lines:
 
     def _of_every_request(self) -> tuple[str, str]:
         """What stands before the path, and the lines that every head has."""
-        at, path = self._at, self._at.path.rstrip("/")
-        lines = f"Host: {at.netloc}\r\n"
+        path, lines = self._at.path.rstrip("/"), f"Host: {self._host}\r\n"
         if self._through is not None and self._to.tls is None:
-            return f"http://{at.netloc}{path}", lines + _credentials(self._through)
+            return f"http://{self._host}{path}", lines + _credentials(self._through)
         return path, lines
 
 
