@@ -165,13 +165,12 @@ class Measured:
         self._running.__exit__(None, None, None)
         self._bound.__exit__(None, None, None)
 
-    def until_running(self, count: int, weir: Weir | None = None) -> Row:
-        """Wait for so many; the row of it."""
+    def until_running(self, count: int, weir: Weir | None = None, *, starts: bool = True) -> Row:
+        """Wait for so many; the row of it. `starts`: who binds has yet to come up, which is told apart."""
         watched = weir or self._weir
         alive = watched.check if watched else lambda: None
-        late = len(self._bound.at_s) >= count  # who binds here has done it by now
         self._bound.until(1, STALLED_S, alive)
-        by_first = self._before if late else self._rig.spent(watched)
+        by_first = self._rig.spent(watched) if starts else self._before
         self._bound.until(count, STALLED_S, alive)
         bound = self._bound.at_s[:count]
         by_last = self._rig.spent(watched)
@@ -211,7 +210,7 @@ def bare(rig: Rig) -> Row:
     where = [(space, f"one-{at}", rig.names[at // GPUS]) for at in range(rig.gpus)]
     with Measured(rig) as measured:
         rig.bare.bind(where)
-        row = measured.until_running(rig.gpus)
+        row = measured.until_running(rig.gpus, starts=False)
     _empty(rig, space)
     return row
 
