@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from structlog import get_logger
@@ -41,11 +41,12 @@ from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.server import log
-from weir.server.cluster_metrics import ClusterMetrics
-from weir.server.door import CannotListen, Door, Opening
 from weir.server.queue_statuses import QueueStatuses
 from weir.server.reasons import Reasons
 from weir.server.turns import Turns
+
+if TYPE_CHECKING:  # where no port is opened, nothing of what answers there is brought in
+    from weir.server.door import Door, Opening
 
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
@@ -83,7 +84,7 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None  # an administrator's entries of the table of kinds
     devices: Devices = field(default_factory=Devices)
-    opening: Opening | None = None  # where webhooks, health and metrics are answered
+    opening: "Opening | None" = None  # where webhooks, health and metrics are answered
 
 
 class Clustered:
@@ -197,7 +198,10 @@ class Instance:
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self.door = None if options.opening is None else self._door(options.opening)
 
-    def _door(self, opening: Opening) -> Door:
+    def _door(self, opening: "Opening") -> "Door":
+        from weir.server.cluster_metrics import ClusterMetrics
+        from weir.server.door import Door
+
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         options, metrics = self._options, ClusterMetrics(self)
         return Door(self._api, opening, options.scheduler, options.devices, self._is_well, metrics.text)
@@ -341,7 +345,7 @@ def run(
     context: str | None = None,
     namespace: str = "",
     scheduler: str = "weir",
-    opening: Opening | None = None,
+    opening: "Opening | None" = None,
     elects: bool = True,
     policy_file: Path | None = None,
     kinds_file: Path | None = None,
@@ -362,6 +366,8 @@ def run(
         print(f"weir: {error}", file=sys.stderr)
         return FAILED
     except ExceptionGroup as several:
+        from weir.server.door import CannotListen
+
         deaf = several.subgroup(CannotListen)
         if deaf is None:
             raise
