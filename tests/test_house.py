@@ -54,5 +54,7 @@ def test_the_entry_of_ci_can_be_run() -> None:
 
 
 def test_one_module_talks_to_the_api_server() -> None:
-    speak = {file.name for file in SOURCE.rglob("*.py") if {"aiohttp"} & set(imports(file))}
-    assert speak == {"connection.py", "webhooks.py"}  # the second answers there, it asks nothing
+    speak = {file.name for file in SOURCE.rglob("*.py") if {"aiohttp", "httptools"} & set(imports(file))}
+    assert speak == {"wire.py", "webhooks.py"}  # the second answers there, it asks nothing
+    uses = [file for file in SOURCE.rglob("*.py") if "weir.backends.kubernetes.api.wire" in imports(file)]
+    assert [file.name for file in uses] == ["connection.py"]

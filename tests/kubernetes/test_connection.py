@@ -227,10 +227,10 @@ def test_a_wrong_kubeconfig_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_answers_that_are_not_of_an_api_server() -> None:
-    error = refusal(502, b"<html>Bad Gateway</html>", {})
+    error = refusal(502, b"<html>Bad Gateway</html>")
     assert (error.status, error.may_have_happened) == (502, True)
     assert "Bad Gateway" in str(error)
-    assert isinstance(refusal(503, b"", {"Retry-After": "3"}), TooMany)
+    assert isinstance(refusal(503, b"", "3"), TooMany)
 
 
 async def test_hundreds_of_requests_go_at_once(cluster: Cluster, weir_kubeconfig: Path) -> None:

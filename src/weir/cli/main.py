@@ -14,7 +14,7 @@ from weir.cli.commands import COMMANDS, TOPICS
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 _TAKE_COMMANDS = ("submit", "exec")
-_OF_KUBERNETES = ("aiohttp", "cryptography", "kubernetes", "msgspec")
+_OF_KUBERNETES = ("aiohttp", "cryptography", "httptools", "kubernetes", "msgspec")
 """What the extra of that name brings."""
 
 
@@ -83,7 +83,7 @@ def _carried_out(words: list[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _OF_KUBERNETES:
             raise
-        _complain("what speaks with Kubernetes isn't installed: pip install 'weir[kubernetes]'.")
+        _complain(f"what speaks with Kubernetes isn't installed: pip install {' '.join(_OF_KUBERNETES)}.")
         return FAILED
     return done if isinstance(done, int) else 0
 

@@ -126,7 +126,7 @@ class Lives:
         life.alive.add(pod)
         life.done.discard(pod)  # it gave its room back and runs again with its gang
         self._out.happen(assigned)
-        self._watch(self._jobs[pod.workload], life)
+        self._begun(self._jobs[pod.workload], life)
         return life.starts
 
     def stop(self, pod: PodKey, cause: Cause | LifeCause, now_s: float, moves: bool = False) -> None:
@@ -189,7 +189,7 @@ class Lives:
         self._out.happen(PodAssigned(fact.place, fact.at_s))
         if fact.stopping:
             self._out.happen(PodStopping(pod, fact.at_s))
-        self._watch(self._jobs[pod.workload], life)
+        self._begun(self._jobs[pod.workload], life)
 
     def _exited(self, fact: PodExited) -> None:
         pod, at_s = fact.pod, fact.at_s
@@ -264,6 +264,11 @@ class Lives:
         if next_s is not None and (watch.looks_s is None or next_s < watch.looks_s):
             watch.looks_s = next_s
             self.timers.set(next_s, Due.LIMIT, job.spec.name, next_s)
+
+    def _begun(self, job: Job, life: Life) -> None:
+        """A pod runs; the rules count from the first."""
+        if life.watch.started_s != job.started_s:
+            self._watch(job, life)
 
     def _look(self, job: Job, life: Life) -> None:
         """Hold a workload against the time rules."""

@@ -65,7 +65,7 @@ def reservations(
 
 
 class _Ends:
-    """When running workloads will have ended, and room with them; each and each node asked once."""
+    """When running workloads will have ended, each asked once, and what that frees on each node."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._cluster = cluster
@@ -85,7 +85,7 @@ class _Ends:
         if found is None:
             pods = self._cluster.pods_on[node]
             found = self._coming[node] = sorted(
-                [(self._of(pod.job), len(pod.devices)) for pod in pods if pod.phase is Phase.RUNNING]
+                (self._of(pod.job), len(pod.devices)) for pod in pods if pod.phase is Phase.RUNNING
             )
         return found
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from structlog import get_logger
@@ -25,7 +25,7 @@ from weir.backends.kubernetes.api.collector import collector_paused, freeze
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.leading import AlwaysLeads, Leading
 from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import FREEZE_FROM, Change, Reflector, Set
+from weir.backends.kubernetes.api.reflector import Change, Reflector, Set
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
 from weir.backends.kubernetes.own.shapes import API_VERSION
@@ -41,11 +41,12 @@ from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.server import log
-from weir.server.cluster_metrics import ClusterMetrics
-from weir.server.door import CannotListen, Door, Opening
 from weir.server.queue_statuses import QueueStatuses
 from weir.server.reasons import Reasons
 from weir.server.turns import Turns
+
+if TYPE_CHECKING:  # where no port is opened, nothing of what answers there is brought in
+    from weir.server.door import Door, Opening
 
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
@@ -83,7 +84,7 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None  # an administrator's entries of the table of kinds
     devices: Devices = field(default_factory=Devices)
-    opening: Opening | None = None  # where webhooks, health and metrics are answered
+    opening: "Opening | None" = None  # where webhooks, health and metrics are answered
 
 
 class Clustered:
@@ -120,13 +121,12 @@ class Clustered:
         if self._begins:
             self._paused.enter_context(collector_paused())
 
-    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - the same
+    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what was made stays
         """A step was carried out whole."""
         if self._begins:
             self._begins = False
+            freeze()
             self._paused.close()
-            if len(control.cluster.jobs) >= FREEZE_FROM:
-                freeze()
 
     def happened(self, event: Event) -> None:
         """What runs, or is over, doesn't wait."""
@@ -198,7 +198,10 @@ class Instance:
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self.door = None if options.opening is None else self._door(options.opening)
 
-    def _door(self, opening: Opening) -> Door:
+    def _door(self, opening: "Opening") -> "Door":
+        from weir.server.cluster_metrics import ClusterMetrics
+        from weir.server.door import Door
+
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         options, metrics = self._options, ClusterMetrics(self)
         return Door(self._api, opening, options.scheduler, options.devices, self._is_well, metrics.text)
@@ -284,8 +287,16 @@ class Instance:
             kept: list[Change[Any]] = []
             for change in changes:
                 if isinstance(change, Set):
-                    found = msgspec.to_builtins(change.object)
-                    body = kinds.narrow({**found, "apiVersion": api_version, "kind": watched.kind})
+                    found = change.object
+                    body = kinds.narrow(
+                        {
+                            "apiVersion": api_version,
+                            "kind": watched.kind,
+                            "metadata": msgspec.to_builtins(found.metadata),
+                            "spec": found.spec,
+                            "status": found.status,
+                        }
+                    )
                     kept.append(Set(change.key, body))
                 else:
                     kept.append(change)
@@ -334,7 +345,7 @@ def run(
     context: str | None = None,
     namespace: str = "",
     scheduler: str = "weir",
-    opening: Opening | None = None,
+    opening: "Opening | None" = None,
     elects: bool = True,
     policy_file: Path | None = None,
     kinds_file: Path | None = None,
@@ -355,6 +366,8 @@ def run(
         print(f"weir: {error}", file=sys.stderr)
         return FAILED
     except ExceptionGroup as several:
+        from weir.server.door import CannotListen
+
         deaf = several.subgroup(CannotListen)
         if deaf is None:
             raise

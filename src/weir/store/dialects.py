@@ -34,7 +34,7 @@ def open_engine(url: str | None, home: Path) -> Engine:
         try:
             return create_engine(address, pool_size=READERS_MOST, pool_pre_ping=True)
         except ModuleNotFoundError:
-            raise StoreFailed("PostgreSQL needs its driver: install weir[postgres].") from None
+            raise StoreFailed("PostgreSQL needs its driver: pip install 'psycopg[binary]'.") from None
     if address.get_backend_name() != "sqlite":
         known = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
         raise StoreFailed(f"{address.get_backend_name()} isn't a database Weir knows: write {known}.")

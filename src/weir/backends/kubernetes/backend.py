@@ -79,6 +79,7 @@ class KubernetesBackend:
         self._lock = threading.Lock()
         self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
+        self._to_say: list[Emit] = []  # with the next facts: handing over each by itself costs more than it
         self._whole = True
         self._attended = False
         self.binding = 0  # bindings under way
@@ -158,7 +159,11 @@ class KubernetesBackend:
             if self._whole:
                 self._whole = False
                 self.picture.retell()
-            return self.picture.facts(now_s)
+            facts = self.picture.facts(now_s)
+            said, self._to_say = self._to_say, []
+        if said:
+            self._submit(said)
+        return facts
 
     def apply(self, effects: Sequence[Effect]) -> None:
         """As the port says: what is ordered here is carried out on the other thread."""
@@ -288,14 +293,14 @@ class KubernetesBackend:
         if isinstance(write, Bind):
             if isinstance(outcome, Done):
                 note = f"{seen.name} is placed on {write.node}."
-                self._submit([Emit(regarding_pod(gang, seen), "Scheduled", note, action="Binding")])
+                self._to_say.append(Emit(regarding_pod(gang, seen), "Scheduled", note, action="Binding"))
             elif isinstance(outcome, Unknown):
                 self.picture.doubt(seen, start, now_s)
             elif isinstance(outcome, RefusedWrite | NotSent):
                 again = isinstance(outcome, NotSent)
                 self.picture.refused(seen, start, outcome.sentence, now_s, again=again)
         elif isinstance(outcome, HeldUp):
-            self._submit([Emit(regarding(gang), "HeldUp", outcome.sentence, "Evicting", "Warning")])
+            self._to_say.append(Emit(regarding(gang), "HeldUp", outcome.sentence, "Evicting", "Warning"))
         elif isinstance(outcome, Unknown | NotSent) or (
             isinstance(outcome, RefusedWrite) and outcome.status != 404
         ):

@@ -189,5 +189,5 @@ def example(name: str) -> Path:
 def missing() -> str | None:
     """What has to be installed first; None if nothing is."""
     if find_spec("sklearn") is None:
-        return "the tour learns from the digits that come with scikit-learn: pip install 'weir[demo]'."
+        return "the tour learns from the digits that come with scikit-learn: pip install scikit-learn."
     return None

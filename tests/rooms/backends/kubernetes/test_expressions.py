@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.backends.kubernetes.reading.expressions import cut, parse_amount, parse_condition, parse_path
+from weir.backends.kubernetes.reading.expressions import kept_at, parse_amount, parse_condition, parse_path
 
 SET = {
     "spec": {
@@ -129,7 +129,7 @@ def test_an_object_is_cut_to_what_is_read():
         parse_path(text)
         for text in ("spec.groups.*.min", "spec.mode", "status.conditions.*.type", "spec.text.a")
     ]
-    assert cut(SET, paths) == {
+    assert kept_at(paths).cut(SET) == {
         "spec": {"text": None, "groups": [{"min": 1}, {"min": 4}, {}], "mode": "Indexed"},
         "status": {"conditions": [{"type": "Complete"}, {"type": "Failed"}]},
     }

@@ -1,10 +1,12 @@
 """Without what speaks with Kubernetes, one sentence says how to get it."""
 
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from weir.cli.main import main
+from weir.cli.main import _OF_KUBERNETES, main
 
 
 @pytest.mark.parametrize(
@@ -20,8 +22,15 @@ def test_what_is_missing_is_named(
     monkeypatch.setitem(sys.modules, "msgspec", None)
     assert main(words) == 1
     assert capsys.readouterr().err == (
-        "weir: what speaks with Kubernetes isn't installed: pip install 'weir[kubernetes]'.\n"
+        "weir: what speaks with Kubernetes isn't installed: "
+        "pip install aiohttp cryptography httptools kubernetes msgspec.\n"
     )
+
+
+def test_what_is_named_is_what_the_extra_brings() -> None:
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+    brought = project["optional-dependencies"]["kubernetes"]
+    assert tuple(each.partition(">")[0] for each in brought) == _OF_KUBERNETES
 
 
 def test_a_cluster_has_no_address_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:

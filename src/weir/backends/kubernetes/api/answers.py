@@ -5,8 +5,6 @@ A caller decides by type alone: `Gone` is listed again, `TooMany` waits as long 
 holds is looked up before anything else is done about it.
 """
 
-from collections.abc import Mapping
-
 import msgspec
 from msgspec import Struct
 
@@ -107,13 +105,13 @@ _BY_STATUS: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Gone}
 _STATUS = msgspec.json.Decoder(Status)
 
 
-def refusal(code: int, body: bytes, headers: Mapping[str, str]) -> Refused:
-    """The exception for an answer with this status code."""
+def refusal(code: int, body: bytes, retry_after: str = "") -> Refused:
+    """The exception for an answer with this status code; `retry_after` as its head says it."""
     try:
         status = _STATUS.decode(body)
     except msgspec.DecodeError:  # some answers, and those of proxies, are plain text
         status = Status(message=body[:300].decode(errors="replace").strip())
-    return refusal_of(status, code, _seconds(headers.get("Retry-After", "")))
+    return refusal_of(status, code, _seconds(retry_after))
 
 
 def refusal_of(status: Status, code: int = 0, retry_after_s: float | None = None) -> Refused:

@@ -34,6 +34,9 @@ def _count(more: int) -> None:
 
 
 def freeze() -> None:
-    """What there is now stays: the collector needn't look at it again. Young garbage goes first."""
-    gc.collect(1)
+    """What there is now stays: the collector needn't look at it again.
+
+    Within a pause, else the collector looks at it all once more. What is then garbage already isn't found any
+    more, unless nothing refers to it, which frees it anyway: of what decoding leaves that is next to nothing.
+    """
     gc.freeze()

@@ -1,27 +1,25 @@
-"""The one module that talks HTTP to the API server.
+"""The one module that talks to the API server.
 
-A thin client: bytes go through aiohttp, and are decoded into the narrow structs they are asked for as.
-Every request has a time limit, which for writes the server is told too, so that what has timed out
+A thin client: bytes go over the wire (wire.py), and are decoded into the narrow structs they are asked for
+as. Every request has a time limit, which for writes the server is told too, so that what has timed out
 here isn't carried out there much later. Whatever goes wrong is an `ApiError` (answers.py).
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 from urllib.parse import urlencode
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from weir import __version__
 from weir.backends.kubernetes.api.access import Access, NoAccess
 from weir.backends.kubernetes.api.answers import Garbled, Unreachable, refusal
 from weir.backends.kubernetes.api.decoding import Event, Marked, Piece, Unread, events_of, read, read_list
+from weir.backends.kubernetes.api.wire import Cut, Lines, NotHttp, To, Unsent
 
 T = TypeVar("T")
 
@@ -58,7 +56,7 @@ class Connection:
     def __init__(self, access: Access, limits: Limits = Limits()) -> None:
         self._access = access
         self._limits = limits
-        self._session: aiohttp.ClientSession | None = None
+        self._lines: Lines | None = None
         self.requests = 0
         self.unanswered = 0
 
@@ -81,30 +79,23 @@ class Connection:
         return f"Connection({self._access.server!r})"
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
-            limit=self._limits.connections,
-            ssl=self._access.tls() or True,
-            keepalive_timeout=60,
-            socket_factory=_socket,
+        access, limits = self._access, self._limits
+        to = To(
+            access.server,
+            access.tls(),
+            access.server_name,
+            access.proxy,
+            limits.connect_s,
+            limits.connections,
         )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={
-                "User-Agent": f"weir/{__version__}",
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-            },
-            auto_decompress=False,
-            read_bufsize=1 << 18,
-        )
+        self._lines = Lines(to)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        if self._lines is not None:
+            await self._lines.close()
 
     async def get(self, path: str, of: type[T]) -> T:
         """One object."""
@@ -146,14 +137,23 @@ class Connection:
     ) -> AsyncGenerator[Piece[T], None]:
         """A list, piece by piece, as of one moment that isn't before the call."""
         query = _selectors(field_selector, label_selector) | {"limit": str(self._limits.list_pieces)}
-        while True:
-            body = await self._ask("GET", path, query=urlencode(query), within_s=self._limits.read_s)
-            items, metadata = read_list(body, of)
-            del body
-            yield Piece(items, metadata.resource_version, last=not metadata.continue_)
-            if not metadata.continue_:
-                return
-            query["continue"] = metadata.continue_
+        coming = self._piece(path, query)
+        try:
+            while True:
+                items, metadata = read_list(await coming, of)
+                if metadata.continue_:  # the server makes the next one while this one is taken in
+                    coming = self._piece(path, query | {"continue": metadata.continue_})
+                    await asyncio.sleep(0)
+                yield Piece(items, metadata.resource_version, last=not metadata.continue_)
+                if not metadata.continue_:
+                    return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+    def _piece(self, path: str, query: Mapping[str, str]) -> "asyncio.Task[bytes]":
+        asked = self._ask("GET", path, query=urlencode(query), within_s=self._limits.read_s)
+        return asyncio.create_task(asked)
 
     async def list_all(
         self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
@@ -191,22 +191,21 @@ class Connection:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(for_s)),
         }
-        limits = self._limits
-        timeout = aiohttp.ClientTimeout(
-            total=None, connect=limits.connect_s, sock_connect=limits.connect_s, sock_read=limits.silence_s
-        )
-        rest = b""
+        limits, rest = self._limits, b""
+        assert self._lines is not None, _OPENED
         try:
-            async with await self._send("GET", path, urlencode(query), timeout) as response:
-                if response.status >= 300:
-                    raise refusal(response.status, await response.read(), response.headers)
-                async for received in response.content.iter_any():
+            request = await self._request("GET", path, urlencode(query))
+            async with self._lines.stream(request, limits.silence_s) as (answer, pieces):
+                if answer.status >= 300:
+                    said = b"".join([piece async for piece in pieces])
+                    raise refusal(answer.status, said, answer.said("retry-after"))
+                async for received in pieces:
                     *lines, rest = (rest + received).split(b"\n")
                     if len(rest) > limits.event_bytes:
                         raise Garbled(f"An event of more than {limits.event_bytes} bytes at {path}.")
                     for events in events_of(lines):
                         yield events
-        except aiohttp.SocketTimeoutError:
+        except TimeoutError:
             self.unanswered += 1
             silence = f"WATCH {path}: nothing came for {limits.silence_s:g} s"
             raise Silent(silence, may_have_happened=False) from None
@@ -245,62 +244,47 @@ class Connection:
         content_type: str = "application/json",
     ) -> bytes:
         """The bytes of the answer; a refused token is renewed once."""
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect_s)
+        assert self._lines is not None, _OPENED
         self.requests += 1
         try:
             async with asyncio.timeout(within_s):  # for all of it: the fence of a leader counts on that
-                for refused in (False, True):
-                    response = await self._send(
-                        method,
-                        path,
-                        query,
-                        limits,
-                        body=body,
-                        content_type=content_type,
-                        refused=refused,
-                    )
-                    async with response:
-                        answer = await response.read()
-                    if response.status != 401:
-                        break
+                request = await self._request(method, path, query, body, content_type)
+                answer = await self._lines.ask(request, again=method == "GET")
+                if answer.status == 401:
+                    request = await self._request(method, path, query, body, content_type, refused=True)
+                    self._lines.renew()
+                    answer = await self._lines.ask(request, again=method == "GET")
         except _UNANSWERED as error:
             self.unanswered += 1
             raise _unreachable(error, method, path) from None
-        if response.status >= 300:
-            raise refusal(response.status, answer, response.headers)
-        return answer
+        if answer.status >= 300:
+            raise refusal(answer.status, answer.body, answer.said("retry-after"))
+        return answer.body
 
-    async def _send(
+    async def _request(
         self,
         method: str,
         path: str,
         query: str,
-        limits: aiohttp.ClientTimeout,
-        *,
         body: bytes | None = None,
         content_type: str = "",
+        *,
         refused: bool = False,
-    ) -> aiohttp.ClientResponse:
-        assert self._session is not None, "a connection is opened with `async with`"
-        headers = {"Content-Type": content_type} if body is not None else {}
+    ) -> bytes:
+        assert self._lines is not None, _OPENED
         authorization = await self._access.authorization(refused=refused)
-        if authorization:
-            headers["Authorization"] = authorization
-        url = f"{self._access.server}{path}"
-        return await self._session.request(
-            method,
-            URL(f"{url}?{query}" if query else url, encoded=True),
-            data=body,
-            headers=headers,
-            timeout=limits,
-            allow_redirects=False,
-            proxy=self._access.proxy,
-            server_hostname=self._access.server_name,
-        )
+        if not authorization.isprintable():
+            raise NoAccess("The token isn't one: there are line breaks in it, or the like.")
+        headers = f"Authorization: {authorization}\r\n{_HEADERS}" if authorization else _HEADERS
+        if body is not None:
+            headers += f"Content-Type: {content_type}\r\n"
+        return self._lines.request(method, f"{path}?{query}" if query else path, headers, body)
 
 
-_UNANSWERED = (aiohttp.ClientError, OSError, TimeoutError, NoAccess)
-_UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, NoAccess)
+_HEADERS = f"User-Agent: weir/{__version__}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
+_OPENED = "a connection is opened with `async with`"
+_UNANSWERED = (Cut, NotHttp, OSError, TimeoutError, NoAccess)
+_UNSENT = (Unsent, NoAccess)
 
 
 def _unreachable(error: Exception, method: str, path: str) -> Unreachable:
@@ -320,17 +304,3 @@ def _selectors(field_selector: str, label_selector: str) -> dict[str, str]:
     if label_selector:
         query["labelSelector"] = label_selector
     return query
-
-
-def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that notices within half a minute that the other side is gone without a word."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):  # Linux
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000)
-    return made

@@ -212,8 +212,8 @@ class Reflector(Generic[T]):
             self.counts.removed_unseen += len(removed)
             self._known = now_there
             self._tell([*removed, *changes])
-        if len(now_there) >= FREEZE_FROM:
-            freeze()
+            if len(now_there) >= FREEZE_FROM:
+                freeze()
         self._resource_version = resource_version
         self.absent = False
         self.failure = ""

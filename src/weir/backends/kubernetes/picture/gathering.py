@@ -25,12 +25,13 @@ from weir.backends.kubernetes.api.objects import (
     PriorityClass,
     StorageClass,
 )
-from weir.backends.kubernetes.picture.owners import Body, Owners, means_something
+from weir.backends.kubernetes.picture.owners import Body, Chain, Owners, meaningful
 from weir.backends.kubernetes.reading.kinds import Derived, Kinds
-from weir.backends.kubernetes.reading.labels import Said
+from weir.backends.kubernetes.reading.labels import Said, means_something
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Marks, Neighbours
 from weir.backends.kubernetes.reading.requests import Asked, Devices, ask, gates, priority_of
 from weir.backends.kubernetes.reading.volumes import (
+    ANYWHERE,
     ATTACHED_PREFIX,
     Stock,
     Volumes,
@@ -116,8 +117,13 @@ class Gathering:
 
     # Pods
 
-    def see(self, key: str, pod: Pod, *, over: bool = False) -> None:
-        """A pod of ours is there, new or changed; one that is over bears no marks any more."""
+    def see(self, key: str, pod: Pod, *, over: bool = False) -> bool:
+        """A pod of ours is there, new or changed; one that is over bears no marks any more.
+
+        Returns whether it reads as it did before, so that it needn't be read again: most of what happens to a
+        pod (it is bound, it runs) says nothing else about what it asks for.
+        """
+        before = self._pods.get(key)
         self._slim(pod.metadata)
         if over:
             self.forget_marks(key)
@@ -126,7 +132,10 @@ class Gathering:
         self._pods[key] = self._kept(pod)
         for name in claims_of(pod):
             self._users.setdefault((pod.metadata.namespace, name), set()).add(key)
+        if not over and before is not None and _reads_alike(before, pod):
+            return key not in self.stale
         self.stale.add(key)
+        return False
 
     def forget(self, key: str) -> None:
         """A pod is gone."""
@@ -189,7 +198,7 @@ class Gathering:
             self._words.clear()
             self._references.clear()
         if len(self._specs) > most or len(self._asked) > most:
-            self._asked.clear()  # it goes by the identity of specs
+            self._forget_asked()  # it goes by the identity of specs
             self._specs.clear()
 
     def _slim(self, metadata: Metadata) -> None:
@@ -267,12 +276,13 @@ class Gathering:
     def see_priority(self, name: str, found: PriorityClass | None) -> None:
         """A priority class is there, or gone."""
         _keep(self._priorities, name, None if found is None else found.value)
+        self.owners.forget_readings()
 
     def set_devices(self, devices: Devices) -> None:
         """Nodes have other kinds of devices now."""
         if devices != self.devices:
             self.devices = devices
-            self._asked.clear()
+            self._forget_asked()
             self.stale.update(self._pods)
 
     def set_unreadable(self, kinds: frozenset[tuple[str, str]]) -> None:
@@ -296,11 +306,25 @@ class Gathering:
         """What a pod comes to now; `bound`: it has its place already, and needn't be ready for one."""
         pod = self._pods[key]
         above = self.owners.above(key, pod)
+        volumes = reach(pod, self.stock) if pod.spec.volumes else ANYWHERE
+        neighbours = ALONE if over else self.marks.of(pod.metadata.uid)
+        if not above.makers or volumes is not ANYWHERE or neighbours is not ALONE:
+            return self._reading(pod, above, volumes, neighbours, bound=bound)
+        meta = pod.metadata
+        alike = (meta.namespace, id(pod.spec), above.words(meta), bound)
+        reading: Reading | None = above.readings.get(alike)
+        if reading is None:
+            reading = self._reading(pod, above, volumes, neighbours, bound=bound)
+            if reading.derived.gang != meta.name and above.created(reading.gang.uid):
+                above.readings[alike] = reading
+        return reading
+
+    def _reading(
+        self, pod: Pod, above: Chain, volumes: Volumes, neighbours: Neighbours, *, bound: bool
+    ) -> Reading:
         missing = above.missing
         said, mistakes = above.said(pod.metadata)
         derived = self.owners.derived(above, pod)
-        volumes = reach(pod, self.stock)
-        neighbours = ALONE if over else self.marks.of(pod.metadata.uid)
         asked = self._ask(pod, said, volumes, neighbours)
         wait = ""
         if not bound:
@@ -316,6 +340,10 @@ class Gathering:
             gang, derived, said, asked, priority, seconds_of(created), missing is not None, _sentence(wait)
         )
 
+    def _forget_asked(self) -> None:
+        self._asked.clear()
+        self.owners.forget_readings()
+
     def _ask(self, pod: Pod, said: Said, volumes: Volumes, neighbours: Neighbours) -> Asked:
         """What it asks for: found out once for all pods that say the same."""
         alike = (id(pod.spec), said, volumes, neighbours)
@@ -327,6 +355,18 @@ class Gathering:
 
 
 _STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", *_OVER)}
+
+
+def _reads_alike(one: Pod, other: Pod) -> bool:
+    """Whether two states of a pod, as they are kept, say the same as far as it is read."""
+    first, second = one.metadata, other.metadata
+    return (
+        one.spec is other.spec
+        and first.labels == second.labels
+        and first.owner_references == second.owner_references
+        and meaningful(first) == meaningful(second)
+        and (bool(first.owner_references) or one.status.phase == other.status.phase)
+    )
 
 
 def _sentence(text: str) -> str:

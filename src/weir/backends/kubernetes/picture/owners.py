@@ -12,12 +12,11 @@ import msgspec
 from weir.backends.kubernetes.api.objects import Metadata, OwnerReference, Pod
 from weir.backends.kubernetes.reading import labels
 from weir.backends.kubernetes.reading.kinds import Derived, Kinds
-from weir.backends.kubernetes.reading.labels import FOREIGN, PREFIX, WRITTEN_BY_WEIR, Said
+from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR, Said, means_something
 
 Body = Mapping[str, Any]
-_FOREIGN = frozenset(key.name for key in FOREIGN)
+Words = tuple[tuple[tuple[str, str], ...], tuple[str | None, ...]]
 _OURS = frozenset(f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
-_PREFIXES = (PREFIX, "kai.scheduler/", "runai/", "run.ai/")
 
 
 class _Maker:
@@ -34,28 +33,39 @@ class _Maker:
 class Chain:
     """The owners above a pod, lowest first, as far as they are known."""
 
-    __slots__ = ("_derived", "_said", "makers", "missing", "uids")
+    __slots__ = ("_derived", "_said", "makers", "missing", "readings", "telling", "uids")
 
     def __init__(
-        self, uids: tuple[str, ...], makers: Sequence[_Maker], missing: OwnerReference | None
+        self,
+        uids: tuple[str, ...],
+        makers: Sequence[_Maker],
+        missing: OwnerReference | None,
+        telling: Sequence[str] = (),
     ) -> None:
         self.uids = uids
         self.makers = makers
         self.missing = missing  # the first one that ought to be there and isn't
+        self.telling = telling  # the labels of pods that the table of kinds reads below these
+        self.readings: dict[tuple[object, ...], Any] = {}  # of the pods below that are read as one
         self._said: dict[tuple[tuple[str, str], ...], tuple[Said, tuple[str, ...]]] = {}
         self._derived: dict[tuple[str | None, ...], Derived] = {}
 
+    def words(self, pod: Metadata) -> Words:
+        """What is written on the pod that means something below these: all of its metadata that is read."""
+        labels = pod.labels
+        return meaningful(pod), tuple([labels.get(each) for each in self.telling])
+
     def said(self, pod: Metadata) -> tuple[Said, tuple[str, ...]]:
         """What is written on the pod and on those above it."""
-        words = _words(pod)
+        words = meaningful(pod)
         found = self._said.get(words)
         if found is None:
             found = self._said[words] = labels.read(pod, [maker.metadata for maker in self.makers])
         return found
 
-    def derived(self, pod: Pod, kinds: Kinds, telling: Sequence[str]) -> Derived:
-        """What the table of kinds says; `telling` are the labels of pods that it reads."""
-        words = tuple(pod.metadata.labels.get(each) for each in telling)
+    def derived(self, pod: Pod, kinds: Kinds) -> Derived:
+        """What the table of kinds says."""
+        words = tuple([pod.metadata.labels.get(each) for each in self.telling])
         found = self._derived.get(words)
         if found is None:
             found = kinds.derive(pod, [maker.body for maker in self.makers])
@@ -75,7 +85,7 @@ class Owners:
 
     def __init__(self, kinds: Kinds) -> None:
         self.kinds = kinds
-        self._telling = _labels_of(kinds)
+        self._telling: dict[tuple[tuple[str, str], ...], tuple[str, ...]] = {}  # by kinds
         self._makers: dict[str, _Maker] = {}
         self._chains: dict[str, Chain] = {}  # by the uid of the lowest
         self._through: dict[str, set[str]] = {}  # the lowest of the chains that one is in
@@ -105,9 +115,11 @@ class Owners:
     def above(self, key: str, pod: Pod) -> Chain:
         """Those above a pod."""
         reference = _controller(pod.metadata.owner_references)
-        if reference is None or not self._is_read(reference):
-            return NOBODY if reference is None else Chain((), (), None)
+        if reference is None:
+            return NOBODY
         lowest = reference.uid
+        if lowest not in self._chains and not self._is_read(reference):
+            return Chain((), (), None)
         if self._lowest.get(key) != lowest:
             self._lowest[key] = lowest
             self._pods.setdefault(lowest, set()).add(key)
@@ -120,7 +132,12 @@ class Owners:
 
     def derived(self, chain: Chain, pod: Pod) -> Derived:
         """What the table of kinds says of a pod below these."""
-        return chain.derived(pod, self.kinds, self._telling)
+        return chain.derived(pod, self.kinds)
+
+    def forget_readings(self) -> None:
+        """What pods are read by has changed."""
+        for chain in self._chains.values():
+            chain.readings.clear()
 
     def leave(self, key: str) -> None:
         """A pod is gone."""
@@ -154,10 +171,23 @@ class Owners:
             uids.append(above.uid)
             maker = self._makers.get(above.uid)
             if maker is None:
-                return Chain(tuple(uids), makers, above)
+                break
             makers.append(maker)
             above = maker.above
-        return Chain(tuple(uids), makers, None)
+        else:
+            above = None
+        return Chain(tuple(uids), makers, above, self._telling_of(makers))
+
+    def _telling_of(self, makers: Sequence[_Maker]) -> tuple[str, ...]:
+        """The labels of pods by which the table tells the roles and gangs below these."""
+        kinds = tuple(
+            (str(each.body.get("apiVersion", "")), str(each.body.get("kind", ""))) for each in makers
+        )
+        found = self._telling.get(kinds)
+        if found is None:
+            labels = (label for kind in kinds for label in self.kinds.telling(*kind))
+            found = self._telling[kinds] = tuple(dict.fromkeys(labels))
+        return found
 
     def _is_read(self, above: OwnerReference) -> bool:
         kind = (above.api_version, above.kind)
@@ -177,30 +207,18 @@ class _Nobody(Chain):
 NOBODY = _Nobody((), (), None)
 
 
-def means_something(name: str) -> bool:
-    """Whether a label or an annotation says something to us."""
-    return name in _FOREIGN or name.startswith(_PREFIXES)
-
-
-def _words(pod: Metadata) -> tuple[tuple[str, str], ...]:
+def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:
     """The labels and annotations of a pod that mean something to us."""
     if not pod.annotations and not pod.labels:
         return ()
     return tuple(
-        (name, value)
-        for written in (pod.labels, pod.annotations)
-        for name, value in written.items()
-        if name not in _OURS and means_something(name)
+        [
+            pair
+            for written in (pod.labels, pod.annotations)
+            for pair in written.items()
+            if means_something(pair[0]) and pair[0] not in _OURS
+        ]
     )
-
-
-def _labels_of(kinds: Kinds) -> tuple[str, ...]:
-    """The labels of pods by which the table tells roles and gangs."""
-    found: dict[str, None] = {}
-    for rule in kinds.rules:
-        found.update(dict.fromkeys(rule.role or ()))
-        found[rule.gang] = None
-    return tuple(found)
 
 
 def _controller(references: Sequence[OwnerReference]) -> OwnerReference | None:

@@ -8,6 +8,7 @@ from all that is known at the moment of telling, and what is told is the differe
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any
 
 from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Pod
@@ -148,7 +149,11 @@ class Picture:
             seen.over = seen.phase
             self._leaves(seen, Exit.STOPPED if seen.evicted else Exit.LOST)
             self.ground.foreign(key, None)
-        self.gathering.see(key, pod, over=bool(seen.over))
+        if self.gathering.see(key, pod, over=bool(seen.over)):
+            if seen.reading is None or seen.reading.wait or seen.gang is None:
+                self.gathering.stale.add(key)
+            else:
+                self.roll.dirty[seen.gang] = None
 
     def _pod_of_others(self, key: str, pod: Pod) -> None:
         if not pod.spec.node_name or pod.status.phase in _OVER:
@@ -287,9 +292,9 @@ class Picture:
     def _read_stale(self) -> None:
         """Read pods anew, and bring them to where they belong."""
         stale, self.gathering.stale = self.gathering.stale, set()
-        moving = []
-        for key in sorted(stale, key=lambda key: (self._seen[key].created_s, key)):
-            seen = self._seen[key]
+        moving: list[tuple[Seen, Gang]] = []
+        for seen in sorted([self._seen[key] for key in stale], key=attrgetter("created_s", "key")):
+            key = seen.key
             before, reading = seen.reading, self.gathering.read(key, bound=seen.bound, over=bool(seen.over))
             seen.reading = reading
             gang = self._gang_of(reading)
@@ -306,16 +311,15 @@ class Picture:
                 or before.request != reading.request
                 or (before.derived.role != reading.derived.role)
             ):
-                moving.append(seen)
+                moving.append((seen, gang))
             gang.head = reading  # the one read last: all are read by the same owners
             self.roll.dirty[gang] = None
-        for gang in {seen.gang: None for seen in moving if seen.gang is not None}:
-            assert gang is not None
-            gang.regroup()
-        for seen in moving:
-            self._move(seen)
+        for left in dict.fromkeys(seen.gang for seen, _ in moving if seen.gang is not None):
+            left.regroup()
+        for seen, gang in moving:
+            self._move(seen, gang)
 
-    def _move(self, seen: Seen) -> None:
+    def _move(self, seen: Seen, to: Gang) -> None:
         reading, gang = seen.reading, seen.gang
         assert reading is not None
         if gang is not None:
@@ -333,7 +337,6 @@ class Picture:
             else:
                 gang.leave(seen, self._now_s, Exit.LOST)
             self._emptied(gang)
-        to = self._gang_of(reading)
         to.join(seen, reading)
         to.empty_since_s, to.left = None, False
 

@@ -11,7 +11,7 @@ There is no way to loop, to call anything else, or to reach outside of the objec
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -307,18 +307,39 @@ def parse_path(text: str) -> Steps:
     return tuple(text.split("."))
 
 
-def cut(found: Any, paths: Sequence[Steps]) -> Any:
-    """A copy of an object with nothing in it but what stands at these paths."""
-    if any(not steps for steps in paths):
-        return found
-    if isinstance(found, list):
-        below = [steps[1:] for steps in paths if steps[0] == "*"]
-        return [cut(each, below) for each in found] if below else []
-    if not isinstance(found, dict):
-        return None
-    kept: dict[str, Any] = {}
-    for key, value in found.items():
-        below = [steps[1:] for steps in paths if steps[0] in (key, "*")]
-        if below:
-            kept[key] = cut(value, below)
-    return kept
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of an object at one place: everything, or what is below some of its keys."""
+
+    whole: bool
+    below: Mapping[str, "Kept"]
+    every: "Kept | None"  # below any other key, or any element
+
+    def cut(self, found: Any) -> Any:
+        """A copy of an object with nothing in it but that."""
+        if self.whole:
+            return found
+        every = self.every
+        if isinstance(found, list):
+            return [] if every is None else [every.cut(each) for each in found]
+        if not isinstance(found, dict):
+            return None
+        if every is None:
+            return {key: below.cut(found[key]) for key, below in self.below.items() if key in found}
+        return {key: self.below.get(key, every).cut(value) for key, value in found.items()}
+
+
+def kept_at(paths: Iterable[Steps]) -> Kept:
+    """To keep what stands at these paths."""
+    below: dict[str, list[Steps]] = {}
+    whole = False
+    for steps in paths:
+        whole = whole or not steps
+        if steps:
+            below.setdefault(steps[0], []).append(steps[1:])
+    every = below.pop("*", [])
+    return Kept(
+        whole,
+        {key: kept_at([*those, *every]) for key, those in below.items()},
+        kept_at(every) if every else None,
+    )

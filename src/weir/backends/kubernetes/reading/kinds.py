@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from weir.backends.kubernetes.api.objects import OwnerReference, Pod
-from weir.backends.kubernetes.reading.expressions import Steps, at, cut, one_at
+from weir.backends.kubernetes.reading.expressions import Kept, at, kept_at, one_at
 from weir.backends.kubernetes.reading.kind_table import Part, Rule, built_in, group_of, read_table
 from weir.cluster.events import End
 from weir.model.workloads import WorkloadType
@@ -88,6 +88,12 @@ class Kinds:
         """Whether there is an entry for a kind, whatever the version of its API."""
         return (group_of(api_version), kind) in self._by_kind
 
+    def telling(self, api_version: str, kind: str) -> tuple[str, ...]:
+        """The labels of pods by which the entries for a kind tell roles and gangs."""
+        rules = self._by_kind.get((group_of(api_version), kind), ())
+        labels = (label for rule in rules for label in (*(rule.role or ()), rule.gang))
+        return tuple(label for label in dict.fromkeys(labels) if label not in (BY_OWNER, BY_POD))
+
     @cached_property
     def watched(self) -> tuple[Watched, ...]:
         """What to watch besides pods."""
@@ -99,17 +105,17 @@ class Kinds:
         return tuple(found.values())
 
     @cached_property
-    def _paths(self) -> dict[tuple[str, str], tuple[Steps, ...]]:
+    def _kept(self) -> dict[tuple[str, str], Kept]:
+        always = (("apiVersion",), ("kind",))
         return {
-            key: (("apiVersion",), ("kind",), *dict.fromkeys(path for rule in rules for path in rule.paths()))
+            key: kept_at([*always, *(path for rule in rules for path in rule.paths())])
             for key, rules in self._by_kind.items()
         }
 
     def narrow(self, found: Found) -> dict[str, Any]:
         """An object with nothing left in it but what the table reads."""
-        paths = self._paths.get((group_of(str(found.get("apiVersion", ""))), str(found.get("kind", ""))), ())
-        kept = cut(found, paths) if paths else {}
-        return kept if isinstance(kept, dict) else {}
+        kept = self._kept.get((group_of(str(found.get("apiVersion", ""))), str(found.get("kind", ""))))
+        return {} if kept is None else {**kept.cut(found)}
 
     def derive(self, pod: Pod, owners: Sequence[Found] = ()) -> Derived:
         """The workload of a pod. `owners` is the chain of its controllers, lowest first, as far as known."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from weir.backends.kubernetes.api.objects import Metadata
@@ -216,8 +217,19 @@ FOREIGN = (
     ),
 )
 _OURS_BY_NAME = {key.name: key for key in OURS}
+_FOREIGN_NAMES = frozenset(key.name for key in FOREIGN)
+_PREFIXES = (PREFIX, "kai.scheduler/", "runai/", "run.ai/")
 _PARTS = ("fraction_milli", "gpu_memory", "devices")
 """What a pod takes is said on the pod, in one piece; all else is said of the workload."""
+
+
+NOTHING = Said()
+
+
+@lru_cache(maxsize=4096)
+def means_something(name: str) -> bool:
+    """Whether a label or an annotation says something to us."""
+    return name in _FOREIGN_NAMES or name.startswith(_PREFIXES)
 
 
 def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Said, tuple[str, ...]]:
@@ -237,6 +249,8 @@ def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Said, tuple[st
 
 def read_one(metadata: Metadata) -> tuple[Said, tuple[str, ...]]:
     """What stands on one object, and what is wrong with it."""
+    if not any(map(means_something, metadata.labels)) and not any(map(means_something, metadata.annotations)):
+        return NOTHING, ()
     mistakes: list[str] = []
     written = _merged(metadata, mistakes)
     foreign: dict[str, Any] = {}
@@ -271,6 +285,8 @@ def not_there(asked: TopologyRequest | None, known: Mapping[str, Topology]) -> t
 
 def _under(below: Said, above: Said) -> Said:
     """What is said on a pod with what is said on its owner put over it."""
+    if above is NOTHING or below is NOTHING:
+        return below if above is NOTHING else above
     at_once = below if below.fraction_milli or below.gpu_memory else above
     result: dict[str, Any] = {part: getattr(at_once, part) for part in _PARTS}
     for field in fields(Said):

@@ -126,7 +126,10 @@ class Marks:
         """A pod is there or has changed; the others whose neighbours change by it."""
         uid, metadata = pod.metadata.uid, pod.metadata
         before = self._pods.get(uid)
-        wants, returned = tuple(_wants(pod)), tuple(dict.fromkeys(_returned(pod)))
+        wants: tuple[tuple[Mark, PodRule], ...] = ()
+        returned: tuple[Mark, ...] = ()
+        if pod.spec.affinity is not None or pod.spec.topology_spread_constraints:
+            wants, returned = tuple(_wants(pod)), tuple(dict.fromkeys(_returned(pod)))
         if before is not None and (before.labels, before.wants, before.returned) == (
             metadata.labels,
             wants,
@@ -135,13 +138,15 @@ class Marks:
             return frozenset()
         seen = _Seen(metadata.namespace, metadata.labels, wants, returned)
         changed: set[str] = set()
-        for mark in _used(seen):
-            changed |= self._use(mark)
+        if wants or returned:
+            for mark in _used(seen):
+                changed |= self._use(mark)
         if before is not None:
             self.forget(uid)
         self._pods[uid] = seen
         self._in.setdefault(seen.namespace, {})[uid] = None
-        self._match(uid, seen)
+        if self._uses:
+            self._match(uid, seen)
         return frozenset(changed - {uid})
 
     def forget(self, uid: str) -> None:
