@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tools.controlplane.certificates import Authority
 
-from weir.backends.kubernetes.api import wire
-from weir.backends.kubernetes.api.wire import Cut, Lines, NotHttp, To, Unsent
+from weir.backends.kubernetes.api.line import HEAD_BYTES_MOST, Cut, NotHttp
+from weir.backends.kubernetes.api.wire import Lines, To, Unsent
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -158,7 +158,7 @@ async def test_a_server_that_wants_to_end_a_connection_gets_another() -> None:
         ([b"HTTP/1.1 200 OK\r\nContent-"], Cut),
         ([b"SSH-2.0-OpenSSH_9.2\r\n"], NotHttp),
         ([b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"], NotHttp),
-        ([b"HTTP/1.1 200 OK\r\nA: " + b"x" * (wire.HEAD_BYTES_MOST + 1) + b"\r\n\r\n"], NotHttp),
+        ([b"HTTP/1.1 200 OK\r\nA: " + b"x" * (HEAD_BYTES_MOST + 1) + b"\r\n\r\n"], NotHttp),
     ],
 )
 async def test_half_an_answer_is_none(pieces: list[bytes], error: type[Exception]) -> None:

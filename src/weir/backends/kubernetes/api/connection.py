@@ -19,7 +19,8 @@ from weir import __version__
 from weir.backends.kubernetes.api.access import Access, NoAccess
 from weir.backends.kubernetes.api.answers import Garbled, Unreachable, refusal
 from weir.backends.kubernetes.api.decoding import Event, Marked, Piece, Unread, events_of, read, read_list
-from weir.backends.kubernetes.api.wire import Cut, Lines, NotHttp, To, Unsent
+from weir.backends.kubernetes.api.line import Cut, NotHttp
+from weir.backends.kubernetes.api.wire import Lines, To, Unsent
 
 T = TypeVar("T")
 
