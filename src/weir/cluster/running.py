@@ -63,6 +63,12 @@ class RunningColumns:
             setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
         self._spare += range(2 * size - 1, size - 1, -1)
 
+    def _prices(self, now_s: float, restart: float) -> Floats:
+        """What it costs to move the job of each pod, infinite where it may not be."""
+        price = self.devices * (now_s - self.since_s)
+        price += np.where(self.restart < 0, restart, self.restart)
+        return price
+
     def takeable_whole(
         self,
         asked: Bools,
@@ -76,8 +82,7 @@ class RunningColumns:
 
         The others as in `movable_whole`.
         """
-        price = self.devices * (now_s - self.since_s)
-        price += np.where(self.restart < 0, restart, self.restart)
+        price = self._prices(now_s, restart)
         move = (price <= most) & (self.whole <= largest)
         if projects is not None:
             move &= projects[self.project]
@@ -94,8 +99,7 @@ class RunningColumns:
         `restart` is what a restart costs where a job doesn't say; `largest` is the largest hole there is,
         in whole devices: a pod larger than it can't be moved. `projects` says whose may be, None for all.
         """
-        price = self.devices * (now_s - self.since_s)
-        price += np.where(self.restart < 0, restart, self.restart)
+        price = self._prices(now_s, restart)
         rows = np.flatnonzero(price <= most)  # few of them, so the rest is asked of these alone
         rows = rows[self.whole[rows] <= largest]
         if projects is not None:
