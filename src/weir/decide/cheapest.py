@@ -78,7 +78,7 @@ class CheapestNode:
             return False
         if self._to_move is None:
             return True
-        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= self._room.whole.sum()
+        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= int(self._room.whole.sum())
 
     def _bound_whole(self, takeable: Takeable) -> None:
         room, shape = self._room, self._shape

@@ -1,7 +1,6 @@
 """Whom one attempt may stop or move, as units with their tier and price."""
 
 from collections.abc import Sequence
-from copy import copy
 
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.shapes import GPU_ROW
@@ -24,7 +23,10 @@ _LAST: Tier = (1, (), _ANYONE)
 class Reach:
     """The workloads one attempt may take from. `taken` are pods it has taken so far."""
 
-    def __init__(self, bench: Bench, claims: Claims, kind: Kind, move_budget: float) -> None:
+    def __init__(
+        self, bench: Bench, claims: Claims, kind: Kind, move_budget: float, like: "Reach | None" = None
+    ) -> None:
+        self._bench = bench
         self._cluster = bench.cluster
         self._policy = bench.policy
         self._books = bench.books
@@ -37,23 +39,27 @@ class Reach:
         self.kind = kind
         self.move_budget = move_budget
         self._needed = sum(amount for row, amount in claims.asks if row == GPU_ROW) / WHOLE_MILLI  # devices
-        self._holes: dict[tuple[int, tuple[Affinity, ...]], bool] = {}  # whether a shape has room somewhere
         self.taken: set[Pod] = set()
-        self._takeable: dict[int, Takeable] = {}  # with nothing taken, by the nodes needed where that counts
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
+        # whether a shape has room somewhere
+        self._holes: dict[tuple[int, tuple[Affinity, ...]], bool] = {} if like is None else like._holes
+        # with nothing taken, by the nodes needed where that counts
+        self._takeable: dict[int, Takeable] = {} if like is None else like._takeable
         # who may be taken from, and whether only to be moved
-        self.jobs: dict[Job, bool] = dict.fromkeys(self._found(), kind is Kind.CONSOLIDATE)
-        if kind is not Kind.CONSOLIDATE and self.jobs and bench.policy.consolidation.enabled:
-            for job in self._movable():
-                self.jobs.setdefault(job, True)
+        self.jobs: dict[Job, bool] = self._all() if like is None else like.jobs
 
     def asked_by(self, claims: Claims) -> "Reach":
         """The same for another who asks for moves and may have just the same workloads moved."""
-        found = copy(self)
-        found.claims, found.taken = claims, set()
-        return found
+        return Reach(self._bench, claims, self.kind, self.move_budget, self)
 
     # Who
+
+    def _all(self) -> dict[Job, bool]:
+        jobs = dict.fromkeys(self._found(), self.kind is Kind.CONSOLIDATE)
+        if self.kind is not Kind.CONSOLIDATE and jobs and self._policy.consolidation.enabled:
+            for job in self._movable():
+                jobs.setdefault(job, True)
+        return jobs
 
     def _found(self) -> list[Job]:
         """Running preemptible workloads that may be taken from, at the latest when others are gone."""
