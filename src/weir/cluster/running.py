@@ -69,39 +69,24 @@ class RunningColumns:
         price += np.where(self.restart < 0, restart, self.restart)
         return price
 
-    def takeable_whole(
-        self,
-        asked: Bools,
-        now_s: float,
-        most: float,
-        restart: float,
-        largest: int,
-        projects: Bools | None,
-    ) -> tuple[Ints, Ints]:
-        """Node and whole devices of each pod that may be stopped, of the projects asked, or is cheap to move.
-
-        The others as in `movable_whole`.
-        """
-        price = self._prices(now_s, restart)
-        move = (price <= most) & (self.whole <= largest)
-        if projects is not None:
-            move &= projects[self.project]
-        rows = np.flatnonzero(move | (asked[self.project] & np.isfinite(price)))
-        return self.node[rows], self.whole[rows]
+    def takeable(self, asked: Bools) -> Ints:
+        """Rows of the pods that may be stopped, of the projects asked."""
+        return np.flatnonzero(asked[self.project] & np.isfinite(self.restart))
 
     def movable_whole(
-        self, now_s: float, most: float, restart: float, largest: int, projects: Bools | None
+        self, now_s: float, most: float, restart: float, holes: Ints, projects: Bools | None
     ) -> tuple[Ints, Ints, Floats]:
         """Node, whole devices and price of each pod whose job costs no more than `most` to move.
 
         A gang may move as one: each of its pods comes with its part of the price.
 
-        `restart` is what a restart costs where a job doesn't say; `largest` is the largest hole there is,
-        in whole devices: a pod larger than it can't be moved. `projects` says whose may be, None for all.
+        `restart` is what a restart costs where a job doesn't say; `holes` are the largest there are by the
+        node a pod is on, in whole devices: a larger one can't be moved. `projects` says whose may be, None
+        for all.
         """
         price = self._prices(now_s, restart)
         rows = np.flatnonzero(price <= most)  # few of them, so the rest is asked of these alone
-        rows = rows[self.whole[rows] <= largest]
+        rows = rows[self.whole[rows] <= holes[self.node[rows]]]
         if projects is not None:
             rows = rows[projects[self.project[rows]]]
         part = self.whole[rows] / np.maximum(self.devices[rows], 1e-9)

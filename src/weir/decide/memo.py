@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 _LOG_MOST = 1 << 16
 
 
-Moves = tuple[object, TopologyRequest | None, bool, bool, bool]
-"""What is wanted, the topology asked for, whether it may scatter, it runs, and owners are spared."""
+class Moves(NamedTuple):
+    """What the bound of moves hangs on: equal for workloads for which the same moves could make room."""
+
+    wants: object  # pods by shape
+    topology: TopologyRequest | None
+    may_scatter: bool
+    is_running: bool
+    spares_owners: bool
+    is_open: bool  # every node is open to it
 
 
-class Hope(NamedTuple):
-    """A waiting workload for which something may be done: somebody stopped, or else others moved.
-
-    `moves` says what the bound of those moves hangs on; None where that isn't all there is to hope for.
-    """
-
-    of: PendingClass
-    at: int
-    moves: Moves | None
+Hopes = dict[Moves | None, list[tuple[PendingClass, int]]]
+"""Waiting workloads for which something may be done: somebody stopped (None), or else others moved."""
 
 
 class InVain(NamedTuple):
@@ -60,6 +60,17 @@ class InVain(NamedTuple):
         return jobs <= self.jobs and bool((self.open == open_).all())
 
 
+class Asleep(NamedTuple):
+    """Bounds alone say that nobody can be taken for a workload, until then, or until somebody saves.
+
+    Said after so many saves; whose project is among those `asked` counted then already.
+    """
+
+    until_s: float
+    saves: int
+    asked: Bools
+
+
 class Memo:
     """The engine's copy of the room, the rankings over it, and static constraints already evaluated."""
 
@@ -71,7 +82,10 @@ class Memo:
         )
         self._no_victims: dict[tuple[PendingClass, int, bool], InVain] = {}  # since anything changed
         self._no_victims_version = -1
-        self.hopes: list[Hope] | None = None  # who waited at the end of a quiet cycle, while it stays quiet
+        self.hopes: Hopes | None = None  # who waited at the end of a quiet cycle, while it stays quiet
+        self.asleep: dict[
+            tuple[PendingClass, int], Asleep
+        ] = {}  # whom of them nothing can be done for, likewise
         self.reserved: tuple[list[PendingClass], list[Reservation]] | None = None  # and for whom, likewise
         self.moves_in_vain: dict[Moves, int] = {}  # and by how many saves, likewise
         self.lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # of `weir.decide.exchange`, likewise
@@ -201,6 +215,7 @@ class Memo:
         if not quiet:
             self.hopes = self.reserved = None
             self.moves_in_vain.clear()
+            self.asleep.clear()
         if not quiet or (self._policy is not None and self._policy.usage.k):
             self.lines.clear()  # shares change with time, too, and the keys with them
         return quiet

@@ -1,6 +1,7 @@
 """Whom one attempt may stop or move, as units with their tier and price."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.shapes import GPU_ROW
@@ -20,11 +21,24 @@ _LAST: Tier = (1, (), _ANYONE)
 """The tier of what may only be moved: after everything that may be stopped."""
 
 
+@dataclass(slots=True)
+class Found:
+    """What is the same for all who may take from the same workloads.
+
+    `jobs` are those, and whether only to be moved; `holes` says whether a shape has room somewhere;
+    `takeable` is kept with nothing taken, by the nodes needed where that counts.
+    """
+
+    jobs: dict[Job, bool] = field(default_factory=dict)
+    holes: dict[tuple[int, tuple[Affinity, ...]], bool] = field(default_factory=dict)
+    takeable: dict[int, Takeable] = field(default_factory=dict)
+
+
 class Reach:
     """The workloads one attempt may take from. `taken` are pods it has taken so far."""
 
     def __init__(
-        self, bench: Bench, claims: Claims, kind: Kind, move_budget: float, like: "Reach | None" = None
+        self, bench: Bench, claims: Claims, kind: Kind, move_budget: float, found: Found | None = None
     ) -> None:
         self._bench = bench
         self._cluster = bench.cluster
@@ -41,25 +55,23 @@ class Reach:
         self._needed = sum(amount for row, amount in claims.asks if row == GPU_ROW) / WHOLE_MILLI  # devices
         self.taken: set[Pod] = set()
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
-        # whether a shape has room somewhere
-        self._holes: dict[tuple[int, tuple[Affinity, ...]], bool] = {} if like is None else like._holes
-        # with nothing taken, by the nodes needed where that counts
-        self._takeable: dict[int, Takeable] = {} if like is None else like._takeable
-        # who may be taken from, and whether only to be moved
-        self.jobs: dict[Job, bool] = self._all() if like is None else like.jobs
+        self._kept = Found() if found is None else found
+        if found is None:
+            self._find()
+        self.jobs = self._kept.jobs
 
     def asked_by(self, claims: Claims) -> "Reach":
         """The same for another who asks for moves and may have just the same workloads moved."""
-        return Reach(self._bench, claims, self.kind, self.move_budget, self)
+        return Reach(self._bench, claims, self.kind, self.move_budget, self._kept)
 
     # Who
 
-    def _all(self) -> dict[Job, bool]:
-        jobs = dict.fromkeys(self._found(), self.kind is Kind.CONSOLIDATE)
+    def _find(self) -> None:
+        jobs = self._kept.jobs
+        jobs.update(dict.fromkeys(self._found(), self.kind is Kind.CONSOLIDATE))
         if self.kind is not Kind.CONSOLIDATE and jobs and self._policy.consolidation.enabled:
             for job in self._movable():
                 jobs.setdefault(job, True)
-        return jobs
 
     def _found(self) -> list[Job]:
         """Running preemptible workloads that may be taken from, at the latest when others are gone."""
@@ -110,10 +122,10 @@ class Reach:
         for shape, placed in zip(job.shapes, job.placed, strict=True):
             if placed:
                 key = (shape.id, affinity)
-                open_ = self._holes.get(key)
+                open_ = self._kept.holes.get(key)
                 if open_ is None:
                     open_ = int(self._placer.plain_ranks(shape, affinity).min()) != NOWHERE
-                    self._holes[key] = open_
+                    self._kept.holes[key] = open_
                 if not open_:
                     return False
         return True
@@ -151,9 +163,9 @@ class Reach:
         if self.taken:
             return self._takeable_now()
         key = 0 if self.kind is Kind.CONSOLIDATE else self.nodes_needed
-        found = self._takeable.get(key)
+        found = self._kept.takeable.get(key)
         if found is None:
-            found = self._takeable[key] = self._takeable_now()
+            found = self._kept.takeable[key] = self._takeable_now()
         return found
 
     def _takeable_now(self) -> Takeable:

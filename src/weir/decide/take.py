@@ -6,9 +6,10 @@ from functools import cached_property
 from weir.cluster.jobs import Job, PendingClass
 from weir.decide.attempt import Attempt, Taken
 from weir.decide.bench import Bench
+from weir.decide.books import INFINITE
 from weir.decide.claims import Claims, Kind
 from weir.decide.fit import Bools
-from weir.decide.memo import Hope, InVain, Moves
+from weir.decide.memo import Asleep, Hopes, InVain, Moves
 from weir.decide.order import Candidate, Order
 from weir.decide.outlook import Outlook
 from weir.decide.place import Spot
@@ -49,14 +50,15 @@ class Taker:
 
     def take(self) -> Iterator[tuple[Candidate, Taken]]:
         """Each workload for which room was made, and how."""
-        memo = self._server.memo
-        if memo.hopes is None:
-            memo.hopes = [hope for of, at in self._server.unserved() if (hope := self._hope(of, at))]
-        heads = [
-            self._server.candidate(of, at)
-            for of, at, moves in memo.hopes
-            if moves is None or self._outlook.could_move(of.members[at][2], of.step.lacks, moves)
-        ]
+        hopes = self._server.memo.hopes
+        if hopes is None:
+            hopes = self._server.memo.hopes = self._hopes()
+        heads: list[Candidate] = []
+        for moves, waiting in hopes.items():
+            if moves is None:
+                heads += [self._server.candidate(*one) for one in waiting if self._may_wake(*one)]
+            elif self._could_move(*waiting[0], moves):
+                heads += [self._server.candidate(*one) for one in waiting]
         if not heads:
             return
         bench = self._bench
@@ -71,19 +73,30 @@ class Taker:
                 more = candidate.at + 1 < len(candidate.of.members)
                 order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
 
-    def _hope(self, of: PendingClass, at: int) -> Hope | None:
-        """What could be done for it, if anything: cheap to say, of every class when things have changed."""
-        if not self._server.memo.could_run(self._cluster, of):
-            return None
-        if self._cluster.releasing_on:
-            return Hope(of, at, None)
-        if not of.first.spec.may_take:
-            return None
-        if self._has_claim(of, at) or self._has_lower(of):
-            return Hope(of, at, None)
-        if self._could_consolidate(of, at, self._free_milli):
-            return Hope(of, at, self._moves_for(of, at))
-        return None
+    def _hopes(self) -> Hopes:
+        """For whom something could be done, if anything: cheap to say of every class."""
+        hopes: Hopes = {}
+        memo, frees = self._server.memo, bool(self._cluster.releasing_on)
+        for of, at in self._server.unserved():
+            if not memo.could_run(self._cluster, of):
+                continue
+            if frees or (of.first.spec.may_take and (self._has_claim(of, at) or self._has_lower(of))):
+                hopes.setdefault(None, []).append((of, at))
+            elif of.first.spec.may_take and self._could_consolidate(of, at, self._free_milli):
+                hopes.setdefault(self._moves_for(of, at), []).append((of, at))
+        return hopes
+
+    def _may_wake(self, of: PendingClass, at: int) -> bool:
+        """Whether by now more may be done for one with a claim than when it was last looked at."""
+        asleep = self._server.memo.asleep.get((of, at))
+        if asleep is None or self._server.now_s >= asleep.until_s or self._outlook.more_may_go(asleep):
+            return True
+        return self._could_consolidate(of, at, self._free_milli) and self._could_move(
+            of, at, self._moves_for(of, at)
+        )
+
+    def _could_move(self, of: PendingClass, at: int, moves: Moves) -> bool:
+        return self._outlook.movers.could_suffice(of.members[at][2], of.step.lacks, moves)
 
     def _has_claim(self, of: PendingClass, at: int) -> bool:
         """Whether its own queue may let it reclaim."""
@@ -122,7 +135,8 @@ class Taker:
         if self._policy.consolidation.spares_owners:
             spares = job.spec.preemptible and not self._is_owner(of, at)
         scattered = self._server.may_scatter(job, of.step.lacks)
-        return of.wants, job.spec.topology, scattered, job.is_running, spares
+        is_open = self._server.open_to(self._server.candidate(of, at)) is None
+        return Moves(of.wants, job.spec.topology, scattered, job.is_running, spares, is_open)
 
     @cached_property
     def _bench(self) -> Bench:
@@ -135,7 +149,6 @@ class Taker:
             return None  # what is being stopped or moved in this plan doesn't grow in it
         if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
-        affinity = bench.affinity_of(job)
         over = books.over_limit(job.path, candidate.asks)
         free_milli = bench.placer.room.free_gpu_milli()
         more_room = self._cluster.releasing_on or bench.gone  # than there was when it was served
@@ -145,33 +158,51 @@ class Taker:
                 return self._instead(candidate, spots, bench)
         if not job.spec.may_take:
             return None
-        owner = self._is_owner(candidate.of, candidate.at)
-        claims = Claims(books, self._policy, candidate, owner, bench.now_s)
-        for kind in self._kinds(candidate, claims, bench, over is None, free_milli):
+        kinds = self._kinds(candidate, bench, over is None, free_milli)
+        taken = self._by(kinds, candidate, bench)
+        if taken is not None:
+            self._in_vain.clear()
+            self._reaches.clear()
+        return taken
+
+    def _by(self, kinds: Iterator[Kind], candidate: Candidate, bench: Bench) -> Taken | None:
+        """Room made in the first of these ways in which it can be; where bounds refuse all, remember it."""
+        claims, affinity = self._claims(candidate), bench.affinity_of(candidate.job)
+        until_s = INFINITE  # for how long bounds alone say no
+        for kind in kinds:
+            if kind is Kind.RECLAIM and not self._outlook.could_reclaim(claims, candidate.lacks, bench):
+                continue
+            short_until_s = self._short_until_s(candidate, claims, bench, kind)
+            if short_until_s is not None:
+                until_s = min(until_s, short_until_s)
+                continue
+            until_s = -INFINITE
             alike = self._alike(candidate, claims, affinity) if kind is Kind.CONSOLIDATE else None
             if alike in self._in_vain:
                 continue
-            if kind is Kind.RECLAIM and not self._outlook.could_reclaim(claims, candidate.lacks, bench):
-                continue
-            if self._is_known_short(candidate, claims, bench, kind):
-                continue
             taken = self._taken(candidate, claims, bench, affinity, kind)
             if taken is not None:
-                self._in_vain.clear()
-                self._reaches.clear()
                 return taken
             if alike is not None:
                 self._in_vain.add(alike)
+        if until_s > bench.now_s and not (bench.gone or self._cluster.releasing_on):
+            asleep = Asleep(until_s, self._cluster.saves, self._outlook.asked(claims))
+            self._server.memo.asleep[candidate.of, candidate.at] = asleep
         return None
 
-    def _is_known_short(self, candidate: Candidate, claims: Claims, bench: Bench, kind: Kind) -> bool:
-        """Whether those it may take from didn't suffice before, and nothing has changed since."""
+    def _claims(self, candidate: Candidate) -> Claims:
+        owner = self._is_owner(candidate.of, candidate.at)
+        return Claims(self._books, self._policy, candidate, owner, self._server.now_s)
+
+    def _short_until_s(self, candidate: Candidate, claims: Claims, bench: Bench, kind: Kind) -> float | None:
+        """Until when, if those it may take from didn't suffice before and nothing has changed since."""
         key = (candidate.of, candidate.at, claims.is_patient)
         known = self._server.memo.no_victims(self._cluster).get(key)
         if known is None or kind is Kind.CONSOLIDATE or bench.gone or bench.now_s >= known.until_s:
-            return False
+            return None
         reach = self._reach(claims, bench, kind, self._policy.consolidation.budget)
-        return known.still(reach.jobs.keys(), self._server.open_to(candidate))
+        still = known.still(reach.jobs.keys(), self._server.open_to(candidate))
+        return known.until_s if still else None
 
     def _note_short(self, candidate: Candidate, claims: Claims, bench: Bench, reach: Reach) -> None:
         """Remember that those it may take from don't suffice, if only a change of it all changes that."""
@@ -240,9 +271,7 @@ class Taker:
         """One domain cleared by moves instead, if these are places in several; or else these."""
         job, placer, kind = candidate.job, bench.placer, Kind.CONSOLIDATE
         if self._server.is_scattered(job, spots) and job.spec.may_take and self._policy.consolidation.enabled:
-            affinity = bench.affinity_of(job)
-            owner = self._is_owner(candidate.of, candidate.at)
-            claims = Claims(self._books, self._policy, candidate, owner, bench.now_s)
+            affinity, claims = bench.affinity_of(job), self._claims(candidate)
             placer.give_back(spots)
             self._reaches.clear()
             domains, _ = self._where(candidate, bench, affinity, kind)
@@ -282,7 +311,7 @@ class Taker:
         return site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
 
     def _kinds(
-        self, candidate: Candidate, claims: Claims, bench: Bench, under_limits: bool, free_milli: int
+        self, candidate: Candidate, bench: Bench, under_limits: bool, free_milli: int
     ) -> Iterator[Kind]:
         of = candidate.of
         if (
@@ -291,11 +320,11 @@ class Taker:
             and (
                 self._cluster.releasing_on
                 or bench.gone
-                or self._outlook.could_move(candidate.job, of.step.lacks, self._moves_for(of, candidate.at))
+                or self._could_move(of, candidate.at, self._moves_for(of, candidate.at))
             )
         ):
             yield Kind.CONSOLIDATE
-        if claims.any_reclaim:
+        if self._claims(candidate).any_reclaim:
             yield Kind.RECLAIM
         if self._has_lower(candidate.of):
             yield Kind.PREEMPT

@@ -1,0 +1,58 @@
+"""For how many pods there could be room at the most, were all gone that may be taken.
+
+A project gives while it holds more than its quota: a last victim that begins within that, and no more.
+So of one that is hardly over its quota only little can go, on each node and on all of them together.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weir.cluster.columns import Ints
+from weir.cluster.running import Floats
+from weir.decide.fit import Bools
+
+
+class Victims(NamedTuple):
+    """Pods that may be stopped, an entry each: node, whole devices, all devices of its job, its project."""
+
+    node: Ints
+    whole: Ints
+    devices: Floats
+    project: Ints
+
+
+def pods_most(free: Ints, each: int, open_: Bools, victims: Victims, over: Floats) -> int:
+    """How many pods of `each` whole devices could have room on the nodes that are open, at the most.
+
+    Args:
+        free: whole devices by node that are free, or will be whatever is stopped.
+        each: whole devices of one pod.
+        open_: the nodes it may use.
+        victims: what may be stopped.
+        over: by project, devices above its quota; infinite where that isn't what it gives for.
+    """
+    pairs, pair = np.unique(victims.project * len(free) + victims.node, return_inverse=True)
+    project, node = np.divmod(pairs, len(free))
+    largest = np.zeros(len(pairs))
+    np.maximum.at(largest, pair, victims.devices)
+    before_last = np.ceil(over[project]) - 1
+    given = np.minimum(np.bincount(pair, victims.whole, len(pairs)), before_last + largest)
+    together = free + np.bincount(node, given, len(free))
+    most = int((together // each)[open_].sum())
+    if together.max(initial=0) >= 2 * each:
+        return most
+    needed = each - (together[node] - given)  # from this project, if the node is to have room
+    spans = np.zeros(len(over), np.bool_)
+    spans[victims.project[victims.devices > victims.whole]] = True  # a last one of these frees several nodes
+    enough = open_ & (together >= each)
+    at = np.flatnonzero(enough[node] & (needed > 0) & np.isfinite(before_last) & ~spans[project])
+    if not len(at):
+        return most
+    at = at[np.lexsort((needed[at], project[at]))]  # by project, those that need least of it first
+    first = np.searchsorted(project[at], project[at])
+    total = np.cumsum(needed[at])
+    within = total - (total - needed[at])[first] <= before_last[at]
+    giving = np.bincount(project[at], minlength=len(over))
+    kept_to = np.minimum(giving, np.bincount(project[at], within, len(over)) + 1)
+    return min(most, int(enough.sum() - (giving - kept_to).max()))

@@ -1,0 +1,204 @@
+"""What moves alone could bring at best, over all nodes at once, before anybody is looked into.
+
+These are bounds: what is refused here would be refused in the end, and what isn't may be. They hold where
+nobody shares devices; elsewhere they say nothing.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from weir.cluster.columns import Ints
+from weir.cluster.jobs import Job
+from weir.cluster.running import Floats
+from weir.cluster.shapes import GPU_ROW
+from weir.decide.books import INFINITE
+from weir.decide.bounds import least_prices
+from weir.decide.domains import Level
+from weir.decide.fit import Bools
+from weir.decide.memo import Moves
+from weir.decide.serve import Server
+from weir.model.workloads import WHOLE_MILLI
+
+
+class Movers:
+    """What could be moved in one cycle, and what room that would make."""
+
+    def __init__(self, server: Server) -> None:
+        self._cluster = server.cluster
+        self._policy = server.policy
+        self._books = server.books
+        self._memo = server.memo
+        self._room = server.room
+        self._now_s = server.now_s
+        self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
+        self._prices: dict[tuple[int, float, bool, bool], Floats] = {}
+        self._suffice: dict[Moves, bool] = {}
+
+    @cached_property
+    def shares_devices(self) -> bool:
+        """Whether any work holds parts of devices, or asks for them."""
+        return any(self._cluster.ledger.sharing[queue] for queue in self._cluster.ledger.top)
+
+    @cached_property
+    def lent(self) -> Bools:
+        """Which projects hold more than a quota on their path: theirs are moved for anyone."""
+        books, path = self._books, self._cluster.ledger.path
+        over = [any(books.over_quota(above) for above in path[queue]) for queue in range(len(path))]
+        return np.array(over, np.bool_)
+
+    @cached_property
+    def _holes(self) -> Ints:
+        """By node, the largest hole there is on the others, in whole devices: where what moves could go."""
+        whole = self._room.whole
+        if len(whole) < 2:
+            return np.zeros_like(whole)
+        largest = int(whole.argmax())
+        holes = np.full(len(whole), whole[largest])
+        holes[largest] = np.delete(whole, largest).max()
+        return holes
+
+    def price(self, job: Job) -> float:
+        """What it costs to move a workload, infinite if it may not be."""
+        if not job.spec.preemptible:
+            return INFINITE
+        stated_s = job.spec.restart_s
+        restart = self._policy.price.restart if stated_s is None else stated_s
+        return job.devices_milli / WHOLE_MILLI * (self._now_s - job.since_s) + restart
+
+    def could_suffice(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
+        """Whether room for it could be made within the budget, were there a place for all that moves."""
+        found = self._suffice.get(moves)
+        if found is None:
+            found = not self._stays_in_vain(job, lacks, moves) and self._bound(job, lacks, moves)
+            self._suffice[moves] = found
+            if not found:
+                self._memo.moves_in_vain[moves] = self._cluster.saves
+        return found
+
+    # Since it was last asked in this quiet time
+
+    def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
+        """Whether moves that didn't suffice don't by now: prices rise till one saves."""
+        known = self._memo.moves_in_vain.get(moves)
+        new = 0 if known is None else self._cluster.saves - known
+        if known is None or new > len(self._cluster.saved):
+            return False
+        budget = self._policy.consolidation.budget
+        if moves.topology is not None:
+            budget = max(budget, self._policy.topology.budget)
+        saved = self._cluster.saved[len(self._cluster.saved) - new :]
+        cheap = [one for one in saved if self.price(one) <= budget]
+        if not cheap:
+            return True
+        least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
+        return not any(
+            self._could_clear(node, least, budget, moves.spares_owners)
+            for one in cheap
+            for node in {pod.node for pod in one.running_pods()}
+        )
+
+    def _could_clear(self, node: int, devices: int, budget: float, spares: bool) -> bool:
+        """Whether so many whole devices of a node could be had within the budget, part of pods as need be."""
+        needed, hole = devices - int(self._room.whole[node]), int(self._holes[node])
+        prices: list[tuple[float, int]] = []  # of one device each, and for how many
+        for pod in self._cluster.pods_on[node]:
+            job, here = pod.job, len(pod.devices)
+            if 0 < here <= hole and (not spares or self.lent[job.project]):
+                price = self.price(job)
+                if price <= budget:
+                    prices.append((price / max(here, job.devices_milli / WHOLE_MILLI), here))
+        prices.sort()
+        for each, here in prices:
+            if needed <= 0 or budget < 0:
+                break
+            budget -= each * min(here, needed)
+            needed -= here
+        return needed <= 0 and budget >= 0
+
+    # From all that runs
+
+    def _bound(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
+        if self.shares_devices:
+            return True
+        asked, rules, spares = moves.topology, self._policy, moves.spares_owners
+        whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
+        wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
+        if asked is None or sum(lacks) == 1:
+            smaller = moves.is_open and asked is None and len(wants) == 1
+            return self._bound_anywhere(wants, rules.consolidation.budget, spares, smaller)
+        if (
+            moves.may_scatter
+            and asked.required is None
+            and self._bound_anywhere(wants, rules.consolidation.budget, spares)
+        ):
+            return True
+        budget = rules.topology.budget
+        if job.is_running or not self._bound_anywhere(wants, budget, spares):
+            return job.is_running  # near those that run already: not asked here
+        levels = self._cluster.topologies[asked.name].levels
+        depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
+        return self._bound_in_one(self._memo.levels(self._cluster, asked.name)[depth], wants, budget, spares)
+
+    def _bound_anywhere(
+        self, wants: Sequence[tuple[int, int]], budget: float, spares: bool, smaller: bool = False
+    ) -> bool:
+        for devices, lack in wants:
+            needed = self._nodes_for(devices, lack)
+            missing = needed - int((self._room.whole >= devices).sum())
+            if missing <= 0:
+                continue
+            could_move = self._could_move(budget, spares)[2]
+            if not len(could_move) or missing * float(could_move.min()) > budget:
+                return False
+            prices = self._least_prices(devices, budget, spares, smaller)
+            prices = np.sort(prices[prices <= budget])[:needed]
+            if len(prices) < needed or float(prices.sum()) > budget:
+                return False
+        return True
+
+    def _bound_in_one(
+        self, level: Level, wants: Sequence[tuple[int, int]], budget: float, spares: bool
+    ) -> bool:
+        """Whether any domain could be cleared for what is asked."""
+        enough = np.ones(level.count, np.bool_)
+        for devices, lack in wants:
+            prices = np.where(level.of >= 0, self._least_prices(devices, budget, spares, False), np.inf)
+            order = np.lexsort((prices, level.of))
+            order = order[np.isfinite(prices[order])]
+            of, needed = level.of[order], self._nodes_for(devices, lack)
+            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # of each domain
+            total = np.bincount(of[first], prices[order][first], level.count)
+            enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
+        return bool(enough.any())
+
+    def _nodes_for(self, devices: int, pods: int) -> int:
+        """How many nodes pods of so many devices take at the least."""
+        each = int(self._cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
+        return -(-pods // max(1, each))
+
+    def _least_prices(self, devices: int, budget: float, spares: bool, smaller: bool) -> Floats:
+        """What room for one pod of so many whole devices costs at the least on each node, by moves alone.
+
+        With `smaller`, by those of smaller pods: any hole for a larger one would be the asker's own.
+        """
+        key = (devices, budget, spares, smaller)
+        found = self._prices.get(key)
+        if found is None:
+            node, held, price = self._could_move(budget, spares)
+            if smaller:
+                rows = held < devices
+                node, held, price = node[rows], held[rows], price[rows]
+            found = self._prices[key] = least_prices(self._room.whole, devices, node, held, price)
+        return found
+
+    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:
+        """Node, whole devices and price of each pod that is cheap enough to move, and has somewhere to go."""
+        found = self._found.get((budget, spares))
+        if found is None:
+            restart, lent = self._policy.price.restart, self.lent if spares else None
+            running = self._cluster.running_pods
+            found = running.movable_whole(self._now_s, budget, restart, self._holes, lent)
+            self._found[(budget, spares)] = found
+        return found
