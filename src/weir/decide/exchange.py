@@ -61,8 +61,9 @@ class Exchange:
 
     def _better(self, job: Job) -> Candidate | None:
         """The first of the waiting of the same size, if it comes before the job by the gain set."""
-        most = self._own_key(job) - self._policy.exchange_gain
-        for key, candidate in self._in_order(job.shapes[0].id):
+        line = self._in_order(job.shapes[0].id)
+        most = self._own_key(job) - self._policy.exchange_gain if line else 0.0
+        for key, candidate in line:
             if key[0] > most:
                 return None
             if (

@@ -34,6 +34,7 @@ class Movers:
         self._now_s = server.now_s
         self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool, bool], Floats] = {}
+        self._on_node: dict[tuple[int, float, bool], list[tuple[float, int]]] = {}
         self._suffice: dict[Moves, bool] = {}
 
     @cached_property
@@ -49,15 +50,18 @@ class Movers:
         return np.array(over, np.bool_)
 
     @cached_property
-    def _holes(self) -> Ints:
-        """By node, the largest hole there is on the others, in whole devices: where what moves could go."""
+    def _largest(self) -> tuple[int, int]:
+        """The largest hole there is, in whole devices, and the next."""
         whole = self._room.whole
         if len(whole) < 2:
-            return np.zeros_like(whole)
-        largest = int(whole.argmax())
-        holes = np.full(len(whole), whole[largest])
-        holes[largest] = np.delete(whole, largest).max()
-        return holes
+            return 0, 0
+        first, second = np.partition(whole, -2)[:-3:-1].tolist()
+        return first, second
+
+    def _hole_beside(self, node: int) -> int:
+        """The largest hole on other nodes, in whole devices: where what moves could go."""
+        first, second = self._largest
+        return second if int(self._room.whole[node]) == first else first
 
     def price(self, job: Job) -> float:
         """What it costs to move a workload, infinite if it may not be."""
@@ -101,21 +105,28 @@ class Movers:
 
     def _could_clear(self, node: int, devices: int, budget: float, spares: bool) -> bool:
         """Whether so many whole devices of a node could be had within the budget, part of pods as need be."""
-        needed, hole = devices - int(self._room.whole[node]), int(self._holes[node])
-        prices: list[tuple[float, int]] = []  # of one device each, and for how many
-        for pod in self._cluster.pods_on[node]:
-            job, here = pod.job, len(pod.devices)
-            if 0 < here <= hole and (not spares or self.lent[job.project]):
-                price = self.price(job)
-                if price <= budget:
-                    prices.append((price / max(here, job.devices_milli / WHOLE_MILLI), here))
-        prices.sort()
-        for each, here in prices:
+        needed = devices - int(self._room.whole[node])
+        for each, here in self._prices_on(node, budget, spares):
             if needed <= 0 or budget < 0:
                 break
             budget -= each * min(here, needed)
             needed -= here
         return needed <= 0 and budget >= 0
+
+    def _prices_on(self, node: int, budget: float, spares: bool) -> list[tuple[float, int]]:
+        """What one device of each pod on a node costs that could be moved, and how many those are."""
+        key = (node, budget, spares)
+        found = self._on_node.get(key)
+        if found is None:
+            found, hole = [], self._hole_beside(node)
+            for pod in self._cluster.pods_on[node]:
+                job, here = pod.job, len(pod.devices)
+                price = self.price(job) if 0 < here <= hole else INFINITE
+                if price <= budget and (not spares or self.lent[job.project]):
+                    found.append((price / max(here, job.devices_milli / WHOLE_MILLI), here))
+            found.sort()
+            self._on_node[key] = found
+        return found
 
     # From all that runs
 
@@ -198,7 +209,8 @@ class Movers:
         found = self._found.get((budget, spares))
         if found is None:
             restart, lent = self._policy.price.restart, self.lent if spares else None
-            running = self._cluster.running_pods
-            found = running.movable_whole(self._now_s, budget, restart, self._holes, lent)
+            running, (first, second) = self._cluster.running_pods, self._largest
+            holes = np.where(self._room.whole == first, second, first)
+            found = running.movable_whole(self._now_s, budget, restart, holes, lent)
             self._found[(budget, spares)] = found
         return found
