@@ -54,11 +54,14 @@ class Taker:
         if hopes is None:
             hopes = self._server.memo.hopes = self._hopes()
         heads: list[Candidate] = []
+        movers = self._outlook.movers
         for moves, waiting in hopes.items():
             if moves is None:
                 heads += [self._server.candidate(*one) for one in waiting if self._may_wake(*one)]
-            elif self._could_move(*waiting[0], moves):
-                heads += [self._server.candidate(*one) for one in waiting]
+            else:
+                of, at = waiting[0]
+                if movers.could_suffice(of.members[at][2], of.step.lacks, moves):
+                    heads += [self._server.candidate(*one) for one in waiting]
         if not heads:
             return
         bench = self._bench
@@ -80,10 +83,15 @@ class Taker:
         for of, at in self._server.unserved():
             if not memo.could_run(self._cluster, of):
                 continue
-            if frees or (of.first.spec.may_take and (self._has_claim(of, at) or self._has_lower(of))):
+            job = of.members[at][2]
+            if frees:
                 hopes.setdefault(None, []).append((of, at))
-            elif of.first.spec.may_take and self._could_consolidate(of, at, self._free_milli):
-                hopes.setdefault(self._moves_for(of, at), []).append((of, at))
+            elif job.spec.may_take:
+                owner = self._is_owner(of, at)
+                if owner or self._has_claim(job) or self._has_lower(of):
+                    hopes.setdefault(None, []).append((of, at))
+                elif self._could_consolidate(of, owner, self._free_milli):
+                    hopes.setdefault(self._moves_for(of, at, owner), []).append((of, at))
         return hopes
 
     def _may_wake(self, of: PendingClass, at: int) -> bool:
@@ -91,21 +99,18 @@ class Taker:
         asleep = self._server.memo.asleep.get((of, at))
         if asleep is None or self._server.now_s >= asleep.until_s or self._outlook.more_may_go(asleep):
             return True
-        return self._could_consolidate(of, at, self._free_milli) and self._could_move(
-            of, at, self._moves_for(of, at)
-        )
+        owner = self._is_owner(of, at)
+        return self._could_consolidate(of, owner, self._free_milli) and self._could_move(of, at, owner)
 
-    def _could_move(self, of: PendingClass, at: int, moves: Moves) -> bool:
-        return self._outlook.movers.could_suffice(of.members[at][2], of.step.lacks, moves)
+    def _could_move(self, of: PendingClass, at: int, owner: bool) -> bool:
+        job, lacks = of.members[at][2], of.step.lacks
+        return self._outlook.movers.could_suffice(job, lacks, self._moves_for(of, at, owner))
 
-    def _has_claim(self, of: PendingClass, at: int) -> bool:
-        """Whether its own queue may let it reclaim."""
-        job = of.members[at][2]
-        return (
-            not job.spec.preemptible
-            or self._is_owner(of, at)
-            or self._server.now_s - job.waits_since_s >= self._policy.borrower_patience
-        )
+    def _has_claim(self, job: Job) -> bool:
+        """Whether it may reclaim though it isn't in quota."""
+        if not job.spec.preemptible:
+            return True
+        return self._server.now_s - job.waits_since_s >= self._policy.borrower_patience
 
     def _is_owner(self, of: PendingClass, at: int) -> bool:
         """Whether its project's quota holds it, beside those with an older claim."""
@@ -120,23 +125,29 @@ class Taker:
             return bool(priorities)
         return priorities is not None and min(priorities, default=1 << 30) < of.first.spec.priority
 
-    def _could_consolidate(self, of: PendingClass, at: int, free_milli: int) -> bool:
+    def _could_consolidate(self, of: PendingClass, owner: bool, free_milli: int) -> bool:
         """Whether moves alone could make room for it."""
         left = free_milli - of.step.gpu_milli
         if left < 0 or not self._policy.consolidation.enabled:
             return False
-        if self._is_owner(of, at):
-            return True
-        return of.first.spec.preemptible and left >= self._server.headroom_milli
+        return owner or (of.first.spec.preemptible and left >= self._server.headroom_milli)
 
-    def _moves_for(self, of: PendingClass, at: int) -> Moves:
+    def _moves_for(self, of: PendingClass, at: int, owner: bool) -> Moves:
         """What is equal for workloads for which the same moves could make room."""
-        job, spares = of.members[at][2], False
-        if self._policy.consolidation.spares_owners:
-            spares = job.spec.preemptible and not self._is_owner(of, at)
+        job = of.members[at][2]
+        borrows = job.spec.preemptible and not owner
+        spares = borrows and self._policy.consolidation.spares_owners
         scattered = self._server.may_scatter(job, of.step.lacks)
-        is_open = self._server.open_to(self._server.candidate(of, at)) is None
-        return Moves(of.wants, job.spec.topology, scattered, job.is_running, spares, is_open)
+        return Moves(
+            of.wants, job.spec.topology, scattered, job.is_running, spares, self._is_open(of, at, borrows)
+        )
+
+    def _is_open(self, of: PendingClass, at: int, borrows: bool) -> bool:
+        """Whether no node is kept from it."""
+        limited = self._cluster.ledger.limited
+        if borrows and not any(limited[queue] for queue in of.first.path):
+            return True  # what is reserved is open to those who can be taken from
+        return self._server.open_to(self._server.candidate(of, at)) is None
 
     @cached_property
     def _bench(self) -> Bench:
@@ -313,15 +324,11 @@ class Taker:
     def _kinds(
         self, candidate: Candidate, bench: Bench, under_limits: bool, free_milli: int
     ) -> Iterator[Kind]:
-        of = candidate.of
+        of, owner = candidate.of, self._is_owner(candidate.of, candidate.at)
         if (
             under_limits
-            and self._could_consolidate(of, candidate.at, free_milli)
-            and (
-                self._cluster.releasing_on
-                or bench.gone
-                or self._could_move(of, candidate.at, self._moves_for(of, candidate.at))
-            )
+            and self._could_consolidate(of, owner, free_milli)
+            and (self._cluster.releasing_on or bench.gone or self._could_move(of, candidate.at, owner))
         ):
             yield Kind.CONSOLIDATE
         if self._claims(candidate).any_reclaim:
