@@ -70,7 +70,7 @@ class Cycle:
         self._exchange(server)
         self._fill(server)
         self._stop_broken()
-        self.plan.wake_s = self._wakes_s(server)
+        self.plan.wake_s = self.memo.wake_s() if quiet else self._wakes_s(server)
         self.memo.note(self.cluster, self.plan, self.books.known)
         return self.plan
 

@@ -220,6 +220,11 @@ class Memo:
             self.lines.clear()  # shares change with time, too, and the keys with them
         return quiet
 
+    def wake_s(self) -> float | None:
+        """When by the last plan time alone could change it: that stays so while it is quiet."""
+        assert self._quiet is not None
+        return None if self._quiet[1] == float("inf") else self._quiet[1]
+
     def shares_known(self, cluster: Cluster) -> Shares | None:
         """The fair shares, if nothing has changed since they were worked out that they hang on."""
         assert self._policy is not None

@@ -34,7 +34,6 @@ class Taker:
         self._outlook = Outlook(server)
         self._reaches: dict[tuple[float, Kind, Claims | bool], Reach] = {}  # since room was last made
         self._in_vain: set[tuple[object, ...]] = set()  # for what moves failed since room was last made
-        self._free_milli = server.room.free_gpu_milli()
 
     def gather(self) -> Iterator[tuple[Candidate, Taken]]:
         """Gangs that were served in several domains: in one cleared by moves, or else where they were."""
@@ -148,6 +147,10 @@ class Taker:
         if borrows and not any(limited[queue] for queue in of.first.path):
             return True  # what is reserved is open to those who can be taken from
         return self._server.open_to(self._server.candidate(of, at)) is None
+
+    @cached_property
+    def _free_milli(self) -> int:
+        return self._server.room.free_gpu_milli()
 
     @cached_property
     def _bench(self) -> Bench:
