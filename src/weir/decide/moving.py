@@ -45,9 +45,12 @@ class Movers:
     @cached_property
     def lent(self) -> Bools:
         """Which projects hold more than a quota on their path: theirs are moved for anyone."""
-        books, path = self._books, self._cluster.ledger.path
-        over = [any(books.over_quota(above) for above in path[queue]) for queue in range(len(path))]
-        return np.array(over, np.bool_)
+        return np.array(
+            [self._is_lent(project) for project in range(len(self._cluster.ledger.path))], np.bool_
+        )
+
+    def _is_lent(self, project: int) -> bool:
+        return any(self._books.over_quota(queue) for queue in self._cluster.ledger.path[project])
 
     @cached_property
     def _largest(self) -> tuple[int, int]:
@@ -122,7 +125,7 @@ class Movers:
             for pod in self._cluster.pods_on[node]:
                 job, here = pod.job, len(pod.devices)
                 price = self.price(job) if 0 < here <= hole else INFINITE
-                if price <= budget and (not spares or self.lent[job.project]):
+                if price <= budget and (not spares or self._is_lent(job.project)):
                     found.append((price / max(here, job.devices_milli / WHOLE_MILLI), here))
             found.sort()
             self._on_node[key] = found
