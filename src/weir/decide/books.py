@@ -108,19 +108,21 @@ class Books:
 
         By their limits, and for non-preemptible work by their quotas.
         """
-        asked = {row for row, _ in asks}
-        names = self._cluster.rows.names
         left: dict[str, int] = {}
         for queue in path:
-            gates = [(self.held[queue], self.ledger.limited[queue])]
+            self._note_models(left, self.held[queue], self.ledger.limited[queue], asks)
             if fixed:
-                gates.append((self.fixed[queue], self.ledger.bounded[queue]))
-            for held, gate in gates:
-                for row, most in gate:
-                    if names[row].startswith(GPU_MODEL_PREFIX) and row not in asked:
-                        model = names[row].removeprefix(GPU_MODEL_PREFIX)
-                        left[model] = min(left.get(model, UNLIMITED), most - held[row])
+                self._note_models(left, self.fixed[queue], self.ledger.bounded[queue], asks)
         return left
+
+    def _note_models(
+        self, left: dict[str, int], held: Sequence[int], gate: Sequence[tuple[int, int]], asks: Amounts
+    ) -> None:
+        names = self._cluster.rows.names
+        for row, most in gate:
+            if names[row].startswith(GPU_MODEL_PREFIX) and all(row != asked for asked, _ in asks):
+                model = names[row].removeprefix(GPU_MODEL_PREFIX)
+                left[model] = min(left.get(model, UNLIMITED), most - held[row])
 
     def fixed_over_quota(self, path: Sequence[int], asks: Amounts) -> Refusal | None:
         """The first quota on the path that `asks` more of non-preemptible work would pass."""
@@ -149,16 +151,25 @@ class Books:
     def in_share(self, queue: int, asks: Amounts) -> bool:
         """Whether a queue stays within its share with `asks` more, in what is asked for."""
         held, share = self.held[queue], self.share[queue]
-        return all(held[row] + amount <= share[row] + 1e-6 for row, amount in asks if amount)
+        for row, amount in asks:
+            if amount and held[row] + amount > share[row] + 1e-6:
+                return False
+        return True
 
     def entitled(self, path: Sequence[int], asks: Amounts) -> bool:
         """Whether every queue on the path stays within its quota."""
-        return all(self.in_quota(queue, asks) for queue in path)
+        for queue in path:
+            if not self.in_quota(queue, asks):
+                return False
+        return True
 
     def over_share(self, queue: int) -> bool:
         """Whether a queue holds more than its share in a resource in which its quota is finite."""
         held, share = self.held[queue], self.share[queue]
-        return any(held[row] > share[row] + 1e-6 for row, _ in self.ledger.bounded[queue])
+        for row, _ in self.ledger.bounded[queue]:
+            if held[row] > share[row] + 1e-6:
+                return True
+        return False
 
     def dominant(self, queue: int, asks: Amounts = ()) -> tuple[float, int]:
         """The largest of (held + asks) ÷ share; where a share is 0, infinite with the amount beside it."""
@@ -174,26 +185,30 @@ class Books:
             held = held.copy()
             for row, amount in asks:
                 held[row] += amount
-        largest, beside = 0.0, 0
-        for row, amount in enumerate(held):
+        largest = 0.0
+        for amount, most in zip(held, share, strict=True):
             if amount > 0:
-                if share[row] > 0:
-                    ratio = amount / share[row]
-                    largest = max(largest, ratio)
-                else:
+                if most <= 0:
                     return INFINITE, amount
-        return largest, beside
+                ratio = amount / most
+                if ratio > largest:
+                    largest = ratio
+        return largest, 0
 
     def key(self, queue: int, asks: Amounts = ()) -> tuple[object, ...]:
         """The order among siblings, smaller first; without `asks`, of what the queue holds alone."""
         without = self.dominant(queue)
+        largest, beside = self._dominant_with(queue, asks, without)
+        created_s, at = self.ledger.age[queue]
         return (
             self.over_share(queue),
             not self.in_quota(queue, asks) if asks else not self._within_quota(queue),
             -self.ledger.priority[queue],
-            self._dominant_with(queue, asks, without),
-            without,
-            self.ledger.age[queue],
+            largest,
+            beside,
+            *without,
+            created_s,
+            at,
         )
 
     def _dominant_with(self, queue: int, asks: Amounts, without: tuple[float, int]) -> tuple[float, int]:
@@ -206,7 +221,9 @@ class Books:
             if amount:
                 if share[row] <= 0:
                     return self._largest(queue, asks)
-                largest = max(largest, (held[row] + amount) / share[row])
+                ratio = (held[row] + amount) / share[row]
+                if ratio > largest:
+                    largest = ratio
         return largest, 0
 
     def giving_key(self, queue: int) -> tuple[object, ...]:
@@ -234,7 +251,10 @@ class Books:
 
     def _within_quota(self, queue: int) -> bool:
         held = self.held[queue]
-        return all(held[row] <= most for row, most in self.ledger.bounded[queue])
+        for row, most in self.ledger.bounded[queue]:
+            if held[row] > most:
+                return False
+        return True
 
 
 def usage_of(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:

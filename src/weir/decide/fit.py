@@ -135,10 +135,10 @@ def fits_on(room: Room, shape: Shape, node: int) -> bool:
     """Whether one pod of the shape has room on a node."""
     columns = room.columns
     for row, amount in shape.needs:
-        if columns.free[row, node] < amount:
+        if columns.free.item(row, node) < amount:
             return False
     if shape.whole:
-        return bool(room.whole[node] >= shape.devices)
+        return room.whole.item(node) >= shape.devices
     if shape.devices:
         return int(_open_devices(room, shape, np.array([node])).sum()) >= shape.devices
     return True

@@ -293,10 +293,13 @@ class Memo:
             asks = [(rows[row], amount) for row, amount in of.step.asks if row in rows]
             if any(amount > left[row] for row, amount in asks) or not self.could_run(cluster, of):
                 continue
+            more = 1
+            if not line:  # there is no other class: all that still fit at once
+                more = min([len(of.members) - at, *(left[row] // amount for row, amount in asks if amount)])
             for row, amount in asks:
-                left[row] -= amount
-            found[of] = at + 1
-            if at + 1 < len(of.members):
+                left[row] -= amount * more
+            found[of] = at + more
+            if line and at + 1 < len(of.members):
                 heappush(line, (of.line_key(at + 1), of.number, at + 1, of))
         self._owners[project] = (touched, found)
         return found

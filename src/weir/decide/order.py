@@ -21,7 +21,10 @@ class Candidate:
     grow by has its turn.
     """
 
-    __slots__ = ("again", "asks", "at", "choice", "choices", "job", "lacks", "line_key", "of", "placed")
+    __slots__ = (
+        *("again", "asks", "at", "choice", "choices", "gpu_milli"),
+        *("job", "lacks", "line_key", "of", "placed"),
+    )
 
     def __init__(self, of: PendingClass, at: int, placed: list[int] | None = None, choice: int = 0) -> None:
         job = of.members[at][2]
@@ -35,6 +38,7 @@ class Candidate:
         self.choices = len(step.choices)
         self.lacks = step.lacks
         self.asks = step.asks
+        self.gpu_milli = step.gpu_milli
         self.line_key = (
             of.line_key(at)
             if placed is None

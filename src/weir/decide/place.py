@@ -54,12 +54,16 @@ class Placer:
 
     def plain_ranks(self, shape: Shape, affinity: tuple[Affinity, ...]) -> Ints:
         """The rank of every node for a shape by its room alone, whatever its pod rules say."""
-        return self.ranking_of(shape, affinity).follow(self.room)
+        return self._followed(shape, affinity).rank
+
+    def _followed(self, shape: Shape, affinity: tuple[Affinity, ...]) -> Ranking:
+        ranking = self.ranking_of(shape, affinity)
+        ranking.follow(self.room)
+        return ranking
 
     def has_room(self, shape: Shape, affinity: tuple[Affinity, ...]) -> bool:
         """Whether a pod of a shape has room anywhere, whatever its pod rules say."""
-        rank = self.plain_ranks(shape, affinity)
-        return bool(len(rank)) and bool(rank.min() != NOWHERE)
+        return self._followed(shape, affinity).best() >= 0
 
     def room_for(self, shape: Shape, affinity: tuple[Affinity, ...], within: Bools | None = None) -> int:
         """Copies of a shape there is room for: with pod rules and several shared devices, at most."""
@@ -70,14 +74,18 @@ class Placer:
 
     def best_node(self, shape: Shape, affinity: tuple[Affinity, ...], within: Bools | None = None) -> int:
         """The best node for one pod, -1 if none has room; of equal ones the first."""
-        rank = self.ranks(shape, affinity)
-        if within is not None:
-            rank = np.where(within, rank, NOWHERE)
-        if not len(rank):
+        ranking = self._followed(shape, affinity)
+        best, rank = ranking.best(), ranking.rank
+        if best < 0:
             return -1
-        best = int(rank.argmin())
-        if rank[best] == NOWHERE:
-            return -1
+        if shape.pod_rules or within is not None:
+            if shape.pod_rules:
+                rank = self.rules.ranked(self.room.columns, shape, rank)
+            if within is not None:
+                rank = np.where(within, rank, NOWHERE)
+            best = int(rank.argmin())
+            if rank[best] == NOWHERE:
+                return -1
         return best if self._domain_of is None else self._in_most_broken(rank, best, self._domain_of)
 
     def _in_most_broken(self, rank: Ints, best: int, domain_of: Ints) -> int:

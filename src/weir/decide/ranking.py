@@ -13,6 +13,8 @@ NOWHERE = np.iinfo(np.int64).max
 WISH_BITS = 63 - TIE_BITS - COST_BITS
 """Bits of a rank that say how far a node is from what is wished for; what decides after that is below."""
 _WISH_MIDDLE = 1 << (WISH_BITS - 1)
+_UNKNOWN = -1, -1
+"""A best node, and a rank that none is below."""
 
 
 class Ranking:
@@ -21,7 +23,10 @@ class Ranking:
     `device[node]` is the device a pod that shares a single one should take there, if the score says.
     """
 
-    __slots__ = ("_any_spread", "_base", "_potential", "_spread", "at", "device", "mask", "rank", "shape")
+    __slots__ = (
+        *("_any_spread", "_base", "_best", "_best_rank", "_potential", "_spread"),
+        *("at", "device", "mask", "rank", "shape"),
+    )
 
     def __init__(
         self, room: Room, shape: Shape, mask: Bools, wish: Ints, spread: Bools, potential: Potential | None
@@ -35,6 +40,7 @@ class Ranking:
         granted = np.clip(_WISH_MIDDLE - 1 - wish, 0, (1 << WISH_BITS) - 1)
         self._base = granted << (TIE_BITS + COST_BITS)
         self.rank: Ints = np.full(len(mask), NOWHERE, np.int64)
+        self._best, self._best_rank = _UNKNOWN
         self._compute(room, np.flatnonzero(mask))
         self.at = len(room.log)
 
@@ -50,18 +56,36 @@ class Ranking:
                 self._compute(room, np.unique(np.array(changed, np.intp)))
         return self.rank
 
+    def best(self) -> int:
+        """The first of the best nodes by the ranks as last followed, -1 if no node has room.
+
+        It is known from one change to the next: a pod mostly makes the best node better still.
+        """
+        if self._best < 0:
+            if not len(self.rank):
+                return -1
+            self._best = int(self.rank.argmin())
+            self._best_rank = int(self.rank[self._best])
+        return -1 if self._best_rank == NOWHERE else self._best
+
     def _compute_one(self, room: Room, node: int) -> None:
         """The usual case, without arrays: one node has changed."""
         if not self.mask[node] or not fits_on(room, self.shape, node):
-            self.rank[node] = NOWHERE
+            rank = NOWHERE
         elif self._potential is None or (self._any_spread and self._spread[node]):
             self._compute(room, np.array([node], np.intp))
+            return
         else:
-            cost, device = self._potential.cost_on(room, self.shape, node)
-            self.device[node] = device
-            self.rank[node] = int(self._base[node]) + tie_of(room, self.shape, node) + (cost << TIE_BITS)
+            cost, self.device[node] = self._potential.cost_on(room, self.shape, node)
+            rank = self._base.item(node) + tie_of(room, self.shape, node) + (cost << TIE_BITS)
+        self.rank[node] = rank
+        if (rank, node) <= (self._best_rank, self._best):
+            self._best, self._best_rank = node, rank
+        elif node == self._best:
+            self._best, self._best_rank = _UNKNOWN
 
     def _compute(self, room: Room, nodes: Ints) -> None:
+        self._best, self._best_rank = _UNKNOWN
         self.rank[nodes] = NOWHERE
         open_ = nodes[self.mask[nodes] & fits(room, self.shape, nodes)]
         if not len(open_):

@@ -70,7 +70,7 @@ class Room:
         columns.memory[node] = new.memory[node]
         if len(columns.marks):
             columns.marks[:, node] = new.marks[:, node]
-        self.whole[node] = np.count_nonzero(columns.share[node] == WHOLE_MILLI)
+        self.whole[node] = columns.share[node].tolist().count(WHOLE_MILLI)
         self.log.append(node)
 
     def take(self, node: int, shape: Shape, devices: Sequence[int], pods: int = 1) -> None:
@@ -88,7 +88,7 @@ class Room:
                 )
         self.columns.hold(node, shape, devices, int(self.device_memory[node]), pods)
         if devices:
-            self.whole[node] = np.count_nonzero(self.columns.share[node] == WHOLE_MILLI)
+            self.whole[node] = self.columns.share[node].tolist().count(WHOLE_MILLI)
         self.log.append(node)
 
     def give(self, node: int, shape: Shape, devices: Sequence[int]) -> None:

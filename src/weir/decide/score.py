@@ -52,7 +52,7 @@ def ties(room: Room, shape: Shape, nodes: Ints, spread: bool) -> Ints:
 
 def tie_of(room: Room, shape: Shape, node: int) -> int:
     """`ties` of one node that is packed."""
-    free = int(room.columns.free[GPU_ROW if shape.devices else CPU_ROW, node])
+    free = room.columns.free.item(GPU_ROW if shape.devices else CPU_ROW, node)
     return min(max(free, 0), _TIE_MOST)
 
 
@@ -67,6 +67,17 @@ def plain_costs(room: Room, shape: Shape, nodes: Ints) -> Ints:
         milli = shape.share_milli or 1
         cost += ~((share >= milli) & (share < WHOLE_MILLI)).any(axis=1)
     return cost
+
+
+def plain_cost(room: Room, shape: Shape, node: int) -> int:
+    """`plain_costs` of one node."""
+    share = room.columns.share[node].tolist()
+    if not shape.devices:
+        return int(share[0] > -WHOLE_MILLI * WHOLE_MILLI)
+    if shape.whole:
+        return 0
+    milli = shape.share_milli or 1
+    return int(all(left < milli or left >= WHOLE_MILLI for left in share))
 
 
 @dataclass(slots=True)
@@ -215,7 +226,9 @@ class Potential:
 
     def cost_on(self, room: Room, shape: Shape, node: int) -> tuple[int, int]:
         """`costs` on one node."""
-        if not self._kinds or shape.gpu_memory:
+        if not self._kinds:
+            return plain_cost(room, shape, node), NO_DEVICE
+        if shape.gpu_memory:
             costs, devices = self.costs(room, shape, np.array([node]))
             return int(costs[0]), int(devices[0])
         number = int(self._numbers(room)[node])

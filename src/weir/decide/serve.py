@@ -62,8 +62,9 @@ class Server:
         learned = self.policy.borrowers == "learned" and self.cluster.runtimes.version > 0
         borrowers: list[Candidate] = []
         if learned and self.policy.claims:  # where nobody has a claim, all are borrowers in any order
-            borrowers = [head for head in heads if not self.memo.owners(self.cluster, head.job.project)]
-            heads = [head for head in heads if self.memo.owners(self.cluster, head.job.project)]
+            of_all, heads = heads, []
+            for head in of_all:
+                (heads if self.memo.owners(self.cluster, head.job.project) else borrowers).append(head)
         order = Order(self.books, heads)
         while (candidate := order.next()) is not None:
             entitled = self.entitled(candidate)
@@ -180,7 +181,8 @@ class Server:
             return None
         if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
-        if not entitled and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
+        kept = self.headroom_milli and not entitled
+        if kept and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
             return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
@@ -233,6 +235,8 @@ class Server:
     def _held_back_by(self, candidate: Candidate) -> list[Reservation]:
         """Reservations of others that count for it: not if it can be taken from, nor if it ends in time."""
         job = candidate.job
+        if self._reservations == []:  # none, as was found before
+            return []
         if job.spec.preemptible and not self.entitled(candidate):
             return []
         kept = [kept for kept in self._reserved() if kept.job is not job]
@@ -241,7 +245,7 @@ class Server:
 
     def models_shut(self, candidate: Candidate) -> set[str]:
         """GPU models of which its queues can't hold all it asks for."""
-        milli = max((amount for row, amount in candidate.asks if row == GPU_ROW), default=0)
+        milli = candidate.gpu_milli
         left = self._models_left(candidate) if milli else {}
         return {model for model, have in left.items() if have < milli}
 
@@ -298,16 +302,20 @@ class Server:
         heap = [(self.learned_key(candidate), at, candidate) for at, candidate in enumerate(borrowers)]
         heapify(heap)
         count = len(heap)
+        grown: set[int] = set()  # projects served since, whose keys may have risen
         while heap:
             key, at, candidate = heap[0]
-            now = self.learned_key(candidate)
-            if now > key:  # its project has grown since
-                heapreplace(heap, (now, at, candidate))
-                continue
+            if candidate.job.project in grown:
+                now = self.learned_key(candidate)
+                if now > key:
+                    heapreplace(heap, (now, at, candidate))
+                    continue
             heappop(heap)
             spots = self._try(candidate, entitled=False)
-            if spots is not None and self._goes_ahead(candidate, spots):
-                yield spots
+            if spots is not None:
+                grown.add(candidate.job.project)
+                if self._goes_ahead(candidate, spots):
+                    yield spots
             for follower in self._otherwise(candidate) if spots is None else self._followers(candidate):
                 count += 1
                 heappush(heap, (self.learned_key(follower), count, follower))

@@ -5,6 +5,7 @@ A parent's share is what its children divide: guarantees first, then the surplus
 """
 
 from collections.abc import Sequence
+from operator import add
 
 from weir.cluster.ledger import Ledger
 from weir.cluster.shapes import GPU_ROW
@@ -21,11 +22,9 @@ def demands(ledger: Ledger) -> list[list[int]]:
     for queue in reversed(range(len(ledger.queues))):
         children = ledger.children[queue]
         if children:
-            line = [sum(column) for column in zip(*(result[child] for child in children), strict=True)]
+            line = [sum(column) for column in zip(*[result[child] for child in children], strict=True)]
         else:
-            line = [
-                held + asked for held, asked in zip(ledger.allocated[queue], ledger.asked[queue], strict=True)
-            ]
+            line = list(map(add, ledger.allocated[queue], ledger.asked[queue]))
         for row, most in ledger.limited[queue]:
             line[row] = min(line[row], most)
         result[queue] = line
@@ -42,7 +41,7 @@ def shares(ledger: Ledger, total: Sequence[int], usage: Sequence[float], usage_k
         usage_k: how strongly use in the past lowers the claim on the surplus; 0 = not at all.
     """
     demand = demands(ledger)
-    result: Shares = [[0.0] * len(total) for _ in ledger.queues]
+    result: Shares = [[] for _ in ledger.queues]
     _divide(ledger, ledger.top, [float(amount) for amount in total], demand, result, usage, usage_k)
     for queue in range(len(ledger.queues)):
         if ledger.children[queue]:
@@ -59,20 +58,24 @@ def _divide(
     usage: Sequence[float],
     usage_k: float,
 ) -> None:
-    for row, amount in enumerate(have):
-        wanted = [demand[queue][row] for queue in siblings]
-        enough = sum(wanted) <= amount
-        if enough and all(
-            ledger.weight[queue][row] > 0 or want <= ledger.quota[queue][row]
-            for queue, want in zip(siblings, wanted, strict=True)
-        ):
-            for queue, want in zip(siblings, wanted, strict=True):
-                result[queue][row] = float(want)
-            continue
-        for queue, share in zip(
-            siblings, _divide_row(ledger, siblings, row, amount, wanted, usage, usage_k), strict=True
-        ):
-            result[queue][row] = share
+    lines = [demand[queue] for queue in siblings]
+    for queue, line in zip(siblings, lines, strict=True):
+        result[queue] = list(map(float, line))  # all it wants, where there is enough
+    by_row = list(zip(*lines, strict=True))
+    for row, amount in enumerate(have if lines else ()):
+        wanted = by_row[row]
+        if sum(wanted) > amount or _wants_unentitled(ledger, siblings, row, wanted):
+            given = _divide_row(ledger, siblings, row, amount, wanted, usage, usage_k)
+            for queue, share in zip(siblings, given, strict=True):
+                result[queue][row] = share
+
+
+def _wants_unentitled(ledger: Ledger, siblings: Sequence[int], row: int, wanted: Sequence[int]) -> bool:
+    """Whether a queue without a claim to any surplus wants more than its quota."""
+    for queue, want in zip(siblings, wanted, strict=True):
+        if want > ledger.quota[queue][row] and ledger.weight[queue][row] <= 0:
+            return True
+    return False
 
 
 def _divide_row(
