@@ -1,6 +1,7 @@
 """Serving waiting workloads from free room: in order, through the gates, each where it fits best."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heappush, heapreplace
 from math import log
 
@@ -56,20 +57,21 @@ class Server:
 
     def serve(self) -> Iterator[list[Spot]]:
         """Places for one workload after another; those of gangs that scatter are kept back in `scattered`."""
-        heads = [self.candidate(of, 0) for of in self._hopeful()]
-        if not heads:
-            return
         learned = self.policy.borrowers == "learned" and self.cluster.runtimes.version > 0
+        all_borrow = learned and self.policy.claims  # where nobody has a claim, in any order
+        heads: list[Candidate] = []
         borrowers: list[Candidate] = []
-        if learned and self.policy.claims:  # where nobody has a claim, all are borrowers in any order
-            of_all, heads = heads, []
-            for head in of_all:
-                (heads if self.memo.owners(self.cluster, head.job.project) else borrowers).append(head)
+        for of in self._hopeful():
+            if not all_borrow or self.memo.owners(self.cluster, of.project):
+                heads.append(self.candidate(of, 0))
+            elif self._could_borrow(of):
+                borrowers.append(self.candidate(of, 0))
         order = Order(self.books, heads)
         while (candidate := order.next()) is not None:
             entitled = self.entitled(candidate)
             if learned and not entitled:
-                borrowers.append(candidate)
+                if self._could_borrow(candidate.of):
+                    borrowers.append(candidate)
                 order.settle()
                 continue
             spots = self._try(candidate, entitled)
@@ -181,8 +183,8 @@ class Server:
             return None
         if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
-        kept = self.headroom_milli and not entitled
-        if kept and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
+        lends = self.headroom_milli and not entitled
+        if lends and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
             return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
@@ -296,6 +298,15 @@ class Server:
         return not want or free_milli - want >= self.headroom_milli
 
     # Borrowers in the learned order
+
+    def _could_borrow(self, of: PendingClass) -> bool:
+        """Whether what is free, which only becomes less, leaves the head-room beside one of a class."""
+        want = 0 if of.step.choices else of.step.gpu_milli
+        return not self.headroom_milli or not want or self._free_milli - want >= self.headroom_milli
+
+    @cached_property
+    def _free_milli(self) -> int:
+        return self.room.free_gpu_milli()
 
     def _lend(self, borrowers: list[Candidate]) -> Iterator[list[Spot]]:
         """Workloads over quota, of whatever project: short and small ones of modest projects first."""
