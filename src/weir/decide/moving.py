@@ -163,8 +163,11 @@ class Movers:
             missing = needed - int((self._room.whole >= devices).sum())
             if missing <= 0:
                 continue
-            could_move = self._could_move(budget, spares)[2]
-            if not len(could_move) or missing * float(could_move.min()) > budget:
+            node, held, price = self._could_move(budget, spares)
+            if not len(price) or missing * float(price.min()) > budget:
+                return False
+            all_gone = self._room.whole + np.bincount(node, held, len(self._room.whole))
+            if int((all_gone >= devices).sum()) < needed:
                 return False
             prices = self._least_prices(devices, budget, spares, smaller)
             prices = np.sort(prices[prices <= budget])[:needed]
