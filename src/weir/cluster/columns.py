@@ -51,7 +51,7 @@ class Columns:
         """Take the room of `pods` pods (negative: give it back) on these devices."""
         free = self.free
         for row, amount in shape.needs:
-            free[row, node] -= amount * pods
+            free[row, node] = free.item(row, node) - amount * pods
         for mark in shape.marks:
             self.marks[mark, node] += pods
         if devices:
@@ -59,9 +59,9 @@ class Columns:
             each = shape.memory_on(device_memory) * pods
             share, memory = self.share[node], self.memory[node]
             for device in devices:
-                share[device] -= milli
-                memory[device] -= each
-            free[GPU_ROW, node] -= milli * len(devices)
+                share[device] = share.item(device) - milli
+                memory[device] = memory.item(device) - each
+            free[GPU_ROW, node] = free.item(GPU_ROW, node) - milli * len(devices)
 
     def grown(self, rows: int, nodes: int, devices: int, marks: int = 0) -> "Columns":
         """The same room in columns of at least this size."""

@@ -40,6 +40,7 @@ class Ledger:
         self.quota: list[list[int]] = []
         self.limit: list[list[int]] = []
         self.weight: list[list[float]] = []
+        self.weightless: list[bool] = []  # by row: whether the weight of any queue is 0
         self.fit(rows)
 
     def fit(self, rows: Rows) -> None:
@@ -47,6 +48,7 @@ class Ledger:
         self.quota = [rows.amounts(queue.quota, UNLIMITED) for queue in self.queues]
         self.limit = [rows.amounts(queue.limit, UNLIMITED) for queue in self.queues]
         self.weight = [[float(queue.weight.get(name, 1.0)) for name in rows.names] for queue in self.queues]
+        self.weightless = [min(weights) <= 0 for weights in zip(*self.weight, strict=True)]
         for table in (self.allocated, self.fixed, self.asked):
             for line in table:
                 line.extend([0] * (len(rows) - len(line)))

@@ -110,7 +110,8 @@ class Books:
         """
         left: dict[str, int] = {}
         for queue in path:
-            self._note_models(left, self.held[queue], self.ledger.limited[queue], asks)
+            if limited := self.ledger.limited[queue]:
+                self._note_models(left, self.held[queue], limited, asks)
             if fixed:
                 self._note_models(left, self.fixed[queue], self.ledger.bounded[queue], asks)
         return left

@@ -84,6 +84,7 @@ class Order:
         self._books = books
         self._lines: dict[int, list[tuple[tuple[float, int, float, str], int, Candidate]]] = {}
         self._count = 0
+        self._served: Candidate | None = None  # the one named last
         for candidate in candidates:
             self._push(candidate)
         self._heaps: dict[int, list[tuple[tuple[object, ...], int]]] = {}
@@ -128,11 +129,12 @@ class Order:
 
     def next(self) -> Candidate | None:
         """The candidate to serve now; it stays until it is settled."""
-        return self._best(_ROOT)
+        self._served = self._best(_ROOT)
+        return self._served
 
     def settle(self, followers: Iterable[Candidate] = ()) -> None:
         """The candidate named last was served or refused; `followers` of its project take its place."""
-        served = self._best(_ROOT)
+        served = self._served
         assert served is not None
         heappop(self._lines[served.job.project])
         for follower in followers:

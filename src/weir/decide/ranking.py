@@ -13,6 +13,8 @@ NOWHERE = np.iinfo(np.int64).max
 WISH_BITS = 63 - TIE_BITS - COST_BITS
 """Bits of a rank that say how far a node is from what is wished for; what decides after that is below."""
 _WISH_MIDDLE = 1 << (WISH_BITS - 1)
+_FEW = 4
+"""Nodes up to which they are ranked one by one."""
 _UNKNOWN = -1, -1
 """A best node, and a rank that none is below."""
 
@@ -48,12 +50,13 @@ class Ranking:
         """The ranks, after what changed in the room since last time."""
         log = room.log
         if self.at < len(log):
-            changed = log[self.at :]
+            changed = set(log[self.at :])
             self.at = len(log)
-            if len(changed) == 1 or all(node == changed[0] for node in changed):
-                self._compute_one(room, changed[0])
+            if len(changed) <= _FEW:
+                for node in changed:
+                    self._compute_one(room, node)
             else:
-                self._compute(room, np.unique(np.array(changed, np.intp)))
+                self._compute(room, np.array(sorted(changed), np.intp))
         return self.rank
 
     def best(self) -> int:

@@ -32,6 +32,7 @@ class Room:
         self.log: list[int] = []
         self.numbers: Numbers | None = None  # of the nodes' states, as `weir.decide.states` keeps them
         self._trials: list[dict[int, _Kept]] = []
+        self._free_gpu = -1, 0  # in thousandths, with the length of the log by then
 
     @classmethod
     def of(cls, cluster: Cluster) -> "Room":
@@ -120,5 +121,9 @@ class Room:
 
     def free_gpu_milli(self) -> int:
         """Free devices of all nodes together, in thousandths."""
-        free = self.columns.free[GPU_ROW]
-        return int(free.sum()) if free.size == 0 or free.min() >= 0 else int(free[free > 0].sum())
+        at, milli = self._free_gpu
+        if at != len(self.log):
+            free = self.columns.free[GPU_ROW]
+            milli = int(free.sum()) if free.size == 0 or free.min() >= 0 else int(free[free > 0].sum())
+            self._free_gpu = len(self.log), milli
+        return milli

@@ -71,11 +71,11 @@ def plain_costs(room: Room, shape: Shape, nodes: Ints) -> Ints:
 
 def plain_cost(room: Room, shape: Shape, node: int) -> int:
     """`plain_costs` of one node."""
+    if shape.whole:
+        return 0
     share = room.columns.share[node].tolist()
     if not shape.devices:
         return int(share[0] > -WHOLE_MILLI * WHOLE_MILLI)
-    if shape.whole:
-        return 0
     milli = shape.share_milli or 1
     return int(all(left < milli or left >= WHOLE_MILLI for left in share))
 

@@ -110,7 +110,8 @@ class Server:
 
     def candidate(self, of: PendingClass, at: int) -> Candidate:
         """A member of a class as it stands in the order."""
-        return Candidate(of, at).aged(self.now_s, self.policy.aging)
+        found = Candidate(of, at)
+        return found.aged(self.now_s, self.policy.aging) if self.policy.aging else found
 
     def _followers(self, served: Candidate) -> list[Candidate]:
         """What comes after a workload that was served: itself once more, and the next of its class."""
@@ -135,28 +136,34 @@ class Server:
         A gang needs room for all its pods of each shape, an elastic workload for a pod of one of them. Who
         has none isn't in the order, and doesn't stand for its queue.
         """
-        refused: set[PendingClass] = set()
-        found: dict[PendingClass, None] = {}
-        for shape_id, classes in self.cluster.waiting_by_shape.items():
-            shape = self.cluster.shapes.all[shape_id]
-            room_for: dict[tuple[tuple[Affinity, ...], bool], int] = {}
-            for of in classes:
-                elastic = of.step.elastic
-                if of in refused or (elastic and of in found):
-                    continue
-                affinity = self.memo.affinity(self.cluster, of.first)
-                pods = 1 if elastic else of.lack_of(shape_id)
-                key = affinity, pods > 1  # whether there is any is quicker to say than for how many
-                have = room_for.get(key)
-                if have is None:
-                    count = self._placer.room_for if pods > 1 else self._placer.has_room
-                    have = room_for[key] = int(count(shape, affinity))
-                if have >= pods:
-                    found[of] = None
-                elif not elastic:
-                    refused.add(of)
-                    found.pop(of, None)
-        yield from found
+        known: dict[tuple[object, ...], bool] = {}
+        room_for: dict[tuple[int, tuple[Affinity, ...], bool], int] = {}
+        for of in self.cluster.waiting.values():
+            affinity = self.memo.affinity(self.cluster, of.first)
+            key = of.wants, affinity
+            has_room = known.get(key)
+            if has_room is None:
+                has_room = known[key] = self._has_room(of, affinity, room_for)
+            if has_room:
+                yield of
+
+    def _has_room(
+        self,
+        of: PendingClass,
+        affinity: tuple[Affinity, ...],
+        room_for: dict[tuple[int, tuple[Affinity, ...], bool], int],
+    ) -> bool:
+        elastic = of.step.elastic
+        for shape_id in of.shapes:
+            pods = 1 if elastic else of.lack_of(shape_id)
+            key = shape_id, affinity, pods > 1  # whether there is any is quicker to say than for how many
+            have = room_for.get(key)
+            if have is None:
+                count = self._placer.room_for if pods > 1 else self._placer.has_room
+                have = room_for[key] = int(count(self.cluster.shapes.all[shape_id], affinity))
+            if (have >= pods) is elastic:
+                return elastic
+        return not elastic
 
     def _goes_ahead(self, candidate: Candidate, spots: list[Spot]) -> bool:
         """Whether a workload just goes where it was placed; one domain may be cleared for it instead."""
@@ -183,8 +190,8 @@ class Server:
             return None
         if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
-        lends = self.headroom_milli and not entitled
-        if lends and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
+        keeps_some_free = self.headroom_milli and not entitled
+        if keeps_some_free and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
             return None
         spots = self.placed(candidate, self._placer)
         if spots is None:
@@ -219,9 +226,8 @@ class Server:
 
         Not those reserved for others, nor those of a GPU model of which its queues are at their limit.
         """
-        within = self._kept_free_of(candidate)
-        shut = self.models_shut(candidate)
-        if shut:
+        within = None if self._reservations == [] else self._kept_free_of(candidate)
+        if shut := self.models_shut(candidate):
             mask = not_of(self.cluster, shut)
             within = mask if within is None else within & mask
         return within
@@ -237,8 +243,6 @@ class Server:
     def _held_back_by(self, candidate: Candidate) -> list[Reservation]:
         """Reservations of others that count for it: not if it can be taken from, nor if it ends in time."""
         job = candidate.job
-        if self._reservations == []:  # none, as was found before
-            return []
         if job.spec.preemptible and not self.entitled(candidate):
             return []
         kept = [kept for kept in self._reserved() if kept.job is not job]

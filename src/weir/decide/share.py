@@ -18,16 +18,15 @@ Shares = list[list[float]]
 
 def demands(ledger: Ledger) -> list[list[int]]:
     """Demand of each queue: min(limit, allocated + asked); of a parent: min(limit, its children's)."""
-    result: list[list[int]] = [[] for _ in ledger.queues]
-    for queue in reversed(range(len(ledger.queues))):
+    both = zip(ledger.allocated, ledger.asked, strict=True)
+    result = [list(map(add, held, asked)) for held, asked in both]
+    for queue in reversed(range(len(result))):
         children = ledger.children[queue]
         if children:
-            line = [sum(column) for column in zip(*[result[child] for child in children], strict=True)]
-        else:
-            line = list(map(add, ledger.allocated[queue], ledger.asked[queue]))
+            lines = [result[child] for child in children]
+            result[queue] = [sum(column) for column in zip(*lines, strict=True)]
         for row, most in ledger.limited[queue]:
-            line[row] = min(line[row], most)
-        result[queue] = line
+            result[queue][row] = min(result[queue][row], most)
     return result
 
 
@@ -64,7 +63,9 @@ def _divide(
     by_row = list(zip(*lines, strict=True))
     for row, amount in enumerate(have if lines else ()):
         wanted = by_row[row]
-        if sum(wanted) > amount or _wants_unentitled(ledger, siblings, row, wanted):
+        if sum(wanted) > amount or (
+            ledger.weightless[row] and _wants_unentitled(ledger, siblings, row, wanted)
+        ):
             given = _divide_row(ledger, siblings, row, amount, wanted, usage, usage_k)
             for queue, share in zip(siblings, given, strict=True):
                 result[queue][row] = share
