@@ -41,9 +41,8 @@ def _terms(cluster: Cluster, spec: Workload) -> Terms:
     shapes = tuple(cluster.shapes.of(group.request) for group in spec.groups)
     grow(cluster, nodes=0, devices=1)
     asks = tuple(asked(cluster, shape) for shape in shapes)
-    devices_milli = sum(
-        dict(ask).get(GPU_ROW, 0) * need for ask, need in zip(asks, spec.needed(), strict=True)
-    )
+    gangs = zip(asks, spec.needed(), strict=True)
+    devices_milli = sum([milli * need for ask, need in gangs for row, milli in ask if row == GPU_ROW])
     path = cluster.ledger.path[cluster.ledger.position[spec.project]]
     return shapes, asks, path, likenesses(spec, devices_milli), devices_milli
 
@@ -158,6 +157,8 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
     if event.how is events.End.SUCCEEDED and event.ran_s > 0:
         cluster.runtimes.ended(job.likenesses, event.ran_s)
+    for group in job.pods:
+        group.clear()  # pods and job know each other: apart they are gone at once, and needn't be found
 
 
 def held(cluster: Cluster, event: events.WorkloadHeld) -> None:
