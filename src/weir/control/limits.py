@@ -66,6 +66,17 @@ def limits_of(spec: Workload, project: TimeRules, rules: LifeRules) -> Limits:
     )
 
 
+def are_timed(spec: Workload, project: TimeRules, rules: LifeRules) -> bool:
+    """Whether a workload's run time or lifetime may be bounded at all: mostly neither is."""
+    return bool(
+        spec.max_runtime_s
+        or project.max_runtime_s
+        or project.lifetime_s
+        or rules.max_runtime.any
+        or rules.lifetime
+    )
+
+
 def _rule(of_project: float | None, of_policy: float) -> float | None:
     return (of_policy if of_project is None else of_project) or None
 
