@@ -8,6 +8,7 @@ import csv
 import gzip
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,13 @@ NODES = 188
 NETWORK, RACK = "network", "rack"
 SPOT_PERCENT = 30
 _REQUESTS = {gpus: Request(devices=gpus, cpu_milli=0, memory=0) for gpus in range(1, NODE_GPUS + 1)}
+
+
+@cache
+def _groups(gpus: int) -> tuple[PodGroup, ...]:
+    """Pods for so many devices: more than a node has are a gang of whole nodes."""
+    pods = max(1, gpus // NODE_GPUS)
+    return (PodGroup("worker", _REQUESTS[min(gpus, NODE_GPUS)], count=pods, min=pods),)
 
 
 class Job(NamedTuple):
@@ -52,14 +60,13 @@ class Job(NamedTuple):
         preemptible: bool = True,
         topology: TopologyRequest | None = None,
     ) -> Fate:
-        """The job in a project; the tenant is its user. More than a node is a gang of whole nodes."""
-        pods = max(1, self.gpus // NODE_GPUS)
-        group = PodGroup("worker", _REQUESTS[min(self.gpus, NODE_GPUS)], count=pods, min=pods)
+        """The job in a project; the tenant is its user."""
+        groups = _groups(self.gpus)
         workload = Workload(
             self.name,
             project,
-            (group,),
-            pods,
+            groups,
+            groups[0].count,
             float(self.submitted_s),
             priority=priority,
             preemptible=preemptible,

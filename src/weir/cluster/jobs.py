@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from enum import IntEnum
+from operator import lt
 
 from weir.cluster.ledger import Amounts
 from weir.cluster.runtimes import Likeness
@@ -123,11 +124,8 @@ class Job:
         self.path = path
         self.likenesses = likenesses
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
-        self.sharing = sum(  # its pods that ask for parts of devices
-            group.count
-            for group, shape in zip(spec.groups, shapes, strict=True)
-            if shape.devices and not shape.whole
-        )
+        shared = zip(spec.groups, shapes, strict=True)  # its pods that ask for parts of devices
+        self.sharing = sum([group.count for group, shape in shared if shape.devices and not shape.whole])
         fresh = not self.pods
         del self.pods[len(spec.groups) :]
         for at, group in enumerate(spec.groups):
@@ -192,7 +190,11 @@ class Job:
 
     def is_below(self) -> bool:
         """Whether its gang is incomplete."""
-        return any(placed < need for need, placed in zip(self.needed, self.placed, strict=True))
+        return any(map(lt, self.placed, self.needed))
+
+    def holds_room(self) -> bool:
+        """Whether any pod of it runs or is being stopped."""
+        return any(pod.node >= 0 for group in self.pods for pod in group)
 
     def standing(self) -> int:
         """0 below its minimum, 1 at it, 2 above it."""
@@ -221,15 +223,14 @@ class Step:
     __slots__ = ("asks", "choices", "elastic", "gpu_milli", "lacks", "standing")
 
     def __init__(self, job: Job, placed: Sequence[int], choice: int = 0) -> None:
-        self.elastic = all(have >= need for have, need in zip(placed, job.needed, strict=True))
+        self.lacks = [max(0, need - have) for need, have in zip(job.needed, placed, strict=True)]
+        self.elastic = not any(self.lacks)
         self.choices: tuple[int, ...] = ()  # the groups it could grow by, as they are tried
         if self.elastic:
             self.choices = _open_groups(job, placed)
-            self.lacks = [int(group == self.choices[choice]) for group in range(len(placed))]
-        else:
-            self.lacks = [max(0, need - have) for need, have in zip(job.needed, placed, strict=True)]
+            self.lacks[self.choices[choice]] = 1
         self.asks = _asks(job, self.lacks)
-        self.gpu_milli = sum(amount for row, amount in self.asks if row == GPU_ROW)
+        self.gpu_milli = sum([amount for row, amount in self.asks if row == GPU_ROW])
         self.standing = 0 if not self.elastic else 1 if sum(placed) == sum(job.needed) else 2
 
 
@@ -243,7 +244,7 @@ def _open_groups(job: Job, placed: Sequence[int]) -> tuple[int, ...]:
 def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
     """What the pods of a step count with in the ledger together."""
     if sum(lacks) == 1:
-        return job.asks[list(lacks).index(1)]
+        return job.asks[lacks.index(1)]
     total: dict[int, int] = {}
     for group, pods in enumerate(lacks):
         if pods:
@@ -268,11 +269,11 @@ class PendingClass:
         self.number = number
         self.step = Step(job, job.placed)
         step = self.step  # a gang needs room for each of these shapes, an elastic pod for one of them
-        groups = step.choices or tuple(group for group, lack in enumerate(step.lacks) if lack)
-        self.shapes = tuple(sorted({job.shapes[group].id for group in groups}))
-        lacks = zip(job.shapes, step.lacks, strict=True)
-        self.wants = step.choices, tuple((shape.id, lack) for shape, lack in lacks)
-        self.gang = tuple((shape.id, need) for shape, need in zip(job.shapes, job.needed, strict=True))
+        groups = step.choices or [group for group, lack in enumerate(step.lacks) if lack]
+        ids = [shape.id for shape in job.shapes]
+        self.shapes = tuple(sorted({ids[group] for group in groups}))
+        self.wants = step.choices, tuple(zip(ids, step.lacks, strict=True))
+        self.gang = tuple(zip(ids, job.needed, strict=True))
         self.members: list[tuple[float, str, Job]] = []
 
     def line_key(self, at: int) -> tuple[float, int, float, str]:

@@ -17,13 +17,16 @@ __all__ = ["holding", "reduce"]
 
 def reduce(cluster: Cluster, event: events.Event) -> None:
     """Apply one event to the cluster."""
-    cluster.now_s = max(cluster.now_s, getattr(event, "at_s", cluster.now_s))
-    if type(event) not in (events.Checkpointed, events.Noted):
+    kind = type(event)
+    at_s = getattr(event, "at_s", 0.0)
+    cluster.now_s = max(cluster.now_s, at_s)
+    if kind not in _QUIET:
         cluster.changes += 1
         cluster.changed_s = cluster.now_s
-    _REDUCERS[type(event)](cluster, event)
+    _REDUCERS[kind](cluster, event)
 
 
+_QUIET = frozenset({events.Checkpointed, events.Noted})
 _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.NodeSet: nodes.node_set,
     events.NodeLost: nodes.node_lost,

@@ -5,12 +5,12 @@ closest kind have ended, coarser likenesses stand in (Smith's "back off" of hist
 """
 
 import re
-from bisect import bisect_right, insort
-from collections import deque
+from bisect import bisect_right
 from itertools import accumulate
 
 from weir.model.workloads import Workload
 
+_DIGIT = re.compile(r"[0-9]")
 _HASH = re.compile(r"(?=.*[0-9])[0-9a-f]+", re.IGNORECASE)
 ENOUGH = 10
 """Ended workloads of a likeness before it is believed."""
@@ -26,7 +26,7 @@ def stem(name: str) -> str:
     Nothing is left of a name that is only a number or a hash.
     """
     parts = name.replace("_", "-").split("-")
-    while len(parts) > 1 and any(char.isdigit() for char in parts[-1]):
+    while len(parts) > 1 and _DIGIT.search(parts[-1]):
         parts.pop()
     if len(parts) == 1 and _HASH.fullmatch(parts[0]):
         return ""
@@ -46,36 +46,38 @@ def likenesses(workload: Workload, devices_milli: int) -> tuple[Likeness, ...]:
 
 
 class _Ended:
-    """Run times of one likeness, sorted, with the sums of their tails rebuilt as they grow."""
+    """Run times of one likeness, and the sums of their tails, made anew as they grow by a sixteenth.
 
-    __slots__ = ("_order", "_since_sums", "_sums_of", "runs", "tails")
+    They are made when they are asked for: most likenesses are so coarse that nobody ever does.
+    """
+
+    __slots__ = ("_covers", "_since", "_sums", "runs")
 
     def __init__(self) -> None:
-        self.runs: list[float] = []
-        self.tails: list[float] = []
-        self._order: deque[float] = deque()
-        self._sums_of: list[float] = []
-        self._since_sums = 0
+        self.runs: list[float] = []  # in the order they ended
+        self._covers = 0  # how many of them the sums are to be of
+        self._since = 0  # how many there are besides
+        self._sums: tuple[list[float], list[float]] | None = (
+            None  # sorted run times, and the sums from each on
+        )
 
     def add(self, run_s: float) -> None:
-        insort(self.runs, run_s)
-        self._order.append(run_s)
-        if len(self._order) > KEPT:
-            del self.runs[bisect_right(self.runs, self._order.popleft()) - 1]
-        self._since_sums += 1
-        if self._since_sums * 16 >= len(self._sums_of):
-            self._rebuild()
-
-    def _rebuild(self) -> None:
-        self._since_sums = 0
-        self._sums_of = list(self.runs)
-        self.tails = list(accumulate(reversed(self._sums_of)))[::-1]
+        self.runs.append(run_s)
+        self._since += 1
+        if self._since * 16 >= self._covers:
+            del self.runs[:-KEPT]
+            self._covers, self._since, self._sums = len(self.runs), 0, None
 
     def remaining_s(self, ran_s: float) -> float | None:
         """Mean of what those that ran longer than `ran_s` still had to go."""
-        at = bisect_right(self._sums_of, ran_s)
-        longer = len(self._sums_of) - at
-        return self.tails[at] / longer - ran_s if longer else None
+        sums = self._sums
+        if sums is None:
+            runs = sorted(self.runs[: self._covers])
+            sums = self._sums = runs, list(accumulate(reversed(runs)))[::-1]
+        runs, tails = sums
+        at = bisect_right(runs, ran_s)
+        longer = len(runs) - at
+        return tails[at] / longer - ran_s if longer else None
 
 
 class RunTimes:
@@ -87,8 +89,12 @@ class RunTimes:
 
     def ended(self, likenesses_: tuple[Likeness, ...], run_s: float) -> None:
         """Remember the whole run of a workload that succeeded."""
+        run_s = max(run_s, 1.0)
         for likeness in likenesses_:
-            self._ended.setdefault(likeness, _Ended()).add(max(run_s, 1.0))
+            ended = self._ended.get(likeness)
+            if ended is None:
+                ended = self._ended[likeness] = _Ended()
+            ended.add(run_s)
         self.version += 1
 
     def remaining_s(self, likenesses_: tuple[Likeness, ...], ran_s: float) -> float | None:

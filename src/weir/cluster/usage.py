@@ -17,11 +17,15 @@ class UsageHistory:
     def holds(self, project: str, milli: int, at_s: float) -> None:
         """From now on a project holds so many thousandths of devices."""
         self.first_s = at_s if self.first_s is None else min(self.first_s, at_s)
-        for hour, seconds in self._hours(self._since_s.get(project, at_s), at_s):
-            used = self._by_hour.setdefault(hour, {})
-            used[project] = used.get(project, 0.0) + seconds * self._milli.get(project, 0)
+        since_s = self._since_s.get(project, at_s)
+        if since_s < at_s:
+            held = self._milli.get(project, 0)
+            for hour, seconds in self._hours(since_s, at_s):
+                used = self._by_hour.setdefault(hour, {})
+                used[project] = used.get(project, 0.0) + seconds * held
+            since_s = at_s
         self._milli[project] = milli
-        self._since_s[project] = max(at_s, self._since_s.get(project, at_s))
+        self._since_s[project] = since_s
 
     @staticmethod
     def _hours(from_s: float, to_s: float) -> list[tuple[int, float]]:

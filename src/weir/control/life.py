@@ -34,8 +34,8 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
-from weir.cluster.jobs import Job, Phase
-from weir.control.limits import Limits, Said, Warned, limits_of, look, next_look, use_seen
+from weir.cluster.jobs import Job
+from weir.control.limits import Limits, Said, Warned, are_timed, limits_of, look, next_look, use_seen
 from weir.control.memory import Hold, Life, kept_run_s
 from weir.control.outbox import Outbox
 from weir.control.port import (
@@ -250,9 +250,13 @@ class Lives:
                 self._watch(self._jobs[name], life)
 
     def _limits(self, job: Job) -> Limits:
+        return limits_of(job.spec, self._times(job), self.rules)
+
+    def _times(self, job: Job) -> TimeRules:
+        """The rules of its project."""
         ledger = self._out.cluster.ledger
         at = ledger.position.get(job.spec.project)
-        return limits_of(job.spec, TimeRules() if at is None else ledger.queues[at].times, self.rules)
+        return TimeRules() if at is None else ledger.queues[at].times
 
     def _watch(self, job: Job, life: Life) -> None:
         """Come back when the time rules say something: at once perhaps, but never in the midst of facts."""
@@ -260,6 +264,8 @@ class Lives:
         if job.started_s is None or life.ending is not None:
             return
         watch.begin(job.started_s)
+        if not are_timed(job.spec, self._times(job), self.rules):
+            return
         next_s = next_look(job, self._limits(job), watch)
         if next_s is not None and (watch.looks_s is None or next_s < watch.looks_s):
             watch.looks_s = next_s
@@ -319,9 +325,8 @@ class Lives:
 
     def _gone(self, job: Job, pod: PodKey, at_s: float) -> None:
         """A pod gives its room back; with the last one the workload's kept run is known."""
-        holding = (Phase.RUNNING, Phase.STOPPING)
         others = any(
-            other.phase in holding and (other.group, other.index) != (pod.group, pod.index)
+            other.node >= 0 and (other.group, other.index) != (pod.group, pod.index)
             for group in job.pods
             for other in group
         )

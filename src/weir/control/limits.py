@@ -11,6 +11,7 @@ guessed: a workload is idle while it is measured to be, and a gap between measur
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from weir.cluster.jobs import Job
 from weir.control.port import LifeCause, LifeRule
@@ -23,8 +24,7 @@ UNMEASURED_S_MOST = 300.0
 """Two measurements that lie further apart say nothing about the time between them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """The time rules that hold for one workload, in seconds; None where there is no such rule."""
 
     max_runtime_s: float | None
@@ -66,6 +66,17 @@ def limits_of(spec: Workload, project: TimeRules, rules: LifeRules) -> Limits:
     )
 
 
+def are_timed(spec: Workload, project: TimeRules, rules: LifeRules) -> bool:
+    """Whether a workload's run time or lifetime may be bounded at all: mostly neither is."""
+    return bool(
+        spec.max_runtime_s
+        or project.max_runtime_s
+        or project.lifetime_s
+        or rules.max_runtime.any
+        or rules.lifetime
+    )
+
+
 def _rule(of_project: float | None, of_policy: float) -> float | None:
     return (of_policy if of_project is None else of_project) or None
 
@@ -96,8 +107,7 @@ class Watch:
             self.idle_warned = self.lifetime_warned = False
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(NamedTuple):
     """When run time and lifetime say something. A timer and what it brings about go by the same numbers."""
 
     out_s: float | None  # it has run for as long as it may
@@ -120,8 +130,10 @@ def moments(job: Job, limits: Limits) -> Moments:
 def next_look(job: Job, limits: Limits, watch: Watch) -> float | None:
     """When run time and lifetime say something next, though it be over; None if never."""
     at = moments(job, limits)
-    coming = (at.out_s, at.closes_s if watch.lifetime_warned else at.warns_s)
-    return min((each for each in coming if each is not None), default=None)
+    out_s, lived_s = at.out_s, at.closes_s if watch.lifetime_warned else at.warns_s
+    if out_s is None or lived_s is None:
+        return lived_s if out_s is None else out_s
+    return min(out_s, lived_s)
 
 
 def look(job: Job, limits: Limits, watch: Watch, now_s: float) -> Said | None:

@@ -57,22 +57,22 @@ class Control:
 
     def step(self) -> None:
         """One turn: take in what happened, decide, carry it out."""
-        now_s = self._clock()
-        self._lives.take_in(self._backend.events(), now_s)
+        now_s, lives = self._clock(), self._lives
+        lives.take_in(self._backend.events(), now_s)
         if self._rules_changed:
             self._rules_changed = False
-            self._lives.look_at_all()
-        self._lives.due(now_s)
+            lives.look_at_all()
+        lives.due(now_s)
         if self._may_act():
             started = perf_counter()
-            plan = self._decide(self.cluster, self.policy, now_s, self.memo)
+            plan = self._decide(self.cluster, self._policy, now_s, self.memo)
             took_s = perf_counter() - started
             for reader in self._out.readers:
                 reader.decided(plan, now_s, took_s)
             self._plan_wakes_s = plan.wake_s
             if plan.acts:
                 self._carry_out(plan, now_s)
-                self._lives.due(now_s)  # what was started may have no time left
+                lives.due(now_s)  # what was started may have no time left
         else:
             self._plan_wakes_s = None
         effects = self._out.take()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from operator import ge
 
 from weir.cluster.events import PodKey
 from weir.cluster.jobs import Job
@@ -55,7 +56,7 @@ class Life:
         done = [0] * len(needed)
         for pod in self.done:
             done[pod.group] += 1
-        return all(count >= need for count, need in zip(done, needed, strict=True))
+        return all(map(ge, done, needed))
 
     def keep(self, counts: Sequence[int]) -> None:
         """There are so many pods of each group now: nothing is remembered of others."""

@@ -157,7 +157,7 @@ class Workload:
     @property
     def pods(self) -> int:
         """How many pods it has when complete."""
-        return sum(group.count for group in self.groups)
+        return sum([group.count for group in self.groups])
 
     def needed(self, absent: Sequence[int] = ()) -> tuple[int, ...]:
         """Pods of each group that make its gang: the minima, then by order, group and index.
@@ -166,6 +166,8 @@ class Workload:
         """
         needed = [group.min for group in self.groups]
         missing = self.min_pods - sum(needed)
+        if missing <= 0:
+            return tuple(needed)
         turns = sorted(range(len(needed)), key=lambda at: (-self.groups[at].order, at))
         for without in (absent, ()) if any(absent) else ((),):
             for at in turns:

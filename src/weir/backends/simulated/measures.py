@@ -75,7 +75,7 @@ def _of_jobs(lines: Sequence[Line], end_s: float) -> Json:
     return {
         "jobs": len(lines),
         "completed": len(completed),
-        "failed": sum(line.how is End.FAILED for line in lines),
+        "failed": len([line for line in lines if line.how is End.FAILED]),
         "jct_mean_s": _mean([(line.ended_s or 0.0) - line.workload.submitted_s for line in completed]),
         "delay_mean_s": _mean(delays),
         "delay_p50_s": _quantile(delays, 50),
@@ -90,7 +90,7 @@ def _of_entitled(lines: Sequence[Line], end_s: float) -> Json:
         "jobs": len(waits),
         "wait_mean_s": _mean(waits),
         "wait_p99_s": _quantile(waits, 99),
-        "over_60s": sum(wait > 60 for wait in waits),
+        "over_60s": len([wait for wait in waits if wait > 60]),
     }
 
 

@@ -142,7 +142,7 @@ class Recorder:
             return  # known from before a restart of control
         line = Line(workload, self._durations_s[workload.name])
         self.lines[workload.name] = line
-        line.gpus = sum(_asks(workload, group) * workload.groups[group].count for group in _groups(workload))
+        line.gpus = sum([_asks(workload, at) * group.count for at, group in enumerate(workload.groups)])
         line.entitled = self._is_entitled(workload)
         self._wait(line, event.at_s, line.gpus)
 
@@ -191,23 +191,20 @@ class Recorder:
 
     def _hold(self, line: Line, at_s: float, by: float) -> None:
         if by:
-            _of(self.held, line.workload.project, self).change(at_s, by)
+            self._of(self.held, line).change(at_s, by)
 
     def _wait(self, line: Line, at_s: float, by: float) -> None:
         if by:
             line.waits += by
-            _of(self.waiting, line.workload.project, self).change(at_s, by)
+            self._of(self.waiting, line).change(at_s, by)
 
-
-def _of(timelines: dict[str, Timeline], project: str, recorder: Recorder) -> Timeline:
-    found = timelines.get(project)
-    if found is None:
-        found = timelines[project] = Timeline(recorder.first_s, recorder.width_s)
-    return found
-
-
-def _groups(workload: Workload) -> range:
-    return range(len(workload.groups))
+    def _of(self, timelines: dict[str, Timeline], line: Line) -> Timeline:
+        """The timeline of a job's project."""
+        project = line.workload.project
+        found = timelines.get(project)
+        if found is None:
+            found = timelines[project] = Timeline(self.first_s, self.width_s)
+        return found
 
 
 def _asks(workload: Workload, group: int) -> float:

@@ -5,6 +5,7 @@ half of its pods takes twice as long. When its gang breaks it falls back to what
 """
 
 from math import inf
+from operator import ge
 
 from weir.backends.simulated.fate import Fate
 from weir.cluster.events import Place, PodKey
@@ -75,7 +76,7 @@ class Run:
 
     def pace(self, now_s: float) -> bool:
         """Take up the pace its pods now give it; whether it changed."""
-        complete = all(count >= need for count, need in zip(self.counts, self.needed, strict=True))
+        complete = all(map(ge, self.counts, self.needed))
         speed = sum(self.counts) / self.pods if complete else 0.0
         if speed == self.speed:
             return False
@@ -89,7 +90,7 @@ class Run:
             if self.times_started > 1:
                 self.left_s += self.fate.restart_s
         self.speed = speed
-        self.gpus = sum(alive.gpus for alive in self.alive.values())
+        self.gpus = sum([alive.gpus for alive in self.alive.values()])
         self.version += 1
         return True
 
@@ -98,7 +99,7 @@ class Run:
         done = [0] * len(self.needed)
         for pod, (_, how, _) in self.exits.items():
             done[pod.group] += how is Exit.DONE
-        return all(count >= need for count, need in zip(done, self.needed, strict=True))
+        return all(map(ge, done, self.needed))
 
     def saves(self, now_s: float) -> None:
         """Save the state."""

@@ -118,8 +118,9 @@ class World:
 
     def apply(self, effects: Sequence[Effect]) -> None:
         """Carry effects out."""
+        does = self._does
         for effect in effects:
-            self._does[type(effect)](effect)
+            does[type(effect)](effect)
         if self._repaced:
             self._plan_ahead()
 
@@ -178,7 +179,7 @@ class World:
         alive.gpus = gpus_of(run.fate.workload.groups[pod.group].request, node)
         run.counts[pod.group] += 1
         self._repaced[pod.workload] = run
-        if run.is_done():
+        if run.exits and run.is_done():
             self.at(self.now_s, self._too_late, effect)
             return
         self.started(effect)
@@ -314,14 +315,16 @@ class World:
         run.left_s = run.saved_left_s = 0.0
         run.speed = 0.0
         run.version += 1
-        for pod in sorted(run.alive, key=_by_index):
-            alive = run.alive.pop(pod)
+        ended = sorted(run.alive.items(), key=_by_index)
+        run.alive.clear()
+        for pod, alive in ended:
             run.counts[pod.group] -= alive.ran
             run.exits[pod] = (alive, Exit.DONE, self.now_s)
             self.tell(PodExited(pod, alive.start, Exit.DONE, self.now_s))
 
 
-def _by_index(pod: PodKey) -> tuple[int, int]:
+def _by_index(started: tuple[PodKey, Alive]) -> tuple[int, int]:
+    pod = started[0]
     return pod.group, pod.index
 
 

@@ -23,23 +23,25 @@ def holding(cluster: Cluster, shape: Shape, at: int) -> Amounts:
 
 def asked(cluster: Cluster, shape: Shape) -> Amounts:
     """What a pending pod counts with: a memory request as on the smallest device it may come to."""
-    amounts = list(shape.needs)
-    if shape.devices:
-        models = shape.request.gpu_models
-        memories = (
-            [
-                node.gpu_memory
-                for node in cluster.nodes
-                if node is not None and node.own_gpus and (not models or node.gpu_model in models)
-            ]
-            if shape.gpu_memory
-            else [0]
-        )
-        milli = shape.devices * min(WHOLE_MILLI, shape.share_on(min(memories, default=0)))
-        amounts.append((GPU_ROW, milli))
-        if len(models) == 1 and (row := cluster.rows.known(model_row_name(models[0]))) is not None:
-            amounts.append((row, milli))
-    return tuple(amounts)
+    if not shape.devices:
+        return shape.needs
+    models = shape.request.gpu_models
+    device_memory = _smallest(cluster, models) if shape.gpu_memory else 0
+    milli = shape.devices * min(WHOLE_MILLI, shape.share_on(device_memory))
+    row = cluster.rows.known(model_row_name(models[0])) if len(models) == 1 else None
+    if row is None:
+        return (*shape.needs, (GPU_ROW, milli))
+    return (*shape.needs, (GPU_ROW, milli), (row, milli))
+
+
+def _smallest(cluster: Cluster, models: Collection[str]) -> int:
+    """Memory of the smallest device of these models, or of any."""
+    memories = [
+        node.gpu_memory
+        for node in cluster.nodes
+        if node is not None and node.own_gpus and (not models or node.gpu_model in models)
+    ]
+    return min(memories, default=0)
 
 
 def count(cluster: Cluster, pod: Pod, sign: int) -> None:

@@ -92,7 +92,7 @@ def free(cluster: Cluster, pod: Pod, at_s: float) -> None:
     else:
         pod.phase = Phase.PROMISED
     count(cluster, pod, 1)
-    if not any(pod.phase in (Phase.RUNNING, Phase.STOPPING) for group in job.pods for pod in group):
+    if not job.holds_room():
         job.started_s = job.saved_s = None
         job.waits_since_s = at_s
         set_running(cluster, job, False)

@@ -51,6 +51,8 @@ def promised_on(cluster: Cluster, at: int) -> list[Pod]:
 
 def drop_promise(cluster: Cluster, job: Job) -> None:
     """Take back all that is promised to a job."""
+    if job.spec.name not in cluster.promised:
+        return
     for group in job.pods:
         for pod in group:
             if pod.promise is not None:

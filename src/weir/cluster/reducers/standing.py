@@ -60,8 +60,10 @@ def _class_key(job: Job) -> tuple[object, ...]:
     key = (
         job.project,
         tuple(
-            (shape.id, group.count, group.min, group.order)
-            for shape, group in zip(job.shapes, spec.groups, strict=True)
+            [
+                (shape.id, group.count, group.min, group.order)
+                for shape, group in zip(job.shapes, spec.groups, strict=True)
+            ]
         ),
         tuple(job.pending),
         spec.min_pods,

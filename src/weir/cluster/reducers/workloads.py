@@ -26,11 +26,11 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
     job.ran_s = event.ran_s
     cluster.ledger.add_sharing(job.path, job.sharing)
     cluster.jobs[spec.name] = job
-    if any(shape.gpu_memory for shape in job.shapes):
-        cluster.by_memory[spec.name] = job
-    for group, shape in enumerate(job.shapes):
-        cluster.ledger.add_asked(job.path, job.asks[group], spec.groups[group].count)
-        cluster.mix.asked(shape.plain or shape, spec.groups[group].count, cluster.room)
+    for shape, asks, group in zip(job.shapes, job.asks, spec.groups, strict=True):
+        if shape.gpu_memory:
+            cluster.by_memory[spec.name] = job
+        cluster.ledger.add_asked(job.path, asks, group.count)
+        cluster.mix.asked(shape.plain or shape, group.count, cluster.room)
     if event.absent:
         set_absent(cluster, job, _named(job, event.absent))
     rank(cluster, job)
@@ -38,12 +38,11 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
 
 def _terms(cluster: Cluster, spec: Workload) -> Terms:
     """What a workload is to the engine: shapes, what they count with, its queues, what it is like."""
-    shapes = tuple(cluster.shapes.of(group.request) for group in spec.groups)
+    shapes = tuple([cluster.shapes.of(group.request) for group in spec.groups])
     grow(cluster, nodes=0, devices=1)
-    asks = tuple(asked(cluster, shape) for shape in shapes)
-    devices_milli = sum(
-        dict(ask).get(GPU_ROW, 0) * need for ask, need in zip(asks, spec.needed(), strict=True)
-    )
+    asks = tuple([asked(cluster, shape) for shape in shapes])
+    gangs = zip(asks, spec.needed(), strict=True)
+    devices_milli = sum([milli * need for ask, need in gangs for row, milli in ask if row == GPU_ROW])
     path = cluster.ledger.path[cluster.ledger.position[spec.project]]
     return shapes, asks, path, likenesses(spec, devices_milli), devices_milli
 
@@ -158,6 +157,8 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
     if event.how is events.End.SUCCEEDED and event.ran_s > 0:
         cluster.runtimes.ended(job.likenesses, event.ran_s)
+    for group in job.pods:
+        group.clear()  # pods and job know each other: apart they are gone at once, and needn't be found
 
 
 def held(cluster: Cluster, event: events.WorkloadHeld) -> None:
