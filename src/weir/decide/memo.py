@@ -256,7 +256,8 @@ class Memo:
         Never one that asks for a topology there isn't.
         """
         job = of.first
-        if missing(cluster.topologies, job.spec.topology) is not None:
+        topology = job.spec.topology
+        if topology is not None and missing(cluster.topologies, topology) is not None:
             return False
         affinity = self.affinity(cluster, job)
         key = of.gang, affinity

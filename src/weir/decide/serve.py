@@ -66,8 +66,8 @@ class Server:
                 heads.append(self.candidate(of, 0))
             elif self._could_borrow(of):
                 borrowers.append(self.candidate(of, 0))
-        order = Order(self.books, heads)
-        while (candidate := order.next()) is not None:
+        order = Order(self.books, heads) if heads else None
+        while order is not None and (candidate := order.next()) is not None:
             entitled = self.entitled(candidate)
             if learned and not entitled:
                 if self._could_borrow(candidate.of):
@@ -81,7 +81,8 @@ class Server:
                 if self._goes_ahead(candidate, spots):
                     yield spots
                 order.settle(self._followers(candidate))
-        yield from self._lend(borrowers)
+        if borrowers:
+            yield from self._lend(borrowers)
 
     def unserved(self) -> Iterator[tuple[PendingClass, int]]:
         """Each class left without room, and the first of it that is."""
@@ -95,11 +96,11 @@ class Server:
         policy = self.policy
         is_patient = policy.borrower_patience or policy.topology.patience
         for of in self.cluster.waiting.values() if is_patient else ():
-            since_s = of.first.waits_since_s
+            first = of.first
             if policy.borrower_patience:
-                yield since_s + policy.borrower_patience
-            if policy.topology.patience and of.first.spec.topology is not None:
-                yield since_s + policy.topology.patience
+                yield first.waits_since_s + policy.borrower_patience
+            if policy.topology.patience and first.spec.topology is not None:
+                yield first.waits_since_s + policy.topology.patience
         if policy.min_runtime.any and self.cluster.waiting:
             for running in self.cluster.running.values():
                 for job in running.values():

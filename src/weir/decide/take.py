@@ -79,19 +79,29 @@ class Taker:
         """For whom something could be done, if anything: cheap to say of every class."""
         hopes: Hopes = {}
         memo, frees = self._server.memo, bool(self._cluster.releasing_on)
-        for of, at in self._server.unserved():
-            if not memo.could_run(self._cluster, of):
-                continue
-            job = of.members[at][2]
-            if frees:
-                hopes.setdefault(None, []).append((of, at))
-            elif job.spec.may_take:
-                owner = self._is_owner(of, at)
-                if owner or self._has_claim(job) or self._has_lower(of):
+        for project, classes in self._cluster.waiting_of.items():
+            lowest = self._lowest(project)
+            for of in classes:
+                at = self._server.served_of(of)
+                if at >= len(of.members) or not memo.could_run(self._cluster, of):
+                    continue
+                job = of.members[at][2]
+                if frees:
                     hopes.setdefault(None, []).append((of, at))
-                elif self._could_consolidate(of, owner, self._free_milli):
-                    hopes.setdefault(self._moves_for(of, at, owner), []).append((of, at))
+                elif job.spec.may_take:
+                    owner = self._is_owner(of, at)
+                    if owner or lowest < job.spec.priority or self._has_claim(job):
+                        hopes.setdefault(None, []).append((of, at))
+                    elif self._could_consolidate(of, owner, self._free_milli):
+                        hopes.setdefault(self._moves_for(of, at, owner), []).append((of, at))
         return hopes
+
+    def _lowest(self, project: int) -> float:
+        """The lowest priority of preemptible work that runs in a project, infinite if none does."""
+        priorities = self._cluster.priorities.get(project)
+        if not priorities:
+            return INFINITE
+        return -INFINITE if self._policy.aging else min(priorities)
 
     def _may_wake(self, of: PendingClass, at: int) -> bool:
         """Whether by now more may be done for one with a claim than when it was last looked at."""
@@ -119,10 +129,7 @@ class Taker:
 
     def _has_lower(self, of: PendingClass) -> bool:
         """Whether preemptible work of lower priority runs in its project."""
-        priorities = self._cluster.priorities.get(of.project)
-        if self._policy.aging:
-            return bool(priorities)
-        return priorities is not None and min(priorities, default=1 << 30) < of.first.spec.priority
+        return self._lowest(of.project) < of.first.spec.priority
 
     def _could_consolidate(self, of: PendingClass, owner: bool, free_milli: int) -> bool:
         """Whether moves alone could make room for it."""
@@ -136,10 +143,11 @@ class Taker:
         job = of.members[at][2]
         borrows = job.spec.preemptible and not owner
         spares = borrows and self._policy.consolidation.spares_owners
+        topology, is_open = job.spec.topology, self._is_open(of, at, borrows)
+        if topology is None:
+            return Moves(of.wants, None, True, False, spares, is_open)
         scattered = self._server.may_scatter(job, of.step.lacks)
-        return Moves(
-            of.wants, job.spec.topology, scattered, job.is_running, spares, self._is_open(of, at, borrows)
-        )
+        return Moves(of.wants, topology, scattered, job.is_running, spares, is_open)
 
     def _is_open(self, of: PendingClass, at: int, borrows: bool) -> bool:
         """Whether no node is kept from it."""
