@@ -6,7 +6,7 @@ from enum import IntEnum
 from operator import lt
 
 from weir.cluster.ledger import Amounts
-from weir.cluster.runtimes import Likeness
+from weir.cluster.runtimes import Like
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.model.workloads import Workload
 
@@ -58,7 +58,7 @@ class Job:
         "held_until_s",
         "held_why",
         "is_elastic",
-        "likenesses",
+        "like",
         "needed",
         "path",
         "pending",
@@ -85,11 +85,11 @@ class Job:
         shapes: tuple[Shape, ...],
         asks: tuple[Amounts, ...],
         path: tuple[int, ...],
-        likenesses: tuple[Likeness, ...],
+        like: Like,
         devices_milli: int,
     ) -> None:
         self.pods: list[list[Pod]] = []
-        self.take_on(spec, shapes, asks, path, likenesses, devices_milli)
+        self.take_on(spec, shapes, asks, path, like, devices_milli)
         self.stopping = 0
         self.waits_since_s = spec.submitted_s  # or since it was last stopped
         self.ran_s = 0.0  # run kept from before it last started
@@ -114,7 +114,7 @@ class Job:
         shapes: tuple[Shape, ...],
         asks: tuple[Amounts, ...],
         path: tuple[int, ...],
-        likenesses: tuple[Likeness, ...],
+        like: Like,
         devices_milli: int,
     ) -> None:
         """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
@@ -122,7 +122,7 @@ class Job:
         self.shapes = shapes
         self.asks = asks  # what a pending pod of each group counts with
         self.path = path
-        self.likenesses = likenesses
+        self.like = like
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
         shared = zip(spec.groups, shapes, strict=True)  # its pods that ask for parts of devices
         self.sharing = sum([group.count for group, shape in shared if shape.devices and not shape.whole])

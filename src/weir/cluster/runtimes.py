@@ -33,15 +33,36 @@ def stem(name: str) -> str:
     return "-".join(parts).rstrip("0123456789")
 
 
-def likenesses(workload: Workload, devices_milli: int) -> tuple[Likeness, ...]:
-    """What a workload is like, closest first."""
+class Like:
+    """What a workload is like, closest first, and what was learned when that was last asked.
+
+    The mean run of those that ran longer than it stays the same until it has run as long as the next of
+    them, or more of them have ended.
+    """
+
+    __slots__ = ("believed", "ended", "from_s", "made", "names", "total_s", "until_s")
+
+    def __init__(self, names: tuple[Likeness, ...]) -> None:
+        self.names = names
+        self.ended: _Ended | None = None
+        self.made = 0
+        self.believed = 0
+        self.total_s = 0.0
+        self.from_s = 0.0
+        self.until_s = 0.0
+
+
+def like(workload: Workload, devices_milli: int) -> Like:
+    """What a workload is like: the same project, user, name stem and size, and ever less of that."""
     project, size = workload.project, devices_milli
-    return (
-        (project, workload.user, stem(workload.name), size),
-        (project, workload.user, size),
-        (project, size),
-        (size,),
-        (),
+    return Like(
+        (
+            (project, workload.user, stem(workload.name), size),
+            (project, workload.user, size),
+            (project, size),
+            (size,),
+            (),
+        )
     )
 
 
@@ -51,10 +72,11 @@ class _Ended:
     They are made when they are asked for: most likenesses are so coarse that nobody ever does.
     """
 
-    __slots__ = ("_covers", "_since", "_sums", "runs")
+    __slots__ = ("_covers", "_since", "_sums", "made", "runs")
 
     def __init__(self) -> None:
         self.runs: list[float] = []  # in the order they ended
+        self.made = 0  # how often the sums had to be made anew
         self._covers = 0  # how many of them the sums are to be of
         self._since = 0  # how many there are besides
         self._sums: tuple[list[float], list[float]] | None = (
@@ -67,17 +89,19 @@ class _Ended:
         if self._since * 16 >= self._covers:
             del self.runs[:-KEPT]
             self._covers, self._since, self._sums = len(self.runs), 0, None
+            self.made += 1
 
-    def remaining_s(self, ran_s: float) -> float | None:
-        """Mean of what those that ran longer than `ran_s` still had to go."""
+    def longer(self, ran_s: float) -> tuple[float, float, float] | None:
+        """The mean run of those that ran longer than `ran_s`, and from when until when that is the mean."""
         sums = self._sums
         if sums is None:
             runs = sorted(self.runs[: self._covers])
             sums = self._sums = runs, list(accumulate(reversed(runs)))[::-1]
         runs, tails = sums
         at = bisect_right(runs, ran_s)
-        longer = len(runs) - at
-        return tails[at] / longer - ran_s if longer else None
+        if at == len(runs):
+            return None
+        return tails[at] / (len(runs) - at), runs[at - 1] if at else 0.0, runs[at]
 
 
 class RunTimes:
@@ -85,24 +109,44 @@ class RunTimes:
 
     def __init__(self) -> None:
         self._ended: dict[Likeness, _Ended] = {}
+        self._believed = 0  # likenesses of which enough have ended
         self.version = 0
 
-    def ended(self, likenesses_: tuple[Likeness, ...], run_s: float) -> None:
+    def ended(self, like: Like, run_s: float) -> None:
         """Remember the whole run of a workload that succeeded."""
         run_s = max(run_s, 1.0)
-        for likeness in likenesses_:
-            ended = self._ended.get(likeness)
+        for name in like.names:
+            ended = self._ended.get(name)
             if ended is None:
-                ended = self._ended[likeness] = _Ended()
+                ended = self._ended[name] = _Ended()
             ended.add(run_s)
+            self._believed += len(ended.runs) == ENOUGH
         self.version += 1
 
-    def remaining_s(self, likenesses_: tuple[Likeness, ...], ran_s: float) -> float | None:
+    def remaining_s(self, like: Like, ran_s: float) -> float | None:
         """Mean remaining run time given `ran_s` already run; None while nothing is learned."""
-        for likeness in likenesses_:
-            ended = self._ended.get(likeness)
+        ended = like.ended
+        if (
+            ended is None
+            or like.made != ended.made
+            or like.believed != self._believed
+            or not like.from_s <= ran_s < like.until_s
+        ) and not self._learn(like, ran_s):
+            return max(ran_s, 1.0) if self._ended else None
+        return max(like.total_s - ran_s, 1.0)
+
+    def _learn(self, like: Like, ran_s: float) -> bool:
+        """Ask those it is most like of which enough have ended, and any that ran longer than it."""
+        like.ended = None
+        closest = True
+        for name in like.names:
+            ended = self._ended.get(name)
             if ended is not None and len(ended.runs) >= ENOUGH:
-                remaining = ended.remaining_s(ran_s)
-                if remaining is not None:
-                    return max(remaining, 1.0)
-        return max(ran_s, 1.0) if self._ended else None
+                found = ended.longer(ran_s)
+                if found is not None:
+                    like.total_s, like.from_s, like.until_s = found
+                    if closest:
+                        like.ended, like.made, like.believed = ended, ended.made, self._believed
+                    return True
+                closest = False  # it may be asked again once others of these have ended
+        return False

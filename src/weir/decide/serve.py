@@ -343,7 +343,7 @@ class Server:
 
     def key_of(self, job: Job, ran_s: float, asks: Amounts) -> float:
         """0.3 · dominant share + ln mean remaining run time + ln devices."""
-        remaining_s = self.cluster.runtimes.remaining_s(job.likenesses, ran_s)
+        remaining_s = self.cluster.runtimes.remaining_s(job.like, ran_s)
         assert remaining_s is not None
         dominant = min(self.books.dominant(job.project, asks)[0], 1e9)
         devices = max(job.devices_milli, 1) / WHOLE_MILLI

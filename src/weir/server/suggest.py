@@ -189,7 +189,7 @@ def _ends_s(trials: Trials, job: Job) -> float | None:
     times = []
     if job.spec.max_runtime_s is not None:
         times.append(job.spec.max_runtime_s - ran_s)
-    learned_s = trials.cluster.runtimes.remaining_s(job.likenesses, ran_s)
+    learned_s = trials.cluster.runtimes.remaining_s(job.like, ran_s)
     if learned_s is not None:
         times.append(learned_s)
     return trials.now_s + min(times) if times else None

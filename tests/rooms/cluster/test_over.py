@@ -16,13 +16,14 @@ from weir.cluster.events import (
 )
 from weir.cluster.jobs import Pod
 from weir.cluster.reduce import reduce
-from weir.cluster.runtimes import ENOUGH, KEPT, RunTimes
+from weir.cluster.runtimes import ENOUGH, KEPT, Like, RunTimes
 from weir.cluster.state import Cluster
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 
-LIKE = (("team", 1000), ("team",), ())
+NAMES = (("team", 1000), ("team",), ())
+LIKE = Like(NAMES)
 
 
 def test_a_job_that_is_over_needs_no_collector():
@@ -52,11 +53,27 @@ def test_the_closest_kind_of_which_enough_have_ended_is_believed():
     for run_s in range(ENOUGH - 1):
         times.ended(LIKE, 100.0 + run_s)
     assert times.remaining_s(LIKE, 30.0) == 30.0  # of none enough: it is half way
-    times.ended(LIKE[1:], 1000.0)
+    times.ended(Like(NAMES[1:]), 1000.0)
     assert times.remaining_s(LIKE, 30.0) == pytest.approx((sum(range(100, 109)) + 1000) / 10 - 30)
     times.ended(LIKE, 109.0)
     assert times.remaining_s(LIKE, 30.0) == pytest.approx(sum(range(100, 110)) / 10 - 30)
     assert times.remaining_s(LIKE, 104.5) == pytest.approx(sum(range(105, 110)) / 5 - 104.5)
+
+
+def test_what_was_learned_of_one_is_asked_anew_when_it_no_longer_holds():
+    times = RunTimes()
+    for run_s in (*[100.0] * ENOUGH, 200.0, 300.0):
+        times.ended(Like(((),)), run_s)
+    one = Like(NAMES)
+    for ran_s in (0.0, 99.0, 150.0, 250.0, 99.0):
+        assert times.remaining_s(one, ran_s) == times.remaining_s(Like(NAMES), ran_s)
+    for _ in range(ENOUGH):
+        times.ended(Like((("team",),)), 120.0)  # a closer likeness is believed from now on
+    assert times.remaining_s(one, 99.0) == 21.0
+    assert times.remaining_s(one, 150.0) == times.remaining_s(Like(NAMES), 150.0) == 100.0
+    for _ in range(ENOUGH):
+        times.ended(Like((("team",),)), 160.0)
+    assert times.remaining_s(one, 150.0) == 10.0
 
 
 def test_what_ended_long_ago_is_forgotten():

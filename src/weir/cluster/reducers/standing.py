@@ -73,7 +73,7 @@ def _class_key(job: Job) -> tuple[object, ...]:
         spec.may_take,
         spec.topology,
         spec.max_runtime_s,
-        job.likenesses[0],
+        job.like.names[0],
         job.ran_s,
     )
     return (*key, spec.name, tuple(job.placed)) if any(job.placed) else key

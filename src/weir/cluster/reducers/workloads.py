@@ -8,12 +8,12 @@ from weir.cluster.reducers.nodes import grow
 from weir.cluster.reducers.pods import free
 from weir.cluster.reducers.promises import drop_promise, unpromise
 from weir.cluster.reducers.standing import leave_class, rank, set_running, settle
-from weir.cluster.runtimes import Likeness, likenesses
+from weir.cluster.runtimes import Like, like
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.model.workloads import Workload
 
-Terms = tuple[tuple[Shape, ...], tuple[Amounts, ...], tuple[int, ...], tuple[Likeness, ...], int]
+Terms = tuple[tuple[Shape, ...], tuple[Amounts, ...], tuple[int, ...], Like, int]
 
 
 def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
@@ -44,7 +44,7 @@ def _terms(cluster: Cluster, spec: Workload) -> Terms:
     gangs = zip(asks, spec.needed(), strict=True)
     devices_milli = sum([milli * need for ask, need in gangs for row, milli in ask if row == GPU_ROW])
     path = cluster.ledger.path[cluster.ledger.position[spec.project]]
-    return shapes, asks, path, likenesses(spec, devices_milli), devices_milli
+    return shapes, asks, path, like(spec, devices_milli), devices_milli
 
 
 def _named(job: Job, keys: frozenset[events.PodKey]) -> set[Pod]:
@@ -156,7 +156,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     cluster.by_memory.pop(event.workload, None)
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
     if event.how is events.End.SUCCEEDED and event.ran_s > 0:
-        cluster.runtimes.ended(job.likenesses, event.ran_s)
+        cluster.runtimes.ended(job.like, event.ran_s)
     for group in job.pods:
         group.clear()  # pods and job know each other: apart they are gone at once, and needn't be found
 
