@@ -105,9 +105,11 @@ class Taker:
 
     def _may_wake(self, of: PendingClass, at: int) -> bool:
         """Whether by now more may be done for one with a claim than when it was last looked at."""
-        asleep = self._server.memo.asleep.get((of, at))
+        known = self._server.memo.asleep
+        asleep = known.get((of, at))
         if asleep is None or self._server.now_s >= asleep.until_s or self._outlook.more_may_go(asleep):
             return True
+        known[of, at] = asleep._replace(saves=self._cluster.saves)
         owner = self._is_owner(of, at)
         return self._could_consolidate(of, owner, self._free_milli) and self._could_move(of, at, owner)
 
