@@ -8,7 +8,7 @@ import numpy as np
 
 from weir.cluster.columns import Columns, Ints, whole_free
 from weir.cluster.jobs import Job, PendingClass
-from weir.cluster.shapes import Shape
+from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.domains import Level, levels_of, missing
 from weir.decide.fit import Bools, allowed, copies, empty_columns
@@ -104,6 +104,7 @@ class Memo:
         self._potential: Potential | None = None
         self._affinity: dict[tuple[int, str], tuple[Affinity, ...]] = {}
         self._spread: Bools = np.zeros(0, np.bool_)
+        self.headroom_milli = 0  # of devices, to stay free of work over quota
 
     def sync(self, cluster: Cluster, policy: Policy) -> Room:
         """The room as the cluster has it now."""
@@ -146,6 +147,8 @@ class Memo:
             self._static = cluster.static_version
             self._policy = policy
             self._spread = _spread(cluster, policy)
+            total = cluster.total(GPU_ROW) if policy.headroom else 0
+            self.headroom_milli = int(policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
         return self.room
 
     def _drawn(self, cluster: Cluster) -> Potential:

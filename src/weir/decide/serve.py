@@ -52,8 +52,7 @@ class Server:
             memo.pod_rules(cluster),
             self.domain_of,
         )
-        total = cluster.total(GPU_ROW) if policy.headroom else 0
-        self.headroom_milli = int(policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
+        self.headroom_milli = memo.headroom_milli
 
     def serve(self) -> Iterator[list[Spot]]:
         """Places for one workload after another; those of gangs that scatter are kept back in `scattered`."""
