@@ -31,6 +31,8 @@ class Ledger:
             (self.children[parent] if parent >= 0 else self.top).append(at)
             self.path.append((*self.path[parent], at) if parent >= 0 else (at,))
         self.priority = [queue.priority for queue in queues]
+        self.top_tiers = self._tiers(self.top)  # positions among siblings by priority, highest first
+        self.tiers = [self._tiers(children) for children in self.children]
         self.age = [(queue.created_s, at) for at, queue in enumerate(queues)]
         self.allocated: list[list[int]] = [[] for _ in queues]
         self.fixed: list[list[int]] = [[] for _ in queues]
@@ -42,6 +44,12 @@ class Ledger:
         self.weight: list[list[float]] = []
         self.weightless: list[bool] = []  # by row: whether the weight of any queue is 0
         self.fit(rows)
+
+    def _tiers(self, siblings: Sequence[int]) -> list[list[int]]:
+        priorities = sorted({self.priority[queue] for queue in siblings}, reverse=True)
+        return [
+            [at for at, queue in enumerate(siblings) if self.priority[queue] == each] for each in priorities
+        ]
 
     def fit(self, rows: Rows) -> None:
         """Make room for rows that were added."""

@@ -6,6 +6,7 @@ A parent's share is what its children divide: guarantees first, then the surplus
 
 from collections.abc import Sequence
 from operator import add
+from typing import NamedTuple
 
 from weir.cluster.ledger import Ledger
 from weir.cluster.shapes import GPU_ROW
@@ -41,33 +42,49 @@ def shares(ledger: Ledger, total: Sequence[int], usage: Sequence[float], usage_k
     """
     demand = demands(ledger)
     result: Shares = [[] for _ in ledger.queues]
-    _divide(ledger, ledger.top, [float(amount) for amount in total], demand, result, usage, usage_k)
-    for queue in range(len(ledger.queues)):
-        if ledger.children[queue]:
-            _divide(ledger, ledger.children[queue], result[queue], demand, result, usage, usage_k)
+    have = [float(amount) for amount in total]
+    _divide(_Siblings(ledger, ledger.top, ledger.top_tiers, usage, usage_k), have, demand, result)
+    for queue, children in enumerate(ledger.children):
+        if children:
+            siblings = _Siblings(ledger, children, ledger.tiers[queue], usage, usage_k)
+            _divide(siblings, result[queue], demand, result)
     return result
 
 
+class _Siblings(NamedTuple):
+    """Queues that divide what their parent has; `tiers` are positions among them, highest priority first."""
+
+    ledger: Ledger
+    queues: Sequence[int]
+    tiers: Sequence[Sequence[int]]
+    usage: Sequence[float]
+    usage_k: float
+
+    def rounded(self, row: int, tier: Sequence[int], exact: list[float]) -> list[float]:
+        """What a tier of them is given, in whole devices where they want nothing else."""
+        if row != GPU_ROW:
+            return exact
+        ledger, queues = self.ledger, [self.queues[at] for at in tier]
+        if sum([ledger.sharing[queue] for queue in queues]):
+            return exact
+        return _rounded(exact, [ledger.age[queue] for queue in queues])
+
+
 def _divide(
-    ledger: Ledger,
-    siblings: Sequence[int],
-    have: Sequence[float],
-    demand: Sequence[Sequence[int]],
-    result: Shares,
-    usage: Sequence[float],
-    usage_k: float,
+    siblings: _Siblings, have: Sequence[float], demand: Sequence[Sequence[int]], result: Shares
 ) -> None:
-    lines = [demand[queue] for queue in siblings]
-    for queue, line in zip(siblings, lines, strict=True):
+    ledger, queues = siblings.ledger, siblings.queues
+    lines = [demand[queue] for queue in queues]
+    for queue, line in zip(queues, lines, strict=True):
         result[queue] = list(map(float, line))  # all it wants, where there is enough
     by_row = list(zip(*lines, strict=True))
     for row, amount in enumerate(have if lines else ()):
         wanted = by_row[row]
         if sum(wanted) > amount or (
-            ledger.weightless[row] and _wants_unentitled(ledger, siblings, row, wanted)
+            ledger.weightless[row] and _wants_unentitled(ledger, queues, row, wanted)
         ):
-            given = _divide_row(ledger, siblings, row, amount, wanted, usage, usage_k)
-            for queue, share in zip(siblings, given, strict=True):
+            given = _divide_row(siblings, row, amount, wanted)
+            for queue, share in zip(queues, given, strict=True):
                 result[queue][row] = share
 
 
@@ -79,74 +96,51 @@ def _wants_unentitled(ledger: Ledger, siblings: Sequence[int], row: int, wanted:
     return False
 
 
-def _divide_row(
-    ledger: Ledger,
-    siblings: Sequence[int],
-    row: int,
-    have: float,
-    wanted: Sequence[int],
-    usage: Sequence[float],
-    usage_k: float,
-) -> list[float]:
-    given = _guarantees(ledger, siblings, row, have, wanted)
+def _divide_row(siblings: _Siblings, row: int, have: float, wanted: Sequence[int]) -> list[float]:
+    given = _guarantees(siblings, row, have, wanted)
     left = max(0.0, have - sum(given))
-    for tier in _tiers(ledger, siblings):
+    for tier in siblings.tiers:
         if left <= 0:
             break
-        weights = _weights(ledger, [siblings[at] for at in tier], row, usage, usage_k)
         missing = [max(0.0, wanted[at] - given[at]) for at in tier]
-        risen = water_fill(left, missing, weights)
-        if row == GPU_ROW and _whole_only(ledger, siblings, tier):
-            risen = _rounded(risen, [ledger.age[siblings[at]] for at in tier])
+        risen = siblings.rounded(row, tier, water_fill(left, missing, _weights(siblings, tier, row)))
         for at, more in zip(tier, risen, strict=True):
             given[at] += more
         left -= sum(risen)
     return given
 
 
-def _guarantees(
-    ledger: Ledger, siblings: Sequence[int], row: int, have: float, wanted: Sequence[int]
-) -> list[float]:
+def _guarantees(siblings: _Siblings, row: int, have: float, wanted: Sequence[int]) -> list[float]:
     """min(quota, demand), scaled down by priority and in proportion to quota where there is too little."""
-    given = [0.0] * len(siblings)
-    quotas = [ledger.quota[queue][row] for queue in siblings]
+    given = [0.0] * len(wanted)
+    quotas = [siblings.ledger.quota[queue][row] for queue in siblings.queues]
     left = have
     for at, quota in enumerate(quotas):
         if quota >= UNLIMITED:
             given[at] = min(float(wanted[at]), have)
             left -= given[at]
     left = max(0.0, left)
-    for tier in _tiers(ledger, siblings):
+    for tier in siblings.tiers:
         finite = [at for at in tier if quotas[at] < UNLIMITED]
         claims = [float(min(quotas[at], wanted[at])) for at in finite]
         if sum(claims) > left:
             claims = water_fill(left, claims, [float(quotas[at]) for at in finite])
-            if row == GPU_ROW and _whole_only(ledger, siblings, finite):
-                claims = _rounded(claims, [ledger.age[siblings[at]] for at in finite])
+            claims = siblings.rounded(row, finite, claims)
         for at, claim in zip(finite, claims, strict=True):
             given[at] = claim
         left = max(0.0, left - sum(claims))
     return given
 
 
-def _tiers(ledger: Ledger, siblings: Sequence[int]) -> list[list[int]]:
-    """Positions among the siblings by priority, highest first."""
-    by_priority: dict[int, list[int]] = {}
-    for at, queue in enumerate(siblings):
-        by_priority.setdefault(ledger.priority[queue], []).append(at)
-    return [by_priority[priority] for priority in sorted(by_priority, reverse=True)]
-
-
-def _weights(
-    ledger: Ledger, queues: Sequence[int], row: int, usage: Sequence[float], usage_k: float
-) -> list[float]:
-    weights = [ledger.weight[queue][row] for queue in queues]
+def _weights(siblings: _Siblings, tier: Sequence[int], row: int) -> list[float]:
+    queues, usage_k = [siblings.queues[at] for at in tier], siblings.usage_k
+    weights = [siblings.ledger.weight[queue][row] for queue in queues]
     if not usage_k:
         return weights
     total = sum(weights) or 1.0
     normal = [weight / total for weight in weights]
     return [
-        max(0.0, share + usage_k * (share - usage[queue])) if share else 0.0
+        max(0.0, share + usage_k * (share - siblings.usage[queue])) if share else 0.0
         for share, queue in zip(normal, queues, strict=True)
     ]
 
@@ -176,12 +170,10 @@ def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float])
     return given
 
 
-def _whole_only(ledger: Ledger, siblings: Sequence[int], tier: Sequence[int]) -> bool:
-    return all(ledger.sharing[siblings[at]] == 0 for at in tier)
-
-
 def _rounded(exact: Sequence[float], ages: Sequence[tuple[float, int]]) -> list[float]:
     """Whole devices by largest remainder, then older queue; the sum doesn't grow."""
+    if not sum([amount % WHOLE_MILLI for amount in exact]):
+        return list(exact)
     floors = [amount // WHOLE_MILLI for amount in exact]
     # A remainder within a millionth of a device of the next whole is arithmetic, not a claim.
     spare = int((sum(exact) + 1e-3) // WHOLE_MILLI - sum(floors))
