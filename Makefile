@@ -10,9 +10,15 @@ JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 3)')
 unexport PYTHONDONTWRITEBYTECODE
 SEED ?= 1
 NODES ?= 4
+PINNED := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1
+COMPILED_VENV := build/compiled
+COMPILED_READY := $(COMPILED_VENV)/.ready
+BENCH_VENV := $(if $(filter 1,$(COMPILED)),$(COMPILED_VENV),$(VENV))
+COMPILED_TESTS := tests/compiled.py tests/scenarios tests/rooms/cluster tests/rooms/control tests/rooms/decide \
+  tests/rooms/backends/test_replay.py tests/rooms/backends/test_world.py tests/rooms/store
 
 .DEFAULT_GOAL := help
-.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints clean
+.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints clean wheel test-compiled
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
@@ -21,6 +27,7 @@ help:
 	@echo "make replay  two real weeks of ten teams, with fixed parts and with guaranteed quotas"
 	@echo "make soak    simulate seed after seed, from SEED=1, until one fails"
 	@echo "make format  format and mend what can be     make docs    build the manual"
+	@echo "make wheel   build Weir with its engine compiled, which makes it faster, into dist/"
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -55,8 +62,23 @@ kubernetes: $(READY)
 replay: $(READY)
 	@$(PY) -m weir.cli.replay
 
-bench: $(READY)
-	$(PY) -m bench $(ARGS)
+bench: $(BENCH_VENV)/.ready
+	$(BENCH_VENV)/bin/python -m bench $(ARGS)
+
+# Compiled unless COMPILED=0. It takes three minutes of a processor and a C compiler.
+wheel: $(READY)
+	rm -f dist/weir-*.whl
+	$(PINNED) HATCH_BUILD_HOOK_ENABLE_CUSTOM=$(if $(filter 0,$(COMPILED)),0,1) \
+	  $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+$(COMPILED_READY): pyproject.toml constraints.txt tools/compiled.py $(shell find src -name '*.py')
+	$(MAKE) wheel COMPILED=1
+	$(PYTHON) -m venv --clear $(COMPILED_VENV)
+	$(PINNED) $(COMPILED_VENV)/bin/python -m pip install --quiet "$$(ls dist/weir-*.whl)[dev]"
+	@touch $@
+
+test-compiled: $(COMPILED_READY)
+	$(COMPILED_VENV)/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(COMPILED_TESTS))
 
 properties: $(READY)
 	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties tests/rooms/model/test_properties.py \
@@ -69,4 +91,4 @@ constraints: $(READY)
 	$(PY) tools/constraints.py > constraints.new && mv constraints.new constraints.txt
 
 clean:
-	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache docs/_build dist
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache docs/_build dist build

@@ -2,7 +2,7 @@
 
 from importlib.metadata import distributions
 
-BUILD = ("hatchling==1.33.0", "trove-classifiers==2026.9.21.13")
+BUILD = ("hatchling==1.33.0", "setuptools==84.2.1", "trove-classifiers==2026.9.21.13")
 LEFT_OUT = {"weir", "pip", "setuptools"}
 
 

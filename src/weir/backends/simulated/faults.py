@@ -78,7 +78,8 @@ class FaultyWorld(World):
             super().apply(effects)
             return
         self.crashes += 1
-        super().apply(effects[: self._draw.randint(0, len(effects))])
+        reached = self._draw.randint(0, len(effects))
+        super().apply(effects[:reached])
         raise Crashed
 
     def connect(self) -> None:

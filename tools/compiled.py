@@ -1,0 +1,87 @@
+"""Compiles the engine while a wheel is built, where that is asked for: `make wheel`.
+
+The modules are the typed ones the project checks anyway, handed to mypyc as they are. Nothing is written into
+the tree, where a compiled module would hide the source beside it: from a temporary directory it goes into the
+wheel.
+"""
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+COMPILED = (
+    "weir/cluster/**/*.py",
+    "weir/decide/**/*.py",
+    "weir/control/*.py",
+    "weir/backends/simulated/*.py",
+)
+"""What decides, what it decides on, and the world a replay plays it in."""
+
+PLAIN = ("__init__.py", "weir/cluster/events.py", "weir/control/port.py", "weir/backends/simulated/fate.py")
+"""Nouns that others read from JSON, copy and pickle: frozen dataclasses made by mypyc don't allow that."""
+
+NO_COMPILER = (
+    "Compiling Weir needs a C compiler and Python's headers, and {missing}: install them (Debian and Ubuntu: "
+    "apt-get install gcc python3-dev), or build without compiling (make wheel COMPILED=0)."
+)
+
+
+class Compiling(BuildHookInterface[Any]):
+    """Puts compiled modules beside their sources in a wheel; an editable install runs the sources."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and say which files go where in the wheel."""
+        if version == "editable":
+            return
+        if missing := _missing():
+            raise SystemExit(NO_COMPILER.format(missing=missing))
+        self._scratch = TemporaryDirectory(prefix="weir-compiled-")
+        found = _compile(Path(self.root) / "src", Path(self._scratch.name))
+        build_data["force_include"].update(found)
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        """Drop what has gone into the wheel."""
+        if version != "editable":
+            self._scratch.cleanup()
+
+
+def _missing() -> str:
+    """What there isn't of what compiling needs, in words; empty if all is there."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        return f"there is no {compiler}"
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    return "" if header.exists() else f"there is no {header}"
+
+
+def _compile(source: Path, scratch: Path) -> dict[str, str]:
+    """Compile what is under `source`; where each compiled module is, and where it goes in the wheel."""
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
+
+    found = {path for pattern in COMPILED for path in source.glob(pattern)}
+    files = sorted(path for path in found if not str(path).endswith(PLAIN))
+    extensions = mypycify(
+        ["--follow-imports=silent", f"--cache-dir={scratch / 'types'}", *map(str, files)],
+        opt_level="2",
+        debug_level="0",
+        group_name="weir",
+        target_dir=str(scratch / "c"),
+    )
+    command = build_ext(Distribution({"name": "weir", "ext_modules": extensions}))
+    command.build_lib, command.build_temp = str(scratch / "built"), str(scratch / "objects")
+    command.ensure_finalized()
+    command.run()
+    return {
+        str(path): str(path.relative_to(scratch / "built"))
+        for path in (scratch / "built").rglob("*.*")
+        if path.is_file()
+    }
