@@ -253,6 +253,10 @@ def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
     return tuple(total.items())
 
 
+Wants = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+"""The groups it may grow by, and of each shape how many pods are lacking."""
+
+
 class PendingClass:
     """Pending workloads that are equal in everything but their age: what holds for one holds for all.
 
@@ -272,7 +276,7 @@ class PendingClass:
         groups = step.choices or [group for group, lack in enumerate(step.lacks) if lack]
         ids = [shape.id for shape in job.shapes]
         self.shapes = tuple(sorted({ids[group] for group in groups}))
-        self.wants = step.choices, tuple(zip(ids, step.lacks, strict=True))
+        self.wants: Wants = step.choices, tuple(zip(ids, step.lacks, strict=True))
         self.gang = tuple(zip(ids, job.needed, strict=True))
         self.members: list[tuple[float, str, Job]] = []
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from weir.cluster.columns import Columns, Ints, whole_free
-from weir.cluster.jobs import Job, PendingClass
+from weir.cluster.jobs import Job, PendingClass, Wants
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.domains import Level, levels_of, missing
@@ -31,7 +31,7 @@ _LOG_MOST = 1 << 16
 class Moves(NamedTuple):
     """What the bound of moves hangs on: equal for workloads for which the same moves could make room."""
 
-    wants: object  # pods by shape
+    wants: Wants
     topology: TopologyRequest | None
     may_scatter: bool
     is_running: bool
