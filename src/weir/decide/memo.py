@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from weir.decide.reserve import Reservation
 
 _LOG_MOST = 1 << 16
+_CLASSES_KEPT = 64
 
 
 class Moves(NamedTuple):
@@ -90,6 +91,7 @@ class Memo:
         self.moves_in_vain: dict[Moves, int] = {}  # and by how many saves, likewise
         self.lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # of `weir.decide.exchange`, likewise
         self._could_run: dict[tuple[object, ...], bool] = {}
+        self._of_class: dict[PendingClass, bool] = {}  # the same by class
         self._empty: tuple[Columns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[PendingClass, int]]] = {}  # by project, while it is untouched
         self._followed = (0, 0)
@@ -140,6 +142,7 @@ class Memo:
             self._allowed.clear()
             self._affinity.clear()
             self._could_run.clear()
+            self._of_class.clear()
             self._empty = None
             self._owners.clear()
             self._levels.clear()
@@ -258,6 +261,15 @@ class Memo:
 
         Never one that asks for a topology there isn't.
         """
+        known = self._of_class.get(of)
+        if known is not None:
+            return known
+        if len(self._of_class) > 2 * len(cluster.waiting) + _CLASSES_KEPT:
+            self._of_class.clear()  # most of them wait no more
+        found = self._of_class[of] = self._could_run_alone(cluster, of)
+        return found
+
+    def _could_run_alone(self, cluster: Cluster, of: PendingClass) -> bool:
         job = of.first
         topology = job.spec.topology
         if topology is not None and missing(cluster.topologies, topology) is not None:

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.cluster.columns import Ints
+from weir.cluster.jobs import Job
 from weir.cluster.running import Floats
 from weir.cluster.shapes import GPU_ROW
 from weir.decide.bench import Bench
+from weir.decide.books import INFINITE
 from weir.decide.claims import Claims
 from weir.decide.fit import Bools
 from weir.decide.giving import Victims, pods_most
@@ -29,6 +31,7 @@ class Outlook:
         self._policy = server.policy
         self._books = server.books
         self._memo = server.memo
+        self._room = server.room
         self._now_s = server.now_s
         self.movers = Movers(server)
 
@@ -94,11 +97,26 @@ class Outlook:
         """Which projects it may take from."""
         return self._over(claims) > 0
 
-    def more_may_go(self, asleep: Asleep) -> bool:
-        """Whether a workload has saved since that may move now and wasn't counted among those that go."""
+    def more_may_go(self, asleep: Asleep, job: Job, lacks: Sequence[int]) -> bool:
+        """Whether one has saved since that may move now, wasn't counted, and is where room could be made."""
         new = self._cluster.saves - asleep.saves
-        if new > len(self._cluster.saved):
+        if new > len(self._cluster.saved) or self.movers.shares_devices:
             return True
-        saved = self._cluster.saved[len(self._cluster.saved) - new :]
         most = max(self._policy.consolidation.budget, self._policy.topology.budget)
-        return any(not asleep.asked[job.project] and self.movers.price(job) <= most for job in saved)
+        saved = self._cluster.saved[len(self._cluster.saved) - new :]
+        cheap = [one for one in saved if not asleep.asked[one.project] and self.movers.price(one) <= most]
+        least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
+        return any(
+            self._freed_most(pod.node, asleep.asked, most) >= least
+            for one in cheap
+            for pod in one.running_pods()
+        )
+
+    def _freed_most(self, node: int, asked: Bools, most: float) -> int:
+        """Whole devices of a node with all gone that may be taken, and all that is cheap to move."""
+        devices = int(self._room.whole[node])
+        for pod in self._cluster.pods_on[node]:
+            price = self.movers.price(pod.job)
+            if price <= most or (asked[pod.job.project] and price < INFINITE):
+                devices += len(pod.devices)
+        return devices

@@ -1,6 +1,6 @@
 """Taking room for workloads that found none: in order, by consolidation, reclaim, preemption."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from weir.cluster.jobs import Job, PendingClass
@@ -78,23 +78,33 @@ class Taker:
     def _hopes(self) -> Hopes:
         """For whom something could be done, if anything: cheap to say of every class."""
         hopes: Hopes = {}
-        memo, frees = self._server.memo, bool(self._cluster.releasing_on)
         for project, classes in self._cluster.waiting_of.items():
-            lowest = self._lowest(project)
-            for of in classes:
-                at = self._server.served_of(of)
-                if at >= len(of.members) or not memo.could_run(self._cluster, of):
-                    continue
-                job = of.members[at][2]
-                if frees:
-                    hopes.setdefault(None, []).append((of, at))
-                elif job.spec.may_take:
-                    owner = self._is_owner(of, at)
-                    if owner or lowest < job.spec.priority or self._has_claim(job):
-                        hopes.setdefault(None, []).append((of, at))
-                    elif self._could_consolidate(of, owner, self._free_milli):
-                        hopes.setdefault(self._moves_for(of, at, owner), []).append((of, at))
+            for of, at, moves in self._hopes_of(project, classes):
+                hopes.setdefault(moves, []).append((of, at))
         return hopes
+
+    def _hopes_of(
+        self, project: int, classes: Iterable[PendingClass]
+    ) -> list[tuple[PendingClass, int, Moves | None]]:
+        """Those of a project who have hope, and of what: moves, or None for more than that."""
+        server, cluster, memo = self._server, self._cluster, self._server.memo
+        found: list[tuple[PendingClass, int, Moves | None]] = []
+        frees, lowest = bool(cluster.releasing_on), self._lowest(project)
+        owners = memo.owners(cluster, project) if self._policy.claims else None
+        for of in classes:
+            at = server.served_of(of)
+            if at >= len(of.members) or not memo.could_run(cluster, of):
+                continue
+            job = of.members[at][2]
+            if frees:
+                found.append((of, at, None))
+            elif job.spec.may_take:
+                owner = self._is_owner(of, at) if owners is None else at < owners.get(of, 0)
+                if owner or lowest < job.spec.priority or self._has_claim(job):
+                    found.append((of, at, None))
+                elif self._could_consolidate(of, owner, self._free_milli):
+                    found.append((of, at, self._moves_for(of, at, owner)))
+        return found
 
     def _lowest(self, project: int) -> float:
         """The lowest priority of preemptible work that runs in a project, infinite if none does."""
@@ -107,7 +117,9 @@ class Taker:
         """Whether by now more may be done for one with a claim than when it was last looked at."""
         known = self._server.memo.asleep
         asleep = known.get((of, at))
-        if asleep is None or self._server.now_s >= asleep.until_s or self._outlook.more_may_go(asleep):
+        if asleep is None or self._server.now_s >= asleep.until_s:
+            return True
+        if self._outlook.more_may_go(asleep, of.members[at][2], of.step.lacks):
             return True
         known[of, at] = asleep._replace(saves=self._cluster.saves)
         owner = self._is_owner(of, at)
