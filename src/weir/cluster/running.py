@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.cluster.columns import Ints
-from weir.cluster.jobs import Pod
+from weir.cluster.jobs import Job, Pod
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -25,6 +25,7 @@ class RunningColumns:
         self.restart: Floats = np.full(size, np.inf)
         self.since_s: Floats = np.zeros(size)
         self.project: Ints = np.zeros(size, np.int64)
+        self._pods: list[Pod | None] = [None] * size
         self._row: dict[Pod, int] = {}
         self._spare = list(range(size - 1, -1, -1))
 
@@ -34,6 +35,7 @@ class RunningColumns:
             self._grow()
         row = self._row[pod] = self._spare.pop()
         job = pod.job
+        self._pods[row] = pod
         self.node[row] = pod.node
         self.whole[row] = len(pod.devices) if pod.shape.whole else 0
         self.devices[row] = job.devices_milli / 1000
@@ -45,6 +47,7 @@ class RunningColumns:
     def remove(self, pod: Pod) -> None:
         """A pod no longer runs, or is being stopped."""
         row = self._row.pop(pod)
+        self._pods[row] = None
         self.node[row] = -1
         self.restart[row] = np.inf
         self._spare.append(row)
@@ -61,7 +64,15 @@ class RunningColumns:
         for name in ("whole", "devices", "since_s", "project"):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
+        self._pods += [None] * size
         self._spare += range(2 * size - 1, size - 1, -1)
+
+    def jobs_saved_within(self, now_s: float, most: float, restart: float) -> list[Job]:
+        """Jobs that may be stopped, without those of whom one pod alone costs more than `most`, by name."""
+        lost = self.whole * (now_s - self.since_s)
+        lost += np.where(self.restart < 0, restart, self.restart)
+        pods = [self._pods[row] for row in np.flatnonzero(lost <= most).tolist()]
+        return sorted({pod.job for pod in pods if pod is not None}, key=_name)
 
     def _prices(self, now_s: float, restart: float) -> Floats:
         """What it costs to move the job of each pod, infinite where it may not be."""
@@ -91,3 +102,7 @@ class RunningColumns:
             rows = rows[projects[self.project[rows]]]
         part = self.whole[rows] / np.maximum(self.devices[rows], 1e-9)
         return self.node[rows], self.whole[rows], price[rows] * np.minimum(part, 1.0)
+
+
+def _name(job: Job) -> str:
+    return job.spec.name

@@ -5,11 +5,15 @@ Equal requests share one shape, so that whatever is found out about it is found 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS
 from weir.model.workloads import WHOLE_MILLI, PodRule, Request
 
-GPU_ROW, CPU_ROW, MEMORY_ROW, PODS_ROW = range(4)
+GPU_ROW: Final = 0
+CPU_ROW: Final = 1
+MEMORY_ROW: Final = 2
+PODS_ROW: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,5 +1,7 @@
 """One row per request shape: the rank of every node for it, kept up to date as nodes change."""
 
+from typing import Final
+
 import numpy as np
 
 from weir.cluster.columns import Ints
@@ -8,7 +10,7 @@ from weir.decide.fit import Bools, fits, fits_on
 from weir.decide.room import Room
 from weir.decide.score import COST_BITS, NO_DEVICE, TIE_BITS, Potential, plain_costs, tie_of, ties
 
-NOWHERE = np.iinfo(np.int64).max
+NOWHERE: Final = (1 << 63) - 1
 """Rank of a node without room."""
 WISH_BITS = 63 - TIE_BITS - COST_BITS
 """Bits of a rank that say how far a node is from what is wished for; what decides after that is below."""

@@ -100,21 +100,12 @@ class Reach:
 
     def _movable(self) -> list[Job]:
         """Running preemptible workloads that are cheap to move and have a place to go to, anyone's."""
-        jobs = [
-            job
-            for project in self._cluster.running
-            if self._may_disturb(project)
-            for job in self._of_project(project)
-        ]
-        cheap = cheap_to_move(jobs, self.move_budget, self._policy.price, self._now_s)
+        rules, running = self._policy.price, self._cluster.running_pods
+        jobs = running.jobs_saved_within(self._now_s, self.move_budget, rules.restart)
+        if self._policy.consolidation.spares_owners and not self.claims.is_owner:
+            jobs = [job for job in jobs if any(self._books.over_quota(queue) for queue in job.path)]
+        cheap = cheap_to_move(self._within(jobs), self.move_budget, rules, self._now_s)
         return [job for job in cheap if self._has_holes(job)]
-
-    def _may_disturb(self, project: int) -> bool:
-        """Whether work of a project may be moved for the asker: not an owner's for a borrower, if so set."""
-        books, path = self._books, self._cluster.ledger.path[project]
-        if not self._policy.consolidation.spares_owners or self.claims.is_owner:
-            return True
-        return any(books.over_quota(queue) for queue in path)
 
     def _has_holes(self, job: Job) -> bool:
         """Whether each shape of a workload has room somewhere: else it can't be moved."""
@@ -131,12 +122,12 @@ class Reach:
         return True
 
     def _of_project(self, project: int) -> list[Job]:
+        return self._within([job for job in self._cluster.running[project].values() if job.spec.preemptible])
+
+    def _within(self, jobs: list[Job]) -> list[Job]:
+        """Those of preemptible jobs that may be stopped or moved for the asker as things stand."""
         asker, policy, now_s = self.claims.job, self._policy, self._now_s
-        jobs = [
-            job
-            for job in self._cluster.running[project].values()
-            if job.spec.preemptible and job is not asker and job.spec.name not in self._coming
-        ]
+        jobs = [job for job in jobs if job is not asker and job.spec.name not in self._coming]
         if policy.min_runtime.any:
             jobs = [job for job in jobs if past_minimum(job, policy, now_s)]
         if asker.stopped_for:

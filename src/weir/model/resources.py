@@ -8,6 +8,7 @@ import math
 import re
 import reprlib
 from fractions import Fraction
+from typing import Final
 
 GPU = "gpu"
 CPU = "cpu"
@@ -15,7 +16,7 @@ MEMORY = "memory"
 PODS = "pods"
 GPU_MODEL_PREFIX = "gpu."
 
-UNLIMITED = 1 << 62
+UNLIMITED: Final = 1 << 62
 """Stands for no bound where amounts are integers."""
 
 _SECONDS_MAX = 1000 * 366 * 86400.0

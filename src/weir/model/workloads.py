@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from weir.model.nodes import Toleration
 
-WHOLE_MILLI = 1000
+WHOLE_MILLI: Final = 1000
 """A device, counted in thousandths."""
 
 
