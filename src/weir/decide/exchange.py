@@ -6,6 +6,7 @@ without it, those of its own that wait would take from others at once.
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 from weir.cluster.jobs import Job, PendingClass, Phase, Pod
 from weir.decide.claims import past_minimum
@@ -63,9 +64,10 @@ class Exchange:
         """The first of the waiting of the same size, if it comes before the job by the gain set."""
         line = self._in_order(job.shapes[0].id)
         most = self._own_key(job) - self._policy.exchange_gain if line else 0.0
-        for key, candidate in line:
+        for key, of, at in line:
             if key[0] > most:
                 return None
+            candidate = Candidate(of, at)
             if (
                 candidate.job.shapes == job.shapes
                 and candidate.lacks == job.placed
@@ -77,20 +79,18 @@ class Exchange:
                 return candidate
         return None
 
-    def _in_order(self, shape: int) -> list[tuple[LearnedKey, Candidate]]:
+    def _in_order(self, shape: int) -> list[tuple[LearnedKey, PendingClass, int]]:
         """The next of each waiting class of a shape that wasn't served, in the learned order."""
         found = self._lines.get(shape)
         if found is None:
-            server = self._server
-            waiting = [
-                Candidate(of, at)
-                for of in self._cluster.waiting_by_shape.get(shape, ())
-                if of not in self._served and (at := server.served_of(of)) < len(of.members)
-            ]
-            found = sorted(
-                ((server.learned_key(candidate), candidate) for candidate in waiting),
-                key=lambda entry: entry[0],
-            )
+            server, found = self._server, []
+            for of in self._cluster.waiting_by_shape.get(shape, ()):
+                at = server.served_of(of)
+                if of not in self._served and at < len(of.members):
+                    submitted_s, name, job = of.members[at]
+                    key = server.key_of(job, job.ran_s, of.step.asks), submitted_s, name
+                    found.append((key, of, at))
+            found.sort(key=itemgetter(0))
             self._lines[shape] = found
         return found
 

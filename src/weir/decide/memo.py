@@ -22,7 +22,7 @@ from weir.model.policy import Affinity, Policy
 from weir.model.workloads import WHOLE_MILLI, TopologyRequest
 
 if TYPE_CHECKING:
-    from weir.decide.order import Candidate, LearnedKey
+    from weir.decide.order import LearnedKey
     from weir.decide.reserve import Reservation
 
 _LOG_MOST = 1 << 16
@@ -89,7 +89,9 @@ class Memo:
         ] = {}  # whom of them nothing can be done for, likewise
         self.reserved: tuple[list[PendingClass], list[Reservation]] | None = None  # and for whom, likewise
         self.moves_in_vain: dict[Moves, int] = {}  # and by how many saves, likewise
-        self.lines: dict[int, list[tuple[LearnedKey, Candidate]]] = {}  # of `weir.decide.exchange`, likewise
+        self.lines: dict[
+            int, list[tuple[LearnedKey, PendingClass, int]]
+        ] = {}  # of `weir.decide.exchange`, likewise
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._of_class: dict[PendingClass, bool] = {}  # the same by class
         self._empty: tuple[Columns, Ints, Ints] | None = None
