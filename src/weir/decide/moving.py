@@ -159,6 +159,8 @@ class Movers:
         self, wants: Sequence[tuple[int, int]], budget: float, spares: bool, smaller: bool = False
     ) -> bool:
         for devices, lack in wants:
+            if self._is_too_large(devices, budget):
+                return False
             needed = self._nodes_for(devices, lack)
             missing = needed - int((self._room.whole >= devices).sum())
             if missing <= 0:
@@ -174,6 +176,14 @@ class Movers:
             if len(prices) < needed or float(prices.sum()) > budget:
                 return False
         return True
+
+    def _is_too_large(self, devices: int, budget: float) -> bool:
+        """Whether as many moves as the budget allows couldn't make such a hole of the largest there are."""
+        restart = self._policy.price.restart
+        if self._cluster.running_pods.stated or restart <= 0:
+            return False
+        moves, (first, second) = budget // restart, self._largest
+        return max(first + moves * second, second + moves * first) < devices
 
     def _bound_in_one(
         self, level: Level, wants: Sequence[tuple[int, int]], budget: float, spares: bool
