@@ -138,11 +138,7 @@ class Server:
         """
         known: dict[tuple[object, ...], bool] = {}
         room_for: dict[tuple[int, tuple[Affinity, ...], bool], int] = {}
-        free_milli = self._free_milli  # a request for memory may hold less than it counts with
-        bounded = not self.cluster.by_memory
         for of in self.cluster.waiting.values():
-            if bounded and of.step.gpu_milli > free_milli and not of.step.choices:
-                continue
             affinity = self.memo.affinity(self.cluster, of.first)
             key = of.wants, affinity
             has_room = known.get(key)
