@@ -253,8 +253,10 @@ def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
     return tuple(total.items())
 
 
-Wants = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
-"""The groups it may grow by, and of each shape how many pods are lacking."""
+Size = tuple[tuple[int, int], ...]
+"""The shape of each group, by its number, and how many pods of it."""
+Wants = tuple[tuple[int, ...], Size]
+"""The groups a workload may grow by, and what is lacking."""
 
 
 class PendingClass:

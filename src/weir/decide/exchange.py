@@ -27,7 +27,7 @@ class Exchange:
         self._gone = gone
         self._coming = coming
         self._served: set[PendingClass] = set()
-        self._lines = server.memo.lines  # by shape, as the books stand
+        self._lines = server.memo.lines  # by size, as the books stand
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[Spot]]]:
         """Who comes, who goes, and the places."""
@@ -62,16 +62,14 @@ class Exchange:
 
     def _better(self, job: Job) -> Candidate | None:
         """The first of the waiting of the same size, if it comes before the job by the gain set."""
-        line = self._in_order(job.shapes[0].id)
+        line = self._in_order(job)
         most = self._own_key(job) - self._policy.exchange_gain if line else 0.0
         for key, of, at in line:
             if key[0] > most:
                 return None
             candidate = Candidate(of, at)
             if (
-                candidate.job.shapes == job.shapes
-                and candidate.lacks == job.placed
-                and self._server.memo.could_run(self._cluster, candidate.of)
+                self._server.memo.could_run(self._cluster, of)
                 and self._may_be_where(candidate, job)
                 and self._may_come(candidate, job)
                 and self._may_stand(job)
@@ -79,19 +77,20 @@ class Exchange:
                 return candidate
         return None
 
-    def _in_order(self, shape: int) -> list[tuple[LearnedKey, PendingClass, int]]:
-        """The next of each waiting class of a shape that wasn't served, in the learned order."""
-        found = self._lines.get(shape)
+    def _in_order(self, like: Job) -> list[tuple[LearnedKey, PendingClass, int]]:
+        """The next of each waiting class of a job's size that wasn't served, in the learned order."""
+        size = tuple([(shape.id, pods) for shape, pods in zip(like.shapes, like.placed, strict=True)])
+        found = self._lines.get(size)
         if found is None:
             server, found = self._server, []
-            for of in self._cluster.waiting_by_shape.get(shape, ()):
+            for of in self._cluster.waiting_by_shape.get(size[0][0], ()):
                 at = server.served_of(of)
-                if of not in self._served and at < len(of.members):
+                if of.wants[1] == size and of not in self._served and at < len(of.members):
                     submitted_s, name, job = of.members[at]
                     key = server.key_of(job, job.ran_s, of.step.asks), submitted_s, name
                     found.append((key, of, at))
             found.sort(key=itemgetter(0))
-            self._lines[shape] = found
+            self._lines[size] = found
         return found
 
     def _own_key(self, job: Job) -> float:

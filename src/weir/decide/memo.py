@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from weir.cluster.columns import Columns, Ints, whole_free
-from weir.cluster.jobs import Job, PendingClass, Wants
+from weir.cluster.jobs import Job, PendingClass, Size, Wants
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.domains import Level, levels_of, missing
@@ -83,15 +83,12 @@ class Memo:
         )
         self._no_victims: dict[tuple[PendingClass, int, bool], InVain] = {}  # since anything changed
         self._no_victims_version = -1
-        self.hopes: Hopes | None = None  # who waited at the end of a quiet cycle, while it stays quiet
-        self.asleep: dict[
-            tuple[PendingClass, int], Asleep
-        ] = {}  # whom of them nothing can be done for, likewise
-        self.reserved: tuple[list[PendingClass], list[Reservation]] | None = None  # and for whom, likewise
-        self.moves_in_vain: dict[Moves, int] = {}  # and by how many saves, likewise
-        self.lines: dict[
-            int, list[tuple[LearnedKey, PendingClass, int]]
-        ] = {}  # of `weir.decide.exchange`, likewise
+        # What holds while it stays quiet
+        self.hopes: Hopes | None = None  # who waited when it began
+        self.asleep: dict[tuple[PendingClass, int], Asleep] = {}  # those of them nothing can be done for
+        self.moves_in_vain: dict[Moves, int] = {}  # by how many saves that was last said
+        self.reserved: tuple[list[PendingClass], list[Reservation]] | None = None  # and for whom
+        self.lines: dict[Size, list[tuple[LearnedKey, PendingClass, int]]] = {}  # who may change places
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._of_class: dict[PendingClass, bool] = {}  # the same by class
         self._empty: tuple[Columns, Ints, Ints] | None = None

@@ -34,6 +34,7 @@ class Movers:
         self._now_s = server.now_s
         self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool, bool], Floats] = {}
+        self._saved_on: dict[tuple[int, float], set[int]] = {}
         self._on_node: dict[tuple[int, float, bool], list[tuple[float, int]]] = {}
         self._suffice: dict[Moves, bool] = {}
 
@@ -95,16 +96,20 @@ class Movers:
         budget = self._policy.consolidation.budget
         if moves.topology is not None:
             budget = max(budget, self._policy.topology.budget)
-        saved = self._cluster.saved[len(self._cluster.saved) - new :]
-        cheap = [one for one in saved if self.price(one) <= budget]
-        if not cheap:
+        nodes = self._nodes_of_saved(new, budget)
+        if not nodes:
             return True
         least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
-        return not any(
-            self._could_clear(node, least, budget, moves.spares_owners)
-            for one in cheap
-            for node in {pod.node for pod in one.running_pods()}
-        )
+        return not any(self._could_clear(node, least, budget, moves.spares_owners) for node in nodes)
+
+    def _nodes_of_saved(self, last: int, budget: float) -> set[int]:
+        """The nodes of those among the last so many that saved that are cheap enough to move."""
+        found = self._saved_on.get((last, budget))
+        if found is None:
+            saved = self._cluster.saved[len(self._cluster.saved) - last :]
+            cheap = [one for one in saved if self.price(one) <= budget]
+            found = self._saved_on[last, budget] = {pod.node for one in cheap for pod in one.running_pods()}
+        return found
 
     def _could_clear(self, node: int, devices: int, budget: float, spares: bool) -> bool:
         """Whether so many whole devices of a node could be had within the budget, part of pods as need be."""
