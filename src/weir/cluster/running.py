@@ -25,7 +25,6 @@ class RunningColumns:
         self.restart: Floats = np.full(size, np.inf)
         self.since_s: Floats = np.zeros(size)
         self.project: Ints = np.zeros(size, np.int64)
-        self.stated = 0  # pods that may be stopped whose job says what a restart costs
         self._pods: list[Pod | None] = [None] * size
         self._row: dict[Pod, int] = {}
         self._spare = list(range(size - 1, -1, -1))
@@ -42,7 +41,6 @@ class RunningColumns:
         self.devices[row] = job.devices_milli / 1000
         stated_s = -1.0 if job.spec.restart_s is None else job.spec.restart_s
         self.restart[row] = stated_s if job.spec.preemptible else np.inf
-        self.stated += self._is_stated(row)
         self.since_s[row] = since_s
         self.project[row] = job.project
 
@@ -50,13 +48,9 @@ class RunningColumns:
         """A pod no longer runs, or is being stopped."""
         row = self._row.pop(pod)
         self._pods[row] = None
-        self.stated -= self._is_stated(row)
         self.node[row] = -1
         self.restart[row] = np.inf
         self._spare.append(row)
-
-    def _is_stated(self, row: int) -> bool:
-        return bool(0 <= self.restart[row] < np.inf)
 
     def saved(self, pods: list[Pod], at_s: float) -> None:
         """The job of these running pods saved its state."""

@@ -37,7 +37,6 @@ class Moves(NamedTuple):
     may_scatter: bool
     is_running: bool
     spares_owners: bool
-    is_open: bool  # every node is open to it
 
 
 Hopes = dict[Moves | None, list[tuple[PendingClass, int]]]

@@ -33,7 +33,7 @@ class Movers:
         self._room = server.room
         self._now_s = server.now_s
         self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
-        self._prices: dict[tuple[int, float, bool, bool], Floats] = {}
+        self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._saved_on: dict[tuple[int, float], set[int]] = {}
         self._on_node: dict[tuple[int, float, bool], list[tuple[float, int]]] = {}
         self._suffice: dict[Moves, bool] = {}
@@ -145,8 +145,7 @@ class Movers:
         whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
         wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
         if asked is None or sum(lacks) == 1:
-            smaller = moves.is_open and asked is None and len(wants) == 1
-            return self._bound_anywhere(wants, rules.consolidation.budget, spares, smaller)
+            return self._bound_anywhere(wants, rules.consolidation.budget, spares)
         if (
             moves.may_scatter
             and asked.required is None
@@ -160,12 +159,8 @@ class Movers:
         depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
         return self._bound_in_one(self._memo.levels(self._cluster, asked.name)[depth], wants, budget, spares)
 
-    def _bound_anywhere(
-        self, wants: Sequence[tuple[int, int]], budget: float, spares: bool, smaller: bool = False
-    ) -> bool:
+    def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
         for devices, lack in wants:
-            if self._is_too_large(devices, budget):
-                return False
             needed = self._nodes_for(devices, lack)
             missing = needed - int((self._room.whole >= devices).sum())
             if missing <= 0:
@@ -176,19 +171,11 @@ class Movers:
             all_gone = self._room.whole + np.bincount(node, held, len(self._room.whole))
             if int((all_gone >= devices).sum()) < needed:
                 return False
-            prices = self._least_prices(devices, budget, spares, smaller)
+            prices = self._least_prices(devices, budget, spares)
             prices = np.sort(prices[prices <= budget])[:needed]
             if len(prices) < needed or float(prices.sum()) > budget:
                 return False
         return True
-
-    def _is_too_large(self, devices: int, budget: float) -> bool:
-        """Whether as many moves as the budget allows couldn't make such a hole of the largest there are."""
-        restart = self._policy.price.restart
-        if self._cluster.running_pods.stated or restart <= 0:
-            return False
-        moves, (first, second) = budget // restart, self._largest
-        return max(first + moves * second, second + moves * first) < devices
 
     def _bound_in_one(
         self, level: Level, wants: Sequence[tuple[int, int]], budget: float, spares: bool
@@ -196,7 +183,7 @@ class Movers:
         """Whether any domain could be cleared for what is asked."""
         enough = np.ones(level.count, np.bool_)
         for devices, lack in wants:
-            prices = np.where(level.of >= 0, self._least_prices(devices, budget, spares, False), np.inf)
+            prices = np.where(level.of >= 0, self._least_prices(devices, budget, spares), np.inf)
             order = np.lexsort((prices, level.of))
             order = order[np.isfinite(prices[order])]
             of, needed = level.of[order], self._nodes_for(devices, lack)
@@ -210,19 +197,13 @@ class Movers:
         each = int(self._cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
         return -(-pods // max(1, each))
 
-    def _least_prices(self, devices: int, budget: float, spares: bool, smaller: bool) -> Floats:
-        """What room for one pod of so many whole devices costs at the least on each node, by moves alone.
-
-        With `smaller`, by those of smaller pods: any hole for a larger one would be the asker's own.
-        """
-        key = (devices, budget, spares, smaller)
+    def _least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
+        """What room for one pod of so many whole devices costs at the least on each node, by moves alone."""
+        key = (devices, budget, spares)
         found = self._prices.get(key)
         if found is None:
-            node, held, price = self._could_move(budget, spares)
-            if smaller:
-                rows = held < devices
-                node, held, price = node[rows], held[rows], price[rows]
-            found = self._prices[key] = least_prices(self._room.whole, devices, node, held, price)
+            found = least_prices(self._room.whole, devices, *self._could_move(budget, spares))
+            self._prices[key] = found
         return found
 
     def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:

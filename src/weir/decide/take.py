@@ -155,20 +155,12 @@ class Taker:
     def _moves_for(self, of: PendingClass, at: int, owner: bool) -> Moves:
         """What is equal for workloads for which the same moves could make room."""
         job = of.members[at][2]
-        borrows = job.spec.preemptible and not owner
-        spares = borrows and self._policy.consolidation.spares_owners
-        topology, is_open = job.spec.topology, self._is_open(of, at, borrows)
+        spares = job.spec.preemptible and not owner and self._policy.consolidation.spares_owners
+        topology = job.spec.topology
         if topology is None:
-            return Moves(of.wants, None, True, False, spares, is_open)
+            return Moves(of.wants, None, True, False, spares)
         scattered = self._server.may_scatter(job, of.step.lacks)
-        return Moves(of.wants, topology, scattered, job.is_running, spares, is_open)
-
-    def _is_open(self, of: PendingClass, at: int, borrows: bool) -> bool:
-        """Whether no node is kept from it."""
-        limited = self._cluster.ledger.limited
-        if borrows and not any(limited[queue] for queue in of.first.path):
-            return True  # what is reserved is open to those who can be taken from
-        return self._server.open_to(self._server.candidate(of, at)) is None
+        return Moves(of.wants, topology, scattered, job.is_running, spares)
 
     @cached_property
     def _free_milli(self) -> int:
