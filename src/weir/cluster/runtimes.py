@@ -37,7 +37,7 @@ class Like:
     """What a workload is like, closest first, and what was learned when that was last asked.
 
     The mean run of those that ran longer than it stays the same until it has run as long as the next of
-    them, or more of them have ended.
+    them, or more of them have ended. All of that is from one `RunTimes`.
     """
 
     __slots__ = ("believed", "ended", "from_s", "made", "names", "total_s", "until_s")
@@ -50,6 +50,15 @@ class Like:
         self.total_s = 0.0
         self.from_s = 0.0
         self.until_s = 0.0
+
+    def learn(self, ended: "_Ended", ran_s: float) -> bool:
+        """The mean run of those of them that ran longer than `ran_s`, if any did."""
+        found = ended.longer(ran_s)
+        if found is None:
+            return False
+        self.total_s, self.from_s, self.until_s = found
+        self.made = ended.made
+        return True
 
 
 def like(workload: Workload, devices_milli: int) -> Like:
@@ -126,12 +135,12 @@ class RunTimes:
     def remaining_s(self, like: Like, ran_s: float) -> float | None:
         """Mean remaining run time given `ran_s` already run; None while nothing is learned."""
         ended = like.ended
-        if (
-            ended is None
-            or like.made != ended.made
-            or like.believed != self._believed
-            or not like.from_s <= ran_s < like.until_s
-        ) and not self._learn(like, ran_s):
+        if ended is None or like.believed != self._believed:
+            known = self._learn(like, ran_s)
+        else:  # it is still the closest of which enough have ended
+            fresh = like.made == ended.made and like.from_s <= ran_s < like.until_s
+            known = fresh or like.learn(ended, ran_s) or self._learn(like, ran_s)
+        if not known:
             return max(ran_s, 1.0) if self._ended else None
         return max(like.total_s - ran_s, 1.0)
 
@@ -142,11 +151,9 @@ class RunTimes:
         for name in like.names:
             ended = self._ended.get(name)
             if ended is not None and len(ended.runs) >= ENOUGH:
-                found = ended.longer(ran_s)
-                if found is not None:
-                    like.total_s, like.from_s, like.until_s = found
+                if like.learn(ended, ran_s):
                     if closest:
-                        like.ended, like.made, like.believed = ended, ended.made, self._believed
+                        like.ended, like.believed = ended, self._believed
                     return True
                 closest = False  # it may be asked again once others of these have ended
         return False

@@ -23,7 +23,6 @@ from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 
 NAMES = (("team", 1000), ("team",), ())
-LIKE = Like(NAMES)
 
 
 def test_a_job_that_is_over_needs_no_collector():
@@ -48,16 +47,16 @@ def test_a_job_that_is_over_needs_no_collector():
 
 
 def test_the_closest_kind_of_which_enough_have_ended_is_believed():
-    times = RunTimes()
-    assert times.remaining_s(LIKE, 30.0) is None
+    times, one = RunTimes(), Like(NAMES)
+    assert times.remaining_s(one, 30.0) is None
     for run_s in range(ENOUGH - 1):
-        times.ended(LIKE, 100.0 + run_s)
-    assert times.remaining_s(LIKE, 30.0) == 30.0  # of none enough: it is half way
+        times.ended(one, 100.0 + run_s)
+    assert times.remaining_s(one, 30.0) == 30.0  # of none enough: it is half way
     times.ended(Like(NAMES[1:]), 1000.0)
-    assert times.remaining_s(LIKE, 30.0) == pytest.approx((sum(range(100, 109)) + 1000) / 10 - 30)
-    times.ended(LIKE, 109.0)
-    assert times.remaining_s(LIKE, 30.0) == pytest.approx(sum(range(100, 110)) / 10 - 30)
-    assert times.remaining_s(LIKE, 104.5) == pytest.approx(sum(range(105, 110)) / 5 - 104.5)
+    assert times.remaining_s(one, 30.0) == pytest.approx((sum(range(100, 109)) + 1000) / 10 - 30)
+    times.ended(one, 109.0)
+    assert times.remaining_s(one, 30.0) == pytest.approx(sum(range(100, 110)) / 10 - 30)
+    assert times.remaining_s(one, 104.5) == pytest.approx(sum(range(105, 110)) / 5 - 104.5)
 
 
 def test_what_was_learned_of_one_is_asked_anew_when_it_no_longer_holds():
@@ -77,10 +76,10 @@ def test_what_was_learned_of_one_is_asked_anew_when_it_no_longer_holds():
 
 
 def test_what_ended_long_ago_is_forgotten():
-    times = RunTimes()
+    times, one = RunTimes(), Like(NAMES)
     for _ in range(KEPT):
-        times.ended(LIKE, 10.0)
-    assert times.remaining_s(LIKE, 0.0) == 10.0
+        times.ended(one, 10.0)
+    assert times.remaining_s(one, 0.0) == 10.0
     for _ in range(KEPT + KEPT // 16):
-        times.ended(LIKE, 500.0)
-    assert times.remaining_s(LIKE, 0.0) == 500.0
+        times.ended(one, 500.0)
+    assert times.remaining_s(one, 0.0) == 500.0
