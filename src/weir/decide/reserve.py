@@ -10,6 +10,7 @@ import numpy as np
 
 from weir.cluster.columns import Ints
 from weir.cluster.jobs import Job, PendingClass, Phase
+from weir.cluster.running import Floats
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.fit import Bools
@@ -56,62 +57,87 @@ def reservations(
                     kept[node] += shape.devices
         else:
             if np.isfinite(at_s):
-                spare = np.full(len(kept), np.iinfo(np.int64).max, np.int64)
-                for node in np.flatnonzero(kept).tolist():
-                    spare[node] = ends.free_by(room, node, at_s) - kept[node]
+                spare = np.where(kept > 0, ends.free_by(room, at_s) - kept, np.iinfo(np.int64).max)
                 taken |= kept > 0
                 found.append(Reservation(job, at_s, spare))
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Coming:
+    """Devices that become free as workloads end, a row each, soonest first: where, when and how many.
+
+    `freed` counts those that its node has had back by then.
+    """
+
+    node: Ints
+    end_s: Floats
+    devices: Ints
+    freed: Ints
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, float, int]]) -> "_Coming":
+        """These nodes, times and devices."""
+        node = np.array([row[0] for row in rows], np.int64)
+        end_s = np.array([row[1] for row in rows], np.float64)
+        devices = np.array([row[2] for row in rows], np.int64)
+        order = np.lexsort((node, end_s))
+        node, end_s, devices = node[order], end_s[order], devices[order]
+        by_node = np.argsort(node, kind="stable")
+        total = np.cumsum(devices[by_node])
+        first = np.searchsorted(node[by_node], node[by_node])
+        freed = np.empty_like(devices)
+        freed[by_node] = total - (total - devices[by_node])[first]
+        return cls(node, end_s, devices, freed)
+
+
 class _Ends:
-    """When running workloads will have ended, each asked once, and what that frees on each node."""
+    """When running workloads will have ended, each asked once and only if it matters, and what that frees."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._cluster = cluster
         self._now_s = now_s
-        self._ends_s: dict[Job, float] = {}
-        self._coming: dict[int, list[tuple[float, int]]] = {}
+        self._known: _Coming | None = None
 
-    def _of(self, job: Job) -> float:
-        found = self._ends_s.get(job)
-        if found is None:
-            found = self._ends_s[job] = _ends_s(self._cluster, job, self._now_s)
-        return found
-
-    def _on(self, node: int) -> list[tuple[float, int]]:
-        """When devices of a node become free, and how many."""
-        found = self._coming.get(node)
-        if found is None:
-            pods = self._cluster.pods_on[node]
-            found = self._coming[node] = sorted(
-                (self._of(pod.job), len(pod.devices)) for pod in pods if pod.phase is Phase.RUNNING
-            )
-        return found
+    @property
+    def _coming(self) -> _Coming:
+        if self._known is None:
+            ends_s: dict[Job, float] = {}
+            rows = []
+            for node, pods in enumerate(self._cluster.pods_on):
+                for pod in pods:
+                    if pod.devices and pod.phase is Phase.RUNNING:
+                        end_s = ends_s.get(pod.job)
+                        if end_s is None:
+                            end_s = ends_s[pod.job] = _ends_s(self._cluster, pod.job, self._now_s)
+                        rows.append((node, end_s, len(pod.devices)))
+            self._known = _Coming.of(rows)
+        return self._known
 
     def soonest(
         self, room: Room, shape: Shape, mask: Bools, kept: Ints, pods: int
     ) -> list[tuple[float, int]]:
         """When and where there will be room for so many pods beside what is kept, soonest first."""
-        found = []
-        for node in np.flatnonzero(mask).tolist():
-            free, at_s, here = int(room.whole[node] - kept[node]), self._now_s, 0
-            coming = iter(self._on(node))
-            while here < pods:
-                while free < shape.devices:
-                    end_s, devices = next(coming, (None, 0))
-                    if end_s is None:
-                        break
-                    free, at_s = free + devices, end_s
-                if free < shape.devices:
-                    break
-                found.append((at_s, node))
-                free, here = free - shape.devices, pods if not shape.devices else here + 1
-        return sorted(found)[:pods]
+        free, size = room.whole - kept, shape.devices
+        places = np.where(mask, np.maximum(free, 0) // size if size else 1, 0)
+        now = np.repeat(np.arange(len(places)), np.minimum(places, pods))[:pods]
+        found = [(self._now_s, node) for node in now.tolist()]
+        if len(found) < pods and size:
+            coming = self._coming
+            by_then = free[coming.node] + coming.freed
+            more = np.maximum(by_then, 0) // size - np.maximum(by_then - coming.devices, 0) // size
+            rows = np.repeat(np.arange(len(more)), np.where(mask[coming.node], more, 0))[: pods - len(now)]
+            found += zip(coming.end_s[rows].tolist(), coming.node[rows].tolist(), strict=True)
+        return found
 
-    def free_by(self, room: Room, node: int, at_s: float) -> int:
-        """Whole devices of a node that will be free by then."""
-        return int(room.whole[node]) + sum(devices for end_s, devices in self._on(node) if end_s <= at_s)
+    def free_by(self, room: Room, at_s: float) -> Ints:
+        """Whole devices of each node that will be free by then."""
+        if at_s <= self._now_s:
+            return room.whole
+        coming = self._coming
+        until = np.searchsorted(coming.end_s, at_s, "right")
+        freed = np.bincount(coming.node[:until], coming.devices[:until], len(room.whole))
+        return room.whole + freed.astype(np.int64)
 
 
 def _ends_s(cluster: Cluster, job: Job, now_s: float) -> float:
