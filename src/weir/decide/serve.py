@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace
 from math import log
 
 from weir.cluster.jobs import Job, PendingClass, Pod
@@ -314,26 +314,30 @@ class Server:
 
     def _lend(self, borrowers: list[Candidate]) -> Iterator[list[Spot]]:
         """Workloads over quota, of whatever project: short and small ones of modest projects first."""
-        heap = [(self.learned_key(candidate), at, candidate) for at, candidate in enumerate(borrowers)]
-        heapify(heap)
-        count = len(heap)
+        heap: list[tuple[LearnedKey, int, Candidate]] = []
+        coming, count = borrowers, 0  # those still to be put in order, and how many were
         grown: set[int] = set()  # projects served since, whose keys may have risen
-        while heap:
-            key, at, candidate = heap[0]
-            if candidate.job.project in grown:
-                now = self.learned_key(candidate)
-                if now > key:
-                    heapreplace(heap, (now, at, candidate))
-                    continue
-            heappop(heap)
+        while heap or coming:
+            if not heap and len(coming) == 1:
+                candidate = coming[0]  # there is nobody to compare it with
+            else:
+                for each in coming:
+                    heappush(heap, (self.learned_key(each), count, each))
+                    count += 1
+                coming = []
+                key, at, candidate = heap[0]
+                if candidate.job.project in grown:
+                    now = self.learned_key(candidate)
+                    if now > key:
+                        heapreplace(heap, (now, at, candidate))
+                        continue
+                heappop(heap)
             spots = self._try(candidate, entitled=False)
             if spots is not None:
                 grown.add(candidate.job.project)
                 if self._goes_ahead(candidate, spots):
                     yield spots
-            for follower in self._otherwise(candidate) if spots is None else self._followers(candidate):
-                count += 1
-                heappush(heap, (self.learned_key(follower), count, follower))
+            coming = self._otherwise(candidate) if spots is None else self._followers(candidate)
 
     def learned_key(self, candidate: Candidate) -> LearnedKey:
         """`key_of` a waiting workload, then age and name."""
