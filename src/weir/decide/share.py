@@ -6,7 +6,6 @@ A parent's share is what its children divide: guarantees first, then the surplus
 
 from collections.abc import Sequence
 from operator import add
-from typing import NamedTuple
 
 from weir.cluster.ledger import Ledger
 from weir.cluster.shapes import GPU_ROW
@@ -51,14 +50,24 @@ def shares(ledger: Ledger, total: Sequence[int], usage: Sequence[float], usage_k
     return result
 
 
-class _Siblings(NamedTuple):
+class _Siblings:
     """Queues that divide what their parent has; `tiers` are positions among them, highest priority first."""
 
-    ledger: Ledger
-    queues: Sequence[int]
-    tiers: Sequence[Sequence[int]]
-    usage: Sequence[float]
-    usage_k: float
+    __slots__ = ("ledger", "queues", "tiers", "usage", "usage_k")
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        queues: list[int],
+        tiers: list[list[int]],
+        usage: Sequence[float],
+        usage_k: float,
+    ) -> None:
+        self.ledger = ledger
+        self.queues = queues
+        self.tiers = tiers
+        self.usage = usage
+        self.usage_k = usage_k
 
     def rounded(self, row: int, tier: Sequence[int], exact: list[float]) -> list[float]:
         """What a tier of them is given, in whole devices where they want nothing else."""
@@ -152,16 +161,13 @@ def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float])
     wants or the rest is divided at one level. Weight 0 gets nothing.
     """
     given = [0.0] * len(wanted)
-    order = sorted(
-        (want / weight, at)
-        for at, (want, weight) in enumerate(zip(wanted, weights, strict=True))
-        if weight > 0
-    )
-    weight_left = sum(weights[at] for _, at in order)
-    for place, (level, at) in enumerate(order):
+    levels = [(wanted[at] / weight, at) for at, weight in enumerate(weights) if weight > 0]
+    levels.sort()
+    weight_left = sum([weights[at] for _, at in levels])
+    for place, (level, at) in enumerate(levels):
         if level * weight_left > amount:
             each = amount / weight_left
-            for _, rest in order[place:]:
+            for _, rest in levels[place:]:
                 given[rest] = each * weights[rest]
             break
         given[at] = wanted[at]
@@ -172,14 +178,14 @@ def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float])
 
 def _rounded(exact: Sequence[float], ages: Sequence[tuple[float, int]]) -> list[float]:
     """Whole devices by largest remainder, then older queue; the sum doesn't grow."""
-    if not sum([amount % WHOLE_MILLI for amount in exact]):
+    parts = [amount % WHOLE_MILLI for amount in exact]
+    if not sum(parts):
         return list(exact)
     floors = [amount // WHOLE_MILLI for amount in exact]
     # A remainder within a millionth of a device of the next whole is arithmetic, not a claim.
     spare = int((sum(exact) + 1e-3) // WHOLE_MILLI - sum(floors))
-    remainders = sorted(
-        range(len(exact)), key=lambda at: (-round(exact[at] - floors[at] * WHOLE_MILLI, 3), ages[at])
-    )
-    for at in remainders[:spare]:
+    near = {part: -round(part, 3) for part in set(parts)}  # few: most are whole, or at one level
+    largest = sorted([(near[part], age, at) for at, (part, age) in enumerate(zip(parts, ages, strict=True))])
+    for _, _, at in largest[:spare]:
         floors[at] += 1
     return [floor * WHOLE_MILLI for floor in floors]
