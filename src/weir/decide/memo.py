@@ -43,6 +43,33 @@ Hopes = dict[Moves | None, list[tuple[PendingClass, int]]]
 """Waiting workloads for which something may be done: somebody stopped (None), or else others moved."""
 
 
+class MovesInVain(NamedTuple):
+    """Moves could make no room for a workload, by bounds, after so many saves and changes of the room.
+
+    With these as the two largest holes, and, if only theirs are moved, these projects over quota.
+    """
+
+    saves: int
+    at: int
+    holes: tuple[int, int]
+    lenders: frozenset[int]
+
+
+class Able(NamedTuple):
+    """What could be done for the waiting of a project, as long as it stays untouched and nobody is served.
+
+    Some may have others stopped; for some only moves could make room, with so many thousandths of devices
+    free. Of those without a claim to more the longest waits since `since_s`, and since `gang_since_s` the
+    longest of the gangs that wait for one domain.
+    """
+
+    touched: int
+    since_s: float
+    gang_since_s: float
+    takers: list[tuple[PendingClass, int]]
+    movers: list[tuple[PendingClass, int, Moves, int]]
+
+
 class InVain(NamedTuple):
     """Even with all these jobs gone or moved there is no room for a workload on the nodes open to it.
 
@@ -82,10 +109,11 @@ class Memo:
         )
         self._no_victims: dict[tuple[PendingClass, int, bool], InVain] = {}  # since anything changed
         self._no_victims_version = -1
+        self.moves_in_vain: dict[Moves, MovesInVain] = {}
+        self.able: dict[int, Able] = {}  # by project
         # What holds while it stays quiet
         self.hopes: Hopes | None = None  # who waited when it began
         self.asleep: dict[tuple[PendingClass, int], Asleep] = {}  # those of them nothing can be done for
-        self.moves_in_vain: dict[Moves, int] = {}  # by how many saves that was last said
         self.reserved: tuple[list[PendingClass], list[Reservation]] | None = None  # and for whom
         self.lines: dict[Size, list[tuple[LearnedKey, PendingClass, int]]] = {}  # who may change places
         self._could_run: dict[tuple[object, ...], bool] = {}
@@ -136,6 +164,7 @@ class Memo:
     def _restart(self, cluster: Cluster, policy: Policy) -> Room:
         self.room = Room.of(cluster)
         self._rankings.clear()
+        self.moves_in_vain.clear()
         if self._static != cluster.static_version or policy is not self._policy:
             self._allowed.clear()
             self._affinity.clear()
@@ -143,6 +172,7 @@ class Memo:
             self._of_class.clear()
             self._empty = None
             self._owners.clear()
+            self.able.clear()
             self._levels.clear()
             self._pod_rules = None
             self._static = cluster.static_version
@@ -218,8 +248,9 @@ class Memo:
         quiet = self._quiet is not None and cluster.changes == self._quiet[0] and now_s < self._quiet[1]
         if not quiet:
             self.hopes = self.reserved = None
-            self.moves_in_vain.clear()
             self.asleep.clear()
+            if len(self.moves_in_vain) > 2 * len(cluster.waiting) + _CLASSES_KEPT:
+                self.moves_in_vain.clear()  # most of them wait no more
         if not quiet or (self._policy is not None and self._policy.usage.k):
             self.lines.clear()  # shares change with time, too, and the keys with them
         return quiet

@@ -17,9 +17,12 @@ from weir.decide.books import INFINITE
 from weir.decide.bounds import least_prices
 from weir.decide.domains import Level
 from weir.decide.fit import Bools
-from weir.decide.memo import Moves
+from weir.decide.memo import Moves, MovesInVain
 from weir.decide.serve import Server
 from weir.model.workloads import WHOLE_MILLI
+
+_FEW = 8
+"""Changed nodes up to which each is looked at."""
 
 
 class Movers:
@@ -46,12 +49,16 @@ class Movers:
     @cached_property
     def lent(self) -> Bools:
         """Which projects hold more than a quota on their path: theirs are moved for anyone."""
-        return np.array(
-            [self._is_lent(project) for project in range(len(self._cluster.ledger.path))], np.bool_
-        )
+        lent = np.zeros(len(self._cluster.ledger.path), np.bool_)
+        lent[list(self._lenders)] = True
+        return lent
 
-    def _is_lent(self, project: int) -> bool:
-        return any(self._books.over_quota(queue) for queue in self._cluster.ledger.path[project])
+    @cached_property
+    def _lenders(self) -> frozenset[int]:
+        books = self._books
+        over = [books.over_quota(queue) for queue in range(len(books.held))]
+        path = self._cluster.ledger.path
+        return frozenset([at for at in range(len(over)) if any([over[queue] for queue in path[at]])])
 
     @cached_property
     def _largest(self) -> tuple[int, int]:
@@ -79,24 +86,41 @@ class Movers:
         """Whether room for it could be made within the budget, were there a place for all that moves."""
         found = self._suffice.get(moves)
         if found is None:
-            found = not self._stays_in_vain(job, lacks, moves) and self._bound(job, lacks, moves)
+            found = self.shares_devices or (
+                not self._stays_in_vain(job, lacks, moves) and self._bound(job, lacks, moves)
+            )
             self._suffice[moves] = found
             if not found:
-                self._memo.moves_in_vain[moves] = self._cluster.saves
+                lenders = self._lenders if moves.spares_owners else frozenset()
+                self._memo.moves_in_vain[moves] = MovesInVain(
+                    self._cluster.saves, len(self._room.log), self._largest, lenders
+                )
         return found
 
-    # Since it was last asked in this quiet time
+    # Since it was last asked
 
     def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
-        """Whether moves that didn't suffice don't by now: prices rise till one saves."""
+        """Whether moves that didn't suffice don't by now.
+
+        Prices rise till one saves, so room could only be made where one saved or something changed: unless
+        holes have grown into which more could move, or more is lent.
+        """
         known = self._memo.moves_in_vain.get(moves)
-        new = 0 if known is None else self._cluster.saves - known
+        new = 0 if known is None else self._cluster.saves - known.saves
         if known is None or new > len(self._cluster.saved):
+            return False
+        first, second = self._largest
+        if first > known.holes[0] or second > known.holes[1]:
+            return False
+        if moves.spares_owners and not self._lenders <= known.lenders:
+            return False
+        nodes = set(self._room.log[known.at :])
+        if len(nodes) > _FEW:
             return False
         budget = self._policy.consolidation.budget
         if moves.topology is not None:
             budget = max(budget, self._policy.topology.budget)
-        nodes = self._nodes_of_saved(new, budget)
+        nodes |= self._nodes_of_saved(new, budget)
         if not nodes:
             return True
         least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
@@ -130,7 +154,7 @@ class Movers:
             for pod in self._cluster.pods_on[node]:
                 job, here = pod.job, len(pod.devices)
                 price = self.price(job) if 0 < here <= hole else INFINITE
-                if price <= budget and (not spares or self._is_lent(job.project)):
+                if price <= budget and (not spares or job.project in self._lenders):
                     found.append((price / max(here, job.devices_milli / WHOLE_MILLI), here))
             found.sort()
             self._on_node[key] = found
@@ -139,8 +163,6 @@ class Movers:
     # From all that runs
 
     def _bound(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
-        if self.shares_devices:
-            return True
         asked, rules, spares = moves.topology, self._policy, moves.spares_owners
         whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
         wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]

@@ -60,11 +60,8 @@ class Server:
         all_borrow = learned and self.policy.claims  # where nobody has a claim, in any order
         heads: list[Candidate] = []
         borrowers: list[Candidate] = []
-        for of in self._hopeful():
-            if not all_borrow or self.memo.owners(self.cluster, of.project):
-                heads.append(self.candidate(of, 0))
-            elif self._could_borrow(of):
-                borrowers.append(self.candidate(of, 0))
+        for of, borrows in self._hopeful(all_borrow):
+            (borrowers if borrows else heads).append(self.candidate(of, 0))
         order = Order(self.books, heads) if heads else None
         while order is not None and (candidate := order.next()) is not None:
             entitled = self.entitled(candidate)
@@ -130,22 +127,27 @@ class Server:
         other = refused.otherwise()
         return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
 
-    def _hopeful(self) -> Iterator[PendingClass]:
-        """Classes with room for what they ask for, each of their shapes by itself.
+    def _hopeful(self, all_borrow: bool) -> Iterator[tuple[PendingClass, bool]]:
+        """Classes with room for what they ask for, each of their shapes by itself, and whether they borrow it.
 
         A gang needs room for all its pods of each shape, an elastic workload for a pod of one of them. Who
-        has none isn't in the order, and doesn't stand for its queue.
+        has none isn't in the order, and doesn't stand for its queue. `all_borrow`: so do all of a project
+        in which nobody has a claim.
         """
         known: dict[tuple[object, ...], bool] = {}
         room_for: dict[tuple[int, tuple[Affinity, ...], bool], int] = {}
-        for of in self.cluster.waiting.values():
-            affinity = self.memo.affinity(self.cluster, of.first)
-            key = of.wants, affinity
-            has_room = known.get(key)
-            if has_room is None:
-                has_room = known[key] = self._has_room(of, affinity, room_for)
-            if has_room:
-                yield of
+        for project, classes in self.cluster.waiting_of.items():
+            borrows = all_borrow and not self.memo.owners(self.cluster, project)
+            for of in classes:
+                if borrows and not self._could_borrow(of):
+                    continue
+                affinity = self.memo.affinity(self.cluster, of.first)
+                key = of.wants, affinity
+                has_room = known.get(key)
+                if has_room is None:
+                    has_room = known[key] = self._has_room(of, affinity, room_for)
+                if has_room:
+                    yield of, borrows
 
     def _has_room(
         self,
@@ -363,3 +365,7 @@ class Server:
     def served_of(self, of: PendingClass) -> int:
         """How many of a class were served in this cycle."""
         return self._next.get(of, 0)
+
+    def projects_served(self) -> set[int]:
+        """Projects of which any were served in this cycle."""
+        return {of.project for of in self._next}

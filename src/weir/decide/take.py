@@ -1,6 +1,6 @@
 """Taking room for workloads that found none: in order, by consolidation, reclaim, preemption."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 from weir.cluster.jobs import Job, PendingClass
@@ -9,7 +9,7 @@ from weir.decide.bench import Bench
 from weir.decide.books import INFINITE
 from weir.decide.claims import Claims, Kind
 from weir.decide.fit import Bools
-from weir.decide.memo import Asleep, Hopes, InVain, Moves
+from weir.decide.memo import Able, Asleep, Hopes, InVain, Moves
 from weir.decide.order import Candidate, Order
 from weir.decide.outlook import Outlook
 from weir.decide.place import Spot
@@ -78,33 +78,61 @@ class Taker:
     def _hopes(self) -> Hopes:
         """For whom something could be done, if anything: cheap to say of every class."""
         hopes: Hopes = {}
+        frees, served = bool(self._cluster.releasing_on), self._server.projects_served()
         for project, classes in self._cluster.waiting_of.items():
-            for of, at, moves in self._hopes_of(project, classes):
-                hopes.setdefault(moves, []).append((of, at))
+            if frees:
+                hopes.setdefault(None, []).extend(self._unserved(classes))
+                continue
+            able = self._able(project, classes, project in served)
+            if able.takers:
+                hopes.setdefault(None, []).extend(able.takers)
+            for of, at, moves, free_milli in able.movers:
+                if free_milli <= self._free_milli:
+                    hopes.setdefault(moves, []).append((of, at))
         return hopes
 
-    def _hopes_of(
-        self, project: int, classes: Iterable[PendingClass]
-    ) -> list[tuple[PendingClass, int, Moves | None]]:
-        """Those of a project who have hope, and of what: moves, or None for more than that."""
-        server, cluster, memo = self._server, self._cluster, self._server.memo
-        found: list[tuple[PendingClass, int, Moves | None]] = []
-        frees, lowest = bool(cluster.releasing_on), self._lowest(project)
-        owners = memo.owners(cluster, project) if self._policy.claims else None
-        for of in classes:
-            at = server.served_of(of)
-            if at >= len(of.members) or not memo.could_run(cluster, of):
-                continue
-            job = of.members[at][2]
-            if frees:
-                found.append((of, at, None))
-            elif job.spec.may_take:
-                owner = self._is_owner(of, at) if owners is None else at < owners.get(of, 0)
-                if owner or lowest < job.spec.priority or self._has_claim(job):
-                    found.append((of, at, None))
-                elif self._could_consolidate(of, owner, self._free_milli):
-                    found.append((of, at, self._moves_for(of, at, owner)))
+    def _unserved(self, classes: Collection[PendingClass]) -> list[tuple[PendingClass, int]]:
+        """The first of each class that wasn't served, of those that could ever run."""
+        server, memo = self._server, self._server.memo
+        first = [(of, server.served_of(of)) for of in classes]
+        return [(of, at) for of, at in first if at < len(of.members) and memo.could_run(self._cluster, of)]
+
+    def _able(self, project: int, classes: Collection[PendingClass], served: bool) -> Able:
+        known, policy, now_s = self._server.memo.able, self._policy, self._server.now_s
+        kept = known.get(project)
+        if (
+            kept is not None
+            and not served
+            and kept.touched == self._cluster.ledger.touched[project]
+            and now_s - kept.since_s < policy.borrower_patience
+            and now_s - kept.gang_since_s < policy.topology.patience
+        ):
+            return kept
+        found = self._found_able(project, classes)
+        if policy.claims and not served:
+            known[project] = found
         return found
+
+    def _found_able(self, project: int, classes: Collection[PendingClass]) -> Able:
+        takers: list[tuple[PendingClass, int]] = []
+        movers: list[tuple[PendingClass, int, Moves, int]] = []
+        since_s = gang_since_s = INFINITE
+        lowest = self._lowest(project)
+        for of, at in self._unserved(classes):
+            job = of.members[at][2]
+            if not job.spec.may_take:
+                continue
+            owner = self._is_owner(of, at)
+            if owner or lowest < job.spec.priority or self._has_claim(job):
+                takers.append((of, at))
+                continue
+            since_s = min(since_s, job.waits_since_s)
+            free_milli = self._free_to_consolidate(of, owner)
+            if free_milli is not None:
+                movers.append((of, at, self._moves_for(of, at, owner), free_milli))
+                if job.spec.topology is not None and not self._server.may_scatter(job, of.step.lacks):
+                    gang_since_s = min(gang_since_s, job.waits_since_s)
+        return Able(self._cluster.ledger.touched[project], since_s, gang_since_s, takers, movers)
 
     def _lowest(self, project: int) -> float:
         """The lowest priority of preemptible work that runs in a project, infinite if none does."""
@@ -147,10 +175,16 @@ class Taker:
 
     def _could_consolidate(self, of: PendingClass, owner: bool, free_milli: int) -> bool:
         """Whether moves alone could make room for it."""
-        left = free_milli - of.step.gpu_milli
-        if left < 0 or not self._policy.consolidation.enabled:
-            return False
-        return owner or (of.first.spec.preemptible and left >= self._server.headroom_milli)
+        needed = self._free_to_consolidate(of, owner)
+        return needed is not None and free_milli >= needed
+
+    def _free_to_consolidate(self, of: PendingClass, owner: bool) -> int | None:
+        """How much has to be free in all that moves alone may make room for it; None if they may not."""
+        if not self._policy.consolidation.enabled:
+            return None
+        if owner:
+            return of.step.gpu_milli
+        return of.step.gpu_milli + self._server.headroom_milli if of.first.spec.preemptible else None
 
     def _moves_for(self, of: PendingClass, at: int, owner: bool) -> Moves:
         """What is equal for workloads for which the same moves could make room."""
