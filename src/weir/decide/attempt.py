@@ -67,11 +67,12 @@ class Attempt:
         self._spots: list[Spot] = []
         self._victims: list[tuple[Unit, Rule]] = []  # in the order in which they were taken
         self.fell_short = False  # everyone within reach together didn't suffice
+        self.is_final = False  # or nobody found a place whom it could move: so it stays till one saves
 
     def run(self) -> Taken | None:
         """Places and victims, or None with room and books as they were."""
         if not self._reach.jobs or not self._could_suffice():
-            self.fell_short = True
+            self.fell_short = self.is_final = True
             return None
         taken = self._from(None)
         if taken is None and self._kind is Kind.RECLAIM and sum(self._candidate.lacks) > 1:
@@ -203,6 +204,8 @@ class Attempt:
                 lambda node, units: self._replaceable(pod, node, units), self._bench.policy.search_steps
             )
             if found is None:
+                gave_up = self._is_ruled or any(nodes.gave_up for nodes in self._nodes.values())
+                self.is_final = sum(self._candidate.lacks) == 1 and not gave_up
                 return None
             node, going = found
             self._remove(going)

@@ -20,7 +20,7 @@ from weir.decide.fit import Bools, copies
 from weir.decide.pod_rules import PodRules
 from weir.decide.reach import Reach
 from weir.decide.room import Room
-from weir.decide.victims import Tier, Unit, sets
+from weir.decide.victims import ENUMERATED_MOST, Tier, Unit, sets
 from weir.model.reasons import Rule
 from weir.model.workloads import WHOLE_MILLI
 
@@ -56,6 +56,7 @@ class CheapestNode:
         self._shape = shape
         self._open = open_
         self._price_most = price_most
+        self.gave_up = False  # there were more sets of victims than were tried
         self._version = 0
         self._found: dict[int, Going] = {}
         self._heaps: dict[Family, list[Entry]] = {}
@@ -166,16 +167,19 @@ class CheapestNode:
                 vain += 1
                 if open_ is not None:
                     shut.append((family, entry))
+        self.gave_up = True
         return None
 
     def _look_into(self, node: int, accept: Accept) -> bool:
         excesses = self._rules.excesses(self._room.columns, self._shape, node)
         if excesses is None:
             return False
-        found = sets(self._room, node, self._shape, self._reach.units_on(node), excesses)
-        for key, chosen in islice(found, _SETS_MOST):
+        units = self._reach.units_on(node)
+        found = sets(self._room, node, self._shape, units, excesses)
+        for at, (key, chosen) in enumerate(islice(found, _SETS_MOST), 1):
             if sum(unit.price for unit in chosen) > self._price_most:
                 break
+            self.gave_up |= at == _SETS_MOST or len(units) > ENUMERATED_MOST
             going = self._reach.legal_order(chosen)
             if going is not None and accept(node, chosen):
                 self._found[node] = going

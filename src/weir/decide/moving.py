@@ -57,8 +57,8 @@ class Movers:
     def _lenders(self) -> frozenset[int]:
         books = self._books
         over = [books.over_quota(queue) for queue in range(len(books.held))]
-        path = self._cluster.ledger.path
-        return frozenset([at for at in range(len(over)) if any([over[queue] for queue in path[at]])])
+        paths = enumerate(self._cluster.ledger.path)
+        return frozenset([at for at, path in paths if sum([over[queue] for queue in path])])
 
     @cached_property
     def _largest(self) -> tuple[int, int]:
@@ -109,13 +109,8 @@ class Movers:
         new = 0 if known is None else self._cluster.saves - known.saves
         if known is None or new > len(self._cluster.saved):
             return False
-        first, second = self._largest
-        if first > known.holes[0] or second > known.holes[1]:
-            return False
-        if moves.spares_owners and not self._lenders <= known.lenders:
-            return False
         nodes = set(self._room.log[known.at :])
-        if len(nodes) > _FEW:
+        if nodes and not self._bears_no_more(known, nodes, moves):
             return False
         budget = self._policy.consolidation.budget
         if moves.topology is not None:
@@ -125,6 +120,16 @@ class Movers:
             return True
         least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
         return not any(self._could_clear(node, least, budget, moves.spares_owners) for node in nodes)
+
+    def _bears_no_more(self, known: MovesInVain, changed: set[int], moves: Moves) -> bool:
+        """Whether but few nodes have changed, and what is on the others can be moved no better."""
+        first, second = self._largest
+        return (
+            len(changed) <= _FEW
+            and first <= known.holes[0]
+            and second <= known.holes[1]
+            and (not moves.spares_owners or self._lenders <= known.lenders)
+        )
 
     def _nodes_of_saved(self, last: int, budget: float) -> set[int]:
         """The nodes of those among the last so many that saved that are cheap enough to move."""

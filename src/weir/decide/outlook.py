@@ -95,6 +95,8 @@ class Outlook:
 
     def asked(self, claims: Claims) -> Bools:
         """Which projects it may take from."""
+        if not claims.any_reclaim:
+            return np.zeros(len(self._cluster.ledger.path), np.bool_)
         return self._over(claims) > 0
 
     def more_may_go(self, asleep: Asleep, job: Job, lacks: Sequence[int]) -> bool:

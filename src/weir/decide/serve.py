@@ -90,13 +90,13 @@ class Server:
     def times_s(self) -> Iterator[float]:
         """Times at which one that waits may do more than now, or more may be done for it."""
         policy = self.policy
-        is_patient = policy.borrower_patience or policy.topology.patience
-        for of in self.cluster.waiting.values() if is_patient else ():
+        patience, gang_patience = policy.borrower_patience, policy.topology.patience
+        for of in self.cluster.waiting.values() if patience or gang_patience else ():
             first = of.first
-            if policy.borrower_patience:
-                yield first.waits_since_s + policy.borrower_patience
-            if policy.topology.patience and first.spec.topology is not None:
-                yield first.waits_since_s + policy.topology.patience
+            if patience:
+                yield first.waits_since_s + patience
+            if gang_patience and first.spec.topology is not None:
+                yield first.waits_since_s + gang_patience
         if policy.min_runtime.any and self.cluster.waiting:
             for running in self.cluster.running.values():
                 for job in running.values():
@@ -128,7 +128,7 @@ class Server:
         return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
 
     def _hopeful(self, all_borrow: bool) -> Iterator[tuple[PendingClass, bool]]:
-        """Classes with room for what they ask for, each of their shapes by itself, and whether they borrow it.
+        """Classes with room for what they ask for, each shape by itself, and whether they borrow it.
 
         A gang needs room for all its pods of each shape, an elastic workload for a pod of one of them. Who
         has none isn't in the order, and doesn't stand for its queue. `all_borrow`: so do all of a project
@@ -157,12 +157,16 @@ class Server:
     ) -> bool:
         elastic = of.step.elastic
         for shape_id in of.shapes:
-            pods = 1 if elastic else of.lack_of(shape_id)
-            key = shape_id, affinity, pods > 1  # whether there is any is quicker to say than for how many
-            have = room_for.get(key)
-            if have is None:
-                count = self._placer.room_for if pods > 1 else self._placer.has_room
-                have = room_for[key] = int(count(self.cluster.shapes.all[shape_id], affinity))
+            shape, pods = self.cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
+            if shape.whole and pods * shape.devices > self._free_whole:
+                have = 0
+            else:
+                key = shape_id, affinity, pods > 1  # whether there is any is quicker to say than for how many
+                known = room_for.get(key)
+                if known is None:
+                    count = self._placer.room_for if pods > 1 else self._placer.has_room
+                    known = room_for[key] = int(count(shape, affinity))
+                have = known
             if (have >= pods) is elastic:
                 return elastic
         return not elastic
@@ -313,6 +317,10 @@ class Server:
     @cached_property
     def _free_milli(self) -> int:
         return self.room.free_gpu_milli()
+
+    @cached_property
+    def _free_whole(self) -> int:
+        return int(self.room.whole.sum())
 
     def _lend(self, borrowers: list[Candidate]) -> Iterator[list[Spot]]:
         """Workloads over quota, of whatever project: short and small ones of modest projects first."""

@@ -33,7 +33,8 @@ class Taker:
         self._lay_out = lay_out
         self._outlook = Outlook(server)
         self._reaches: dict[tuple[float, Kind, Claims | bool], Reach] = {}  # since room was last made
-        self._in_vain: set[tuple[object, ...]] = set()  # for what moves failed since room was last made
+        # For what moves failed since room was last made, and whether they do till somebody saves
+        self._in_vain: dict[tuple[object, ...], bool] = {}
 
     def gather(self) -> Iterator[tuple[Candidate, Taken]]:
         """Gangs that were served in several domains: in one cleared by moves, or else where they were."""
@@ -60,7 +61,7 @@ class Taker:
             else:
                 of, at = waiting[0]
                 if movers.could_suffice(of.members[at][2], of.step.lacks, moves):
-                    heads += [self._server.candidate(*one) for one in waiting]
+                    heads += [self._server.candidate(*one) for one in waiting if self._wakes(*one)]
         if not heads:
             return
         bench = self._bench
@@ -143,6 +144,13 @@ class Taker:
 
     def _may_wake(self, of: PendingClass, at: int) -> bool:
         """Whether by now more may be done for one with a claim than when it was last looked at."""
+        if self._wakes(of, at):
+            return True
+        owner = self._is_owner(of, at)
+        return self._could_consolidate(of, owner, self._free_milli) and self._could_move(of, at, owner)
+
+    def _wakes(self, of: PendingClass, at: int) -> bool:
+        """Whether one by whom room could be made has saved since, where it could be."""
         known = self._server.memo.asleep
         asleep = known.get((of, at))
         if asleep is None or self._server.now_s >= asleep.until_s:
@@ -150,8 +158,7 @@ class Taker:
         if self._outlook.more_may_go(asleep, of.members[at][2], of.step.lacks):
             return True
         known[of, at] = asleep._replace(saves=self._cluster.saves)
-        owner = self._is_owner(of, at)
-        return self._could_consolidate(of, owner, self._free_milli) and self._could_move(of, at, owner)
+        return False
 
     def _could_move(self, of: PendingClass, at: int, owner: bool) -> bool:
         job, lacks = of.members[at][2], of.step.lacks
@@ -228,9 +235,9 @@ class Taker:
         return taken
 
     def _by(self, kinds: Iterator[Kind], candidate: Candidate, bench: Bench) -> Taken | None:
-        """Room made in the first of these ways in which it can be; where bounds refuse all, remember it."""
+        """Room made in the first of these ways in which it can be; where none is for long, remember it."""
         claims, affinity = self._claims(candidate), bench.affinity_of(candidate.job)
-        until_s = INFINITE  # for how long bounds alone say no
+        until_s = INFINITE  # for how long there is none
         for kind in kinds:
             if kind is Kind.RECLAIM and not self._outlook.could_reclaim(claims, candidate.lacks, bench):
                 continue
@@ -238,15 +245,17 @@ class Taker:
             if short_until_s is not None:
                 until_s = min(until_s, short_until_s)
                 continue
-            until_s = -INFINITE
             alike = self._alike(candidate, claims, affinity) if kind is Kind.CONSOLIDATE else None
-            if alike in self._in_vain:
+            if alike is not None and alike in self._in_vain:
+                until_s = until_s if self._in_vain[alike] else -INFINITE
                 continue
-            taken = self._taken(candidate, claims, bench, affinity, kind)
+            taken, is_final = self._taken(candidate, claims, bench, affinity, kind)
             if taken is not None:
                 return taken
+            if alike is None or not is_final:
+                until_s = -INFINITE
             if alike is not None:
-                self._in_vain.add(alike)
+                self._in_vain[alike] = is_final
         if until_s > bench.now_s and not (bench.gone or self._cluster.releasing_on):
             asleep = Asleep(until_s, self._cluster.saves, self._outlook.asked(claims))
             self._server.memo.asleep[candidate.of, candidate.at] = asleep
@@ -268,15 +277,19 @@ class Taker:
 
     def _note_short(self, candidate: Candidate, claims: Claims, bench: Bench, reach: Reach) -> None:
         """Remember that those it may take from don't suffice, if only a change of it all changes that."""
-        job, policy = candidate.job, self._policy
-        by_time = policy.min_runtime.any or policy.usage.k  # more may be asked later
-        if reach.kind is Kind.RECLAIM and not (bench.gone or by_time or self._has_lower(candidate.of)):
+        job, gone = candidate.job, bench.gone
+        if reach.kind is Kind.RECLAIM and not (gone or self._more_by_time or self._has_lower(candidate.of)):
             until_s = self._alternates_until_s(job, bench.now_s)
             known = self._server.memo.no_victims(self._cluster)
             open_ = self._server.open_to(candidate)
             known[candidate.of, candidate.at, claims.is_patient] = InVain(
                 until_s, frozenset(reach.jobs), open_
             )
+
+    @property
+    def _more_by_time(self) -> bool:
+        """Whether more may be asked later, though nothing happens."""
+        return bool(self._policy.min_runtime.any or self._policy.usage.k)
 
     def _alternates_until_s(self, job: Job, now_s: float) -> float:
         """When the next of those it was stopped for may be stopped for it."""
@@ -299,17 +312,18 @@ class Taker:
 
     def _taken(
         self, candidate: Candidate, claims: Claims, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
-    ) -> Taken | None:
+    ) -> tuple[Taken | None, bool]:
+        """Room made in this way; if there is none, whether that is so till somebody saves."""
         domains, anywhere = self._where(candidate, bench, affinity, kind)
         taken = self._in_one(domains, candidate, claims, bench, affinity, kind)
         if taken is not None or not anywhere:
-            return taken
+            return taken, False
         reach = self._reach(claims, bench, kind, self._policy.consolidation.budget)
         attempt = Attempt(bench, candidate, claims, reach, affinity, self._server.open_to(candidate))
         taken = attempt.run()
         if taken is None and not domains and attempt.fell_short:
             self._note_short(candidate, claims, bench, reach)
-        return taken
+        return taken, attempt.is_final and not domains and not self._more_by_time
 
     def _in_one(
         self,

@@ -10,7 +10,7 @@ from weir.decide.pod_rules import Excess
 from weir.decide.room import Room
 from weir.model.workloads import WHOLE_MILLI
 
-_ENUMERATED_MOST = 10
+ENUMERATED_MOST = 10
 """Victims on one node up to which every minimal set is looked at (2^10); above, the one of least price."""
 _SUMS_MOST = 256
 """Sums that search keeps apart; where there are more, or shares, a set made greedily has to do."""
@@ -170,7 +170,7 @@ def set_key(units: Sequence[Unit]) -> Tier:
 
 def _minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit]) -> list[list[Unit]]:
     """Minimal sets of these units that make room where others are gone already."""
-    if len(units) > _ENUMERATED_MOST:
+    if len(units) > ENUMERATED_MOST:
         least = _least(space, units, gone)
         return [_greedy(space, units, gone) if least is None else least]
     return _every_minimal(space, units, gone)
