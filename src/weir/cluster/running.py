@@ -39,8 +39,8 @@ class RunningColumns:
         self.node[row] = pod.node
         self.whole[row] = len(pod.devices) if pod.shape.whole else 0
         self.devices[row] = job.devices_milli / 1000
-        stated_s = -1.0 if job.spec.restart_s is None else job.spec.restart_s
-        self.restart[row] = stated_s if job.spec.preemptible else np.inf
+        stated_s = -1.0 if job.restart_s is None else job.restart_s
+        self.restart[row] = stated_s if job.preemptible else np.inf
         self.since_s[row] = since_s
         self.project[row] = job.project
 
@@ -105,4 +105,4 @@ class RunningColumns:
 
 
 def _name(job: Job) -> str:
-    return job.spec.name
+    return job.name
