@@ -27,7 +27,7 @@ class Phase(IntEnum):
 class Pod:
     """One pod. `node` and `devices` are where it holds room; `promise` is where it will."""
 
-    __slots__ = ("amounts", "devices", "group", "index", "job", "node", "phase", "promise")
+    __slots__ = ("amounts", "devices", "group", "index", "job", "node", "phase", "promise", "row")
 
     def __init__(self, job: "Job", group: int, index: int) -> None:
         self.job = job
@@ -38,6 +38,7 @@ class Pod:
         self.devices: tuple[int, ...] = ()
         self.promise: tuple[int, tuple[int, ...]] | None = None
         self.amounts: Amounts = ()  # what it counts with in the ledger while it holds or is promised
+        self.row = -1  # in the columns of the pods that run; -1: in none
 
     @property
     def shape(self) -> Shape:

@@ -180,7 +180,7 @@ def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
     job = cluster.jobs.get(event.workload)
     if job is not None and job.started_s is not None and event.at_s >= job.started_s:
         job.saved_s = job.since_s = max(event.at_s, job.since_s)
-        cluster.running_pods.saved(job.running_pods(), job.saved_s)
+        cluster.running_pods.saved(job, job.saved_s)
         if cluster.saved and cluster.saved[-1].saved_s != job.saved_s:
             cluster.saved.clear()
         cluster.saved.append(job)
