@@ -23,7 +23,7 @@ COMPILED = (
 """What decides, what it decides on, and the world a replay plays it in."""
 
 PLAIN = ("__init__.py", "weir/cluster/events.py", "weir/control/port.py", "weir/backends/simulated/fate.py")
-"""Nouns that others read from JSON, copy and pickle: frozen dataclasses made by mypyc don't allow that."""
+"""Nouns that others read from JSON, copy and pickle: dataclasses made by mypyc don't allow that."""
 
 NO_COMPILER = (
     "Compiling Weir needs a C compiler and Python's headers, and {missing}: install them (Debian and Ubuntu: "

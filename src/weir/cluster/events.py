@@ -1,16 +1,17 @@
 """The facts a cluster is made of. A backend reports them, control adds its own; `reduce` applies them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from weir.model.nodes import Node, Topology
+from weir.model.nouns import noun
 from weir.model.queues import Queue
 from weir.model.reasons import Cause
 from weir.model.workloads import Workload
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@noun(order=True)
 class PodKey:
     """Names one pod: its workload, the position of its group, its index in the group."""
 
@@ -19,7 +20,7 @@ class PodKey:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Place:
     """Where a pod runs or will run: a node by name and the indices of its devices."""
 
@@ -36,35 +37,35 @@ class End(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class NodeSet:
     """A node is there, new or changed. A node that shrinks below what runs on it stays over-full."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class NodeLost:
     """A node is gone; its pods are reported stopped one by one."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class QueuesSet:
     """The quota tree, whole: parents before children."""
 
     queues: tuple[Queue, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class TopologiesSet:
     """All topologies."""
 
     topologies: tuple[Topology, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class WorkloadSubmitted:
     """A workload waits. `ran_s` is run it has already kept from before.
 
@@ -78,7 +79,7 @@ class WorkloadSubmitted:
     absent: frozenset[PodKey] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class WorkloadChanged:
     """A workload asks for something else now: more or fewer pods, another priority, other marks.
 
@@ -92,7 +93,7 @@ class WorkloadChanged:
     absent: frozenset[PodKey] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class WorkloadEnded:
     """A workload is over and holds nothing any more; `ran_s` is its whole run where it succeeded."""
 
@@ -102,7 +103,7 @@ class WorkloadEnded:
     ran_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class WorkloadHeld:
     """A workload may (not) be started: suspended, backing off, gated."""
 
@@ -112,7 +113,7 @@ class WorkloadHeld:
     until_s: float | None = None  # it is let go by itself then
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class PodAssigned:
     """A pod holds its place from now on: it starts or runs."""
 
@@ -120,7 +121,7 @@ class PodAssigned:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class PodStopping:
     """A pod was told to stop; its room is being freed."""
 
@@ -129,7 +130,7 @@ class PodStopping:
     cause: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class PodStopped:
     """A pod holds nothing any more and waits again. `kept_s` is the workload's run that isn't lost."""
 
@@ -138,7 +139,7 @@ class PodStopped:
     kept_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Checkpointed:
     """A workload saved its state at this time."""
 
@@ -146,7 +147,7 @@ class Checkpointed:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Promised:
     """Room kept for pods of a workload until they run or it is withdrawn.
 
@@ -159,14 +160,14 @@ class Promised:
     freed_by: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class PromiseDropped:
     """The room promised to a workload is anyone's again."""
 
     workload: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Noted:
     """Something people should read of a workload: what control does or will do. It changes nothing."""
 

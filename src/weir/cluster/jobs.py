@@ -27,7 +27,7 @@ class Phase(IntEnum):
 class Pod:
     """One pod. `node` and `devices` are where it holds room; `promise` is where it will."""
 
-    __slots__ = ("amounts", "devices", "group", "index", "job", "node", "phase", "promise")
+    __slots__ = ("amounts", "devices", "group", "index", "job", "node", "phase", "promise", "row")
 
     def __init__(self, job: "Job", group: int, index: int) -> None:
         self.job = job
@@ -38,6 +38,7 @@ class Pod:
         self.devices: tuple[int, ...] = ()
         self.promise: tuple[int, tuple[int, ...]] | None = None
         self.amounts: Amounts = ()  # what it counts with in the ledger while it holds or is promised
+        self.row = -1  # in the columns of the pods that run; -1: in none
 
     @property
     def shape(self) -> Shape:
@@ -46,7 +47,10 @@ class Pod:
 
 
 class Job:
-    """A workload and its pods. Times in seconds of the cluster's clock."""
+    """A workload and its pods. Times in seconds of the cluster's clock.
+
+    What is asked for all the time is at hand beside the `spec` it is of.
+    """
 
     __slots__ = (
         "absent",
@@ -59,14 +63,21 @@ class Job:
         "held_why",
         "is_elastic",
         "like",
+        "max_runtime_s",
+        "may_take",
+        "name",
         "needed",
         "path",
         "pending",
         "placed",
         "pods",
+        "preemptible",
         "price_terms",
+        "priority",
+        "project",
         "promised_by",
         "ran_s",
+        "restart_s",
         "saved_s",
         "shapes",
         "sharing",
@@ -75,6 +86,9 @@ class Job:
         "started_s",
         "stopped_for",
         "stopping",
+        "submitted_s",
+        "topology",
+        "type",
         "waiting",
         "waits_since_s",
     )
@@ -119,9 +133,12 @@ class Job:
     ) -> None:
         """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
         self.spec = spec
+        self.name, self.type, self.submitted_s = spec.name, spec.type, spec.submitted_s
+        self.priority, self.preemptible, self.may_take = spec.priority, spec.preemptible, spec.may_take
+        self.topology, self.restart_s, self.max_runtime_s = spec.topology, spec.restart_s, spec.max_runtime_s
         self.shapes = shapes
         self.asks = asks  # what a pending pod of each group counts with
-        self.path = path
+        self.belong(path)
         self.like = like
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
         shared = zip(spec.groups, shapes, strict=True)  # its pods that ask for parts of devices
@@ -143,6 +160,11 @@ class Job:
         else:
             self.tally()
 
+    def belong(self, path: tuple[int, ...]) -> None:
+        """Be of the project that a path of queues ends in, by their positions in the ledger."""
+        self.path = path
+        self.project = path[-1]
+
     def tally(self) -> None:
         """Count its pods by where they are."""
 
@@ -156,11 +178,6 @@ class Job:
         self.absent = counted(Phase.ABSENT)
         self.needed = self.spec.needed(self.absent)
         self.is_elastic = sum(self.needed) < self.spec.pods
-
-    @property
-    def project(self) -> int:
-        """The position of its project in the ledger."""
-        return self.path[-1]
 
     @property
     def is_running(self) -> bool:
@@ -285,7 +302,7 @@ class PendingClass:
     def line_key(self, at: int) -> tuple[float, int, float, str]:
         """Where its `at`-th member stands among the waiting of its project: priority, standing, age, name."""
         submitted_s, name, job = self.members[at]
-        return (-float(job.spec.priority), self.step.standing, submitted_s, name)
+        return (-float(job.priority), self.step.standing, submitted_s, name)
 
     def lack_of(self, shape: int) -> int:
         """How many pods of a shape it asks for."""
@@ -298,10 +315,10 @@ class PendingClass:
 
     def add(self, job: Job) -> None:
         """Add a workload at its age."""
-        insort(self.members, (job.spec.submitted_s, job.spec.name, job))
+        insort(self.members, (job.submitted_s, job.name, job))
 
     def remove(self, job: Job) -> None:
         """Take a workload out; it is there."""
-        at = bisect_left(self.members, (job.spec.submitted_s, job.spec.name))
+        at = bisect_left(self.members, (job.submitted_s, job.name))
         assert self.members[at][2] is job
         del self.members[at]

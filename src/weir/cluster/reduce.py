@@ -18,7 +18,7 @@ __all__ = ["holding", "reduce"]
 def reduce(cluster: Cluster, event: events.Event) -> None:
     """Apply one event to the cluster."""
     kind = type(event)
-    at_s = getattr(event, "at_s", 0.0)
+    at_s: float = getattr(event, "at_s", 0.0)
     cluster.now_s = max(cluster.now_s, at_s)
     if kind not in _QUIET:
         cluster.changes += 1

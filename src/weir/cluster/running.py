@@ -26,36 +26,38 @@ class RunningColumns:
         self.since_s: Floats = np.zeros(size)
         self.project: Ints = np.zeros(size, np.int64)
         self._pods: list[Pod | None] = [None] * size
-        self._row: dict[Pod, int] = {}
         self._spare = list(range(size - 1, -1, -1))
 
     def add(self, pod: Pod, since_s: float) -> None:
         """A pod runs on its node."""
         if not self._spare:
             self._grow()
-        row = self._row[pod] = self._spare.pop()
+        row = pod.row = self._spare.pop()
         job = pod.job
         self._pods[row] = pod
         self.node[row] = pod.node
         self.whole[row] = len(pod.devices) if pod.shape.whole else 0
         self.devices[row] = job.devices_milli / 1000
-        stated_s = -1.0 if job.spec.restart_s is None else job.spec.restart_s
-        self.restart[row] = stated_s if job.spec.preemptible else np.inf
+        stated_s = -1.0 if job.restart_s is None else job.restart_s
+        self.restart[row] = stated_s if job.preemptible else np.inf
         self.since_s[row] = since_s
         self.project[row] = job.project
 
     def remove(self, pod: Pod) -> None:
         """A pod no longer runs, or is being stopped."""
-        row = self._row.pop(pod)
+        row, pod.row = pod.row, -1
         self._pods[row] = None
         self.node[row] = -1
         self.restart[row] = np.inf
         self._spare.append(row)
 
-    def saved(self, pods: list[Pod], at_s: float) -> None:
-        """The job of these running pods saved its state."""
-        for pod in pods:
-            self.since_s[self._row[pod]] = at_s
+    def saved(self, job: Job, at_s: float) -> None:
+        """A job saved its state."""
+        since_s = self.since_s
+        for group in job.pods:
+            for pod in group:
+                if pod.row >= 0:
+                    since_s[pod.row] = at_s
 
     def _grow(self) -> None:
         size = len(self.node)
@@ -105,4 +107,4 @@ class RunningColumns:
 
 
 def _name(job: Job) -> str:
-    return job.spec.name
+    return job.name

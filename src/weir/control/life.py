@@ -269,7 +269,7 @@ class Lives:
         next_s = next_look(job, self._limits(job), watch)
         if next_s is not None and (watch.looks_s is None or next_s < watch.looks_s):
             watch.looks_s = next_s
-            self.timers.set(next_s, Due.LIMIT, job.spec.name, next_s)
+            self.timers.set(next_s, Due.LIMIT, job.name, next_s)
 
     def _begun(self, job: Job, life: Life) -> None:
         """A pod runs; the rules count from the first."""
@@ -288,7 +288,7 @@ class Lives:
             self._end(job, life, said, at_s)
 
     def _note(self, job: Job, kind: str, sentence: str, numbers: Mapping[str, object], at_s: float) -> None:
-        self._out.happen(Noted(job.spec.name, at_s, str(kind), sentence, numbers))
+        self._out.happen(Noted(job.name, at_s, str(kind), sentence, numbers))
 
     # What follows
 
@@ -319,7 +319,7 @@ class Lives:
 
     def _stop_all(self, job: Job, cause: LifeCause, now_s: float, but: PodKey | None = None) -> None:
         for pod in job.running_pods():
-            key = PodKey(job.spec.name, pod.group, pod.index)
+            key = PodKey(job.name, pod.group, pod.index)
             if key != but:
                 self.stop(key, cause, now_s)
 
@@ -374,10 +374,10 @@ class Lives:
     def _pause(self, job: Job, life: Life, retry_at_s: float) -> None:
         sentence = f"it failed ({life.failures} in a row) and is tried again after a pause"
         self._hold(job, life, Hold.PAUSE, sentence, retry_at_s)
-        self.timers.set(retry_at_s, Due.RETRY, job.spec.name, retry_at_s)
+        self.timers.set(retry_at_s, Due.RETRY, job.name, retry_at_s)
 
     def _over(self, job: Job, life: Life, how: End, at_s: float, cause: LifeCause | None = None) -> None:
-        name, since_s = job.spec.name, job.started_s
+        name, since_s = job.name, job.started_s
         if since_s is None and how is End.SUCCEEDED:
             since_s = life.watch.started_s  # its pods gave their room back as they ended
         ran_s = job.ran_s + (at_s - since_s if since_s is not None else 0.0)
@@ -388,13 +388,13 @@ class Lives:
 
     def _remember(self, job: Job, life: Life, retry_at_s: float | None = None) -> None:
         status = Status(life.starts, life.settled, life.failures, job.ran_s, retry_at_s, life.restarts)
-        self._out.order(SetStatus(job.spec.name, status))
+        self._out.order(SetStatus(job.name, status))
 
     # Holds
 
     def _hold(self, job: Job, life: Life, hold: Hold, why: str = "", until_s: float | None = None) -> None:
         life.holds[hold] = (why or hold.value, until_s)
-        name = job.spec.name
+        name = job.name
         if name in self._out.cluster.promised:
             self._out.happen(PromiseDropped(name))
             self._out.order(LeaveRoom(name))
@@ -405,5 +405,5 @@ class Lives:
         if life.holds.pop(hold, None) is None:
             return
         left = list(life.holds.values())
-        said = WorkloadHeld(job.spec.name, True, *left[-1]) if left else WorkloadHeld(job.spec.name, False)
+        said = WorkloadHeld(job.name, True, *left[-1]) if left else WorkloadHeld(job.name, False)
         self._out.happen(said)

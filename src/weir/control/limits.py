@@ -138,7 +138,7 @@ def next_look(job: Job, limits: Limits, watch: Watch) -> float | None:
 
 def look(job: Job, limits: Limits, watch: Watch, now_s: float) -> Said | None:
     """What run time and lifetime say now."""
-    at, name, started_s = moments(job, limits), job.spec.name, job.started_s
+    at, name, started_s = moments(job, limits), job.name, job.started_s
     assert started_s is not None
     if at.out_s is not None and now_s >= at.out_s:
         assert limits.max_runtime_s is not None
@@ -168,10 +168,10 @@ def use_seen(job: Job, limits: Limits, watch: Watch, fraction: float, at_s: floa
         watch.idle_since_s, watch.idle_warned = at_s, False
     idle_s = at_s - watch.idle_since_s
     if idle_s >= limits.idle_limit_s:
-        return _idle(job.spec.name, limits, fraction, idle_s)
+        return _idle(job.name, limits, fraction, idle_s)
     if idle_s >= limits.idle_limit_s - limits.idle_warning_s and not watch.idle_warned:
         watch.idle_warned = True
-        return _will_be_idle(job.spec.name, limits, fraction, idle_s)
+        return _will_be_idle(job.name, limits, fraction, idle_s)
     return None
 
 

@@ -15,7 +15,7 @@ Everything a backend is to the rest of Weir is in this file. A backend promises:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Protocol
 
@@ -34,6 +34,7 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
+from weir.model.nouns import noun
 from weir.model.reasons import Cause
 
 
@@ -58,7 +59,7 @@ class LifeRule(StrEnum):
     SUSPENDED = "suspended"
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class LifeCause:
     """Why control stops a pod or ends a workload, as data and as one sentence."""
 
@@ -67,7 +68,7 @@ class LifeCause:
     numbers: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Status:
     """What control has a backend remember of a workload, so that a restart of control loses nothing.
 
@@ -85,7 +86,7 @@ class Status:
 # Facts only the port knows; the others are events of the cluster
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class StatusFound:
     """What the backend remembers of a workload."""
 
@@ -93,7 +94,7 @@ class StatusFound:
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class PodRuns:
     """A pod holds its place: found at a relist, or the confirmation that it was started."""
 
@@ -103,7 +104,7 @@ class PodRuns:
     stopping: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class PodExited:
     """The start of a pod with this number is over and its room is free."""
 
@@ -114,7 +115,7 @@ class PodExited:
     said: str = ""  # how it ended, in a sentence, where the backend knows more than `how`
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class UseSeen:
     """What a workload really used of all its devices together, from 0 to 1, as measured up to this time."""
 
@@ -123,7 +124,7 @@ class UseSeen:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Withdrawn:
     """A person wants a workload stopped for good."""
 
@@ -132,7 +133,7 @@ class Withdrawn:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Gated:
     """Whether a workload is ready to be started at all; unlike one that is suspended, what runs goes on."""
 
@@ -141,7 +142,7 @@ class Gated:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Finished:
     """A workload is over: whoever makes its pods says so. None of them holds anything any more."""
 
@@ -174,7 +175,7 @@ Fact = (
 # Effects
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class StartPod:
     """Start a pod at its place. `start` counts all starts of its workload's pods: no number comes twice."""
 
@@ -183,7 +184,7 @@ class StartPod:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class StopPod:
     """Tell a pod to stop; after `grace_s` it is ended. `moves`: it has a new place already."""
 
@@ -194,21 +195,21 @@ class StopPod:
     moves: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class KeepRoom:
     """Remember room that is promised, until its pods are started or it is left."""
 
     promised: Promised
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class LeaveRoom:
     """Forget the room promised to a workload."""
 
     workload: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class SetStatus:
     """Remember this of a workload."""
 
@@ -216,7 +217,7 @@ class SetStatus:
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class EndWorkload:
     """A workload is over: report nothing of it any more.
 

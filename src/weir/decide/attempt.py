@@ -113,7 +113,7 @@ class Attempt:
             if not only_moves
         }
         large = [job for job, devices in sizes.items() if devices > each]
-        large.sort(key=lambda job: (-sizes[job], -job.spec.submitted_s, job.spec.name))
+        large.sort(key=lambda job: (-sizes[job], -job.submitted_s, job.name))
         return large[:_FIRSTS_MOST]
 
     def _goes(self, first: Job | None) -> bool:
@@ -333,7 +333,7 @@ class Attempt:
         return spots
 
     def _moved(self, unit: Unit) -> list[Spot] | None:
-        if unit.job.spec.topology is not None:
+        if unit.job.topology is not None:
             return self._move_as_asked(unit)
         spots: list[Spot] = []
         affinity = self._bench.affinity_of(unit.job)
@@ -347,7 +347,7 @@ class Attempt:
 
     def _move_as_asked(self, unit: Unit) -> list[Spot] | None:
         """New places in one domain of the level it asks for; with those of its pods that stay, if any do."""
-        job, topology = unit.job, unit.job.spec.topology
+        job, topology = unit.job, unit.job.topology
         assert topology is not None
         pods: dict[int, list[Pod]] = {}
         for pod in sorted(unit.pods, key=lambda pod: (pod.group, pod.index)):

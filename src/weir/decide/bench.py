@@ -38,7 +38,7 @@ class Bench:
         """Count pods in the books as placed there (sign -1: no more)."""
         for pod, node, _ in spots:
             job = pod.job
-            self.books.add(job.path, holding(self.cluster, pod.shape, node), not job.spec.preemptible, sign)
+            self.books.add(job.path, holding(self.cluster, pod.shape, node), not job.preemptible, sign)
 
     def keeps_headroom(self, job: Job, asks: Amounts) -> bool:
         """Whether pods of a job are in quota, or leave free what is kept for those that are."""

@@ -22,26 +22,26 @@ class Causes:
 
     def of(self, rule: Rule, victim: Job) -> Cause:
         """The cause of a victim; one object for all of its pods and all that are alike."""
-        key = (rule, victim.project, victim.spec.priority)
+        key = (rule, victim.project, victim.priority)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._made(rule, victim)
         return found
 
     def _made(self, rule: Rule, victim: Job) -> Cause:
-        by = self._asker.spec.name
+        by = self._asker.name
         said = f"stopped for {by} ({rule})"
         if rule in _RECLAIM:
             return self._by_queues(rule, victim, said)
         if rule is Rule.PREEMPT:
-            theirs, own = victim.spec.priority, self._asker.spec.priority
+            theirs, own = victim.priority, self._asker.priority
             numbers = {"priority": theirs, "by_priority": own}
             return Cause(rule, by, f"{said}: its priority is {theirs}, that of {by} {own}", numbers)
         return Cause(rule, by, said)
 
     def _by_queues(self, rule: Rule, victim: Job, said: str) -> Cause:
         """What the two queues hold and may hold, where their paths part."""
-        ledger, by = self._cluster.ledger, self._asker.spec.name
+        ledger, by = self._cluster.ledger, self._asker.name
         path, other = ledger.path[self._asker.project], ledger.path[victim.project]
         level = parting(path, other)
         if level >= min(len(path), len(other)):

@@ -40,7 +40,7 @@ class Claims:
         self.path = candidate.job.path
         self.asks = candidate.asks
         self._rows = [row for row, amount in candidate.asks if amount > 0]
-        self._fixed = not self.job.spec.preemptible
+        self._fixed = not self.job.preemptible
         self._entitled = entitled
         self.is_patient = now_s - self.job.waits_since_s >= policy.borrower_patience
 
@@ -116,12 +116,12 @@ class Claims:
 def effective_priority(job: Job, policy: Policy, now_s: float) -> float:
     """A workload's priority with what its waiting has earned; one that runs keeps what it started with."""
     if not policy.aging:
-        return job.spec.priority
+        return job.priority
     until_s = now_s if job.started_s is None else job.started_s
-    return job.spec.priority + policy.aging * max(0.0, until_s - job.spec.submitted_s) / HOUR_S
+    return job.priority + policy.aging * max(0.0, until_s - job.submitted_s) / HOUR_S
 
 
 def past_minimum(job: Job, policy: Policy, now_s: float) -> bool:
     """Whether a running workload has had its minimum run time."""
-    least = policy.min_runtime.of(job.spec.type)
+    least = policy.min_runtime.of(job.type)
     return not least or job.started_s is None or now_s - job.started_s >= least

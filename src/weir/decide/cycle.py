@@ -115,22 +115,22 @@ class Cycle:
 
     def _exchange(self, server: Server) -> None:
         for candidate, goes, spots in Exchange(server, self.gone, self.coming).run():
-            by = candidate.job.spec.name
+            by = candidate.job.name
             cause = Causes(self.cluster, self.books, candidate.job).of(Rule.EXCHANGE, goes)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
             places = tuple(self._place(spot) for spot in spots)
-            self.plan.promises.append(Promise(by, places, (goes.spec.name,)))
+            self.plan.promises.append(Promise(by, places, (goes.name,)))
 
     def _fill(self, server: Server) -> None:
         if self.plan.promises or self.cluster.promised or self.cluster.releasing_on:
             return  # who waits for that room comes first
         for goes, spots in Fill(server).run():
-            names = [spot.pod.job.spec.name for spot in spots]
+            names = [spot.pod.job.name for spot in spots]
             self.gone.add(goes)
             cause = Causes(self.cluster, self.books, spots[0].pod.job).of(Rule.FILL, goes.job)
             self.plan.evictions.append(Eviction(key_of(goes), cause))
             for name, spot in zip(names, spots, strict=True):
-                self.plan.promises.append(Promise(name, (self._place(spot),), (goes.job.spec.name,)))
+                self.plan.promises.append(Promise(name, (self._place(spot),), (goes.job.name,)))
 
     def _stop_broken(self) -> None:
         """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""
@@ -198,19 +198,17 @@ class Cycle:
         return self.memo.affinity(self.cluster, job)
 
     def _promise(self, job: Job, taken: Taken) -> None:
-        by, causes = job.spec.name, Causes(self.cluster, self.books, job)
+        by, causes = job.name, Causes(self.cluster, self.books, job)
         self.coming.add(by)
-        self.coming.update(moved.spec.name for moved, _, _ in taken.moved)
-        freed_by = dict.fromkeys(pod.job.spec.name for pod, _ in taken.stopped)
-        freed_by.update(dict.fromkeys(moved.spec.name for moved, _, _ in taken.moved))
+        self.coming.update(moved.name for moved, _, _ in taken.moved)
+        freed_by = dict.fromkeys(pod.job.name for pod, _ in taken.stopped)
+        freed_by.update(dict.fromkeys(moved.name for moved, _, _ in taken.moved))
         for pod, rule in taken.stopped:
             self.plan.evictions.append(Eviction(key_of(pod), causes.of(rule, pod.job)))
         for moved, spots, rule in taken.moved:
             cause = causes.of(rule, moved)
             self.plan.evictions += [Eviction(key_of(spot.pod), cause, moves=True) for spot in spots]
-            self.plan.promises.append(
-                Promise(moved.spec.name, tuple(self._place(spot) for spot in spots), ())
-            )
+            self.plan.promises.append(Promise(moved.name, tuple(self._place(spot) for spot in spots), ()))
         self.plan.promises.append(
             Promise(by, tuple(self._place(spot) for spot in taken.spots), tuple(freed_by))
         )
@@ -218,4 +216,4 @@ class Cycle:
 
 def key_of(pod: Pod) -> PodKey:
     """The name of a pod."""
-    return PodKey(pod.job.spec.name, pod.group, pod.index)
+    return PodKey(pod.job.name, pod.group, pod.index)

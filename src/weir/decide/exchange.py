@@ -51,10 +51,10 @@ class Exchange:
         """Whether a workload that has just saved its state runs as a borrower and may be stopped."""
         books = self._books
         return (
-            job.spec.preemptible
+            job.preemptible
             and not job.stopping
-            and job.spec.name not in self._cluster.promised
-            and job.spec.name not in self._coming
+            and job.name not in self._cluster.promised
+            and job.name not in self._coming
             and past_minimum(job, self._policy, self._server.now_s)
             and not any(pod in self._gone for group in job.pods for pod in group)
             and any(books.over_quota(queue) for queue in job.path)
@@ -105,8 +105,8 @@ class Exchange:
 
     def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
         """Whether the pods that go are together as those that come have to be, or still wait to be."""
-        server, asked = self._server, candidate.job.spec.topology
-        if asked is not None and asked.required is not None and asked != goes.spec.topology:
+        server, asked = self._server, candidate.job.topology
+        if asked is not None and asked.required is not None and asked != goes.topology:
             return False
         scattered = server.is_scattered(candidate.job, goes.running_pods())
         return not scattered or server.may_scatter(candidate.job, candidate.lacks)
@@ -114,7 +114,7 @@ class Exchange:
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
         """Whether it passes its gates once the other is gone, which was lent, and isn't its last victim."""
         books, running = self._books, goes.running_pods()
-        job, fixed = candidate.job, not candidate.job.spec.preemptible
+        job, fixed = candidate.job, not candidate.job.preemptible
         count_pods(books, running, -1)
         ok = books.over_limit(job.path, candidate.asks) is None and (
             not fixed or books.fixed_over_quota(job.path, candidate.asks) is None
@@ -123,4 +123,4 @@ class Exchange:
         ok = ok and any(books.fills_quota(queue, candidate.asks) for queue in goes.path)
         books.add(job.path, candidate.asks, fixed, -1)
         count_pods(books, running, 1)
-        return ok and job.spec.may_take and goes.spec.name not in job.stopped_for
+        return ok and job.may_take and goes.name not in job.stopped_for

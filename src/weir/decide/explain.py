@@ -56,7 +56,7 @@ class _Diagnosis:
             if job.held_until_s is not None:
                 numbers["until_s"] = job.held_until_s
             return Reason(Why.HELD, f"it is held: {job.held_why or 'suspended'}", numbers)
-        if job.spec.name in self._cluster.promised:
+        if job.name in self._cluster.promised:
             return self._promised()
         if not job.is_ready:
             return self._not_ready()
@@ -68,7 +68,7 @@ class _Diagnosis:
             )
         at = next(at for at, member in enumerate(job.waiting.members) if member[2] is job)
         candidate = Candidate(job.waiting, at)
-        if not job.spec.preemptible:
+        if not job.preemptible:
             refusal = self._books.fixed_over_quota(job.path, candidate.asks)
             if refusal is not None:
                 return self._gate(refusal, "quota for non-preemptible work")
@@ -86,7 +86,7 @@ class _Diagnosis:
         job = self._job
         waiting_for = sorted(
             {
-                pod.job.spec.name
+                pod.job.name
                 for group in job.pods
                 for own in group
                 if own.promise is not None
@@ -141,7 +141,7 @@ class _Diagnosis:
 
     def _unmatched(self, candidate: Candidate) -> Reason | None:
         """No node could ever take it: nodes counted by the constraint that refuses them."""
-        asked = self._job.spec.topology
+        asked = self._job.topology
         if asked is not None and (what := missing(self._cluster.topologies, asked)) is not None:
             numbers: dict[str, object] = {"topology": asked.name, "known": sorted(self._cluster.topologies)}
             return Reason(Why.NO_NODE_MATCHES, f"it is to be together by {what}, which there isn't", numbers)
@@ -227,7 +227,7 @@ class _Diagnosis:
                 f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items()
             )
             return Reason(Why.GANG_INCOMPLETE, f"only {parts} have room now: {where}", numbers)
-        meek = "" if self._job.spec.may_take else ", and none is taken from others for it"
+        meek = "" if self._job.may_take else ", and none is taken from others for it"
         return Reason(Why.NO_ROOM, f"no room now{meek}: {where}", numbers)
 
     def _kept_from(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
@@ -236,7 +236,7 @@ class _Diagnosis:
         shut = server.models_shut(candidate)
         if shut:
             models = ", ".join(sorted(shut))
-            fixed = not self._job.spec.preemptible
+            fixed = not self._job.preemptible
             why = Why.NON_PREEMPTIBLE_OVER_QUOTA if fixed else Why.OVER_LIMIT
             what = "quota for non-preemptible work" if fixed else "limit"
             numbers["models"] = sorted(shut)
@@ -256,7 +256,7 @@ class _Diagnosis:
                 f"{written('gpu', keep)} are kept for owners"
             )
             return Reason(Why.HELD_BACK, sentence, numbers)
-        asked = self._job.spec.topology
+        asked = self._job.topology
         scattered = server.may_scatter(self._job, candidate.lacks)
         if asked is not None and asked.preferred is not None and not scattered:
             until_s = self._policy.topology.patience - (self._now_s - self._job.waits_since_s)
@@ -269,7 +269,7 @@ class _Diagnosis:
     def _has_claim(self, candidate: Candidate) -> bool:
         """Whether it may reclaim and there is someone it may reclaim from."""
         claims = self._claims(candidate)
-        if not claims.any_reclaim or not self._job.spec.may_take:
+        if not claims.any_reclaim or not self._job.may_take:
             return False
         for project, running in self._cluster.running.items():
             path = self._cluster.ledger.path[project]
@@ -282,13 +282,13 @@ class _Diagnosis:
         """Whom it might stop, had it not been stopped for them lately; with each until when that counts."""
         claims = self._claims(candidate)
         found: dict[str, float] = {}
-        for name, at_s in self._job.stopped_for.items() if self._job.spec.may_take else ():
+        for name, at_s in self._job.stopped_for.items() if self._job.may_take else ():
             other, until_s = self._cluster.jobs.get(name), at_s + self._policy.reserve_after
             if (
                 other is not None
                 and until_s > self._now_s
                 and other.running_pods()
-                and other.spec.preemptible
+                and other.preemptible
                 and past_minimum(other, self._policy, self._now_s)
                 and (other.project == self._job.project or claims.any_reclaim)
                 and claims.rule_for(other) is not None
@@ -303,7 +303,7 @@ class _Diagnosis:
     def _holders(self, candidate: Candidate) -> dict[str, int]:
         """Of a workload with a claim: who holds devices it may not take, by why not, in thousandths."""
         claims = self._claims(candidate)
-        if not claims.any_reclaim or not candidate.of.step.gpu_milli or not self._job.spec.may_take:
+        if not claims.any_reclaim or not candidate.of.step.gpu_milli or not self._job.may_take:
             return {}
         held: Counter[str] = Counter()
         for project, running in self._cluster.running.items():
@@ -320,14 +320,10 @@ class _Diagnosis:
     def _why_not(
         self, claims: Claims, other: Job, project: int, level: int, path: Sequence[int], name: str
     ) -> str:
-        if not other.spec.preemptible:
+        if not other.preemptible:
             return f"non-preemptible work of {name}"
         if project == self._job.project:
-            return (
-                ""
-                if other.spec.priority < self._job.spec.priority
-                else "its own project at no lower priority"
-            )
+            return "" if other.priority < self._job.priority else "its own project at no lower priority"
         if claims.rule_from(level, path[level]) is None:
             return f"{name}, which is not over what it may hold"
         if not past_minimum(other, self._policy, self._now_s):

@@ -96,7 +96,7 @@ class Fill:
         for of, at in server.unserved():
             candidate = server.candidate(of, at)
             job = candidate.job
-            if sum(candidate.lacks) != 1 or job.spec.topology is not None or not of.step.gpu_milli:
+            if sum(candidate.lacks) != 1 or job.topology is not None or not of.step.gpu_milli:
                 continue
             shape = job.shapes[candidate.lacks.index(1)]
             if shape.pod_rules:  # whether it may come hangs on more than this node
@@ -122,7 +122,7 @@ class Fill:
         for pod in self._cluster.pods_on[node] if only is None else (only,):
             job = pod.job
             line = self._lines.get(job.project)
-            alike = (job.project, job.spec.priority, pod.shape.id, pod.devices)
+            alike = (job.project, job.priority, pod.shape.id, pod.devices)
             if line is None or alike in vain or not self._may_go(pod):
                 continue
             change = self._change(node, pod, line)
@@ -130,7 +130,7 @@ class Fill:
                 vain.add(alike)
             else:
                 yield (
-                    (-change.gain_milli, self._price(pod), -job.spec.submitted_s, job.spec.name),
+                    (-change.gain_milli, self._price(pod), -job.submitted_s, job.name),
                     change,
                 )
 
@@ -139,10 +139,10 @@ class Fill:
         return (
             pod.phase is Phase.RUNNING
             and pod not in self._gone
-            and job.spec.preemptible
+            and job.preemptible
             and sum(job.placed) == 1
             and not job.stopping
-            and job.spec.name not in self._cluster.promised
+            and job.name not in self._cluster.promised
             and past_minimum(job, self._policy, self._server.now_s)
             and self._price(pod) <= self._policy.consolidation.budget
         )
@@ -161,7 +161,7 @@ class Fill:
         for of, shape, _, priority in line.fitting(space, node):
             at = self._at[of]
             left = len(of.members) - at
-            if not left or priority < own or pod.job.spec.name in of.members[at][2].stopped_for:
+            if not left or priority < own or pod.job.name in of.members[at][2].stopped_for:
                 continue
             while left and len(come) < _COMERS_MOST and (devices := space.devices_for(shape)) is not None:
                 space.hold(shape, devices, 1)
@@ -205,15 +205,15 @@ class Fill:
     def _count(self, spot: Spot, sign: int) -> None:
         job = spot.pod.job
         amounts = holding(self._cluster, spot.pod.shape, spot.node)
-        self._server.books.add(job.path, amounts, not job.spec.preemptible, sign)
+        self._server.books.add(job.path, amounts, not job.preemptible, sign)
 
     def _passes(self, candidate: Candidate) -> bool:
         """The gates, asked with the one who goes gone."""
         books, path, asks = self._server.books, candidate.job.path, candidate.asks
         return (
-            candidate.job.spec.may_take
+            candidate.job.may_take
             and books.over_limit(path, asks) is None
-            and (candidate.job.spec.preemptible or books.fixed_over_quota(path, asks) is None)
+            and (candidate.job.preemptible or books.fixed_over_quota(path, asks) is None)
             and self._server.keeps_headroom(candidate, self._room.free_gpu_milli())
         )
 

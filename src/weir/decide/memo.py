@@ -219,7 +219,7 @@ class Memo:
         assert self._policy is not None
         if not self._policy.affinity:
             return ()
-        key = (job.project, job.spec.type.value)
+        key = (job.project, job.type.value)
         found = self._affinity.get(key)
         if found is None:
             names = {cluster.ledger.queues[queue].name for queue in job.path}
@@ -228,7 +228,7 @@ class Memo:
                 for rule in self._policy.affinity
                 if (not rule.projects or names & set(rule.projects))
                 and (not rule.departments or names & set(rule.departments))
-                and (not rule.types or job.spec.type in rule.types)
+                and (not rule.types or job.type in rule.types)
             )
         return found
 
@@ -300,7 +300,7 @@ class Memo:
 
     def _could_run_alone(self, cluster: Cluster, of: PendingClass) -> bool:
         job = of.first
-        topology = job.spec.topology
+        topology = job.topology
         if topology is not None and missing(cluster.topologies, topology) is not None:
             return False
         affinity = self.affinity(cluster, job)

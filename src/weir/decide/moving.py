@@ -76,9 +76,9 @@ class Movers:
 
     def price(self, job: Job) -> float:
         """What it costs to move a workload, infinite if it may not be."""
-        if not job.spec.preemptible:
+        if not job.preemptible:
             return INFINITE
-        stated_s = job.spec.restart_s
+        stated_s = job.restart_s
         restart = self._policy.price.restart if stated_s is None else stated_s
         return job.devices_milli / WHOLE_MILLI * (self._now_s - job.since_s) + restart
 

@@ -42,7 +42,7 @@ class Candidate:
         self.line_key = (
             of.line_key(at)
             if placed is None
-            else (-float(job.spec.priority), step.standing, job.spec.submitted_s, job.spec.name)
+            else (-float(job.priority), step.standing, job.submitted_s, job.name)
         )
 
     def pods(self) -> dict[int, list[Pod]]:
@@ -72,7 +72,7 @@ class Candidate:
     def aged(self, now_s: float, aging: float) -> "Candidate":
         """Itself, with the priority its waiting has earned."""
         if aging:
-            hours = max(0.0, now_s - self.job.spec.submitted_s) / _HOUR_S
+            hours = max(0.0, now_s - self.job.submitted_s) / _HOUR_S
             self.line_key = (self.line_key[0] - aging * hours, *self.line_key[1:])
         return self
 

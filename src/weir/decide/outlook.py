@@ -63,7 +63,7 @@ class Outlook:
         if not rules.consolidation.enabled:
             return np.zeros_like(free)
         budget = rules.consolidation.budget
-        if claims.job.spec.topology is not None:
+        if claims.job.topology is not None:
             budget = max(budget, rules.topology.budget)
         may = over <= 0
         if rules.consolidation.spares_owners and not claims.is_owner:

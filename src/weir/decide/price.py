@@ -73,7 +73,7 @@ def _kept(job: Job, policy: Price) -> tuple[float, float, float]:
 
 def _terms(job: Job, pods: Sequence[Pod], policy: Price) -> tuple[float, float, float]:
     """Devices held, the cost of a restart, and the devices on the node where there are most."""
-    restart = policy.restart if job.spec.restart_s is None else job.spec.restart_s
+    restart = policy.restart if job.restart_s is None else job.restart_s
     devices = devices_of(pods)
     if len(pods) == 1:
         return devices, restart, devices

@@ -122,12 +122,12 @@ class Reach:
         return True
 
     def _of_project(self, project: int) -> list[Job]:
-        return self._within([job for job in self._cluster.running[project].values() if job.spec.preemptible])
+        return self._within([job for job in self._cluster.running[project].values() if job.preemptible])
 
     def _within(self, jobs: list[Job]) -> list[Job]:
         """Those of preemptible jobs that may be stopped or moved for the asker as things stand."""
         asker, policy, now_s = self.claims.job, self._policy, self._now_s
-        jobs = [job for job in jobs if job is not asker and job.spec.name not in self._coming]
+        jobs = [job for job in jobs if job is not asker and job.name not in self._coming]
         if policy.min_runtime.any:
             jobs = [job for job in jobs if past_minimum(job, policy, now_s)]
         if asker.stopped_for:
@@ -136,7 +136,7 @@ class Reach:
 
     def _would_alternate(self, victim: Job) -> bool:
         """Whether the asker was itself stopped for this workload, not long ago."""
-        at_s = self.claims.job.stopped_for.get(victim.spec.name)
+        at_s = self.claims.job.stopped_for.get(victim.name)
         return at_s is not None and self._now_s - at_s < self._policy.reserve_after
 
     def running(self, job: Job) -> list[Pod]:
@@ -239,9 +239,9 @@ class Reach:
     def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
         """What is compared before the price."""
         if self._policy.victims == "cheap":
-            return (0, (), _ANYONE, job.spec.priority, minimum)
+            return (0, (), _ANYONE, job.priority, minimum)
         own = job.project
-        return (0, self.giving(own), own, job.spec.priority, minimum, self._pushes_below(own, pods))
+        return (0, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
 
     def giving(self, project: int) -> tuple[object, ...]:
         """How soon a project has to give, as things stand: level by level, who gives first comes first."""
@@ -295,9 +295,9 @@ class Reach:
 def count_pods(books: Books, pods: Sequence[Pod], sign: int) -> None:
     """Count running pods in the books (sign -1: no more)."""
     for pod in pods:
-        books.add(pod.job.path, pod.amounts, not pod.job.spec.preemptible, sign)
+        books.add(pod.job.path, pod.amounts, not pod.job.preemptible, sign)
 
 
 def _is_bound_together(job: Job) -> bool:
     """Whether its pods share a domain, or would like to, so that they move together."""
-    return job.spec.topology is not None and sum(job.placed) > 1
+    return job.topology is not None and sum(job.placed) > 1

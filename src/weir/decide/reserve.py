@@ -142,15 +142,15 @@ class _Ends:
 
 def _ends_s(cluster: Cluster, job: Job, now_s: float) -> float:
     started_s = now_s if job.started_s is None else job.started_s
-    if job.spec.max_runtime_s is not None:
-        return max(now_s, started_s + job.spec.max_runtime_s)
+    if job.max_runtime_s is not None:
+        return max(now_s, started_s + job.max_runtime_s)
     remaining_s = cluster.runtimes.remaining_s(job.like, job.ran_s + now_s - started_s)
     return now_s + remaining_s if remaining_s is not None else float("inf")
 
 
 def expected_s(cluster: Cluster, job: Job) -> float:
     """How long a waiting workload will run, at most or as learned."""
-    if job.spec.max_runtime_s is not None:
-        return job.spec.max_runtime_s
+    if job.max_runtime_s is not None:
+        return job.max_runtime_s
     remaining_s = cluster.runtimes.remaining_s(job.like, job.ran_s)
     return remaining_s if remaining_s is not None else float("inf")

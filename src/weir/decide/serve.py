@@ -95,13 +95,13 @@ class Server:
             first = of.first
             if patience:
                 yield first.waits_since_s + patience
-            if gang_patience and first.spec.topology is not None:
+            if gang_patience and first.topology is not None:
                 yield first.waits_since_s + gang_patience
         if policy.min_runtime.any and self.cluster.waiting:
             for running in self.cluster.running.values():
                 for job in running.values():
                     if job.started_s is not None:
-                        yield job.started_s + policy.min_runtime.of(job.spec.type)
+                        yield job.started_s + policy.min_runtime.of(job.type)
 
     # Candidates
 
@@ -194,7 +194,7 @@ class Server:
         job, books = candidate.job, self.books
         if books.over_limit(job.path, candidate.asks) is not None:
             return None
-        if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
+        if not job.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
         keeps_some_free = self.headroom_milli and not entitled
         if keeps_some_free and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
@@ -204,7 +204,7 @@ class Server:
             return None
         held_back_by = self._held_back_by(candidate) if self._reservations else []
         for pod, node, devices in spots:
-            books.add(job.path, holding(self.cluster, pod.shape, node), not job.spec.preemptible)
+            books.add(job.path, holding(self.cluster, pod.shape, node), not job.preemptible)
             for kept in held_back_by:
                 kept.spare[node] -= len(devices)
         if self._reservations:
@@ -216,15 +216,15 @@ class Server:
         job = candidate.job
         affinity = self.memo.affinity(self.cluster, job)
         within = self.open_to(candidate)
-        if job.spec.topology is None:
+        if job.topology is None:
             spots = placer.place(job, candidate.pods(), affinity, within)
             if spots is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
                 left, kept_free = self._models_left(candidate), self._kept_free_of(candidate)
                 spots = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
             return spots
-        if missing(self.cluster.topologies, job.spec.topology) is not None:
+        if missing(self.cluster.topologies, job.topology) is not None:
             return None
-        site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.spec.topology.name), within)
+        site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.topology.name), within)
         return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
 
     def open_to(self, candidate: Candidate) -> Bools | None:
@@ -249,7 +249,7 @@ class Server:
     def _held_back_by(self, candidate: Candidate) -> list[Reservation]:
         """Reservations of others that count for it: not if it can be taken from, nor if it ends in time."""
         job = candidate.job
-        if job.spec.preemptible and not self.entitled(candidate):
+        if job.preemptible and not self.entitled(candidate):
             return []
         kept = [kept for kept in self._reserved() if kept.job is not job]
         ends_s = self.cluster.changed_s + expected_s(self.cluster, job) if kept else 0.0
@@ -263,7 +263,7 @@ class Server:
 
     def _models_left(self, candidate: Candidate) -> dict[str, int]:
         job = candidate.job
-        return self.books.models_left(job.path, candidate.asks, not job.spec.preemptible)
+        return self.books.models_left(job.path, candidate.asks, not job.preemptible)
 
     def _reserved(self) -> list[Reservation]:
         if self._reservations is None:
@@ -293,7 +293,7 @@ class Server:
 
     def is_scattered(self, job: Job, places: Iterable[Spot | Pod]) -> bool:
         """Whether places are in several domains of the level a job prefers."""
-        asked = job.spec.topology
+        asked = job.topology
         if asked is None or asked.preferred is None:
             return False
         depth = self.cluster.topologies[asked.name].levels.index(asked.preferred)
@@ -352,7 +352,7 @@ class Server:
     def learned_key(self, candidate: Candidate) -> LearnedKey:
         """`key_of` a waiting workload, then age and name."""
         job = candidate.job
-        return self.key_of(job, job.ran_s, candidate.asks), job.spec.submitted_s, job.spec.name
+        return self.key_of(job, job.ran_s, candidate.asks), job.submitted_s, job.name
 
     def key_of(self, job: Job, ran_s: float, asks: Amounts) -> float:
         """0.3 · dominant share + ln mean remaining run time + ln devices."""

@@ -40,7 +40,7 @@ class Taker:
         """Gangs that were served in several domains: in one cleared by moves, or else where they were."""
         scattered = self._server.scattered
         if scattered:  # none of them is moved for another
-            self._bench.coming.update(candidate.job.spec.name for candidate, _ in scattered)
+            self._bench.coming.update(candidate.job.name for candidate, _ in scattered)
         for candidate, spots in scattered:
             self._bench.count(spots, -1)
             taken = self._instead(candidate, spots, self._bench)
@@ -121,17 +121,17 @@ class Taker:
         lowest = self._lowest(project)
         for of, at in self._unserved(classes):
             job = of.members[at][2]
-            if not job.spec.may_take:
+            if not job.may_take:
                 continue
             owner = self._is_owner(of, at)
-            if owner or lowest < job.spec.priority or self._has_claim(job):
+            if owner or lowest < job.priority or self._has_claim(job):
                 takers.append((of, at))
                 continue
             since_s = min(since_s, job.waits_since_s)
             free_milli = self._free_to_consolidate(of, owner)
             if free_milli is not None:
                 movers.append((of, at, self._moves_for(of, at, owner), free_milli))
-                if job.spec.topology is not None and not self._server.may_scatter(job, of.step.lacks):
+                if job.topology is not None and not self._server.may_scatter(job, of.step.lacks):
                     gang_since_s = min(gang_since_s, job.waits_since_s)
         return Able(self._cluster.ledger.touched[project], since_s, gang_since_s, takers, movers)
 
@@ -166,7 +166,7 @@ class Taker:
 
     def _has_claim(self, job: Job) -> bool:
         """Whether it may reclaim though it isn't in quota."""
-        if not job.spec.preemptible:
+        if not job.preemptible:
             return True
         return self._server.now_s - job.waits_since_s >= self._policy.borrower_patience
 
@@ -178,7 +178,7 @@ class Taker:
 
     def _has_lower(self, of: PendingClass) -> bool:
         """Whether preemptible work of lower priority runs in its project."""
-        return self._lowest(of.project) < of.first.spec.priority
+        return self._lowest(of.project) < of.first.priority
 
     def _could_consolidate(self, of: PendingClass, owner: bool, free_milli: int) -> bool:
         """Whether moves alone could make room for it."""
@@ -191,13 +191,13 @@ class Taker:
             return None
         if owner:
             return of.step.gpu_milli
-        return of.step.gpu_milli + self._server.headroom_milli if of.first.spec.preemptible else None
+        return of.step.gpu_milli + self._server.headroom_milli if of.first.preemptible else None
 
     def _moves_for(self, of: PendingClass, at: int, owner: bool) -> Moves:
         """What is equal for workloads for which the same moves could make room."""
         job = of.members[at][2]
-        spares = job.spec.preemptible and not owner and self._policy.consolidation.spares_owners
-        topology = job.spec.topology
+        spares = job.preemptible and not owner and self._policy.consolidation.spares_owners
+        topology = job.topology
         if topology is None:
             return Moves(of.wants, None, True, False, spares)
         scattered = self._server.may_scatter(job, of.step.lacks)
@@ -216,7 +216,7 @@ class Taker:
         job, books = candidate.job, self._books
         if bench.gone and job.is_running and any(pod in bench.gone for pod in job.running_pods()):
             return None  # what is being stopped or moved in this plan doesn't grow in it
-        if not job.spec.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
+        if not job.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
         over = books.over_limit(job.path, candidate.asks)
         free_milli = bench.placer.room.free_gpu_milli()
@@ -225,7 +225,7 @@ class Taker:
             spots = self._server.placed(candidate, bench.placer)
             if spots is not None:
                 return self._instead(candidate, spots, bench)
-        if not job.spec.may_take:
+        if not job.may_take:
             return None
         kinds = self._kinds(candidate, bench, over is None, free_milli)
         taken = self._by(kinds, candidate, bench)
@@ -306,9 +306,9 @@ class Taker:
         if self._server.open_to(candidate) is not None:
             return None
         orders, scattered = tuple(group.order for group in job.spec.groups), None
-        if job.spec.topology is not None:
+        if job.topology is not None:
             scattered = self._server.may_scatter(job, candidate.lacks)
-        return candidate.of.wants, orders, affinity, claims.is_owner, job.spec.topology, scattered
+        return candidate.of.wants, orders, affinity, claims.is_owner, job.topology, scattered
 
     def _taken(
         self, candidate: Candidate, claims: Claims, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
@@ -346,7 +346,7 @@ class Taker:
     def _instead(self, candidate: Candidate, spots: list[Spot], bench: Bench) -> Taken:
         """One domain cleared by moves instead, if these are places in several; or else these."""
         job, placer, kind = candidate.job, bench.placer, Kind.CONSOLIDATE
-        if self._server.is_scattered(job, spots) and job.spec.may_take and self._policy.consolidation.enabled:
+        if self._server.is_scattered(job, spots) and job.may_take and self._policy.consolidation.enabled:
             affinity, claims = bench.affinity_of(job), self._claims(candidate)
             placer.give_back(spots)
             self._reaches.clear()
@@ -376,7 +376,7 @@ class Taker:
     ) -> tuple[list[Bools], bool]:
         """Domains in which to make room, by its topology, and whether it may be made anywhere."""
         job, open_ = candidate.job, self._server.open_to(candidate)
-        asked = job.spec.topology
+        asked = job.topology
         if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
             return [], True
         levels = self._server.memo.levels(self._cluster, asked.name)

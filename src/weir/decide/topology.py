@@ -30,7 +30,7 @@ class Site:
         self._placer = placer
         self._job = job
         self._affinity = affinity
-        asked = job.spec.topology
+        asked = job.topology
         assert asked is not None
         names = placer.cluster.topologies[asked.name].levels
         self._levels = levels

@@ -38,7 +38,7 @@ class Unit:
     @property
     def younger(self) -> tuple[float, str]:
         """Sorts the younger first, then by name."""
-        return -self.job.spec.submitted_s, self.job.spec.name
+        return -self.job.submitted_s, self.job.name
 
 
 class NodeRoom:

@@ -4,6 +4,7 @@ import gc
 import random
 import resource
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -46,22 +47,17 @@ def replay(
     decide: Decide = engine,
 ) -> Replayed:
     """Replay a trace on the cluster of a scenario; with a seed, jobs of one second in another order."""
-    fates = list(fates) if seed is None else jittered(fates, seed)
-    world = World(scenario, fates)
-    recorder = Recorder(fates, scenario.topologies)
-    control = Control(world, policy, world.clock, readers=(recorder,), decide=decide)
-    recorder.watch(control.cluster)
-    started = perf_counter()
-    thresholds = gc.get_threshold()
-    gc.freeze()  # the trace: a million objects that needn't be walked again and again
-    gc.set_threshold(50_000, 50, 100)
-    try:
+    with _collecting_seldom():
+        fates = list(fates) if seed is None else jittered(fates, seed)
+        world = World(scenario, fates)
+        recorder = Recorder(fates, scenario.topologies)
+        control = Control(world, policy, world.clock, readers=(recorder,), decide=decide)
+        recorder.watch(control.cluster)
+        started = perf_counter()
+        gc.freeze()  # the trace: a million objects that needn't be walked again and again
         for steps, _ in enumerate(turns(world, control)):
             if progress is not None and steps % REPORT_EVERY == 0:
                 progress(recorder.ended / max(1, len(fates)))
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
     recorder.close(world.now_s)
     numbers = measures(
         recorder,
@@ -71,6 +67,18 @@ def replay(
         peak_memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
     return Replayed(numbers, recorder)
+
+
+@contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    """Hardly anything of a replay is in cycles, and the trace is walked whole by every large collection."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(50_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def turns(world: World, control: Control) -> Iterator[None]:

@@ -36,8 +36,10 @@ class Run:
         "fate",
         "gpus",
         "left_s",
+        "name",
         "needed",
         "pods",
+        "save_every_s",
         "saved_left_s",
         "saved_s",
         "since_s",
@@ -52,6 +54,8 @@ class Run:
     def __init__(self, fate: Fate) -> None:
         workload = fate.workload
         self.fate = fate
+        self.name = workload.name
+        self.save_every_s = fate.save_every_s
         self.needed = workload.needed()
         self.pods = workload.pods
         self.alive: dict[PodKey, Alive] = {}
@@ -113,7 +117,7 @@ class Run:
 
     def next_save_s(self) -> float:
         """When it saves next if nothing changes."""
-        every_s = self.fate.save_every_s
+        every_s = self.save_every_s
         if not every_s or self.started_s is None:
             return inf
         return (self.saved_s if self.saved_s is not None else self.started_s) + every_s

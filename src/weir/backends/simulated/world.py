@@ -304,7 +304,7 @@ class World:
         run, version = planned
         if run.version == version:
             run.saves(self.now_s)
-            self.tell(Checkpointed(run.fate.workload.name, self.now_s))
+            self.tell(Checkpointed(run.name, self.now_s))
             self._plan_next(run)
 
     def _ends(self, planned: tuple[Run, int]) -> None:

@@ -49,9 +49,9 @@ def count(cluster: Cluster, pod: Pod, sign: int) -> None:
     job, ledger = pod.job, cluster.ledger
     if pod.promise is not None:
         amounts = holding(cluster, pod.shape, pod.promise[0])
-        ledger.add_allocated(job.path, amounts, not job.spec.preemptible, sign)
+        ledger.add_allocated(job.path, amounts, not job.preemptible, sign)
     elif pod.phase is Phase.RUNNING:
-        ledger.add_allocated(job.path, pod.amounts, not job.spec.preemptible, sign)
+        ledger.add_allocated(job.path, pod.amounts, not job.preemptible, sign)
     elif pod.phase is not Phase.ABSENT and job.asks_now:
         ledger.add_asked(job.path, job.asks[pod.group], sign)
 

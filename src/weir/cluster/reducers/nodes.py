@@ -49,7 +49,7 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
     if at is None or cluster.nodes[at] is None:
         return
     # Promises go while the node is still known: they count with its model.
-    for job in {pod.job.spec.name: pod.job for pod in promised_on(cluster, at)}.values():
+    for job in {pod.job.name: pod.job for pod in promised_on(cluster, at)}.values():
         drop_promise(cluster, job)
         settle(cluster, job, cluster.now_s)
     cluster.nodes[at] = None

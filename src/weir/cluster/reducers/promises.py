@@ -25,7 +25,7 @@ def promised(cluster: Cluster, event: events.Promised) -> None:
         count(cluster, pod, 1)
         hold(cluster, pod, at, place.devices)
         cluster.changed(at)
-        cluster.promised[job.spec.name] = job
+        cluster.promised[job.name] = job
     job.promised_by = event.freed_by
     settle(cluster, job, event.at_s)
 
@@ -51,7 +51,7 @@ def promised_on(cluster: Cluster, at: int) -> list[Pod]:
 
 def drop_promise(cluster: Cluster, job: Job) -> None:
     """Take back all that is promised to a job."""
-    if job.spec.name not in cluster.promised:
+    if job.name not in cluster.promised:
         return
     for group in job.pods:
         for pod in group:
@@ -73,5 +73,5 @@ def unpromise(cluster: Cluster, pod: Pod) -> None:
         job.pending[pod.group] += 1
     count(cluster, pod, 1)
     if not any(pod.promise is not None for group in job.pods for pod in group):
-        cluster.promised.pop(job.spec.name, None)
+        cluster.promised.pop(job.name, None)
         job.promised_by = ()

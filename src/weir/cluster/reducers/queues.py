@@ -16,7 +16,7 @@ def queues_set(cluster: Cluster, event: events.QueuesSet) -> None:
     cluster.priorities.clear()
     for job in cluster.jobs.values():
         leave_class(cluster, job)
-        job.path = cluster.ledger.path[cluster.ledger.position[job.spec.project]]
+        job.belong(cluster.ledger.path[cluster.ledger.position[job.spec.project]])
         cluster.ledger.add_sharing(job.path, job.sharing)
         for group in job.pods:
             for pod in group:

@@ -7,7 +7,7 @@ from weir.cluster.state import Cluster
 
 def settle(cluster: Cluster, job: Job, at_s: float) -> None:
     """Bring a job's place among the waiting and the incomplete up to date."""
-    name = job.spec.name
+    name = job.name
     job.price_terms = None
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], at_s)
     if job.started_s is not None and job.is_below():
@@ -28,7 +28,7 @@ def _waits_for_absent(cluster: Cluster, job: Job) -> bool:
     """Whether room is promised to a pod that doesn't exist."""
     return (
         any(job.absent)
-        and job.spec.name in cluster.promised
+        and job.name in cluster.promised
         and any(pod.phase is Phase.ABSENT and pod.promise is not None for group in job.pods for pod in group)
     )
 
@@ -67,16 +67,16 @@ def _class_key(job: Job) -> tuple[object, ...]:
         ),
         tuple(job.pending),
         spec.min_pods,
-        spec.type,
-        spec.priority,
-        spec.preemptible,
-        spec.may_take,
-        spec.topology,
-        spec.max_runtime_s,
+        job.type,
+        job.priority,
+        job.preemptible,
+        job.may_take,
+        job.topology,
+        job.max_runtime_s,
         job.like.names[0],
         job.ran_s,
     )
-    return (*key, spec.name, tuple(job.placed)) if any(job.placed) else key
+    return (*key, job.name, tuple(job.placed)) if any(job.placed) else key
 
 
 def leave_class(cluster: Cluster, job: Job) -> None:
@@ -99,11 +99,11 @@ def leave_class(cluster: Cluster, job: Job) -> None:
 def set_running(cluster: Cluster, job: Job, runs: bool) -> None:
     """A job now holds room on nodes, or no longer."""
     if not runs:
-        del cluster.running[job.project][job.spec.name]
+        del cluster.running[job.project][job.name]
     else:
-        cluster.running.setdefault(job.project, {})[job.spec.name] = job
-    if job.spec.preemptible:
+        cluster.running.setdefault(job.project, {})[job.name] = job
+    if job.preemptible:
         counts = cluster.priorities.setdefault(job.project, {})
-        counts[job.spec.priority] = counts.get(job.spec.priority, 0) + (1 if runs else -1)
-        if not counts[job.spec.priority]:
-            del counts[job.spec.priority]
+        counts[job.priority] = counts.get(job.priority, 0) + (1 if runs else -1)
+        if not counts[job.priority]:
+            del counts[job.priority]

@@ -49,10 +49,7 @@ def _terms(cluster: Cluster, spec: Workload) -> Terms:
 
 def _named(job: Job, keys: frozenset[events.PodKey]) -> set[Pod]:
     return {
-        pod
-        for group in job.pods
-        for pod in group
-        if events.PodKey(job.spec.name, pod.group, pod.index) in keys
+        pod for group in job.pods for pod in group if events.PodKey(job.name, pod.group, pod.index) in keys
     }
 
 
@@ -105,7 +102,7 @@ def _take_out(cluster: Cluster, job: Job) -> None:
     cluster.ledger.add_sharing(job.path, -job.sharing)
     if job.started_s is not None:
         set_running(cluster, job, False)
-    cluster.by_memory.pop(job.spec.name, None)
+    cluster.by_memory.pop(job.name, None)
 
 
 def _put_in(cluster: Cluster, job: Job) -> None:
@@ -118,7 +115,7 @@ def _put_in(cluster: Cluster, job: Job) -> None:
     if job.started_s is not None:
         set_running(cluster, job, True)
     if any(shape.gpu_memory for shape in job.shapes):
-        cluster.by_memory[job.spec.name] = job
+        cluster.by_memory[job.name] = job
 
 
 def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
@@ -183,7 +180,7 @@ def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
     job = cluster.jobs.get(event.workload)
     if job is not None and job.started_s is not None and event.at_s >= job.started_s:
         job.saved_s = job.since_s = max(event.at_s, job.since_s)
-        cluster.running_pods.saved(job.running_pods(), job.saved_s)
+        cluster.running_pods.saved(job, job.saved_s)
         if cluster.saved and cluster.saved[-1].saved_s != job.saved_s:
             cluster.saved.clear()
         cluster.saved.append(job)
