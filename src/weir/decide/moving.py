@@ -40,6 +40,7 @@ class Movers:
         self._saved_on: dict[tuple[int, float], set[int]] = {}
         self._on_node: dict[tuple[int, float, bool], list[tuple[float, int]]] = {}
         self._suffice: dict[Moves, bool] = {}
+        self._lent: dict[int, bool] = {}
 
     @cached_property
     def shares_devices(self) -> bool:
@@ -49,29 +50,22 @@ class Movers:
     @cached_property
     def lent(self) -> Bools:
         """Which projects hold more than a quota on their path: theirs are moved for anyone."""
-        lent = np.zeros(len(self._cluster.ledger.path), np.bool_)
-        lent[list(self._lenders)] = True
-        return lent
+        return np.array([self._is_lent(at) for at in range(len(self._cluster.ledger.path))], np.bool_)
 
     @cached_property
     def _lenders(self) -> frozenset[int]:
-        books = self._books
-        over = [books.over_quota(queue) for queue in range(len(books.held))]
-        paths = enumerate(self._cluster.ledger.path)
-        return frozenset([at for at, path in paths if sum([over[queue] for queue in path])])
+        return frozenset(np.flatnonzero(self.lent).tolist())
 
-    @cached_property
-    def _largest(self) -> tuple[int, int]:
-        """The largest hole there is, in whole devices, and the next."""
-        whole = self._room.whole
-        if len(whole) < 2:
-            return 0, 0
-        first, second = np.partition(whole, -2)[:-3:-1].tolist()
-        return first, second
+    def _is_lent(self, project: int) -> bool:
+        found = self._lent.get(project)
+        if found is None:
+            over = [self._books.over_quota(queue) for queue in self._cluster.ledger.path[project]]
+            found = self._lent[project] = sum(over) > 0
+        return found
 
     def _hole_beside(self, node: int) -> int:
         """The largest hole on other nodes, in whole devices: where what moves could go."""
-        first, second = self._largest
+        first, second = self._room.largest_holes()
         return second if int(self._room.whole[node]) == first else first
 
     def price(self, job: Job) -> float:
@@ -91,13 +85,18 @@ class Movers:
             )
             self._suffice[moves] = found
             if not found:
-                lenders = self._lenders if moves.spares_owners else frozenset()
-                self._memo.moves_in_vain[moves] = MovesInVain(
-                    self._cluster.saves, len(self._room.log), self._largest, lenders
-                )
+                self._memo.moves_in_vain[moves] = self._in_vain(moves)
         return found
 
     # Since it was last asked
+
+    def _in_vain(self, moves: Moves) -> MovesInVain:
+        saves, at = self._cluster.saves, len(self._room.log)
+        known = self._memo.moves_in_vain.get(moves)
+        if known is not None and known.at == at:
+            return known._replace(saves=saves)
+        lenders = self._lenders if moves.spares_owners else frozenset()
+        return MovesInVain(saves, at, self._room.largest_holes(), lenders)
 
     def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
         """Whether moves that didn't suffice don't by now.
@@ -123,7 +122,7 @@ class Movers:
 
     def _bears_no_more(self, known: MovesInVain, changed: set[int], moves: Moves) -> bool:
         """Whether but few nodes have changed, and what is on the others can be moved no better."""
-        first, second = self._largest
+        first, second = self._room.largest_holes()
         return (
             len(changed) <= _FEW
             and first <= known.holes[0]
@@ -159,7 +158,7 @@ class Movers:
             for pod in self._cluster.pods_on[node]:
                 job, here = pod.job, len(pod.devices)
                 price = self.price(job) if 0 < here <= hole else INFINITE
-                if price <= budget and (not spares or job.project in self._lenders):
+                if price <= budget and (not spares or self._is_lent(job.project)):
                     found.append((price / max(here, job.devices_milli / WHOLE_MILLI), here))
             found.sort()
             self._on_node[key] = found
@@ -238,7 +237,7 @@ class Movers:
         found = self._found.get((budget, spares))
         if found is None:
             restart, lent = self._policy.price.restart, self.lent if spares else None
-            running, (first, second) = self._cluster.running_pods, self._largest
+            running, (first, second) = self._cluster.running_pods, self._room.largest_holes()
             holes = np.where(self._room.whole == first, second, first)
             found = running.movable_whole(self._now_s, budget, restart, holes, lent)
             self._found[(budget, spares)] = found

@@ -33,6 +33,7 @@ class Room:
         self.numbers: Numbers | None = None  # of the nodes' states, as `weir.decide.states` keeps them
         self._trials: list[dict[int, _Kept]] = []
         self._free_gpu = -1, 0  # in thousandths, with the length of the log by then
+        self._holes = -1, (0, 0)  # with the same
 
     @classmethod
     def of(cls, cluster: Cluster) -> "Room":
@@ -127,3 +128,12 @@ class Room:
             milli = int(free.sum()) if free.size == 0 or free.min() >= 0 else int(free[free > 0].sum())
             self._free_gpu = len(self.log), milli
         return milli
+
+    def largest_holes(self) -> tuple[int, int]:
+        """The most whole devices that are free on one node, and the next most on another."""
+        at, holes = self._holes
+        if at != len(self.log):
+            last = np.partition(self.whole, -2)[-2:].tolist() if len(self.whole) > 1 else (0, 0)
+            holes = last[1], last[0]
+            self._holes = len(self.log), holes
+        return holes

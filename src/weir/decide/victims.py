@@ -180,23 +180,28 @@ def _every_minimal(space: NodeRoom, units: Sequence[Unit], gone: Sequence[Unit])
     """Every set that makes room and of which none can be spared; depth first, larger units first."""
     ordered = sorted(units, key=lambda unit: (-_size(unit), unit.price, unit.younger))
     found: list[list[Unit]] = []
-
-    def grow(at: int, chosen: list[Unit]) -> None:
-        if space.fits_without([*gone, *chosen]):
-            if all(
-                not space.fits_without([*gone, *chosen[:k], *chosen[k + 1 :]]) for k in range(len(chosen))
-            ):
-                found.append(chosen)
-            return
-        if at < len(ordered) and space.fits_without([*gone, *chosen, *ordered[at:]]):
-            grow(at + 1, [*chosen, ordered[at]])
-            rest = at + 1
-            while rest < len(ordered) and space.alike(ordered[at], ordered[rest]):
-                rest += 1  # without this one there is no reason to take one just like it
-            grow(rest, chosen)
-
-    grow(0, [])
+    _grow(space, ordered, gone, 0, [], found)
     return found
+
+
+def _grow(
+    space: NodeRoom,
+    ordered: Sequence[Unit],
+    gone: Sequence[Unit],
+    at: int,
+    chosen: list[Unit],
+    found: list[list[Unit]],
+) -> None:
+    """Find the minimal sets of those chosen and any from `at` on."""
+    if space.fits_without([*gone, *chosen]):
+        if all(not space.fits_without([*gone, *chosen[:k], *chosen[k + 1 :]]) for k in range(len(chosen))):
+            found.append(chosen)
+    elif at < len(ordered) and space.fits_without([*gone, *chosen, *ordered[at:]]):
+        _grow(space, ordered, gone, at + 1, [*chosen, ordered[at]], found)
+        rest = at + 1
+        while rest < len(ordered) and space.alike(ordered[at], ordered[rest]):
+            rest += 1  # without this one there is no reason to take one just like it
+        _grow(space, ordered, gone, rest, chosen, found)
 
 
 def _size(unit: Unit) -> int:
