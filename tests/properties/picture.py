@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from weir.cluster.columns import Columns
+from weir.cluster.jobs import Phase
 from weir.cluster.state import Cluster
 
 from .running import key_of, pods_of
@@ -79,6 +80,7 @@ def _ledger(cluster: Cluster) -> dict[str, Any]:
 
 def _job(cluster: Cluster, name: str) -> dict[str, Any]:
     job = cluster.jobs[name]
+    assert job.running_pods() == [pod for pod in pods_of(job) if pod.phase is Phase.RUNNING]
     return {
         "pods": [(pod.phase.name, pod.node, pod.devices, pod.promise) for pod in pods_of(job)],
         "placed": job.placed,

@@ -78,6 +78,7 @@ class Job:
         "promised_by",
         "ran_s",
         "restart_s",
+        "running",
         "saved_s",
         "shapes",
         "sharing",
@@ -103,6 +104,7 @@ class Job:
         devices_milli: int,
     ) -> None:
         self.pods: list[list[Pod]] = []
+        self.running: list[Pod] | None = None  # those that do, while they stay
         self.take_on(spec, shapes, asks, path, like, devices_milli)
         self.stopping = 0
         self.waits_since_s = spec.submitted_s  # or since it was last stopped
@@ -143,6 +145,7 @@ class Job:
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
         shared = zip(spec.groups, shapes, strict=True)  # its pods that ask for parts of devices
         self.sharing = sum([group.count for group, shape in shared if shape.devices and not shape.whole])
+        self.running = None
         fresh = not self.pods
         del self.pods[len(spec.groups) :]
         for at, group in enumerate(spec.groups):
@@ -220,8 +223,10 @@ class Job:
         return 1 if sum(self.placed) == sum(self.needed) else 2
 
     def running_pods(self) -> list[Pod]:
-        """Its pods that hold room, by group and index."""
-        return [pod for group in self.pods for pod in group if pod.phase is Phase.RUNNING]
+        """Its pods that hold room, by group and index; a list that is shared, and never changed."""
+        if self.running is None:
+            self.running = [pod for group in self.pods for pod in group if pod.phase is Phase.RUNNING]
+        return self.running
 
     def pending_pods(self, group: int) -> list[Pod]:
         """The pods of a group that could be placed now, by index."""

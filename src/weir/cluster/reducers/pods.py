@@ -23,6 +23,7 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
     job.pending[pod.group] -= 1
     job.placed[pod.group] += 1
     pod.phase, pod.node, pod.devices = Phase.RUNNING, at, event.place.devices
+    job.running = None
     pod.amounts = holding(cluster, pod.shape, at)
     count(cluster, pod, 1)
     hold(cluster, pod, at, pod.devices)
@@ -45,6 +46,7 @@ def stopping(cluster: Cluster, event: events.PodStopping) -> None:
     job = pod.job
     count(cluster, pod, -1)
     pod.phase = Phase.STOPPING
+    job.running = None
     job.placed[pod.group] -= 1
     job.stopping += 1
     cluster.running_pods.remove(pod)
@@ -86,6 +88,7 @@ def free(cluster: Cluster, pod: Pod, at_s: float) -> None:
     del cluster.pods_on[at][pod]
     cluster.changed(at)
     pod.node, pod.devices = -1, ()
+    job.running = None
     if pod.promise is None:
         pod.phase, pod.amounts = Phase.PENDING, ()
         job.pending[pod.group] += 1

@@ -154,6 +154,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
     if event.how is events.End.SUCCEEDED and event.ran_s > 0:
         cluster.runtimes.ended(job.like, event.ran_s)
+    job.running = None
     for group in job.pods:
         group.clear()  # pods and job know each other: apart they are gone at once, and needn't be found
 
