@@ -158,7 +158,9 @@ class Server:
         elastic = of.step.elastic
         for shape_id in of.shapes:
             shape, pods = self.cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
-            if shape.whole and pods * shape.devices > self._free_whole:
+            if shape.whole and (
+                shape.devices > self._largest_hole or pods * shape.devices > self._free_whole
+            ):
                 have = 0
             else:
                 key = shape_id, affinity, pods > 1  # whether there is any is quicker to say than for how many
@@ -317,6 +319,10 @@ class Server:
     @cached_property
     def _free_milli(self) -> int:
         return self.room.free_gpu_milli()
+
+    @cached_property
+    def _largest_hole(self) -> int:
+        return int(self.room.whole.max(initial=0))
 
     @cached_property
     def _free_whole(self) -> int:
