@@ -8,6 +8,7 @@ import numpy as np
 
 from weir.cluster.columns import Columns, Ints, whole_free
 from weir.cluster.jobs import Job, PendingClass, Size, Wants
+from weir.cluster.ledger import Amounts
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.cluster.state import Cluster
 from weir.decide.domains import Level, levels_of, missing
@@ -328,21 +329,23 @@ class Memo:
         kept = self._owners.get(project)
         if kept is not None and kept[0] == touched:
             return kept[1]
-        left = [most - ledger.allocated[project][row] for row, most in ledger.bounded[project]]
-        rows = {row: at for at, (row, _) in enumerate(ledger.bounded[project])}
-        line = [(of.line_key(0), of.number, 0, of) for of in cluster.waiting_of.get(project, ())]
+        left = {row: most - ledger.allocated[project][row] for row, most in ledger.bounded[project]}
+        waiting = cluster.waiting_of.get(project, ())
+        line = [(of.line_key(0), of.number, 0, of) for of in waiting if _fits(of.step.asks, left)]
         heapify(line)
         found: dict[PendingClass, int] = {}
         while line:
             _, _, at, of = heappop(line)
-            asks = [(rows[row], amount) for row, amount in of.step.asks if row in rows]
-            if any(amount > left[row] for row, amount in asks) or not self.could_run(cluster, of):
+            asks = of.step.asks
+            if not _fits(asks, left) or not self.could_run(cluster, of):
                 continue
             more = 1
             if not line:  # there is no other class: all that still fit at once
-                more = min([len(of.members) - at, *(left[row] // amount for row, amount in asks if amount)])
+                most = [left[row] // amount for row, amount in asks if amount and row in left]
+                more = min([len(of.members) - at, *most])
             for row, amount in asks:
-                left[row] -= amount * more
+                if row in left:
+                    left[row] -= amount * more
             found[of] = at + more
             if line and at + 1 < len(of.members):
                 heappush(line, (of.line_key(at + 1), of.number, at + 1, of))
@@ -386,6 +389,11 @@ class Memo:
         """A ranking of a shape over any room."""
         mask, wish = self.allowed(cluster, shape, affinity)
         return Ranking(room, shape, mask, wish, self._spread, self._potential)
+
+
+def _fits(asks: Amounts, left: dict[int, int]) -> bool:
+    """Whether what is asked for is left, of all of which there is no more than that."""
+    return not [row for row, amount in asks if amount > left.get(row, amount)]
 
 
 def _spread(cluster: Cluster, policy: Policy) -> Bools:
