@@ -13,7 +13,7 @@ NODES ?= 4
 PINNED := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1
 COMPILED_VENV := build/compiled
 COMPILED_READY := $(COMPILED_VENV)/.ready
-BENCH_VENV := $(if $(filter 1,$(COMPILED)),$(COMPILED_VENV),$(VENV))
+BENCH_VENV := $(if $(filter 0,$(COMPILED)),$(VENV),$(COMPILED_VENV))
 COMPILED_TESTS := tests/compiled.py tests/scenarios tests/rooms/cluster tests/rooms/control tests/rooms/decide \
   tests/rooms/backends/test_replay.py tests/rooms/backends/test_world.py tests/rooms/store
 
@@ -62,6 +62,7 @@ kubernetes: $(READY)
 replay: $(READY)
 	@$(PY) -m weir.cli.replay
 
+# Of the engine as the wheel and the image have it, unless COMPILED=0.
 bench: $(BENCH_VENV)/.ready
 	$(BENCH_VENV)/bin/python -m bench $(ARGS)
 

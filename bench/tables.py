@@ -6,10 +6,14 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 
+from weir.decide import cycle
+
 
 def machine() -> str:
-    """What the figures were measured on."""
-    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    """What the figures were measured on, and whether with the engine compiled."""
+    engine = "sources" if cycle.__file__.endswith(".py") else "compiled"
+    python = platform.python_version()
+    return f"{platform.machine()}, {os.cpu_count()} cores, Python {python}, engine: {engine}"
 
 
 def show(title: str, rows: Sequence[Mapping[str, object]], output: str, hide: Sequence[str] = ()) -> None:
