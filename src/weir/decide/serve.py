@@ -41,6 +41,7 @@ class Server:
         self.now_s = now_s
         self._reservations: list[Reservation] | None = None
         self._next: dict[PendingClass, int] = {}  # members of the class served so far
+        self._comes_to: dict[Job, list[int]] = {}  # nodes of those with a topology that were served
         self.scattered: list[tuple[Candidate, list[Spot]]] = []  # gangs served in several domains
         finest = memo.finest_domains(cluster) if cluster.topologies else None
         self.domain_of = None if finest is None else finest.of
@@ -204,6 +205,8 @@ class Server:
         spots = self.placed(candidate, self._placer)
         if spots is None:
             return None
+        if job.topology is not None:
+            self._comes_to.setdefault(job, []).extend(spot.node for spot in spots)
         held_back_by = self._held_back_by(candidate) if self._reservations else []
         for pod, node, devices in spots:
             books.add(job.path, holding(self.cluster, pod.shape, node), not job.preemptible)
@@ -226,7 +229,8 @@ class Server:
             return spots
         if missing(self.cluster.topologies, job.topology) is not None:
             return None
-        site = Site(placer, job, affinity, self.memo.levels(self.cluster, job.topology.name), within)
+        levels, comes_to = self.memo.levels(self.cluster, job.topology.name), self._comes_to.get(job, ())
+        site = Site(placer, job, affinity, levels, within, comes_to=comes_to)
         return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
 
     def open_to(self, candidate: Candidate) -> Bools | None:
@@ -371,6 +375,8 @@ class Server:
     def give_back(self, spots: Sequence[Spot]) -> None:
         """Places of a workload that was served and goes elsewhere."""
         self._placer.give_back(spots)
+        for spot in spots:
+            self._comes_to.pop(spot.pod.job, None)
 
     def note_taken(self, candidate: Candidate) -> None:
         """Room was taken for a workload: it waits for it and for nothing else."""

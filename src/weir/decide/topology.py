@@ -24,8 +24,10 @@ class Site:
         levels: list[Level],
         within: Bools | None = None,
         moves: bool = False,
+        comes_to: Sequence[int] = (),
     ) -> None:
         self._within = within
+        self._comes_to = comes_to  # nodes of its pods that this plan starts
         self._moves = moves
         self._placer = placer
         self._job = job
@@ -99,7 +101,7 @@ class Site:
                 ):
                     yield union if whole is None else union & whole
                     break
-        yield base
+        yield from self._single(self._required, pods, room_for, base) if self._required >= 0 else [base]
 
     def domains_to_clear(self, pods: Mapping[int, Sequence[Pod]]) -> list[Bools]:
         """Domains of the level asked for, those first that lack fewest pods' room."""
@@ -127,6 +129,7 @@ class Site:
             for pod in group
             if pod.promise is not None or pod.phase is Phase.RUNNING
         ]
+        nodes += self._comes_to
         return np.isin(of, np.unique(of[nodes])) & (of >= 0) if nodes else None
 
     def _room_for(self, pods: Mapping[int, Sequence[Pod]]) -> dict[int, Ints]:
