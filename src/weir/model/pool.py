@@ -1,45 +1,25 @@
-"""What is said to a pool and what it answers: the bodies of the REST interface, for server and client alike.
+"""What a pool answers: the bodies of the REST interface, for server and client alike.
 
-Submissions use the words of scenario files; answers hold plain numbers: seconds since the epoch,
-devices as floats, memory in bytes.
+Answers hold plain numbers: seconds since the epoch, devices as floats, memory in bytes. Submissions are in
+`weir.model.submissions`, which costs more to import than a list needs; their names are found here too.
 """
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from weir.model.files.words import Name, Priority, Span
-from weir.model.files.written import Count, Shape, WrittenPods, WrittenTopologyRequest
+if TYPE_CHECKING:
+    from weir.model.submissions import Submission, TokenAsked  # noqa: F401 - for those who import them
 
 Status = Literal["pending", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 Type = Literal["train", "build", "inference"]
-Word = Annotated[str, Field(max_length=131_072)]
-
-
-class Submission(Shape):
-    """A workload to be queued. Every pod of it runs `command`."""
-
-    project: Name
-    command: Annotated[list[Word], Field(min_length=1, max_length=4096)]
-    name: Name | None = None
-    type: Type = "train"
-    priority: Priority | None = None
-    preemptible: bool | None = None
-    min_pods: Count | None = None
-    max_runtime: Span | None = None
-    idle_limit: Span | None = None
-    grace: Span | None = None
-    retries: Annotated[int, Field(ge=0, le=100)] | None = None
-    topology: WrittenTopologyRequest | None = None
-    env: dict[str, Word] = Field(default={})
-    directory: str | None = None
-    pods: list[WrittenPods] = Field(default=[WrittenPods()], min_length=1, max_length=64)
+Role = Literal["admin", "member"]
 
 
 class Answer(BaseModel):
     """Base of what a pool answers. A newer server may say more than an older client knows."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)  # a command uses few
 
 
 class Why(Answer):
@@ -48,6 +28,17 @@ class Why(Answer):
     why: str
     sentence: str
     numbers: dict[str, object] = {}
+
+
+class Eviction(Answer):
+    """Last eviction of a workload for another one."""
+
+    at_s: float
+    rule: str
+    sentence: str
+    by: str | None = None  # the workload it was stopped for
+    by_user: str | None = None
+    by_project: str | None = None
 
 
 class WorkloadRow(Answer):
@@ -65,11 +56,16 @@ class WorkloadRow(Answer):
     pods: int
     pods_running: int
     submitted_s: float
-    started_s: float | None = None  # of the current run
+    first_started_s: float | None = None
+    started_s: float | None = None  # of the current run, or the last one if it is over
     ended_s: float | None = None
-    ran_s: float = 0.0  # run it keeps, without the current one
+    ran_s: float = 0.0  # wall time of all its runs, the current one up to this answer
+    ran_before_s: float = 0.0  # the part of ran_s that is of runs that are over
+    kept_s: float = 0.0  # of its run, the part that a stop now wouldn't lose: up to its last checkpoint
+    exit_code: int | None = None  # once it is over: 0 on success, 128 and more for a signal
     restarts: int = 0
     reason: Why | None = None  # why it waits, or how it ended
+    evicted: Eviction | None = None  # the last time, since the server was started
     nodes: list[str] = []
 
 
@@ -103,9 +99,11 @@ class WorkloadDetail(WorkloadRow):
 
     pod_rows: list[PodRow] = []
     command: list[str] | None = None
-    env: dict[str, str] | None = None
+    env: dict[str, str] | None = None  # the values only for its user and administrators
+    secrets: dict[str, str] | None = None  # names of the project's secrets, by variable
     directory: str | None = None
     max_runtime_s: float | None = None
+    checkpoints: str | None = None  # the directory it saves its state in, on the machine of the pool
     checkpointed_s: float | None = None
     step: int | None = None  # the last one it reported
     reported: dict[str, float] = {}
@@ -126,6 +124,7 @@ class WhyAnswer(Answer):
     name: str
     status: Status
     reason: Why | None
+    evicted: Eviction | None = None
     position: int | None = None  # among the waiting of its project, from 1
     waiting: int = 0
     queues: list["QueueRow"] = []  # its project, then what is above it
@@ -143,11 +142,14 @@ class QueueRow(Answer):
     limit: dict[str, float] = {}
     weight: dict[str, float] = {}
     priority: int = 100
+    max_priority: int | None = None  # of its members' workloads
+    max_priority_of: dict[str, int] = {}  # by user, in place of `max_priority`
     times: dict[str, float] = {}  # time rules of a project, by their words, in seconds; 0 is none
     allocated: dict[str, float] = {}
     share: dict[str, float] = {}
     running: int = 0
     pending: int = 0
+    warnings: list[str] = []  # quotas that can't all be kept
 
 
 class DeviceRow(Answer):
@@ -160,6 +162,7 @@ class DeviceRow(Answer):
     use: float | None = None
     memory_used: int | None = None
     workloads: list[str] = []
+    foreign: str | None = None  # the process outside the pool that uses it: nothing is started on it then
 
 
 class NodeRow(Answer):
@@ -186,6 +189,7 @@ class PoolStatus(Answer):
     policy: str
     started_s: float
     virtual: bool = False
+    trouble: str | None = None  # what it can't do now, in a sentence
 
 
 class Page(Answer):
@@ -196,9 +200,10 @@ class Page(Answer):
 
 
 class WorkloadPage(Page):
-    """A page of workloads."""
+    """A page of workloads. `trouble`: what the pool can't do now, in a sentence."""
 
     items: list[WorkloadRow]
+    trouble: str | None = None
 
 
 class EventPage(Page):
@@ -217,6 +222,27 @@ class NodePage(Page):
     """A page of nodes."""
 
     items: list[NodeRow]
+
+
+class CheckpointRow(Answer):
+    """The directory in which a workload saved its state. Names are None where the workload is forgotten."""
+
+    uid: int
+    name: str | None = None
+    project: str | None = None
+    user: str | None = None
+    status: Status | None = None
+    path: str
+    bytes: int
+    files: int
+    saved_s: float  # the newest change of a file
+    whole: bool = True  # False where there are too many files to count
+
+
+class CheckpointPage(Page):
+    """A page of checkpoint directories."""
+
+    items: list[CheckpointRow]
 
 
 class UsageRow(Answer):
@@ -252,6 +278,28 @@ class Problem(Answer):
     errors: list[dict[str, str]] = []
 
 
+class AuditRow(Answer):
+    """Request in the audit log. `token`: the number of its token."""
+
+    at: str
+    request: str = ""
+    user: str | None = None
+    token: int | None = None
+    label: str = ""
+    source: str = ""
+    method: str = ""
+    path: str = ""
+    status: int | None = None
+    outcome: str = ""
+    details: dict[str, object] = {}
+
+
+class AuditPage(Page):
+    """Lines of the audit log, newest first."""
+
+    items: list[AuditRow]
+
+
 class TokenMade(Answer):
     """A new token; its text is shown this once."""
 
@@ -260,6 +308,8 @@ class TokenMade(Answer):
     user: str
     role: Literal["admin", "member"]
     projects: list[str] = []
+    label: str = ""
+    expires_s: float | None = None
 
 
 class TokenRow(Answer):
@@ -269,7 +319,10 @@ class TokenRow(Answer):
     user: str
     role: Literal["admin", "member"]
     projects: list[str] = []
-    created_s: float | None = None
+    created_s: float | None = None  # when its text was made
+    label: str = ""
+    expires_s: float | None = None
+    used_s: float | None = None  # when it was last used, to the minute
 
 
 class TokenPage(Page):
@@ -278,12 +331,34 @@ class TokenPage(Page):
     items: list[TokenRow]
 
 
-class TokenAsked(Shape):
-    """A token for a person: an administrator's, or of one who may act in some projects."""
-
-    user: Name
-    role: Literal["admin", "member"] = "member"
-    projects: list[Name] = Field(default=[])
-
-
 WhyAnswer.model_rebuild()
+
+
+class SecretRow(Answer):
+    """A secret in a list: its value is never told. `user` set it."""
+
+    name: str
+    set_s: float | None = None
+    user: str | None = None
+
+
+class SecretPage(Page):
+    """Secrets of a project, by name."""
+
+    items: list[SecretRow]
+
+
+class QueueDeleted(Answer):
+    """A project or department was deleted. `tokens`: those that held for it, and don't any more."""
+
+    name: str
+    tokens: list[TokenRow] = []
+    secrets: list[str] = []
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Submission", "TokenAsked"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from weir.model import submissions
+
+    return getattr(submissions, name)

@@ -31,4 +31,6 @@ class Queue:
     priority: int = 100
     created_s: float = 0.0
     times: TimeRules = TimeRules()
+    max_priority: int | None = None  # of its members' workloads; None: the default of the pool
+    max_priority_of: Mapping[str, int] = field(default_factory=dict)  # by user, in place of `max_priority`
     follows: bool = False  # a department that states no gpu quota: it is the sum of those below

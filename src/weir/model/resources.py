@@ -14,6 +14,8 @@ GPU = "gpu"
 CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
+CPU_SLOTS = "cpu_slots"
+"""Limits how many CPU-only pods that state no CPU run at once on a machine."""
 GPU_MODEL_PREFIX = "gpu."
 
 UNLIMITED: Final = 1 << 62

@@ -76,6 +76,8 @@ class Request:
 
     `share_milli` is of each of `devices`, 1000 = whole devices; with `gpu_memory` (bytes on each
     device) it is 0 and follows from the device. `further` are other countable resources.
+    `assumed_cpu_milli` and `assumed_memory` stand for amounts that the submission left open: quotas are
+    charged with them, nodes don't reserve them, so they never keep a pod off a node.
     """
 
     devices: int = 0
@@ -91,6 +93,8 @@ class Request:
     rules: tuple[NodeRule, ...] = ()
     marks: tuple[str, ...] = ()  # what others' pod rules may count it by
     pod_rules: tuple[PodRule, ...] = ()
+    assumed_cpu_milli: int = 0
+    assumed_memory: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -153,6 +157,7 @@ class Workload:
     grace_s: float | None = None  # how long it may take to stop; None: its project's or the policy's
     retries: int | None = None  # failures in a row after which it is tried again; None: the policy's
     may_take: bool = True  # whether others may be stopped or moved to make room for it
+    overrun: bool = False  # it started itself past its project's quota: it is reclaimed before all others
 
     @property
     def pods(self) -> int:

@@ -189,6 +189,8 @@ def _group(draw: st.DrawFn, free: dict[str, list[int]]) -> dict[str, Any]:
     wishes: dict[str, st.SearchStrategy[Any]] = {
         "min": st.integers(0, count),
         "memory": st.sampled_from(["1Gi", 1000, "0.5Gi"]),
+        "assumed_cpu": st.sampled_from([2, "500m"]),
+        "assumed_memory": st.sampled_from(["1Gi", 1000]),
         "node_selector": LABELS,
         "tolerations": st.lists(toleration | st.just({"operator": "Exists"}), max_size=2),
         "order": PRIORITIES,

@@ -328,7 +328,10 @@ def test_an_expectation_that_is_wrong(expect: str, said: str) -> None:
             '{"cluster": {},\n"name": "a",\n"name": "b"}',
             "3: name is written twice, first on line 2; keep one of them",
         ),
-        ("cluster: {}\n---\ncluster: {}", "2: a second document begins here; write one scenario a file"),
+        (
+            "cluster: {}\n---\ncluster: {}",
+            "2: a second document begins here; write one document a file",
+        ),
         (
             "cluster: !!python/name:os.system {}",
             "1: the tag !!python/name:os.system means nothing here; leave it out",
@@ -377,7 +380,7 @@ def test_many_mistakes_are_cut_off() -> None:
     nodes = "\n".join(f"  - {{name: a{at}, gpus: -1}}" for at in range(1005))
     found = told(f"cluster:\n  nodes:\n{nodes}\n")
     assert len(found) == 1001
-    assert found[-1].endswith("and 5 more mistakes; mend the ones above first")
+    assert found[-1].endswith("and 5 more mistakes; fix the ones above first")
 
 
 def test_a_policy_that_is_wrong() -> None:
@@ -392,3 +395,18 @@ def test_a_policy_that_is_wrong() -> None:
         "p.yaml:4: reserve_after: 'soon' is not a duration; write one such as 90s, 10m or 2h30m",
         "p.yaml:5: node_labels is missing in affinity[0]; add node_labels",
     ]
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "gpus: 1" + "0" * 400,
+        "gpus: -1" + "0" * 400,
+        f"{'g' * 3000}: 1",
+        f"node_selector: {{{'k' * 250}: [1]}}",
+    ],
+)
+def test_long_words_are_told_in_short(group: str) -> None:
+    """A message stays one sentence, whatever was written."""
+    (mistake,) = told_of_group(group)
+    assert len(mistake) < 240

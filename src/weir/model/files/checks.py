@@ -117,9 +117,11 @@ def _check_rules(group: WrittenPods, path: Path, mistakes: Mistakes) -> None:
     for here, term in terms:
         for at, expression in enumerate(term):
             _check_expression(expression, (*here, at), mistakes)
+    seen: set[str] = set()
     for at, mark in enumerate(group.marks):
-        if mark in group.marks[:at]:
+        if mark in seen:
             mistakes.at((*path, "marks", at), f"marks: {mark} is named twice; name it once")
+        seen.add(mark)
     for at, spread in enumerate(group.spread):
         if spread.weight is not None and spread.min_domains > 1:
             text = "min_domains goes with a spread that must hold; leave it out, or leave out weight"

@@ -12,23 +12,45 @@ from pydantic_core import ErrorDetails
 from weir.model.files.lines import Mistakes, Path, Step
 
 _KEYS_TOLD_MAX = 12
+_KEY_MOST = 80
+_COMPARED_LENGTH_MAX = 128
+"""Characters of a word that is compared with known names; a longer one is no typing mistake."""
+_COMPARED_NAMES_MAX = 2000
+"""Known names that a word is compared with."""
 
 
 def complain(error: ValidationError, model: type[BaseModel], at: Path, mistakes: Mistakes) -> None:
-    """Tell everything a validation found about what stands at a path."""
-    for detail in error.errors(include_url=False):
+    """Report the errors of a validation at a path, up to the limit of `mistakes`."""
+    details = error.errors(include_url=False)
+    for detail in details[: mistakes.told_max]:
         where = tuple(detail["loc"])
         if where and where[-1] == "[key]":
             where = where[:-1]
-        mistakes.at((*at, *where), _words(detail, model, where, at))
+        mistakes.at((*at, *where), _words(detail, model, where, at, mistakes))
+    mistakes.untold += max(0, len(details) - mistakes.told_max)
+
+
+def suggest(word: str, known: Iterable[str], mistakes: Mistakes) -> str:
+    """Return the nearest known name for the first mistakes of a file, else the list of known names.
+
+    A comparison costs far more than the rest of a mistake, and the input chooses how many there are.
+    """
+    if not mistakes.suggestions_left:
+        return _listed(list(known))
+    mistakes.suggestions_left -= 1
+    return nearest(word, known)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """What to write instead of a word that isn't known: the nearest one, or which there are."""
     names = list(known)
-    close = get_close_matches(word, names, n=1)
-    if close:
-        return f"did you mean {close[0]}?"
+    close: list[str] = []
+    if len(word) <= _COMPARED_LENGTH_MAX:
+        close = get_close_matches(word, names[:_COMPARED_NAMES_MAX], n=1)
+    return f"did you mean {close[0]}?" if close else _listed(names)
+
+
+def _listed(names: list[str]) -> str:
     if not names:
         return "there is none to name"
     told = ", ".join(names[:_KEYS_TOLD_MAX])
@@ -59,12 +81,12 @@ def key_of(where: Sequence[Step]) -> str:
     return ".".join(words)
 
 
-def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path) -> str:
+def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path, mistakes: Mistakes) -> str:
     kind, written = detail["type"], detail.get("input")
-    key = key_of((*at, *where)) or "the document"
+    key = _brief(key_of((*at, *where))) or "the document"
     if kind == "extra_forbidden":
         word = str(where[-1])
-        return f"unknown key {word}; {nearest(word, _keys(model, where[:-1]))}"
+        return f"unknown key {_brief(word)}; {suggest(word, _keys(model, where[:-1]), mistakes)}"
     if kind == "missing":
         inside = key_of((*at, *where[:-1]))
         return f"{where[-1]} is missing{' in ' + inside if inside else ''}; add {where[-1]}"
@@ -74,6 +96,11 @@ def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path) 
     if kind in _SAID:
         return f"{key}: {_SAID[kind](written, detail.get('ctx', {}))}"
     return f"{key}: {shown(written)} can't be used; {detail['msg'].lower()}"
+
+
+def _brief(key: str) -> str:
+    """Return a key with its middle left out if it is long: a message stays one sentence."""
+    return key if len(key) <= _KEY_MOST else f"{key[: _KEY_MOST // 2]}...{key[-_KEY_MOST // 4 :]}"
 
 
 def _keys(model: type[BaseModel], where: Path) -> list[str]:

@@ -162,7 +162,7 @@ class _YamlReader:
             elif isinstance(event, yaml.DocumentStartEvent):
                 self.documents += 1
                 if self.documents > 1:
-                    self._stop(line, "a second document begins here; write one scenario a file")
+                    self._stop(line, "a second document begins here; write one document a file")
 
     def _stop(self, line: int, text: str) -> None:
         self.mistakes.on(line, text)

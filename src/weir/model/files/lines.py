@@ -10,6 +10,8 @@ Path = tuple[Step, ...]
 
 MISTAKES_MAX = 1000
 """Told of one file; with more, the first ones are what to mend."""
+SUGGESTIONS_MAX = 10
+"""Names of one file that are compared with the known ones; later mistakes only list those."""
 _TEXT_LENGTH_MAX = 600
 
 
@@ -65,8 +67,12 @@ class LineCounter:
 class Mistakes:
     """Everything wrong with one file."""
 
+    told_max = MISTAKES_MAX
+
     def __init__(self, file: str) -> None:
         self.file = file
+        self.untold = 0  # mistakes that were counted and not kept
+        self.suggestions_left = SUGGESTIONS_MAX
         self.root: Spot | Callable[[], Spot] = 1  # made when first asked for, where that is dear
         self._found: dict[Mistake, None] = {}
 
@@ -100,7 +106,9 @@ class Mistakes:
         if not self._found:
             return
         found = sorted(self._found, key=lambda mistake: mistake.line)
-        if len(found) > MISTAKES_MAX:
-            more = f"and {len(found) - MISTAKES_MAX} more mistakes; mend the ones above first"
-            found = [*found[:MISTAKES_MAX], Mistake(self.file, found[MISTAKES_MAX].line, more)]
+        left = max(0, len(found) - MISTAKES_MAX) + self.untold
+        if left:
+            told = found[:MISTAKES_MAX]
+            more = f"and {left} more mistakes; fix the ones above first"
+            found = [*told, Mistake(self.file, found[min(len(found) - 1, MISTAKES_MAX)].line, more)]
         raise Refused(found)

@@ -9,6 +9,7 @@ from weir.model.files.written import (
     WrittenDepartment,
     WrittenExpect,
     WrittenExpression,
+    WrittenGroup,
     WrittenNode,
     WrittenPods,
     WrittenProject,
@@ -118,6 +119,8 @@ def _queue(written: WrittenQueue, at: int, parent: str | None, gpus: Mapping[str
         priority=written.priority,
         created_s=60.0 * at if written.created is None else written.created,
         times=_times(written.times) if isinstance(written, WrittenProject) else TimeRules(),
+        max_priority=written.max_priority if isinstance(written, WrittenProject) else None,
+        max_priority_of=dict(written.max_priority_of) if isinstance(written, WrittenProject) else {},
     )
 
 
@@ -156,6 +159,8 @@ def request_of(group: WrittenPods) -> Request:
         rules=_node_rules(group),
         marks=tuple(group.marks),
         pod_rules=_pod_rules(group),
+        assumed_cpu_milli=group.assumed_cpu if isinstance(group, WrittenGroup) else 0,
+        assumed_memory=group.assumed_memory if isinstance(group, WrittenGroup) else 0,
     )
 
 

@@ -5,6 +5,7 @@ unit depends on the key they stand at.
 """
 
 import math
+import reprlib
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -100,7 +101,7 @@ def _whole_units(written: Any) -> int:
 def _gpus(written: Any) -> int:
     milli = quantity(_no_word(written)) * WHOLE_MILLI
     if milli < 0:
-        raise ValueError(f"{written!r} is negative: write 0 or more")
+        raise ValueError(f"{reprlib.repr(written)} is negative: write 0 or more")
     if milli > WHOLE_MILLI and milli % WHOLE_MILLI:
         whole = math.floor(milli / WHOLE_MILLI)
         more = f"write {whole} or {whole + 1}, or a share below 1 of each of several devices"
@@ -109,7 +110,7 @@ def _gpus(written: Any) -> int:
         near = max(1, round(milli)) / WHOLE_MILLI
         raise ValueError(f"{written!r} is finer than a thousandth of a device: write {near}")
     if milli > DEVICES_MAX * WHOLE_MILLI:
-        raise ValueError(f"{written!r} is more than a node can have: write at most {DEVICES_MAX}")
+        raise ValueError(f"{reprlib.repr(written)} is more than a node can have: write at most {DEVICES_MAX}")
     return int(milli)
 
 
@@ -122,7 +123,7 @@ def _bound(written: Any) -> Written:
 def _weight(written: Any) -> float:
     value = float(quantity(_no_word(written)))
     if value < 0:
-        raise ValueError(f"{written!r} is negative: write 0 or more")
+        raise ValueError(f"{reprlib.repr(written)} is negative: write 0 or more")
     if value > _WEIGHT_MAX:
         raise ValueError(
             f"{written!r} is more than {_WEIGHT_MAX:g}: write the weights in proportion, smaller"
@@ -150,7 +151,7 @@ def _term(written: Any) -> float:
     term_s = seconds(written)
     if term_s < 0:
         raise ValueError(
-            f"{written!r} is negative: write a duration such as 90s, 10m or 2h30m, or 0 for none"
+            f"{reprlib.repr(written)} is negative: write a duration such as 90s, 10m or 2h30m, or 0 for none"
         )
     return term_s
 

@@ -189,6 +189,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
             "priority": _unless(100, queue.priority),
             "created": _time(queue.created_s),
             "times": _times(queue.times),
+            "max_priority": queue.max_priority,
+            "max_priority_of": dict(queue.max_priority_of) or None,
         }
     )
 
@@ -258,6 +260,8 @@ def _request(request: Request) -> dict[str, Any]:
         "gpu_models": list(request.gpu_models) or None,
         "cpu": _unless(1, _thousandths(request.cpu_milli)),
         "memory": _unless("1Gi", _bytes(request.memory)),
+        "assumed_cpu": _thousandths(request.assumed_cpu_milli) if request.assumed_cpu_milli else None,
+        "assumed_memory": _bytes(request.assumed_memory) if request.assumed_memory else None,
         "resources": dict(request.further) or None,
         "node_selector": dict(request.node_selector) or None,
         "nodes": None if request.nodes is None else list(request.nodes),

@@ -117,6 +117,8 @@ class WrittenProject(WrittenQueue):
 
     department: Name | None = None
     times: WrittenTimes = WrittenTimes()
+    max_priority: Priority | None = None
+    max_priority_of: dict[Name, Priority] = {}
 
 
 class WrittenToleration(Shape):
@@ -198,8 +200,14 @@ class WrittenPods(Shape):
 
 
 class WrittenGroup(WrittenPods):
-    """Identical pods of a workload, and where those are that already run."""
+    """Identical pods of a workload, and where those are that already run.
 
+    `assumed_cpu` and `assumed_memory` are charged to quotas and not reserved on nodes: a pool writes them
+    into its snapshot for work that left its CPU or memory open.
+    """
+
+    assumed_cpu: CpuMilli = 0
+    assumed_memory: Bytes = 0
     placed: list[WrittenPlace | None] = []
 
 
