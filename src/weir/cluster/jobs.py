@@ -8,7 +8,7 @@ from operator import lt
 from weir.cluster.ledger import Amounts
 from weir.cluster.runtimes import Like
 from weir.cluster.shapes import GPU_ROW, Shape
-from weir.model.workloads import Workload
+from weir.model.workloads import WHOLE_MILLI, Workload
 
 
 class Phase(IntEnum):
@@ -45,6 +45,10 @@ class Pod:
         """What it asks for."""
         return self.job.shapes[self.group]
 
+    def gpu_milli(self) -> int:
+        """Return the thousandths of devices it counts with in the ledger."""
+        return sum([amount for row, amount in self.amounts if row == GPU_ROW])
+
 
 class Job:
     """A workload and its pods. Times in seconds of the cluster's clock.
@@ -59,6 +63,7 @@ class Job:
         "below_since_s",
         "devices_milli",
         "held",
+        "held_devices",
         "held_until_s",
         "held_why",
         "is_elastic",
@@ -72,7 +77,6 @@ class Job:
         "placed",
         "pods",
         "preemptible",
-        "price_terms",
         "priority",
         "project",
         "promised_by",
@@ -105,6 +109,7 @@ class Job:
     ) -> None:
         self.pods: list[list[Pod]] = []
         self.running: list[Pod] | None = None  # those that do, while they stay
+        self.held_devices: tuple[float, float] | None = None  # see `devices_held`, while they stay
         self.take_on(spec, shapes, asks, path, like, devices_milli)
         self.stopping = 0
         self.waits_since_s = spec.submitted_s  # or since it was last stopped
@@ -118,9 +123,6 @@ class Job:
         self.held_why = ""
         self.held_until_s: float | None = None  # it is let go by itself then
         self.promised_by: tuple[str, ...] = ()
-        self.price_terms: tuple[float, float, float] | None = (
-            None  # of `weir.decide.price`, while its pods stay
-        )
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
         self.waiting: PendingClass | None = None
 
@@ -145,7 +147,7 @@ class Job:
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
         shared = zip(spec.groups, shapes, strict=True)  # its pods that ask for parts of devices
         self.sharing = sum([group.count for group, shape in shared if shape.devices and not shape.whole])
-        self.running = None
+        self.forget_running()
         fresh = not self.pods
         del self.pods[len(spec.groups) :]
         for at, group in enumerate(spec.groups):
@@ -227,6 +229,20 @@ class Job:
         if self.running is None:
             self.running = [pod for group in self.pods for pod in group if pod.phase is Phase.RUNNING]
         return self.running
+
+    def devices_held(self) -> tuple[float, float]:
+        """Return the devices its running pods hold, a part of one as that part, and the most on one node."""
+        if self.held_devices is None:
+            on_node: dict[int, int] = {}
+            for pod in self.running_pods():
+                on_node[pod.node] = on_node.get(pod.node, 0) + pod.gpu_milli()
+            milli = sum(on_node.values()), max(on_node.values(), default=0)
+            self.held_devices = milli[0] / WHOLE_MILLI, milli[1] / WHOLE_MILLI
+        return self.held_devices
+
+    def forget_running(self) -> None:
+        """Forget what is derived from its running pods: one of them came, went or counts otherwise."""
+        self.running = self.held_devices = None
 
     def pending_pods(self, group: int) -> list[Pod]:
         """The pods of a group that could be placed now, by index."""

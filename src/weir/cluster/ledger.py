@@ -30,6 +30,7 @@ class Ledger:
         for at, parent in enumerate(self.parent):
             (self.children[parent] if parent >= 0 else self.top).append(at)
             self.path.append((*self.path[parent], at) if parent >= 0 else (at,))
+        self.depth = max([len(path) for path in self.path], default=0)
         self.priority = [queue.priority for queue in queues]
         self.top_tiers = self._tiers(self.top)  # positions among siblings by priority, highest first
         self.tiers = [self._tiers(children) for children in self.children]

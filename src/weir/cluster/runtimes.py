@@ -6,6 +6,7 @@ closest kind have ended, coarser likenesses stand in (Smith's "back off" of hist
 
 import re
 from bisect import bisect_right
+from dataclasses import dataclass
 from itertools import accumulate
 
 from weir.model.workloads import Workload
@@ -16,6 +17,11 @@ ENOUGH = 10
 """Ended workloads of a likeness before it is believed."""
 KEPT = 4000
 """Ended workloads remembered of each likeness."""
+
+SAME_PROJECT = 3
+"""Likenesses, closest first, that still name the project: an estimate shown to people uses no coarser one."""
+LONGER_ENOUGH = 5
+"""Ended workloads that ran longer than one has run already, before a range is given for its rest."""
 
 Likeness = tuple[object, ...]
 
@@ -113,6 +119,15 @@ class _Ended:
         return tails[at] / (len(runs) - at), runs[at - 1] if at else 0.0, runs[at]
 
 
+@dataclass(frozen=True, slots=True)
+class RemainingRange:
+    """Middle eight tenths of remaining run times of workloads alike, in seconds, and their number."""
+
+    low_s: float
+    high_s: float
+    samples: int
+
+
 class RunTimes:
     """The mean remaining run time of workloads, by what they are like."""
 
@@ -143,6 +158,22 @@ class RunTimes:
         if not known:
             return max(ran_s, 1.0) if self._ended else None
         return max(like.total_s - ran_s, 1.0)
+
+    def remaining_range(self, like: Like, ran_s: float) -> RemainingRange | None:
+        """Return the range of the remaining run time given `ran_s` already run.
+
+        None unless enough workloads of the same project that are alike have ended, and enough of those ran
+        longer than this one has.
+        """
+        for name in like.names[:SAME_PROJECT]:
+            ended = self._ended.get(name)
+            if ended is None or len(ended.runs) < ENOUGH:
+                continue
+            left = sorted(run_s - ran_s for run_s in ended.runs if run_s > ran_s)
+            if len(left) >= LONGER_ENOUGH:
+                tenth = len(left) // 10
+                return RemainingRange(left[tenth], left[-1 - tenth], len(left))
+        return None
 
     def _learn(self, like: Like, ran_s: float) -> bool:
         """Ask those it is most like of which enough have ended, and any that ran longer than it."""

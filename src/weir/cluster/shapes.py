@@ -18,7 +18,10 @@ PODS_ROW: Final = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A request by numbers. `needs` are (row, amount) of what it takes of a node besides devices."""
+    """A request by numbers. `needs` are (row, amount) of what it takes of a node besides devices.
+
+    `charges` are what it counts with in the ledger besides devices: its needs and what is assumed.
+    """
 
     id: int
     request: Request
@@ -30,6 +33,7 @@ class Shape:
     constraint: int  # equal for shapes that may use the same nodes, whatever pods are there
     marks: tuple[int, ...] = ()  # rows of the marks it bears
     pod_rules: tuple[tuple[PodRule, int], ...] = ()  # each with the row of its mark
+    charges: tuple[tuple[int, int], ...] = ()
     plain: "Shape | None" = None  # the same without marks and pod rules, where it has any
 
     def share_on(self, device_memory: int) -> int:
@@ -99,6 +103,8 @@ class Shapes:
     def _made(self, request: Request, plain: Shape | None) -> Shape:
         needs = [(CPU_ROW, request.cpu_milli), (MEMORY_ROW, request.memory), (PODS_ROW, 1)]
         needs += [(self._rows.of(name), amount) for name, amount in request.further]
+        assumed = ((CPU_ROW, request.assumed_cpu_milli), (MEMORY_ROW, request.assumed_memory))
+        charges = [*needs, *assumed]
         constraint = (
             request.devices,
             request.gpu_models if request.devices else (),
@@ -119,6 +125,7 @@ class Shapes:
             constraint=self._constraints.setdefault(constraint, len(self._constraints)),
             marks=tuple(self._marks.of(mark) for mark in dict.fromkeys(request.marks)),
             pod_rules=tuple((rule, self._marks.of(rule.mark)) for rule in request.pod_rules),
+            charges=tuple((row, amount) for row, amount in charges if amount > 0),
             plain=plain,
         )
 

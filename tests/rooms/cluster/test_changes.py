@@ -137,3 +137,19 @@ def test_a_pod_that_runs_exists(cluster: Cluster) -> None:
     reduce(cluster, PodAssigned(Place(PodKey("gang", 0, 0), "n", (0,)), 1.0))
     job = cluster.jobs["gang"]
     assert (job.absent, job.placed, job.pending) == ([1], [1], [2])
+
+
+def test_a_pod_may_hold_devices_that_its_node_has_no_more() -> None:
+    cluster = Cluster()
+    reduce(cluster, NodeSet(Node("n", 2, 16 << 30, CAPACITY)))
+    reduce(cluster, QueuesSet((Queue("p", quota={"gpu": 8000}), Queue("q", quota={"gpu": 8000}))))
+    reduce(cluster, WorkloadSubmitted(GANG, 0.0))
+    for index in range(2):
+        reduce(cluster, PodAssigned(Place(PodKey("gang", 0, index), "n", (index + 8,)), 1.0))
+    reduce(cluster, Promised("gang", (Place(PodKey("gang", 0, 2), "n", (20,)),), 2.0))
+    assert [each.devices for each in plan(cluster).binds] == [(0,)]
+    reduce(cluster, PromiseDropped("gang"))
+    for index in range(2):
+        reduce(cluster, PodStopped(PodKey("gang", 0, index), 3.0))
+    reduce(cluster, NodeSet(Node("n", 4, 16 << 30, CAPACITY)))
+    assert sorted(each.devices for each in plan(cluster).binds) == [(0,), (1,), (2,), (3,)]

@@ -13,25 +13,25 @@ from weir.model.workloads import WHOLE_MILLI
 def holding(cluster: Cluster, shape: Shape, at: int) -> Amounts:
     """What a pod of this shape counts with in the ledger while it holds room on a node."""
     if not shape.devices:
-        return shape.needs
+        return shape.charges
     milli = shape.devices * min(WHOLE_MILLI, shape.share_on(cluster.device_memory[at]))
     node = cluster.nodes[at]
     if node is None or node.gpu_model is None:
-        return (*shape.needs, (GPU_ROW, milli))
-    return (*shape.needs, (GPU_ROW, milli), (cluster.rows.of(model_row_name(node.gpu_model)), milli))
+        return (*shape.charges, (GPU_ROW, milli))
+    return (*shape.charges, (GPU_ROW, milli), (cluster.rows.of(model_row_name(node.gpu_model)), milli))
 
 
 def asked(cluster: Cluster, shape: Shape) -> Amounts:
     """What a pending pod counts with: a memory request as on the smallest device it may come to."""
     if not shape.devices:
-        return shape.needs
+        return shape.charges
     models = shape.request.gpu_models
     device_memory = _smallest(cluster, models) if shape.gpu_memory else 0
     milli = shape.devices * min(WHOLE_MILLI, shape.share_on(device_memory))
     row = cluster.rows.known(model_row_name(models[0])) if len(models) == 1 else None
     if row is None:
-        return (*shape.needs, (GPU_ROW, milli))
-    return (*shape.needs, (GPU_ROW, milli), (row, milli))
+        return (*shape.charges, (GPU_ROW, milli))
+    return (*shape.charges, (GPU_ROW, milli), (row, milli))
 
 
 def _smallest(cluster: Cluster, models: Collection[str]) -> int:

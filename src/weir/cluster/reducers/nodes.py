@@ -6,6 +6,7 @@ from weir.cluster import events
 from weir.cluster.columns import NO_DEVICE
 from weir.cluster.jobs import Job, Phase
 from weir.cluster.reducers.counting import asked, count, hold
+from weir.cluster.reducers.growing import grow
 from weir.cluster.reducers.promises import drop_promise, promised_on
 from weir.cluster.reducers.standing import leave_class, rank, settle
 from weir.cluster.shapes import model_row_name
@@ -13,9 +14,6 @@ from weir.cluster.state import Cluster
 from weir.model.nodes import Node
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
-
-_MARKS_FIRST = 8
-"""Marks there is room for once there is any."""
 
 
 def node_set(cluster: Cluster, event: events.NodeSet) -> None:
@@ -54,25 +52,6 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
         settle(cluster, job, cluster.now_s)
     cluster.nodes[at] = None
     _set_room(cluster, at, None)
-
-
-def grow(cluster: Cluster, nodes: int, devices: int) -> None:
-    """Make the columns large enough for every resource known, and for so many nodes and devices."""
-    rows, marks = len(cluster.rows), len(cluster.marks)
-    have_rows, have_nodes = cluster.room.free.shape
-    if rows > have_rows:
-        cluster.ledger.fit(cluster.rows)
-    have_devices, have_marks = cluster.room.share.shape[1], cluster.room.marks.shape[0]
-    if rows > have_rows or nodes > have_nodes or devices > have_devices or marks > have_marks:
-        if marks > have_marks:
-            marks = max(_MARKS_FIRST, 2 * have_marks, marks)  # all that was worked out is lost: seldom
-        space = nodes if nodes <= have_nodes else max(nodes, have_nodes + have_nodes // 2)
-        cluster.room = cluster.room.grown(rows, space, devices, marks)
-        cluster.releasing = cluster.releasing.grown(rows, space, devices, marks)
-        capacity = np.zeros_like(cluster.room.free)
-        capacity[:have_rows, :have_nodes] = cluster.capacity
-        cluster.capacity = capacity
-        cluster.static_version += 1
 
 
 def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:

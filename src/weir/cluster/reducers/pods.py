@@ -3,6 +3,7 @@
 from weir.cluster import events
 from weir.cluster.jobs import Phase, Pod
 from weir.cluster.reducers.counting import count, hold, holding, pod_of, set_absent
+from weir.cluster.reducers.growing import grow_for
 from weir.cluster.reducers.promises import unpromise
 from weir.cluster.reducers.standing import set_running, settle
 from weir.cluster.state import Cluster
@@ -14,6 +15,7 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
     if pod is None or at is None or pod.phase in (Phase.RUNNING, Phase.STOPPING):
         return
     job = pod.job
+    grow_for(cluster, event.place.devices)
     if pod.promise is not None:
         unpromise(cluster, pod)
     if pod.phase is Phase.ABSENT:  # it exists after all
@@ -23,7 +25,7 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
     job.pending[pod.group] -= 1
     job.placed[pod.group] += 1
     pod.phase, pod.node, pod.devices = Phase.RUNNING, at, event.place.devices
-    job.running = None
+    job.forget_running()
     pod.amounts = holding(cluster, pod.shape, at)
     count(cluster, pod, 1)
     hold(cluster, pod, at, pod.devices)
@@ -46,7 +48,7 @@ def stopping(cluster: Cluster, event: events.PodStopping) -> None:
     job = pod.job
     count(cluster, pod, -1)
     pod.phase = Phase.STOPPING
-    job.running = None
+    job.forget_running()
     job.placed[pod.group] -= 1
     job.stopping += 1
     cluster.running_pods.remove(pod)
@@ -88,7 +90,7 @@ def free(cluster: Cluster, pod: Pod, at_s: float) -> None:
     del cluster.pods_on[at][pod]
     cluster.changed(at)
     pod.node, pod.devices = -1, ()
-    job.running = None
+    job.forget_running()
     if pod.promise is None:
         pod.phase, pod.amounts = Phase.PENDING, ()
         job.pending[pod.group] += 1

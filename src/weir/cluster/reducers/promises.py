@@ -3,6 +3,7 @@
 from weir.cluster import events
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.reducers.counting import count, hold, pod_of
+from weir.cluster.reducers.growing import grow_for
 from weir.cluster.reducers.standing import settle
 from weir.cluster.state import Cluster
 
@@ -16,6 +17,7 @@ def promised(cluster: Cluster, event: events.Promised) -> None:
         pod, at = pod_of(cluster, place.pod), cluster.node_at.get(place.node)
         if pod is None or at is None or pod.promise is not None or pod.phase is Phase.RUNNING:
             continue
+        grow_for(cluster, place.devices)
         count(cluster, pod, -1)
         if pod.phase is Phase.PENDING:
             pod.phase = Phase.PROMISED

@@ -3,7 +3,7 @@
 from weir.cluster import events
 from weir.cluster.ledger import Ledger
 from weir.cluster.reducers.counting import count
-from weir.cluster.reducers.nodes import grow
+from weir.cluster.reducers.growing import grow
 from weir.cluster.reducers.standing import leave_class, rank, set_running
 from weir.cluster.state import Cluster
 
@@ -17,6 +17,7 @@ def queues_set(cluster: Cluster, event: events.QueuesSet) -> None:
     for job in cluster.jobs.values():
         leave_class(cluster, job)
         job.belong(cluster.ledger.path[cluster.ledger.position[job.spec.project]])
+        cluster.running_pods.belong(job)
         cluster.ledger.add_sharing(job.path, job.sharing)
         for group in job.pods:
             for pod in group:

@@ -8,7 +8,6 @@ from weir.cluster.state import Cluster
 def settle(cluster: Cluster, job: Job, at_s: float) -> None:
     """Bring a job's place among the waiting and the incomplete up to date."""
     name = job.name
-    job.price_terms = None
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], at_s)
     if job.started_s is not None and job.is_below():
         if job.below_since_s is None:
@@ -88,7 +87,10 @@ def leave_class(cluster: Cluster, job: Job) -> None:
     waiting.remove(job)
     if not waiting.members:
         del cluster.waiting[waiting.key]
-        del cluster.waiting_of[waiting.project][waiting]
+        of_project = cluster.waiting_of[waiting.project]
+        del of_project[waiting]
+        if not of_project:  # positions of projects change with the tree: none may outlive its project
+            del cluster.waiting_of[waiting.project]
         for shape in waiting.shapes:
             of_shape = cluster.waiting_by_shape[shape]
             del of_shape[waiting]

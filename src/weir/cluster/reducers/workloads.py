@@ -4,7 +4,7 @@ from weir.cluster import events
 from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.ledger import Amounts
 from weir.cluster.reducers.counting import asked, count, hold, holding, set_absent
-from weir.cluster.reducers.nodes import grow
+from weir.cluster.reducers.growing import grow
 from weir.cluster.reducers.pods import free
 from weir.cluster.reducers.promises import drop_promise, unpromise
 from weir.cluster.reducers.standing import leave_class, rank, set_running, settle
@@ -107,6 +107,7 @@ def _take_out(cluster: Cluster, job: Job) -> None:
 
 def _put_in(cluster: Cluster, job: Job) -> None:
     """Count a job and what its pods hold where they are."""
+    job.forget_running()
     for pod in job.running_pods():
         pod.amounts = holding(cluster, pod.shape, pod.node)
         cluster.running_pods.add(pod, job.since_s)
@@ -154,7 +155,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
     if event.how is events.End.SUCCEEDED and event.ran_s > 0:
         cluster.runtimes.ended(job.like, event.ran_s)
-    job.running = None
+    job.forget_running()
     for group in job.pods:
         group.clear()  # pods and job know each other: apart they are gone at once, and needn't be found
 
