@@ -9,7 +9,7 @@ from weir.decide.fit import refused_by
 from weir.model.nodes import Node
 from weir.model.workloads import WHOLE_MILLI, Request
 
-from .truths import everyone, held
+from .truths import charges, everyone, held
 
 
 class Floor:
@@ -132,7 +132,7 @@ def in_quota(cluster: Cluster, job: Job, wanted: Sequence[Request]) -> bool:
 
 
 def _amount(request: Request, name: str, device_memory: int) -> int:
-    amounts = {"cpu": request.cpu_milli, "memory": request.memory, "pods": 1, **dict(request.further)}
+    amounts = charges(request)
     if name == "gpu":
         return request.devices * request.share_on(device_memory) if request.devices else 0
     if name.startswith("gpu."):

@@ -19,6 +19,19 @@ class Kind(IntEnum):
     PREEMPT = 2
 
 
+class Protection(IntEnum):
+    """How quotas protect work from one asker; all of a lower value is taken before any of a higher.
+
+    From where the paths part down to the project of the work, a queue either holds more than its quota in
+    something that is asked for, or protects what it holds.
+    """
+
+    NONE = 0  # every queue is over its quota
+    BELOW = 1  # the queue where the paths part is over its quota, one below it isn't
+    PARTING = 2  # that queue is within its quota, all below it are over theirs
+    FULL = 3  # that queue and one below it are within their quotas
+
+
 def parting(asker: tuple[int, ...], victim: tuple[int, ...]) -> int:
     """The level at which two paths part; the length of the path within one project."""
     for level, (own, other) in enumerate(zip(asker, victim, strict=False)):
@@ -85,13 +98,19 @@ class Claims:
         if self.by_quota(level):
             if any(held[row] > quota[row] for row in self._rows):
                 return Rule.RECLAIM_QUOTA
-            if self._scaled_down(level, sibling):
+            if self._in_quota_below(level) and self._scaled_down(level, sibling):
                 return Rule.RECLAIM_QUOTA
         if self.by_share(level):
             share = books.share[sibling]
             if any(held[row] > max(share[row] + 1e-6, quota[row]) for row in self._rows):
                 return Rule.RECLAIM_SHARE
         return None
+
+    def _in_quota_below(self, level: int) -> bool:
+        """Return True if it stays within all quotas below a level too: else its own work would go first."""
+        return self._fixed or (
+            self._entitled and all(self._books.in_quota(queue, self.asks) for queue in self.path[level:-1])
+        )
 
     def _scaled_down(self, level: int, sibling: int) -> bool:
         """Whether guarantees among these siblings had to be scaled down and this one ranks lower."""
@@ -102,6 +121,43 @@ class Claims:
         return any(
             held[row] > share[row] + 1e-6 and books.is_scaled(ledger.parent[sibling], row)
             for row in self._rows
+        )
+
+    def protection(self, path: tuple[int, ...]) -> Protection:
+        """Return how quotas protect what a project holds now, by its path; never within its own project."""
+        level = parting(self.path, path)
+        at, below = path[level : level + 1], path[level + 1 :]
+        within = any(self._within_quota(queue) for queue in at)
+        return Protection(2 * within + any(self._within_quota(queue) for queue in below))
+
+    def protections(self) -> list[Protection]:
+        """Return the protections that work it may take can have, lowest first."""
+        ledger = self._books.ledger
+        found = [Protection.NONE]
+        if ledger.depth > 1:
+            found.append(Protection.BELOW)
+        if self.is_owner and any(self._may_pass_quotas(queue) for queue in self.path):
+            found.append(Protection.PARTING)
+            if ledger.depth > 1:
+                found.append(Protection.FULL)
+        return found
+
+    @property
+    def own_over_quota(self) -> bool:
+        """Return True if its own project holds more than its quota of something asked for."""
+        return not self._within_quota(self.path[-1])
+
+    def _within_quota(self, queue: int) -> bool:
+        held, quota = self._books.held[queue], self._books.ledger.quota[queue]
+        return not any(held[row] > quota[row] for row in self._rows)
+
+    def _may_pass_quotas(self, queue: int) -> bool:
+        """Return True if guarantees among a queue and its siblings are scaled down, and one ranks lower."""
+        ledger = self._books.ledger
+        parent = ledger.parent[queue]
+        siblings = ledger.top if parent < 0 else ledger.children[parent]
+        return min([ledger.priority[each] for each in siblings]) < ledger.priority[queue] and any(
+            self._books.is_scaled(parent, row) for row in self._rows
         )
 
     def overtakes(self, level: int, sibling: int) -> bool:
@@ -124,4 +180,4 @@ def effective_priority(job: Job, policy: Policy, now_s: float) -> float:
 def past_minimum(job: Job, policy: Policy, now_s: float) -> bool:
     """Whether a running workload has had its minimum run time."""
     least = policy.min_runtime.of(job.type)
-    return not least or job.started_s is None or now_s - job.started_s >= least
+    return not least or job.spec.overrun or job.started_s is None or now_s - job.started_s >= least

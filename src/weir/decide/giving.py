@@ -14,37 +14,44 @@ from weir.decide.fit import Bools
 
 
 class Victims(NamedTuple):
-    """Pods that may be stopped, an entry each: node, whole devices, all devices of its job, its project."""
+    """Pods that may be stopped, an entry each: node, devices, all devices of its job, its project.
+
+    Devices in thousandths, or in any other unit that all entries share.
+    """
 
     node: Ints
-    whole: Ints
-    devices: Floats
+    milli: Ints
+    of_job: Floats
     project: Ints
 
 
-def pods_most(free: Ints, each: int, open_: Bools, victims: Victims, over: Floats) -> int:
+def pods_most(
+    free: Ints, each: int, open_: Bools, victims: Victims, over: Floats, grain: Ints | int = 1
+) -> int:
     """How many pods of `each` whole devices could have room on the nodes that are open, at the most.
 
     Args:
-        free: whole devices by node that are free, or will be whatever is stopped.
-        each: whole devices of one pod.
+        free: devices by node that are free, or will be whatever is stopped.
+        each: devices of one pod.
         open_: the nodes it may use.
         victims: what may be stopped.
         over: by project, devices above its quota; infinite where that isn't what it gives for.
+        grain: by project, what all that it holds is a multiple of.
     """
     pairs, pair = np.unique(victims.project * len(free) + victims.node, return_inverse=True)
     project, node = np.divmod(pairs, len(free))
     largest = np.zeros(len(pairs))
-    np.maximum.at(largest, pair, victims.devices)
-    before_last = np.ceil(over[project]) - 1
-    given = np.minimum(np.bincount(pair, victims.whole, len(pairs)), before_last + largest)
+    np.maximum.at(largest, pair, victims.of_job)
+    all_before_last = (np.ceil(over / grain) - 1) * grain
+    before_last = all_before_last[project]
+    given = np.minimum(np.bincount(pair, victims.milli, len(pairs)), before_last + largest)
     together = free + np.bincount(node, given, len(free))
     most = int((together // each)[open_].sum())
     if together.max(initial=0) >= 2 * each:
         return most
     needed = each - (together[node] - given)  # from this project, if the node is to have room
     spans = np.zeros(len(over), np.bool_)
-    spans[victims.project[victims.devices > victims.whole]] = True  # a last one of these frees several nodes
+    spans[victims.project[victims.of_job > victims.milli]] = True  # a last one of these frees several nodes
     enough = open_ & (together >= each)
     at = np.flatnonzero(enough[node] & (needed > 0) & np.isfinite(before_last) & ~spans[project])
     if not len(at):

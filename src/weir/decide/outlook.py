@@ -1,7 +1,7 @@
 """What taking could bring at best, over all nodes at once, before anybody is looked into.
 
-These are bounds: what is refused here would be refused in the end, and what isn't may be. They hold where
-nobody shares devices; elsewhere they say nothing.
+These are bounds: what is refused here would be refused in the end, and what isn't may be. Devices are
+counted in thousandths: a shared device is free once all parts of it are.
 """
 
 from collections.abc import Sequence
@@ -37,28 +37,35 @@ class Outlook:
 
     def could_reclaim(self, claims: Claims, lacks: Sequence[int], bench: Bench) -> bool:
         """Whether there were room if all were gone that it may take from, and all that is cheap to move."""
-        if self.movers.shares_devices:
+        if not self._memo.bounds:
             return True
-        running, free = self._cluster.running_pods, bench.placer.room.whole
+        running, room, ledger = self._cluster.running_pods, bench.placer.room, self._cluster.ledger
         over = self._over(claims)
         rows = running.takeable(over > 0)
         victims = Victims(
-            running.node[rows], running.whole[rows], running.devices[rows], running.project[rows]
+            running.node[rows],
+            running.milli[rows],
+            running.largest[rows] * WHOLE_MILLI,
+            running.project[rows],
         )
-        free = free + self._moved_most(claims, free, over)
-        all_gone = free + np.bincount(victims.node, victims.whole, len(free)).astype(np.int64)
+        grain = np.where(np.array(ledger.sharing) > 0, 1, WHOLE_MILLI)  # of what a project gives
+        free = room.whole * WHOLE_MILLI + self._moved_most(claims, room.whole, over)
+        if any(ledger.sharing[queue] for queue in ledger.top):
+            free += room.partly_free()
+        all_gone = free + np.bincount(victims.node, victims.milli, len(free)).astype(np.int64)
         affinity = bench.affinity_of(claims.job)
         for shape, lack in zip(claims.job.shapes, lacks, strict=True):
             if lack and shape.whole and shape.devices:
                 may = self._memo.allowed(self._cluster, shape, affinity)[0]
-                if int((all_gone // shape.devices)[may].sum()) < lack:
+                each = shape.devices * WHOLE_MILLI
+                if int((all_gone // each)[may].sum()) < lack:
                     return False
-                if pods_most(free, shape.devices, may, victims, over) < lack:
+                if pods_most(free, each, may, victims, over * WHOLE_MILLI, grain) < lack:
                     return False
         return True
 
     def _moved_most(self, claims: Claims, free: Ints, over: Floats) -> Ints:
-        """Whole devices by node of those it may not take from that are cheap enough to move."""
+        """Thousandths of devices by node of those it may not take from that are cheap enough to move."""
         rules = self._policy
         if not rules.consolidation.enabled:
             return np.zeros_like(free)
@@ -69,8 +76,9 @@ class Outlook:
         if rules.consolidation.spares_owners and not claims.is_owner:
             may &= self.movers.lent
         running, holes = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
-        node, devices, _ = running.movable_whole(self._now_s, budget, rules.price.restart, holes, may)
-        return np.bincount(node, devices, len(free)).astype(np.int64)
+        broken = self._cluster.incomplete.values()
+        rows, _ = running.movable(self._now_s, budget, rules.price.restart, holes, may, broken)
+        return np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
 
     def _over(self, claims: Claims) -> Floats:
         """Devices each project may be taken from before it stops giving; 0 if it isn't asked.
@@ -102,12 +110,14 @@ class Outlook:
     def more_may_go(self, asleep: Asleep, job: Job, lacks: Sequence[int]) -> bool:
         """Whether one has saved since that may move now, wasn't counted, and is where room could be made."""
         new = self._cluster.saves - asleep.saves
-        if new > len(self._cluster.saved) or self.movers.shares_devices:
+        if new > len(self._cluster.saved) or not self._memo.bounds:
             return True
         most = max(self._policy.consolidation.budget, self._policy.topology.budget)
         saved = self._cluster.saved[len(self._cluster.saved) - new :]
         cheap = [one for one in saved if not asleep.asked[one.project] and self.movers.price(one) <= most]
-        least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
+        least = min(
+            shape.devices if shape.whole else 0 for shape, lack in zip(job.shapes, lacks, strict=True) if lack
+        )
         return any(
             self._freed_most(pod.node, asleep.asked, most) >= least
             for one in cheap
@@ -115,7 +125,7 @@ class Outlook:
         )
 
     def _freed_most(self, node: int, asked: Bools, most: float) -> int:
-        """Whole devices of a node with all gone that may be taken, and all that is cheap to move."""
+        """The most whole devices of a node with all gone that may be taken, and all that is cheap to move."""
         devices = int(self._room.whole[node])
         for pod in self._cluster.pods_on[node]:
             price = self.movers.price(pod.job)

@@ -8,7 +8,7 @@ from weir.cluster.shapes import GPU_ROW
 from weir.decide.bench import Bench
 from weir.decide.books import Books
 from weir.decide.bounds import Takeable
-from weir.decide.claims import Claims, Kind, parting, past_minimum
+from weir.decide.claims import Claims, Kind, Protection, parting, past_minimum
 from weir.decide.price import cheap_to_move, devices_of, price, price_of_all, price_of_move
 from weir.decide.ranking import NOWHERE
 from weir.decide.victims import Tier, Unit
@@ -17,7 +17,7 @@ from weir.model.reasons import Rule
 from weir.model.workloads import WHOLE_MILLI
 
 _ANYONE = -1
-_LAST: Tier = (1, (), _ANYONE)
+_LAST: Tier = (len(Protection), (), _ANYONE)
 """The tier of what may only be moved: after everything that may be stopped."""
 
 
@@ -35,10 +35,19 @@ class Found:
 
 
 class Reach:
-    """The workloads one attempt may take from. `taken` are pods it has taken so far."""
+    """The workloads one attempt may take from. `taken` are pods it has taken so far.
+
+    What quotas protect more than `most` isn't stopped.
+    """
 
     def __init__(
-        self, bench: Bench, claims: Claims, kind: Kind, move_budget: float, found: Found | None = None
+        self,
+        bench: Bench,
+        claims: Claims,
+        kind: Kind,
+        most: Protection,
+        move_budget: float,
+        found: Found | None = None,
     ) -> None:
         self._bench = bench
         self._cluster = bench.cluster
@@ -49,8 +58,10 @@ class Reach:
         self._gone = bench.gone
         self._coming = bench.coming
         self._now_s = bench.now_s
+        self.bounds = bench.bounds
         self.claims = claims
         self.kind = kind
+        self._most = most
         self.move_budget = move_budget
         self._needed = sum(amount for row, amount in claims.asks if row == GPU_ROW) / WHOLE_MILLI  # devices
         self.taken: set[Pod] = set()
@@ -62,7 +73,7 @@ class Reach:
 
     def asked_by(self, claims: Claims) -> "Reach":
         """The same for another who asks for moves and may have just the same workloads moved."""
-        return Reach(self._bench, claims, self.kind, self.move_budget, self._kept)
+        return Reach(self._bench, claims, self.kind, self._most, self.move_budget, self._kept)
 
     # Who
 
@@ -83,7 +94,7 @@ class Reach:
         found: list[Job] = []
         lifted: list[Pod] = []
         asked = [project for project in running if project != claims.job.project and running[project]]
-        while more := [project for project in asked if claims.may_ask(self._cluster.ledger.path[project])]:
+        while more := [project for project in asked if self._may_ask(project)]:
             flat = len(claims.path) == 1
             for project in more:
                 asked.remove(project)
@@ -97,6 +108,11 @@ class Reach:
                 break
         count_pods(self._books, lifted, 1)
         return found
+
+    def _may_ask(self, project: int) -> bool:
+        """Return True if another project may be taken from as things stand."""
+        path = self._cluster.ledger.path[project]
+        return self.claims.protection(path) <= self._most and self.claims.may_ask(path)
 
     def _movable(self) -> list[Job]:
         """Running preemptible workloads that are cheap to move and have a place to go to, anyone's."""
@@ -150,7 +166,7 @@ class Reach:
     # What
 
     def takeable(self) -> Takeable:
-        """Every whole device that could be taken, by unit and node; kept for attempts that start alike."""
+        """Every device that could be taken, by unit and node; kept for attempts that start alike."""
         if self.taken:
             return self._takeable_now()
         key = 0 if self.kind is Kind.CONSOLIDATE else self.nodes_needed
@@ -163,25 +179,29 @@ class Reach:
         found = Takeable()
         tiers: list[Tier] = []
         for job, only_moves in self.jobs.items():
-            found.shares = found.shares or job.sharing > 0
             pods = self.running(job)
             if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
                 pod = pods[0]
                 if not pod.shape.devices:
                     found.bare.add(pod.node)
-                elif pod.shape.whole:
+                else:
                     price_ = self._price_of(job, pods, only_moves)
-                    found.add(pod.node, len(pod.devices), price_, only_moves)
+                    found.add(pod.node, len(pod.devices), price_, only_moves and pod.shape.whole)
                     tiers.append(_LAST if only_moves else self._tier(job, pods, 1))
+                    if not pod.shape.whole:
+                        found.parts.add(pod.node)
                 continue
             nodes = dict.fromkeys(pod.node for pod in pods)
             found.spans = found.spans or (len(nodes) > 1 and not only_moves)
             for node in nodes:
                 for unit in self.units_of(job, [pod for pod in pods if pod.node == node]):
-                    devices = sum(len(pod.devices) for pod in unit.here if pod.shape.whole)
+                    devices = sum(len(pod.devices) for pod in unit.here)
                     if devices:
-                        found.add(node, devices, unit.price, unit.moves)
+                        in_parts = any(pod.devices and not pod.shape.whole for pod in unit.here)
+                        found.add(node, devices, unit.price, unit.moves and not in_parts)
                         tiers.append(unit.tier)
+                        if in_parts:
+                            found.parts.add(node)
                     else:
                         found.bare.add(node)
         found.rank(tiers)
@@ -238,10 +258,11 @@ class Reach:
 
     def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
         """What is compared before the price."""
-        if self._policy.victims == "cheap":
-            return (0, (), _ANYONE, job.priority, minimum)
         own = job.project
-        return (0, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
+        first = -1 if job.spec.overrun else int(self.claims.protection(job.path))
+        if self._policy.victims == "cheap":
+            return (first, (), _ANYONE, job.priority, minimum)
+        return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
 
     def giving(self, project: int) -> tuple[object, ...]:
         """How soon a project has to give, as things stand: level by level, who gives first comes first."""
@@ -265,7 +286,11 @@ class Reach:
 
     def rule(self, unit: Unit) -> Rule | None:
         """The rule under which a unit may go now."""
-        return Rule.CONSOLIDATE if unit.moves else self.claims.rule_for(unit.job)
+        if unit.moves:
+            return Rule.CONSOLIDATE
+        if self.claims.protection(unit.job.path) > self._most:
+            return None
+        return self.claims.rule_for(unit.job)
 
     def legal_order(self, units: Sequence[Unit]) -> list[tuple[Unit, Rule]] | None:
         """An order in which they may go, each asked when those before it are gone; None if there is none.

@@ -7,7 +7,7 @@ from weir.cluster.jobs import Job, PendingClass
 from weir.decide.attempt import Attempt, Taken
 from weir.decide.bench import Bench
 from weir.decide.books import INFINITE
-from weir.decide.claims import Claims, Kind
+from weir.decide.claims import Claims, Kind, Protection
 from weir.decide.fit import Bools
 from weir.decide.memo import Able, Asleep, Hopes, InVain, Moves
 from weir.decide.order import Candidate, Order
@@ -32,7 +32,9 @@ class Taker:
         self._books = server.books
         self._lay_out = lay_out
         self._outlook = Outlook(server)
-        self._reaches: dict[tuple[float, Kind, Claims | bool], Reach] = {}  # since room was last made
+        self._reaches: dict[
+            tuple[float, Kind, Protection, Claims | bool], Reach
+        ] = {}  # since room was last made
         # For what moves failed since room was last made, and whether they do till somebody saves
         self._in_vain: dict[tuple[object, ...], bool] = {}
 
@@ -227,21 +229,18 @@ class Taker:
                 return self._instead(candidate, spots, bench)
         if not job.may_take:
             return None
-        kinds = self._kinds(candidate, bench, over is None, free_milli)
-        taken = self._by(kinds, candidate, bench)
+        taken = self._by(over is None, free_milli, candidate, bench)
         if taken is not None:
             self._in_vain.clear()
             self._reaches.clear()
         return taken
 
-    def _by(self, kinds: Iterator[Kind], candidate: Candidate, bench: Bench) -> Taken | None:
-        """Room made in the first of these ways in which it can be; where none is for long, remember it."""
+    def _by(self, under_limits: bool, free_milli: int, candidate: Candidate, bench: Bench) -> Taken | None:
+        """Room made in the first of the ways in which it can be; where none is for long, remember it."""
         claims, affinity = self._claims(candidate), bench.affinity_of(candidate.job)
         until_s = INFINITE  # for how long there is none
-        for kind in kinds:
-            if kind is Kind.RECLAIM and not self._outlook.could_reclaim(claims, candidate.lacks, bench):
-                continue
-            short_until_s = self._short_until_s(candidate, claims, bench, kind)
+        for kind, most in self._ways(candidate, claims, bench, under_limits, free_milli):
+            short_until_s = self._short_until_s(candidate, claims, bench, kind, most)
             if short_until_s is not None:
                 until_s = min(until_s, short_until_s)
                 continue
@@ -249,7 +248,7 @@ class Taker:
             if alike is not None and alike in self._in_vain:
                 until_s = until_s if self._in_vain[alike] else -INFINITE
                 continue
-            taken, is_final = self._taken(candidate, claims, bench, affinity, kind)
+            taken, is_final = self._taken(candidate, claims, bench, affinity, kind, most)
             if taken is not None:
                 return taken
             if alike is None or not is_final:
@@ -265,13 +264,15 @@ class Taker:
         owner = self._is_owner(candidate.of, candidate.at)
         return Claims(self._books, self._policy, candidate, owner, self._server.now_s)
 
-    def _short_until_s(self, candidate: Candidate, claims: Claims, bench: Bench, kind: Kind) -> float | None:
+    def _short_until_s(
+        self, candidate: Candidate, claims: Claims, bench: Bench, kind: Kind, most: Protection
+    ) -> float | None:
         """Until when, if those it may take from didn't suffice before and nothing has changed since."""
         key = (candidate.of, candidate.at, claims.is_patient)
         known = self._server.memo.no_victims(self._cluster).get(key)
         if known is None or kind is Kind.CONSOLIDATE or bench.gone or bench.now_s >= known.until_s:
             return None
-        reach = self._reach(claims, bench, kind, self._policy.consolidation.budget)
+        reach = self._reach(claims, bench, kind, most, self._policy.consolidation.budget)
         still = known.still(reach.jobs.keys(), self._server.open_to(candidate))
         return known.until_s if still else None
 
@@ -311,14 +312,20 @@ class Taker:
         return candidate.of.wants, orders, affinity, claims.is_owner, job.topology, scattered
 
     def _taken(
-        self, candidate: Candidate, claims: Claims, bench: Bench, affinity: tuple[Affinity, ...], kind: Kind
+        self,
+        candidate: Candidate,
+        claims: Claims,
+        bench: Bench,
+        affinity: tuple[Affinity, ...],
+        kind: Kind,
+        most: Protection,
     ) -> tuple[Taken | None, bool]:
         """Room made in this way; if there is none, whether that is so till somebody saves."""
         domains, anywhere = self._where(candidate, bench, affinity, kind)
-        taken = self._in_one(domains, candidate, claims, bench, affinity, kind)
+        taken = self._in_one(domains, candidate, claims, bench, affinity, kind, most)
         if taken is not None or not anywhere:
             return taken, False
-        reach = self._reach(claims, bench, kind, self._policy.consolidation.budget)
+        reach = self._reach(claims, bench, kind, most, self._policy.consolidation.budget)
         attempt = Attempt(bench, candidate, claims, reach, affinity, self._server.open_to(candidate))
         taken = attempt.run()
         if taken is None and not domains and attempt.fell_short:
@@ -333,11 +340,12 @@ class Taker:
         bench: Bench,
         affinity: tuple[Affinity, ...],
         kind: Kind,
+        most: Protection = Protection.NONE,
     ) -> Taken | None:
         """Room in the domain where it is made most cheaply, which may cost more than a hole anywhere."""
         if not domains:
             return None
-        reach = self._reach(claims, bench, kind, self._policy.topology.budget)
+        reach = self._reach(claims, bench, kind, most, self._policy.topology.budget)
         attempts = [Attempt(bench, candidate, claims, reach, affinity, within) for within in domains]
         if len(attempts) > 1:
             attempts.sort(key=lambda attempt: attempt.least_price())
@@ -362,13 +370,13 @@ class Taker:
         self._reaches.clear()
         return Taken(None, spots)
 
-    def _reach(self, claims: Claims, bench: Bench, kind: Kind, budget: float) -> Reach:
+    def _reach(self, claims: Claims, bench: Bench, kind: Kind, most: Protection, budget: float) -> Reach:
         """Whom a workload may take from; for all who ask for moves it is the same until room is made."""
         alone = kind is not Kind.CONSOLIDATE or claims.job.is_running or bool(claims.job.stopped_for)
-        key = (budget, kind, claims if alone else claims.is_owner)
+        key = (budget, kind, most, claims if alone else claims.is_owner)
         found = self._reaches.get(key)
         if found is None:
-            found = self._reaches[key] = Reach(bench, claims, kind, budget)
+            found = self._reaches[key] = Reach(bench, claims, kind, most, budget)
         return found.asked_by(claims)
 
     def _where(
@@ -386,17 +394,30 @@ class Taker:
         )
         return site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
 
-    def _kinds(
-        self, candidate: Candidate, bench: Bench, under_limits: bool, free_milli: int
-    ) -> Iterator[Kind]:
+    def _ways(
+        self, candidate: Candidate, claims: Claims, bench: Bench, under_limits: bool, free_milli: int
+    ) -> Iterator[tuple[Kind, Protection]]:
+        """Yield how room may be made for a workload, in the order in which that is tried.
+
+        All that is held over quota comes before anything within a quota: of other projects by reclaim, and
+        of its own, where that is over its quota, by preemption.
+        """
         of, owner = candidate.of, self._is_owner(candidate.of, candidate.at)
         if (
             under_limits
             and self._could_consolidate(of, owner, free_milli)
             and (self._cluster.releasing_on or bench.gone or self._could_move(of, candidate.at, owner))
         ):
-            yield Kind.CONSOLIDATE
-        if self._claims(candidate).any_reclaim:
-            yield Kind.RECLAIM
-        if self._has_lower(candidate.of):
-            yield Kind.PREEMPT
+            yield Kind.CONSOLIDATE, Protection.NONE
+        protections: list[Protection] = []
+        if claims.any_reclaim and self._outlook.could_reclaim(claims, candidate.lacks, bench):
+            protections = claims.protections()
+            yield Kind.RECLAIM, Protection.NONE
+        preempts = self._has_lower(of)
+        if preempts and claims.own_over_quota:
+            preempts = False
+            yield Kind.PREEMPT, Protection.NONE
+        for most in protections[1:]:
+            yield Kind.RECLAIM, most
+        if preempts:
+            yield Kind.PREEMPT, Protection.NONE

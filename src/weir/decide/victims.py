@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from weir.cluster.jobs import Job, Pod
 from weir.cluster.shapes import GPU_ROW, Shape
@@ -15,7 +16,8 @@ ENUMERATED_MOST = 10
 _SUMS_MOST = 256
 """Sums that search keeps apart; where there are more, or shares, a set made greedily has to do."""
 
-Tier = tuple[object, ...]
+Tier = tuple[Any, ...]
+"""What is compared before the price: how quotas protect it, then by the policy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +41,11 @@ class Unit:
     def younger(self) -> tuple[float, str]:
         """Sorts the younger first, then by name."""
         return -self.job.submitted_s, self.job.name
+
+    @property
+    def is_protected(self) -> bool:
+        """Return True if it is stopped though it was held within a quota."""
+        return not self.moves and int(self.tier[0]) > 0
 
 
 class NodeRoom:
