@@ -9,7 +9,7 @@ from weir.cluster.jobs import Job, Phase, Pod
 from weir.cluster.state import Cluster
 from weir.decide.plan import Plan
 from weir.model.reasons import Rule
-from weir.model.workloads import WHOLE_MILLI, PodRule
+from weir.model.workloads import WHOLE_MILLI, PodRule, Request
 
 from .running import key_of, pods_of
 
@@ -71,6 +71,12 @@ def _fits(cluster: Cluster, when: str, places: Iterable[tuple[Pod, int, tuple[in
 # Quotas
 
 
+def charges(request: Request) -> dict[str, int]:
+    """Return what a pod counts with in quotas besides devices: its request, and what is assumed of it."""
+    cpu, memory = request.cpu_milli + request.assumed_cpu_milli, request.memory + request.assumed_memory
+    return {"cpu": cpu, "memory": memory, "pods": 1, **dict(request.further)}
+
+
 def held(cluster: Cluster, *, fixed: bool, without: Iterable[Job] = ()) -> Counter[tuple[str, str]]:
     """What each queue holds of each resource, running or promised, or of that what can't be stopped."""
     gone = {job.spec.name for job in without}
@@ -83,7 +89,7 @@ def held(cluster: Cluster, *, fixed: bool, without: Iterable[Job] = ()) -> Count
             continue
         at = pod.promise[0] if pod.promise is not None else pod.node
         node, request = cluster.nodes[at], pod.shape.request
-        amounts = {"cpu": request.cpu_milli, "memory": request.memory, "pods": 1, **dict(request.further)}
+        amounts = charges(request)
         if request.devices and node is not None:
             milli = request.devices * request.share_on(node.gpu_memory)
             amounts["gpu"] = milli

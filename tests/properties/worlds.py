@@ -181,6 +181,15 @@ def _queue(draw: st.DrawFn, name: str, parent: str | None, is_project: bool, at:
 
 @st.composite
 def requests(draw: st.DrawFn, shares: bool = True, models: bool = True) -> Request:
+    """What one pod asks for; seldom its cores are charged and not reserved."""
+    request = draw(_stated_requests(shares, models))
+    if request.devices and draw(st.sampled_from(_SELDOM)):
+        return replace(request, cpu_milli=0, assumed_cpu_milli=request.cpu_milli)
+    return request
+
+
+@st.composite
+def _stated_requests(draw: st.DrawFn, shares: bool, models: bool) -> Request:
     """What one pod asks for: whole devices, parts of one or of several, device memory, or cores alone."""
     cpu = draw(st.sampled_from((1, 1, 2, 4))) * 1000
     kind = draw(

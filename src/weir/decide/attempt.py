@@ -240,9 +240,13 @@ class Attempt:
     # Giving back
 
     def _spare(self) -> None:
-        """Give back every victim whose own place is still free with the workload placed, last taken first."""
+        """Give back every victim whose own place is still free with the workload placed.
+
+        Those within their quotas first, then the last taken.
+        """
         self._count_moving(1)  # what is moved goes on counting
-        for unit, rule in reversed(self._victims.copy()):
+        last_first = self._victims[::-1]
+        for unit, rule in sorted(last_first, key=lambda victim: not victim[0].is_protected):
             whole_gone = not unit.whole and any(
                 other.whole and other.job is unit.job for other, _ in self._victims
             )

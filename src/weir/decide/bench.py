@@ -20,7 +20,7 @@ class Bench:
 
     `gone` are pods stopped or moved in this plan; `coming` are workloads that are given room in it or
     have some promised: nobody takes from them before it is theirs, or a stopped gang would keep a pod.
-    `headroom_milli` of the devices are to stay free of over-quota work.
+    `headroom_milli` of the devices are to stay free of over-quota work. Without `bounds` no search is spared.
     """
 
     cluster: Cluster
@@ -31,6 +31,7 @@ class Bench:
     levels_of: Callable[[str], list[Level]]
     now_s: float
     headroom_milli: int = 0
+    bounds: bool = True
     gone: set[Pod] = field(default_factory=set)
     coming: set[str] = field(default_factory=set)
 

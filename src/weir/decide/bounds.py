@@ -20,15 +20,16 @@ UNBOUND = float("-inf")
 
 @dataclass(slots=True)
 class Takeable:
-    """What could be taken, an entry per unit and node: whole devices, the rank of its tier, its price.
+    """What could be taken, an entry per unit and node: devices, the rank of its tier, its price.
 
-    `moves` says whether it needs a place elsewhere.
+    `moves` says whether it needs whole devices elsewhere. A part of a device counts as that device: what a
+    unit frees on a node of `parts` is less than its entry says, or as much.
     """
 
     entries: list[tuple[int, int, float, bool]] = field(default_factory=list)
     bare: set[int] = field(default_factory=set)  # nodes where something could be taken that holds no devices
     spans: bool = False  # some that may be stopped leave holes on other nodes as well
-    shares: bool = False  # some hold parts of devices: the entries don't say all
+    parts: set[int] = field(default_factory=set)  # nodes where some hold parts of devices
     tiers: list[Any] = field(default_factory=list)  # the tiers themselves, by rank
     node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     devices: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -61,7 +62,7 @@ def to_move(room_whole: Ints, wanted: int, takeable: Takeable) -> Ints:
     Args:
         room_whole: free devices by node.
         wanted: devices one pod needs.
-        takeable: entries; only whole devices count.
+        takeable: entries; a part of a device counts as that device.
     """
     node, devices, moves = takeable.node, takeable.devices, takeable.moves
     size = len(room_whole)
@@ -77,7 +78,7 @@ def cheapest_whole(room_whole: Ints, wanted: int, takeable: Takeable) -> list[tu
     Args:
         room_whole: free devices by node.
         wanted: devices one pod needs.
-        takeable: entries; only whole devices count.
+        takeable: entries; a part of a device counts as that device.
 
     The price is exact where one tier suffices (minimal sets only: in descending size, the last one
     taken is the smallest, so whatever was taken before it falls short); else there is no bound on it.
@@ -99,6 +100,8 @@ def cheapest_whole(room_whole: Ints, wanted: int, takeable: Takeable) -> list[tu
     if single.any():
         chosen = single[index] & (tier == rank[index])
         bound[single] = _knapsack(index[chosen], devices[chosen], price[chosen], need, len(here))[single]
+    if takeable.parts:
+        bound[np.isin(here, list(takeable.parts))] = UNBOUND
     found = np.flatnonzero(rank >= 0)
     return list(zip(rank[found].tolist(), bound[found].tolist(), here[found].tolist(), strict=True))
 

@@ -55,6 +55,8 @@ class Causes:
             f"{said}: {name} holds {written('gpu', have)} GPUs with a {what} of {written('gpu', most)}, "
             f"{own} {written('gpu', own_have)} with {written('gpu', own_most)}"
         )
+        if rule is Rule.RECLAIM_QUOTA and have <= most:
+            sentence += ": the quotas exceed the capacity, and the higher priority comes first"
         numbers = {"queue": name, "have": have, what: most}
         return Cause(
             rule, by, sentence, {**numbers, "by_queue": own, "by_have": own_have, f"by_{what}": own_most}

@@ -65,11 +65,11 @@ class CheapestNode:
         self._to_move: Ints | None = (
             None  # devices to move at the least for one pod, by node that can be used
         )
-        takeable = reach.takeable() if shape.whole else None
-        if takeable is None or takeable.shares:
+        if shape.whole:
+            self._bound_whole(reach.takeable())
+        self._least = sorted(entry[0][-1][0] for heap in self._heaps.values() for entry in heap)
+        if not shape.whole or not reach.bounds:
             self._bound_any()
-        else:
-            self._bound_whole(takeable)
         for heap in self._heaps.values():
             heapify(heap)
 
@@ -104,6 +104,9 @@ class CheapestNode:
         ]
 
     def _bound_any(self) -> None:
+        """Look into every node on which something could go: nothing is known of the prices there."""
+        self._heaps.clear()
+        self._to_move = None
         columns = self._room.columns.copy()
         memory = self._room.device_memory
         held = set()
@@ -114,11 +117,11 @@ class CheapestNode:
         whole = np.count_nonzero(columns.share == WHOLE_MILLI, axis=1).astype(np.int64)
         count = np.where(self._open, copies(columns, whole, memory, self._shape), 0)
         self._capacity = int(count.sum())
-        self._unknown += [node for node in sorted(held) if count[node]]
+        self._unknown = [node for node in sorted(held) if count[node]]
 
     def least_price(self, pods: int) -> float:
         """A bound of what room for so many pods costs, by those of the nodes; free nodes cost nothing."""
-        prices = sorted(entry[0][-1][0] for heap in self._heaps.values() for entry in heap)
+        prices = self._least
         free = int((self._room.whole // self._shape.devices)[self._open].sum()) if self._shape.whole else 0
         missing = max(0, pods - free)
         return float(sum(prices[:missing])) if len(prices) >= missing else 0.0

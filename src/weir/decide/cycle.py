@@ -1,11 +1,12 @@
 """One cycle: the whole decision on one page.
 
-1. Promised room that has become free is bound.
-2. Waiting workloads are served from free room, in order. For a gang that would scatter one domain is cleared
-   by moves instead, if they are cheap enough.
-3. For those that passed their gates and found none, room is taken, in order.
-4. Borrowers that have just saved their state change places with whoever comes clearly before them.
-5. If asked for, and nothing else is under way, pods make way for waiting ones that make more of the devices.
+1. Bind the pods whose promised room is free.
+2. Serve pending workloads from free room, in order.
+3. Clear one domain by moves for each gang that step 2 would scatter, if the moves are cheap enough.
+4. Take room for workloads that passed their gates and found none: consolidate, reclaim, preempt.
+5. Exchange: a borrower that has just saved its state changes places with a workload clearly before it.
+6. Fill, if it is enabled and nothing else is under way.
+7. Stop gangs that have run below their minimum for too long.
 """
 
 from collections import Counter
@@ -53,23 +54,23 @@ class Cycle:
 
     def run(self) -> Plan:
         """The plan."""
-        self._bind_promised()
+        self._bind_promised()  # 1
         server = Server(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
         self.domain_of = server.domain_of
         quiet = self.memo.is_quiet(self.cluster, self.now_s)
-        for spots in () if quiet else server.serve():
+        for spots in () if quiet else server.serve():  # 2
             self.plan.binds += [self._place(spot) for spot in spots]
         taker = Taker(server, lambda: self._bench(server))
-        for candidate, taken in taker.gather():
+        for candidate, taken in taker.gather():  # 3
             if taken.kind is None:
                 self.plan.binds += [self._place(spot) for spot in taken.spots]
             else:
                 self._promise(candidate.job, taken)
-        for candidate, taken in taker.take():
+        for candidate, taken in taker.take():  # 4
             self._promise(candidate.job, taken)
-        self._exchange(server)
-        self._fill(server)
-        self._stop_broken()
+        self._exchange(server)  # 5
+        self._fill(server)  # 6
+        self._stop_broken()  # 7
         self.plan.wake_s = self.memo.wake_s() if quiet else self._wakes_s(server)
         self.memo.note(self.cluster, self.plan, self.books.known)
         return self.plan
@@ -175,6 +176,7 @@ class Cycle:
             lambda name: self.memo.levels(self.cluster, name),
             self.now_s,
             server.headroom_milli,
+            self.memo.bounds,
             self.gone,
             self.coming,
         )

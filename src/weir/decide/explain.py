@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from weir.cluster.jobs import Job, Phase
-from weir.cluster.shapes import GPU_ROW, Shape
+from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.books import Books, Refusal, usage_of
 from weir.decide.claims import Claims, parting, past_minimum
 from weir.decide.domains import missing
-from weir.decide.fit import refused_by
+from weir.decide.infeasible import Refusals, amount_phrase, sentence_of
 from weir.decide.memo import Memo
 from weir.decide.order import Candidate
 from weir.decide.room import Room
@@ -21,7 +21,7 @@ from weir.decide.serve import Server
 from weir.decide.shortage import Shortage
 from weir.model.policy import Affinity, Policy
 from weir.model.reasons import Reason, Why
-from weir.model.resources import span, written
+from weir.model.resources import GPU, span, written
 from weir.model.workloads import WHOLE_MILLI
 
 _NAMED_MOST = 4
@@ -146,24 +146,19 @@ class _Diagnosis:
             numbers: dict[str, object] = {"topology": asked.name, "known": sorted(self._cluster.topologies)}
             return Reason(Why.NO_NODE_MATCHES, f"it is to be together by {what}, which there isn't", numbers)
         for group, shape, lack in self._lacking(candidate):
-            refused: Counter[str] = Counter()
-            for node in self._cluster.nodes:
-                if node is not None:
-                    why = refused_by(node, shape.request, self._affinity)
-                    if why is None and not _holds(node.capacity, shape):
-                        why = "size"
-                    refused[why or ""] += 1
-            able = refused.pop("", 0)
-            if not able:
-                sentence = f"no node can take a pod of group {group}: {_among(refused)}"
-                if not refused:
-                    sentence = "there are no nodes"
-                return Reason(Why.NO_NODE_MATCHES, sentence, {"group": group, "refused_by": dict(refused)})
+            nodes = self._cluster.nodes
+            refusals = Refusals.of(nodes, shape.request, self._affinity)
+            if not refusals.able:
+                sentence = sentence_of(refusals, nodes, shape.request)
+                by = {"group": group, "refused_by": dict(refusals.by)}
+                return Reason(Why.NO_NODE_MATCHES, sentence, by)
             if not self._memo.could_run(self._cluster, candidate.of):
-                those = "one node that matches" if able == 1 else f"{able} nodes that match"
+                able = refusals.able
+                those = "1 matching node" if able == 1 else f"{able} matching nodes"
+                pods = "1 pod" if lack == 1 else f"{lack} pods at once"
                 return Reason(
                     Why.NO_NODE_MATCHES,
-                    f"the {those} can't hold {lack} pods of group {group} even when empty",
+                    f"it needs {pods} of group {group}, more than {those} can take even when idle",
                     {"group": group, "needed": lack, "nodes": able},
                 )
         return None
@@ -188,10 +183,7 @@ class _Diagnosis:
         pods = sum(candidate.lacks)
         placed = sum(have for have, _ in fitting.values())
         by_rules = sum(pods for what, pods in short.items() if what in shortage.rules)
-        those = f"{len(full)} nodes" if by_rules else f"{len(full)} full nodes"
-        where = f"of {those} {_counted(short)}" if full else "no node has room for it"
-        if len(full) == 1:
-            where = shortage.on(*full[0])
+        where = shortage.on(*full[0]) if len(full) == 1 else shortage.among(short)
         self._room.drop()
         if placed == pods:
             return self._kept_from(candidate, numbers)
@@ -206,15 +198,14 @@ class _Diagnosis:
                 f"left as it is for up to {span(until_s)} more, so that they don't stop one another in turn"
             )
             return Reason(Why.WOULD_ALTERNATE, sentence, numbers)
-        holders = self._holders(candidate)
+        resource = next((what for what, _ in short.most_common() if what not in shortage.rules), GPU)
+        holders = self._holders(candidate, resource)
         if holders:
-            numbers["held_by"] = holders
-            sentence = (
-                f"there is room only if others stop, and they may not be asked: {_sentence_of(holders)}"
-            )
+            numbers["held_by"], numbers["resource"] = holders, resource
+            sentence = f"no eligible victims: {where}; {_sentence_of(resource, holders)}"
             return Reason(Why.NOT_TAKEABLE, sentence, numbers)
         if self._has_claim(candidate):
-            sentence = f"those it may take from don't hold enough for it: {where}"
+            sentence = f"eligible victims don't hold enough: {where}"
             return Reason(Why.NOT_TAKEABLE, sentence, numbers)
         return self._left_out(fitting, pods, where, numbers)
 
@@ -226,9 +217,9 @@ class _Diagnosis:
             parts = ", ".join(
                 f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items()
             )
-            return Reason(Why.GANG_INCOMPLETE, f"only {parts} have room now: {where}", numbers)
-        meek = "" if self._job.may_take else ", and none is taken from others for it"
-        return Reason(Why.NO_ROOM, f"no room now{meek}: {where}", numbers)
+            return Reason(Why.GANG_INCOMPLETE, f"only {parts} fit now: {where}", numbers)
+        meek = "" if self._job.may_take else ", and it may not preempt"
+        return Reason(Why.NO_ROOM, f"insufficient capacity{meek}: {where}", numbers)
 
     def _kept_from(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
         """There is room, but it may not have it, or not together."""
@@ -300,10 +291,10 @@ class _Diagnosis:
         entitled = self._books.entitled(self._job.path, candidate.asks)
         return Claims(self._books, self._policy, candidate, entitled, self._now_s)
 
-    def _holders(self, candidate: Candidate) -> dict[str, int]:
-        """Of a workload with a claim: who holds devices it may not take, by why not, in thousandths."""
-        claims = self._claims(candidate)
-        if not claims.any_reclaim or not candidate.of.step.gpu_milli or not self._job.may_take:
+    def _holders(self, candidate: Candidate, resource: str) -> dict[str, int]:
+        """Return how much of a resource ineligible victims hold, by why they are; empty without a claim."""
+        claims, row = self._claims(candidate), self._cluster.rows.known(resource)
+        if not claims.any_reclaim or row is None or not self._job.may_take:
             return {}
         held: Counter[str] = Counter()
         for project, running in self._cluster.running.items():
@@ -311,11 +302,9 @@ class _Diagnosis:
             level = parting(claims.path, path)
             name = self._cluster.ledger.queues[project].name
             for other in running.values():
-                milli = sum(
-                    amount for pod in other.running_pods() for row, amount in pod.amounts if row == GPU_ROW
-                )
-                held[self._why_not(claims, other, project, level, path, name)] += milli
-        return {why: milli for why, milli in held.items() if milli and why}
+                units = sum(amount for pod in other.running_pods() for at, amount in pod.amounts if at == row)
+                held[self._why_not(claims, other, project, level, path, name)] += units
+        return {why: units for why, units in held.items() if units and why}
 
     def _why_not(
         self, claims: Claims, other: Job, project: int, level: int, path: Sequence[int], name: str
@@ -338,30 +327,13 @@ class _Diagnosis:
         ]
 
 
-def _holds(capacity: Mapping[str, int], shape: Shape) -> bool:
-    request = shape.request
-    wanted = {"cpu": request.cpu_milli, "memory": request.memory, **dict(request.further)}
-    return all(capacity.get(name, 0) >= amount for name, amount in wanted.items())
-
-
-def _among(counts: Counter[str]) -> str:
-    """`of 12 nodes 9 by model, 3 by size`, or `1 node refuses, by size`."""
-    if counts.total() == 1:
-        return f"1 node refuses, by {next(iter(counts))}"
-    return f"of {counts.total()} nodes {_counted(counts)}"
-
-
-def _counted(counts: Counter[str]) -> str:
-    return ", ".join(
-        f"{count} by {why}" for why, count in sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))
-    )
-
-
-def _sentence_of(holders: Mapping[str, int]) -> str:
+def _sentence_of(resource: str, holders: Mapping[str, int]) -> str:
     ordered = sorted(holders.items(), key=lambda kv: (-kv[1], kv[0]))
     return "; ".join(
-        f"{written('gpu', milli)} {'device is' if milli == WHOLE_MILLI else 'devices are'} held by {why}"
-        for why, milli in ordered[:_NAMED_MOST]
+        f"{amount_phrase(resource, units)} {'is' if units == WHOLE_MILLI else 'are'} held by {why}"
+        if resource == GPU
+        else f"{amount_phrase(resource, units)} held by {why}"
+        for why, units in ordered[:_NAMED_MOST]
     )
 
 

@@ -100,9 +100,15 @@ class Asleep(NamedTuple):
 
 
 class Memo:
-    """The engine's copy of the room, the rankings over it, and static constraints already evaluated."""
+    """The engine's copy of the room, the rankings over it, and static constraints already evaluated.
 
-    def __init__(self) -> None:
+    A memo belongs to the first cluster it is used with. With `bounds` off, every search is made that a
+    bound would have spared: the plans are the same, which the tests check.
+    """
+
+    def __init__(self, *, bounds: bool = True) -> None:
+        self.bounds = bounds
+        self._cluster: Cluster | None = None
         self.room: Room | None = None
         self._shares: tuple[int, Shares] | None = None  # with the changes by then
         self._quiet: tuple[int, float] | None = (
@@ -137,10 +143,14 @@ class Memo:
 
     def sync(self, cluster: Cluster, policy: Policy) -> Room:
         """The room as the cluster has it now."""
+        if self._cluster is None:
+            self._cluster = cluster
+        assert self._cluster is cluster, "a memo belongs to one cluster: another needs its own"
         epoch, at = self._followed
         room = self.room
         if policy is not self._policy:
             self._quiet = self._shares = None
+            self._no_victims.clear()
         if (
             room is None
             or self._static != cluster.static_version

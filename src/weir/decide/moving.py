@@ -1,7 +1,7 @@
 """What moves alone could bring at best, over all nodes at once, before anybody is looked into.
 
-These are bounds: what is refused here would be refused in the end, and what isn't may be. They hold where
-nobody shares devices; elsewhere they say nothing.
+These are bounds: what is refused here would be refused in the end, and what isn't may be. Of a pod with part
+of a device it is assumed that the whole device is free once that pod is gone: so they hold there, too.
 """
 
 from collections.abc import Sequence
@@ -43,11 +43,6 @@ class Movers:
         self._lent: dict[int, bool] = {}
 
     @cached_property
-    def shares_devices(self) -> bool:
-        """Whether any work holds parts of devices, or asks for them."""
-        return any(self._cluster.ledger.sharing[queue] for queue in self._cluster.ledger.top)
-
-    @cached_property
     def lent(self) -> Bools:
         """Which projects hold more than a quota on their path: theirs are moved for anyone."""
         return np.array([self._is_lent(at) for at in range(len(self._cluster.ledger.path))], np.bool_)
@@ -74,13 +69,13 @@ class Movers:
             return INFINITE
         stated_s = job.restart_s
         restart = self._policy.price.restart if stated_s is None else stated_s
-        return job.devices_milli / WHOLE_MILLI * (self._now_s - job.since_s) + restart
+        return job.devices_held()[0] * (self._now_s - job.since_s) + restart
 
     def could_suffice(self, job: Job, lacks: Sequence[int], moves: Moves) -> bool:
         """Whether room for it could be made within the budget, were there a place for all that moves."""
         found = self._suffice.get(moves)
         if found is None:
-            found = self.shares_devices or (
+            found = not self._memo.bounds or (
                 not self._stays_in_vain(job, lacks, moves) and self._bound(job, lacks, moves)
             )
             self._suffice[moves] = found
@@ -157,9 +152,11 @@ class Movers:
             found, hole = [], self._hole_beside(node)
             for pod in self._cluster.pods_on[node]:
                 job, here = pod.job, len(pod.devices)
-                price = self.price(job) if 0 < here <= hole else INFINITE
+                fits = here > 0 and (here <= hole or not pod.shape.whole)
+                price = self.price(job) if fits else INFINITE
                 if price <= budget and (not spares or self._is_lent(job.project)):
-                    found.append((price / max(here, job.devices_milli / WHOLE_MILLI), here))
+                    own = pod.gpu_milli() / WHOLE_MILLI
+                    found.append((price * own / max(own, job.devices_held()[0]) / here, here))
             found.sort()
             self._on_node[key] = found
         return found
@@ -233,12 +230,13 @@ class Movers:
         return found
 
     def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:
-        """Node, whole devices and price of each pod that is cheap enough to move, and has somewhere to go."""
+        """Node, devices and price of each pod that is cheap enough to move, and has somewhere to go."""
         found = self._found.get((budget, spares))
         if found is None:
             restart, lent = self._policy.price.restart, self.lent if spares else None
             running, (first, second) = self._cluster.running_pods, self._room.largest_holes()
             holes = np.where(self._room.whole == first, second, first)
-            found = running.movable_whole(self._now_s, budget, restart, holes, lent)
-            self._found[(budget, spares)] = found
+            broken = self._cluster.incomplete.values()
+            rows, price = running.movable(self._now_s, budget, restart, holes, lent, broken)
+            found = self._found[(budget, spares)] = running.node[rows], running.on[rows], price
         return found

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 from math import log
 
 from weir.cluster.jobs import Job, Pod
-from weir.cluster.shapes import GPU_ROW
 from weir.model.policy import Price
 from weir.model.workloads import WHOLE_MILLI
 
 
 def devices_of(pods: Sequence[Pod]) -> float:
     """Devices these pods hold, a share as that share."""
-    return sum(amount for pod in pods for row, amount in pod.amounts if row == GPU_ROW) / WHOLE_MILLI
+    return sum([pod.gpu_milli() for pod in pods]) / WHOLE_MILLI
 
 
 def price(job: Job, pods: Sequence[Pod], policy: Price, now_s: float, needed: float) -> float:
@@ -21,14 +20,16 @@ def price(job: Job, pods: Sequence[Pod], policy: Price, now_s: float, needed: fl
     the next ones. It counts the devices on the node where the victim has most, of a gang no more than are
     `needed`: it is nobody's reason to stop many pods for one.
     """
-    devices, restart, most = _terms(job, pods, policy)
+    devices, most = _held(pods)
+    restart = _restart(job, policy)
     credited = most if len(pods) == 1 else min(most, needed)
     return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, credited, policy)
 
 
 def price_of_all(job: Job, policy: Price, now_s: float, needed: float) -> float:
     """Price of stopping a job whose pods all run."""
-    devices, restart, most = job.price_terms or _kept(job, policy)
+    devices, most = job.devices_held()
+    restart = _restart(job, policy)
     credited = most if sum(job.placed) == 1 else min(most, needed)
     return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, credited, policy)
 
@@ -42,20 +43,15 @@ def cheap_to_move(jobs: Iterable[Job], most: float, policy: Price, now_s: float)
 
     Size earns no credit here, for nothing is freed by a move.
     """
-    found = []
-    for job in jobs:
-        devices, restart, _ = job.price_terms or _kept(job, policy)
-        if devices * (now_s - job.since_s) + restart <= most:
-            found.append(job)
-    return found
+    return [
+        job for job in jobs if job.devices_held()[0] * (now_s - job.since_s) + _restart(job, policy) <= most
+    ]
 
 
 def price_of_move(job: Job, pods: Sequence[Pod], policy: Price, now_s: float) -> float:
     """Price of moving these pods of a job: a gang they leave below its minimum starts again as a whole."""
-    devices, restart, _ = (
-        job.price_terms or _kept(job, policy) if _breaks(job, pods) else _terms(job, pods, policy)
-    )
-    return devices * max(0.0, now_s - job.since_s) + restart
+    devices = job.devices_held()[0] if _breaks(job, pods) else devices_of(pods)
+    return devices * max(0.0, now_s - job.since_s) + _restart(job, policy)
 
 
 def _breaks(job: Job, pods: Sequence[Pod]) -> bool:
@@ -66,18 +62,17 @@ def _breaks(job: Job, pods: Sequence[Pod]) -> bool:
     return any(have < need for have, need in zip(left, job.needed, strict=True))
 
 
-def _kept(job: Job, policy: Price) -> tuple[float, float, float]:
-    job.price_terms = _terms(job, job.running_pods(), policy)
-    return job.price_terms
+def _restart(job: Job, policy: Price) -> float:
+    """Return the cost of a restart: what the workload states, or else what the policy assumes."""
+    return policy.restart if job.restart_s is None else job.restart_s
 
 
-def _terms(job: Job, pods: Sequence[Pod], policy: Price) -> tuple[float, float, float]:
-    """Devices held, the cost of a restart, and the devices on the node where there are most."""
-    restart = policy.restart if job.restart_s is None else job.restart_s
-    devices = devices_of(pods)
+def _held(pods: Sequence[Pod]) -> tuple[float, float]:
+    """Return the devices these pods hold, and the most on one node."""
     if len(pods) == 1:
-        return devices, restart, devices
+        devices = devices_of(pods)
+        return devices, devices
     on_node: dict[int, list[Pod]] = {}
     for pod in pods:
         on_node.setdefault(pod.node, []).append(pod)
-    return devices, restart, max((devices_of(some) for some in on_node.values()), default=0.0)
+    return devices_of(pods), max((devices_of(some) for some in on_node.values()), default=0.0)

@@ -129,11 +129,17 @@ class Room:
             self._free_gpu = len(self.log), milli
         return milli
 
+    def partly_free(self) -> Ints:
+        """Return, by node, the thousandths that are free of devices somebody has a part of."""
+        share = self.columns.share
+        parts: Ints = np.where((share > 0) & (share < WHOLE_MILLI), share, 0).sum(axis=1)
+        return parts
+
     def largest_holes(self) -> tuple[int, int]:
         """The most whole devices that are free on one node, and the next most on another."""
         at, holes = self._holes
         if at != len(self.log):
-            last = np.partition(self.whole, -2)[-2:].tolist() if len(self.whole) > 1 else (0, 0)
-            holes = last[1], last[0]
+            last = np.partition(self.whole, -2)[-2:].tolist() if len(self.whole) > 1 else self.whole.tolist()
+            holes = last[-1] if last else 0, last[0] if len(last) > 1 else 0
             self._holes = len(self.log), holes
         return holes

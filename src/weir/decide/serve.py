@@ -160,7 +160,7 @@ class Server:
         for shape_id in of.shapes:
             shape, pods = self.cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
             if shape.whole and (
-                shape.devices > self._largest_hole or pods * shape.devices > self._free_whole
+                shape.devices > self.room.largest_holes()[0] or pods * shape.devices > self._free_whole
             ):
                 have = 0
             else:
@@ -323,10 +323,6 @@ class Server:
     @cached_property
     def _free_milli(self) -> int:
         return self.room.free_gpu_milli()
-
-    @cached_property
-    def _largest_hole(self) -> int:
-        return int(self.room.whole.max(initial=0))
 
     @cached_property
     def _free_whole(self) -> int:

@@ -1,5 +1,6 @@
 """What nodes are short of for pods of a shape: room, or a place among other pods that its rules allow."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,12 +8,13 @@ import numpy as np
 from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.fit import copies, fits_on
+from weir.decide.infeasible import amount_phrase
 from weir.decide.memo import Memo
 from weir.decide.place import Placer
 from weir.decide.pod_rules import said
 from weir.decide.room import Room
 from weir.model.policy import Affinity, Policy
-from weir.model.resources import GPU, written
+from weir.model.resources import CPU, GPU, MEMORY, PODS, written
 
 
 class Shortage:
@@ -71,17 +73,42 @@ class Shortage:
         return "gpu"
 
     def on(self, shape: Shape, node: int) -> str:
-        """What one full node is short of, in numbers."""
+        """Return what one node is short of, in numbers."""
         name, resource = self._cluster.node_names[node], self._first(shape, node)
         have = int(self._room.whole[node])
         if resource == GPU and shape.whole and have < shape.devices:
-            free = f"{have} device{'' if have == 1 else 's'}"
+            free = f"{have} GPU{'' if have == 1 else 's'}"
             return f"{name} has {free} free, and a pod asks for {shape.devices}"
         if resource == GPU:
-            return f"{name} has no device with as much free as a pod asks for"
+            return f"{name} has no GPU with as much free as a pod asks for"
         row = self._cluster.rows.known(resource)
         if row is None:
-            return f"{name} is refused by {resource}"
+            return f"{name} is excluded by {resource}"
         amount = next(amount for at, amount in shape.needs if at == row)
-        free = written(resource, max(0, int(self._room.columns.free[row, node])))
-        return f"{name} has {free} {resource} free, and a pod asks for {written(resource, amount)}"
+        free = amount_phrase(resource, max(0, int(self._room.columns.free[row, node])))
+        return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
+
+    def among(self, short: Counter[str]) -> str:
+        """Return how many nodes can't take another pod, by what each is short of first."""
+        total = short.total()
+        if not total:
+            return "no node has capacity"
+        parts = [
+            f"{nodes} {self._predicate(what, plural=nodes > 1)}"
+            for what, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
+        ]
+        those = "1 matching node" if total == 1 else f"{total} matching nodes"
+        return f"{those} can't take another pod: {', '.join(parts)}"
+
+    def _predicate(self, what: str, *, plural: bool) -> str:
+        if what in self.rules:
+            return f"{'are' if plural else 'is'} excluded by {what}"
+        return f"{'have' if plural else 'has'} {_TOO_LITTLE.get(what, f'too little free {what}')}"
+
+
+_TOO_LITTLE = {
+    GPU: "too few free GPUs",
+    CPU: "too few free CPUs",
+    MEMORY: "too little free memory",
+    PODS: "no place for another pod",
+}

@@ -22,10 +22,16 @@ def why(asks: str, *, nodes: str = "box", first: str = "box") -> str:
 @pytest.mark.parametrize(
     ("asks", "sentence"),
     [
-        ("gpus: 2", "no room now: box has 1 device free, and a pod asks for 2"),
-        ("gpus: 1, cpu: 4", "no room now: box has 2 cpu free, and a pod asks for 4"),
-        ("gpus: 3", "no node can take a pod of group 0: 1 node refuses, by devices"),
-        ("gpus: 1, count: 3", "the one node that matches can't hold 3 pods of group 0 even when empty"),
+        ("gpus: 2", "insufficient capacity: box has 1 GPU free, and a pod asks for 2"),
+        ("gpus: 1, cpu: 4", "insufficient capacity: box has 2 CPUs free, and a pod asks for 4"),
+        ("gpus: 3", "a pod asks for 3 GPUs; the largest node offers 2"),
+        ("gpus: 1, memory: 100Gi", "a pod asks for 100Gi of memory; the largest node offers 16Gi"),
+        ("gpus: 1, cpu: 9", "a pod asks for 9 CPUs; the largest node offers 8"),
+        ("gpu_memory: 40Gi", "it asks for 40Gi of GPU memory; the largest GPU has 16Gi"),
+        (
+            "gpus: 1, count: 3",
+            "it needs 3 pods at once of group 0, more than 1 matching node can take even when idle",
+        ),
     ],
 )
 def test_one_node(asks: str, sentence: str) -> None:
@@ -33,4 +39,60 @@ def test_one_node(asks: str, sentence: str) -> None:
 
 
 def test_several_nodes() -> None:
-    assert why("gpus: 3", nodes="n[0-1]", first="n0").endswith("of 2 nodes 2 by devices")
+    assert why("gpus: 3", nodes="n[0-1]", first="n0") == "a pod asks for 3 GPUs; the largest node offers 2"
+    several = why("gpus: 2, count: 2", nodes="n[0-1]", first="n0")
+    assert several.endswith("only 1 of 2 pods of group 0 fit now: n0 has 1 GPU free, and a pod asks for 2")
+
+
+def test_each_cause_counts_its_nodes() -> None:
+    scenario = parse_scenario(
+        """
+cluster:
+  nodes:
+  - {name: "small[0-1]", gpus: 2, cpu: 8, memory: 16Gi}
+  - {name: large, gpus: 8, cpu: 8, memory: 16Gi, labels: {pool: b}}
+  - {name: "none[0-2]", cpu: 8, memory: 16Gi}
+projects: [{name: a, quota: {gpu: 0}}]
+workloads: [{name: waits, project: a, pods: [{gpus: 4, memory: 32Gi}]}]
+""",
+        "world",
+    )
+    assert play(scenario, 1).pods["waits/0/0"].reason == (
+        "0 of 6 nodes fit a pod of it: 3 are without a GPU, 2 are too small (4 GPUs), "
+        "1 is too small (32Gi of memory)"
+    )
+
+
+HELD_MEMORY = """
+cluster: {{nodes: [{{name: box, gpus: 8, cpu: 32, memory: 64Gi}}]}}
+projects: [{{name: vision, quota: {{gpu: 4}}}}, {{name: speech, quota: {{gpu: 4}}}}]
+workloads:
+- {{name: serve, project: speech, type: inference, pods: [{{gpus: 1, {holds}, placed: [{{node: box}}]}}]}}
+- {{name: waits, project: vision, pods: [{{gpus: 1, {asks}}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("holds", "asks", "sentence"),
+    [
+        (
+            "memory: 1Gi",
+            "memory: 64Gi",
+            (
+                "no eligible victims: box has 63Gi of memory free, and a pod asks for 64Gi; "
+                "1Gi of memory held by non-preemptible work of speech"
+            ),
+        ),
+        (
+            "cpu: 2",
+            "cpu: 32",
+            (
+                "no eligible victims: box has 30 CPUs free, and a pod asks for 32; "
+                "2 CPUs held by non-preemptible work of speech"
+            ),
+        ),
+    ],
+)
+def test_the_reason_names_the_resource_that_is_short(holds: str, asks: str, sentence: str) -> None:
+    scenario = parse_scenario(HELD_MEMORY.format(holds=holds, asks=asks), "world")
+    assert play(scenario, 1).pods["waits/0/0"].reason == sentence

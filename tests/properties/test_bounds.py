@@ -1,0 +1,44 @@
+"""Bounds spare searches that would find nothing: plans are the same without any, whatever shares devices."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weir.decide.cycle import decide
+from weir.decide.memo import Memo
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+
+from .effort import examples
+from .picture import differs
+from .running import Running
+from .test_policies import said
+from .worlds import POLICIES, ROUGH, World, worlds
+
+CHEAP_TO_MOVE = tuple(
+    Policy.model_validate({**policy.model_dump(), "price": {"restart": 200}})
+    for policy in POLICIES
+    if policy.consolidation.enabled
+)
+"""Policies under which moves are within the budget for a while, and later no more."""
+
+
+@examples(30)
+@given(
+    st.one_of(
+        worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),
+        worlds(happens=ROUGH, policies=CHEAP_TO_MOVE, deep=False, limits=False),
+        worlds(happens=ROUGH, policies=CHEAP_TO_MOVE, topology=True, rules=True),
+    )
+)
+def test_plans_are_the_same_without_bounds(world: World) -> None:
+    running = Running(world)
+
+    def look(plan: Plan) -> None:
+        searched = decide(running.cluster, world.policy, running.now_s, Memo(bounds=False))
+        assert not differs(said(plan), said(searched))
+
+    running.before(look)
+    for _ in running.run():
+        pass
+    running.submit()
+    running.settle(6)

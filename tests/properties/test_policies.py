@@ -1,0 +1,62 @@
+"""Deciding writes nothing into the cluster, and no policy leaves a trace for the next."""
+
+from hypothesis import given
+
+from weir.decide.cycle import decide
+from weir.decide.memo import Memo
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+
+from .effort import examples
+from .facts import facts
+from .picture import differs
+from .running import Running, replayed
+from .worlds import CHANGING, POLICIES, World, worlds
+
+TURNS = (
+    *POLICIES,
+    Policy.model_validate({"price": {"restart": 0}}),
+    Policy.model_validate({"price": {"restart": 50_000, "size_credit": 0}, "victims": "cheap"}),
+)
+PARTS = ("binds", "evictions", "promises", "drops", "wake_s")
+
+
+def said(plan: Plan) -> dict[str, object]:
+    """Return what a plan says, by name."""
+    return {name: getattr(plan, name) for name in PARTS}
+
+
+@examples(12)
+@given(worlds(happens=CHANGING, topology=True, rules=True))
+def test_deciding_writes_nothing_into_the_cluster(world: World) -> None:
+    running = Running(world)
+
+    def look(plan: Plan) -> None:
+        before = facts(running.cluster)
+        assert said(decide(running.cluster, world.policy, running.now_s, Memo())) == said(plan)
+        assert facts(running.cluster) == before
+
+    running.before(look)
+    for _ in running.run():
+        pass
+
+
+@examples(20)
+@given(worlds(happens=CHANGING, topology=True))
+def test_a_policy_decided_under_before_changes_nothing(world: World) -> None:
+    """One memo goes through all policies in turn, on one cluster; each is held against a memo
+    and, every other time, a cluster of its own."""
+    running = Running(world)
+    shared = Memo()
+
+    def look(plan: Plan) -> None:
+        at = len(running.plans)
+        for policy in (TURNS[at % len(TURNS)], world.policy):
+            with_history = decide(running.cluster, policy, running.now_s, shared)
+            fresh = replayed(running.journal) if at % 2 else running.cluster
+            alone = decide(fresh, policy, running.now_s, Memo())
+            assert not differs(said(with_history), said(alone))
+
+    running.before(look)
+    for _ in running.run():
+        pass
