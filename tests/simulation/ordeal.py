@@ -12,6 +12,7 @@ from itertools import count
 from weir.backends.simulated.faults import Crashed, FaultyWorld
 from weir.cluster.events import Event, Noted, WorkloadEnded
 from weir.cluster.state import Cluster
+from weir.control.clock import Clock
 from weir.control.loop import Control, Decide
 from weir.decide.cycle import decide as engine
 from weir.decide.memo import Memo
@@ -66,9 +67,21 @@ class Story:
 class Ordeal:
     """One simulation."""
 
-    def __init__(self, of: Case, decide: Decide, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        of: Case,
+        decide: Decide,
+        tell: Callable[[str], None] | None = None,
+        wall: Callable[[float], float] | None = None,
+    ) -> None:
+        """`wall`: the wall clock's time at a time of the simulation; None: control reads the simulation's clock."""
         self.case = of
         self.world = FaultyWorld(of.scenario, of.fates, of.faults, measured_every_s=of.measured_every_s)
+        self.jumps: list[float] = []
+        self.clock: Callable[[], float] = self.world.clock
+        if wall is not None:
+            now = self.world.clock
+            self.clock = Clock(starts_s=now(), wall=lambda: wall(now()), boot=now, jumped=self.jumps.append)
         self.story = Story(tell)
         self._engine = decide
         self._acted = False
@@ -78,9 +91,7 @@ class Ordeal:
 
     def _connected(self) -> Control:
         self._connected_s = self.world.now_s
-        return Control(
-            self.world, self.case.policy, self.world.clock, readers=(self.story,), decide=self._decide
-        )
+        return Control(self.world, self.case.policy, self.clock, readers=(self.story,), decide=self._decide)
 
     def _decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
         """The engine's plan, held against the one it makes without its memory."""
@@ -122,6 +133,8 @@ class Ordeal:
         self._steps += 1
         self._acted = False
         truths.hold(self._steps < STEPS_MOST, "takes too many steps")
+        if isinstance(self.clock, Clock):
+            _ = self.clock.ahead_s  # as the server notices jumps
         while True:
             try:
                 self.control.step()

@@ -1,13 +1,20 @@
 """Hundreds of small simulations under faults; each is one test, and its name the way to replay it."""
 
+import random
+
 import pytest
 
-from .ordeal import endure
+from weir.decide.cycle import decide as engine
+
+from .chance import case
+from .ordeal import Ordeal, endure
 from .standin import first_fit
 
 SEEDS = range(200)
 SEEDS_OF_CONTROL = range(1000, 1060)
 SEEDS_TWICE = range(5)
+SEEDS_OF_JUMPS = range(2000, 2006)
+JUMPS_S = (1.0, 60.0, 3600.0, 86_400.0, 10 * 365 * 86_400.0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -26,3 +33,21 @@ def test_control_with_the_simplest_engine(seed: int) -> None:
 def test_same_seed_same_story(seed: int) -> None:
     """One seed is one run, event for event."""
     assert endure(seed).log == endure(seed).log
+
+
+@pytest.mark.parametrize("seed", SEEDS_OF_JUMPS)
+def test_jumps_of_the_wall_clock_change_nothing(seed: int) -> None:
+    """The wall clock is set by a second to ten years, either way, at random moments: the same story."""
+    chance = random.Random(seed)
+    ahead_s = 0.0
+
+    def wall(now_s: float) -> float:
+        nonlocal ahead_s
+        if chance.random() < 0.5:
+            ahead_s += chance.choice((-1, 1)) * chance.choice(JUMPS_S) * chance.random()
+        return now_s + ahead_s
+
+    jumped = Ordeal(case(seed), engine, wall=wall)
+    jumped.run()
+    assert jumped.jumps
+    assert jumped.story.log == endure(seed).log

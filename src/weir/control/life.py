@@ -50,7 +50,6 @@ from weir.control.port import (
     PodExited,
     PodRuns,
     SetStatus,
-    Status,
     StatusFound,
     StopPod,
     UseSeen,
@@ -173,10 +172,9 @@ class Lives:
         life, job, status = self._lives.get(fact.workload), self._jobs.get(fact.workload), fact.status
         if life is None or job is None:
             return
-        life.starts = max(life.starts, status.starts)
-        life.settled, life.failures, life.restarts = status.settled, status.failures, status.restarts
-        if status.retry_at_s is not None:
-            self._pause(job, life, status.retry_at_s)
+        life.found(status)
+        if status.retry_at_s is not None:  # on another machine's clock, perhaps: no pause is longer than this
+            self._pause(job, life, min(status.retry_at_s, self.now_s + self.rules.pause_most))
 
     def _runs(self, fact: PodRuns) -> None:
         pod = fact.place.pod
@@ -207,6 +205,7 @@ class Lives:
         else:
             if fact.how is Exit.FAILED and life.ending is None:
                 self._failing(job, life, fact)
+            life.lost = life.lost or fact.own_loss
             self._gone(job, pod, at_s)
         if not life.alive:
             self._verdict(job, life, at_s)
@@ -273,6 +272,7 @@ class Lives:
 
     def _begun(self, job: Job, life: Life) -> None:
         """A pod runs; the rules count from the first."""
+        life.begun(job.started_s)
         if life.watch.started_s != job.started_s:
             self._watch(job, life)
 
@@ -306,6 +306,7 @@ class Lives:
         pod, at_s = fact.pod, fact.at_s
         if job.saved_s is not None:
             life.failures = 0
+        life.note_failure(fact, first=Hold.FAILING not in life.holds)
         self._hold(job, life, Hold.FAILING)
         group = job.spec.groups[pod.group].name
         name = f"{group}/{pod.index}"
@@ -344,22 +345,24 @@ class Lives:
                 self._gone(job, pod, at_s)  # without effect on one that gave its room back before
             life.done.clear()
             life.restarts += life.starts > life.settled
-            life.settled = life.starts
+            losses = life.count_losses(at_s, self.rules.pause_most)
+            life.run_over(at_s)
             if failing:
                 self._failed(job, life, at_s)
             else:
-                self._free(job, life, Hold.FINISHING)
-                self._remember(job, life)
+                self._wait_again(job, life, losses, at_s)
 
     def _failed(self, job: Job, life: Life, at_s: float) -> None:
         """It failed, and all its pods are gone: again after a pause, or never."""
         life.failures += 1
-        if life.failures > self._limits(job).retries:
+        life.losses = 0
+        if life.final or life.failures > self._limits(job).retries:
             sentence = life.failed or "It failed."
-            if life.failures > 1:
+            if life.failures > 1 and not life.final:
                 last = f" The last time: {inside(sentence)}" if life.failed else ""
                 sentence = f"It failed {life.failures} times in a row.{last}"
-            cause = LifeCause(LifeRule.FAILED_OFTEN, sentence, {"failures": life.failures})
+            rule = LifeRule.FAILED_FOR_GOOD if life.final else LifeRule.FAILED_OFTEN
+            cause = LifeCause(rule, sentence, {"failures": life.failures})
             self._over(job, life, End.FAILED, at_s, cause)
             return
         pause_s = self.rules.pause_s(life.failures)
@@ -371,8 +374,22 @@ class Lives:
         self._free(job, life, Hold.FINISHING)
         self._remember(job, life, retry_at_s)
 
+    def _wait_again(self, job: Job, life: Life, losses: int, at_s: float) -> None:
+        """Queue it again: at once after the first loss in a row, after a growing pause from the second."""
+        retry_at_s = None
+        if losses > 1:
+            pause_s = self.rules.pause_s(losses - 1)
+            retry_at_s = at_s + pause_s
+            sentence = f"It was lost ({losses} in a row) and is started again in {span(pause_s)}."
+            self._note(job, "retry", sentence, {"losses": losses, "retry_at_s": retry_at_s}, at_s)
+            self._pause(job, life, retry_at_s)
+        self._free(job, life, Hold.FINISHING)
+        self._remember(job, life, retry_at_s)
+
     def _pause(self, job: Job, life: Life, retry_at_s: float) -> None:
         sentence = f"it failed ({life.failures} in a row) and is tried again after a pause"
+        if life.losses or not life.failures:
+            sentence = "it was lost several times in a row and is started again after a pause"
         self._hold(job, life, Hold.PAUSE, sentence, retry_at_s)
         self.timers.set(retry_at_s, Due.RETRY, job.name, retry_at_s)
 
@@ -381,14 +398,16 @@ class Lives:
         if since_s is None and how is End.SUCCEEDED:
             since_s = life.watch.started_s  # its pods gave their room back as they ended
         ran_s = job.ran_s + (at_s - since_s if since_s is not None else 0.0)
+        life.run_over(at_s)
+        code = 0 if how is End.SUCCEEDED else life.exit_code if how is End.FAILED else None
         del self._lives[name]
         self._out.happen(WorkloadEnded(name, how, at_s, ran_s))
         sentence = cause.sentence if cause is not None else ""
-        self._out.order(EndWorkload(name, how, at_s, sentence, ran_s, life.watch.started_s, cause))
+        times = life.watch.started_s, cause, life.wall_s, life.first_started_s
+        self._out.order(EndWorkload(name, how, at_s, sentence, ran_s, *times, code))
 
     def _remember(self, job: Job, life: Life, retry_at_s: float | None = None) -> None:
-        status = Status(life.starts, life.settled, life.failures, job.ran_s, retry_at_s, life.restarts)
-        self._out.order(SetStatus(job.name, status))
+        self._out.order(SetStatus(job.name, life.status(job.ran_s, retry_at_s)))
 
     # Holds
 

@@ -169,7 +169,10 @@ def use_seen(job: Job, limits: Limits, watch: Watch, fraction: float, at_s: floa
     idle_s = at_s - watch.idle_since_s
     if idle_s >= limits.idle_limit_s:
         return _idle(job.name, limits, fraction, idle_s)
-    if idle_s >= limits.idle_limit_s - limits.idle_warning_s and not watch.idle_warned:
+    warned_before_s = min(
+        limits.idle_warning_s, limits.idle_limit_s / 2
+    )  # a short limit isn't warned of at once
+    if idle_s >= limits.idle_limit_s - warned_before_s and not watch.idle_warned:
         watch.idle_warned = True
         return _will_be_idle(job.name, limits, fraction, idle_s)
     return None
@@ -201,7 +204,12 @@ def _idle(name: str, limits: Limits, fraction: float, idle_s: float) -> LifeCaus
 def _will_be_idle(name: str, limits: Limits, fraction: float, idle_s: float) -> Warned:
     assert limits.idle_limit_s is not None
     left_s = limits.idle_limit_s - idle_s
-    used = f"used less than {_percent(limits.idle_below)} of its devices for {span(idle_s)}"
+    below = _percent(limits.idle_below)
+    used = (
+        f"used less than {below} of its devices for {span(idle_s)}"
+        if idle_s
+        else f"uses less than {below} of its devices"
+    )
     sentence = f"{name} {used}: it is stopped in {span(left_s)} unless it uses more."
     return Warned(LifeRule.IDLE, sentence, {**_idle_numbers(limits, fraction, idle_s), "left_s": left_s})
 

@@ -57,8 +57,9 @@ class Control:
 
     def step(self) -> None:
         """One turn: take in what happened, decide, carry it out."""
-        now_s, lives = self._clock(), self._lives
-        lives.take_in(self._backend.events(), now_s)
+        lives, facts = self._lives, self._backend.events()
+        now_s = self._clock()  # after the facts: none of them is of the future
+        lives.take_in(facts, now_s)
         if self._rules_changed:
             self._rules_changed = False
             lives.look_at_all()

@@ -7,7 +7,7 @@ from operator import ge
 from weir.cluster.events import PodKey
 from weir.cluster.jobs import Job
 from weir.control.limits import Watch
-from weir.control.port import LifeCause
+from weir.control.port import LifeCause, PodExited, Status
 
 
 class Hold(StrEnum):
@@ -28,13 +28,19 @@ class Life:
         "alive",
         "done",
         "ending",
+        "exit_code",
         "failed",
         "failures",
+        "final",
+        "first_started_s",
         "holds",
+        "losses",
+        "lost",
         "restarts",
         "settled",
         "start_of",
         "starts",
+        "wall_s",
         "watch",
     )
 
@@ -42,6 +48,8 @@ class Life:
         self.starts = 0
         self.settled = 0
         self.failures = 0
+        self.losses = 0  # short runs in a row that were lost
+        self.lost = False  # a pod of its present run was lost
         self.restarts = 0
         self.start_of: dict[PodKey, int] = {}
         self.alive: set[PodKey] = set()
@@ -49,7 +57,56 @@ class Life:
         self.holds: dict[Hold, tuple[str, float | None]] = {}  # a sentence, and until when
         self.ending: LifeCause | None = None
         self.failed = ""  # how it failed last
+        self.exit_code: int | None = None  # of the pod that failed first, when it failed last
+        self.final = False  # another run would fail the same way
+        self.wall_s = 0.0  # wall time of its runs that are over
+        self.first_started_s: float | None = None
         self.watch = Watch()
+
+    def found(self, status: Status) -> None:
+        """Take over what a backend remembered."""
+        self.starts = max(self.starts, status.starts)
+        self.settled, self.failures, self.restarts = status.settled, status.failures, status.restarts
+        self.wall_s, self.first_started_s = status.wall_s, status.first_started_s
+
+    def status(self, ran_s: float, retry_at_s: float | None) -> Status:
+        """Return what a backend is to remember."""
+        return Status(
+            starts=self.starts,
+            settled=self.settled,
+            failures=self.failures,
+            ran_s=ran_s,
+            retry_at_s=retry_at_s,
+            restarts=self.restarts,
+            wall_s=self.wall_s,
+            first_started_s=self.first_started_s,
+        )
+
+    def begun(self, started_s: float | None) -> None:
+        """Note when its first run began."""
+        if self.first_started_s is None:
+            self.first_started_s = started_s
+
+    def run_over(self, at_s: float) -> None:
+        """Settle its last run, and count the wall time of it; a second call changes nothing."""
+        if self.starts > self.settled and self.watch.started_s is not None:
+            self.wall_s += max(0.0, at_s - self.watch.started_s)
+        self.settled = self.starts
+
+    def count_losses(self, at_s: float, short_s: float) -> int:
+        """Return the number of lost runs in a row; a long run begins the count again."""
+        began_s = self.watch.started_s
+        lasted = began_s is not None and at_s - began_s >= short_s
+        self.losses = (1 if lasted else self.losses + 1) if self.lost else 0
+        self.lost = False
+        return self.losses
+
+    def note_failure(self, exited: PodExited, *, first: bool) -> None:
+        """Keep the exit of the pod that failed first, and whether any can't do better."""
+        if first:
+            self.exit_code, self.final = exited.code, exited.final
+        else:
+            self.final = self.final or exited.final
 
     def is_done(self, needed: Sequence[int]) -> bool:
         """Whether as many pods of each group are done as its gang needs."""

@@ -52,6 +52,7 @@ class LifeRule(StrEnum):
 
     GANG_FAILED = "gang_failed"
     FAILED_OFTEN = "failed_often"
+    FAILED_FOR_GOOD = "failed_for_good"
     MAX_RUNTIME = "max_runtime"
     IDLE = "idle"
     LIFETIME = "lifetime"
@@ -81,6 +82,8 @@ class Status:
     ran_s: float = 0.0  # run it keeps
     retry_at_s: float | None = None  # not to be started before
     restarts: int = 0  # of its gang: how often it has run before its next run, or the one it is in
+    wall_s: float = 0.0  # wall time of its runs that are over
+    first_started_s: float | None = None
 
 
 # Facts only the port knows; the others are events of the cluster
@@ -106,13 +109,21 @@ class PodRuns:
 
 @noun()
 class PodExited:
-    """The start of a pod with this number is over and its room is free."""
+    """The start of a pod with this number is over and its room is free.
+
+    `code` is its exit code as a shell has it: 128 and more for a signal. `final`: another start of the
+    same pod would end the same way. `own_loss`: the pod's processes may have caused their own loss; a
+    cluster that deletes pods or refuses bindings has its own pauses.
+    """
 
     pod: PodKey
     start: int
     how: Exit
     at_s: float
     said: str = ""  # how it ended, in a sentence, where the backend knows more than `how`
+    code: int | None = None
+    final: bool = False
+    own_loss: bool = False
 
 
 @noun()
@@ -222,6 +233,7 @@ class EndWorkload:
     """A workload is over: report nothing of it any more.
 
     `ran_s` is the run it kept, or its whole run if it succeeded; `started_s` when it last started.
+    `wall_s` is the wall time of all its runs, `exit_code` that of the pod that failed first, 0 on success.
     """
 
     workload: str
@@ -231,6 +243,9 @@ class EndWorkload:
     ran_s: float = 0.0
     started_s: float | None = None
     cause: LifeCause | None = None  # where it didn't end by itself
+    wall_s: float = 0.0
+    first_started_s: float | None = None
+    exit_code: int | None = None
 
 
 Effect = StartPod | StopPod | KeepRoom | LeaveRoom | SetStatus | EndWorkload

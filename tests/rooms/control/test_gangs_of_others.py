@@ -31,7 +31,7 @@ def test_what_is_finished_is_forgotten() -> None:
     lost = scene.exits(starts, Exit.LOST)
     (status, end) = scene.step(*lost, Finished("job", End.SUCCEEDED, 9.0), at_s=9.0)
     assert isinstance(status, SetStatus)
-    assert end == EndWorkload("job", End.SUCCEEDED, 9.0, "", ran_s=9.0, started_s=0.0)
+    assert end == EndWorkload("job", End.SUCCEEDED, 9.0, "", 9.0, 0.0, first_started_s=0.0, exit_code=0)
     assert not scene.control.cluster.jobs
     assert scene.step(Finished("job", End.SUCCEEDED, 9.0)) == []
 

@@ -1,0 +1,99 @@
+"""The timeline of a server: seconds that never jump, and the wall clock's time for showing them.
+
+Every interval, limit, pause and charge is a difference of two times of one timeline. The timeline begins at
+the wall clock's time and then follows the boot clock, which can't be set and counts while the machine is
+suspended. A time is shown as the wall clock reads it now, so ages stay right after the clock was set.
+"""
+
+import time
+from collections.abc import Callable
+from threading import Lock
+
+JUMP_S_LEAST = 0.1
+"""A smaller difference between the two clocks is noise of reading them."""
+_READING_S_MOST = 0.02
+_READINGS = 5
+
+
+def boot_time() -> float:
+    """Return the seconds since the machine's boot, suspended time included where the machine counts it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def _nothing(jump_s: float) -> None:
+    """Ignore a jump."""
+
+
+class Clock:
+    """A timeline. Calling it returns the time now; all methods are safe from any thread.
+
+    `until_s`: the last time known of the timeline before this boot; None if it began in this boot.
+    """
+
+    def __init__(
+        self,
+        *,
+        starts_s: float | None = None,
+        until_s: float | None = None,
+        wall: Callable[[], float] = time.time,
+        boot: Callable[[], float] = boot_time,
+        jumped: Callable[[float], None] = _nothing,
+    ) -> None:
+        """Begin a timeline, or go on with one at `starts_s`.
+
+        `jumped` hears once of each jump of the wall clock, in seconds; it may be called from any thread.
+        """
+        self.until_s = until_s
+        self._wall = wall
+        self._boot = boot
+        self._jumped = jumped
+        self._lock = Lock()
+        self._boot_began_s = boot()
+        now_s = wall()
+        self._began_s = now_s if starts_s is None else starts_s
+        ahead_s = now_s - self._began_s
+        self._ahead_s = ahead_s if abs(ahead_s) >= JUMP_S_LEAST else 0.0
+
+    def __call__(self) -> float:
+        """Return the time now."""
+        return self.at_boot_time(self._boot())
+
+    def at_boot_time(self, boot_s: float) -> float:
+        """Return the time at which the boot clock read this."""
+        return self._began_s + (boot_s - self._boot_began_s)
+
+    def boot_time_of(self, at_s: float) -> float:
+        """Return the reading of the boot clock at this time."""
+        return self._boot_began_s + (at_s - self._began_s)
+
+    @property
+    def ahead_s(self) -> float:
+        """The seconds by which the wall clock is ahead of the timeline now. A jump is noticed here."""
+        measured_s = self._measured()
+        if measured_s is None or abs(measured_s - self._ahead_s) < JUMP_S_LEAST:
+            return self._ahead_s
+        with self._lock:
+            jump_s = measured_s - self._ahead_s
+            if abs(jump_s) < JUMP_S_LEAST:
+                return self._ahead_s
+            self._ahead_s = measured_s if abs(measured_s) >= JUMP_S_LEAST else 0.0
+        self._jumped(jump_s)
+        return measured_s
+
+    def on_wall(self, at_s: float) -> float:
+        """Return a time of the timeline as the wall clock reads it now."""
+        return at_s + self.ahead_s
+
+    def from_wall(self, wall_s: float) -> float:
+        """Return the time of the timeline which the wall clock calls this now."""
+        return wall_s - self.ahead_s
+
+    def _measured(self) -> float | None:
+        """Measure how far the wall clock is ahead; None if every reading was interrupted."""
+        for _ in range(_READINGS):
+            before_s = self._boot()
+            wall_s = self._wall()
+            after_s = self._boot()
+            if after_s - before_s <= _READING_S_MOST:
+                return wall_s - self.at_boot_time((before_s + after_s) / 2)
+        return None
