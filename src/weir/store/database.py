@@ -15,14 +15,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, Full, Queue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import IO, Any, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import URL, Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from weir.store.dialects import WRITES, Durability, failure, open_engine
+from weir.store.dialects import WRITES, Durability, address_of, exclude_others, failure, open_engine
 from weir.store.failures import Refusal, StoreFailed
+from weir.store.identity import Opened, mark_of_database, open_pool
 from weir.store.schema import bring_up_to_date
 
 TOGETHER_MOST = 512
@@ -31,6 +32,11 @@ QUEUED_MOST = 20_000
 """Pieces of work that may wait for the writer; then those who ask wait, too."""
 ASK_S_MOST = 30.0
 """How long they wait before they are refused."""
+
+GUARD_S = 2.0
+"""How often the connection to a database server is looked after."""
+GUARD_S_MOST = 10.0
+"""How long that may take before the database counts as lost."""
 
 Result = TypeVar("Result")
 Work = Callable[[Connection], Result]
@@ -58,23 +64,38 @@ class Hearer:
 class Database:
     """An engine for readers and a thread that writes."""
 
-    def __init__(self, url: str | None, home: Path) -> None:
+    def __init__(self, url: str | None, home: Path, *, begin_again: bool = False) -> None:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._own = _own(home)
+        address = address_of(url, home)
+        self._own = own(home, address)
         self.engine: Engine | None = None
+        self._connection: Connection | None = None
+        self._opened: Opened | None = None
+        self.lost: str | None = None  # why the lock of the pool may be another server's
         try:
-            self.engine = open_engine(url, home)
-            self._connection: Connection | None = None
+            self.engine = open_engine(address)
             bring_up_to_date(self._writer())
+            self._opened = open_pool(self._writer(), home, begin_again=begin_again)
         except (SQLAlchemyError, OSError) as error:
+            self._start_anew()
             self._release()
             raise failure(error) from error
         self.hearers: list[Hearer] = []
         self._asked: Queue[_Asked | None] = Queue(QUEUED_MOST)
         self._closing = Lock()
         self._closed = False
+        self.failure: StoreFailed | None = None  # of the last commit
         self._thread = Thread(target=self._run, name="weir-store", daemon=True)
         self._thread.start()
+        self._ended = Event()
+        if self.engine.dialect.name == "postgresql":
+            Thread(target=self._guard, name="weir-store-guard", daemon=True).start()
+
+    @property
+    def opened(self) -> Opened:
+        """Identity of the pool, as it was opened."""
+        assert self._opened is not None
+        return self._opened
 
     def write(self, work: Work[Result], *, durable: bool = True) -> "Future[Result]":
         """Have the writer do this in a transaction; the future is done once it is committed.
@@ -96,6 +117,13 @@ class Database:
             return "The database can't keep up with what is asked of it: ask again later."
         return ""
 
+    @property
+    def trouble(self) -> str | None:
+        """Return why nothing is written down now; None if it is, as far as is known."""
+        if not self._thread.is_alive():
+            return "The thread that writes the database has ended."
+        return self.lost or (None if self.failure is None else str(self.failure))
+
     def read(self, work: Work[Result]) -> Result:
         """Do this on a reader's connection, now."""
         if self.engine is None:
@@ -112,6 +140,7 @@ class Database:
             if self._closed:
                 return
             self._closed = True
+            self._ended.set()
             self._asked.put(None)  # the last: whoever asks from now on is refused
         self._thread.join()
         self._release()
@@ -120,7 +149,20 @@ class Database:
         if self.engine is not None:
             self.engine.dispose()
             self.engine = None
-        self._own.close()
+        for file in self._own:
+            file.close()
+
+    def _guard(self) -> None:
+        """Look after the session that holds the lock: without it, another server may be the pool's."""
+        while not self._ended.wait(GUARD_S):
+            try:
+                looked = self.write(lambda connection: connection.execute(text("SELECT 1")), durable=False)
+                looked.result(GUARD_S_MOST)
+                self.lost = None
+            except TimeoutError:
+                self.lost = "The database doesn't answer."
+            except Exception as error:  # noqa: BLE001 - whatever it was, nothing may be decided meanwhile
+                self.lost = str(error)
 
     # The writer
 
@@ -148,6 +190,7 @@ class Database:
             outcomes = self._commit(together)
         except BaseException as error:  # noqa: BLE001 - whatever it was, somebody waits for the answer
             self._start_anew()
+            self.failure = failure(error) if isinstance(error, SQLAlchemyError | OSError) else None
             told = failure(error) if isinstance(error, SQLAlchemyError | OSError) else error
             if len(together) == 1 or (isinstance(told, StoreFailed) and told.is_full):
                 outcomes = [told] * len(together)
@@ -155,6 +198,8 @@ class Database:
                 for asked in together:
                     self._do([asked])
                 return
+        else:
+            self.failure = None
         for asked, outcome in zip(together, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 asked.done.set_exception(outcome)
@@ -182,9 +227,22 @@ class Database:
     def _writer(self) -> Connection:
         if self._connection is None:
             assert self.engine is not None
-            self._connection = self.engine.connect().execution_options(**{WRITES: True})
-            self._durability = Durability(self._connection)
+            connection = self.engine.connect().execution_options(**{WRITES: True})
+            self._connection = connection
+            if not exclude_others(connection):
+                raise StoreFailed("Another server has this database open: stop it first.")
+            self._check_unchanged(connection)
+            self._durability = Durability(connection)
         return self._connection
+
+    def _check_unchanged(self, connection: Connection) -> None:
+        """Refuse a database that another server opened while this one had lost its connection."""
+        if self._opened is None:
+            return
+        with connection.begin():
+            mark = mark_of_database(connection)
+        if mark is None or (mark.id, mark.opened) != (self._opened.id, self._opened.opened):
+            raise StoreFailed("Another server has opened this database meanwhile: start this one again.")
 
     def _start_anew(self) -> None:
         """Let go of a connection on which something failed."""
@@ -197,15 +255,29 @@ class Database:
                 pass  # it was broken; the next one is a new one
 
 
-def _own(home: Path) -> IO[bytes]:
-    """Make sure that this process is the only one with this database open.
+def own(home: Path, address: URL) -> list[IO[bytes]]:
+    """Make sure that this process is the only one with this home, and with this database, open.
 
-    A record lock, not `flock`: processes that are forked don't inherit it.
+    Record locks, not `flock`: processes that are forked don't inherit them.
+
+    Raises:
+        StoreFailed: another process has one of them open.
     """
-    file = (home / "weir.lock").open("ab")
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise StoreFailed(f"Another server has the database in {home} open: stop it first.") from None
-    return file
+    locks = [home / "weir.lock"]
+    if address.get_backend_name() == "sqlite" and address.database:
+        database = Path(address.database).absolute()
+        if database != (home / "weir.db").absolute():  # several homes may name the same file
+            locks.append(database.with_name(f"{database.name}.lock"))
+    files: list[IO[bytes]] = []
+    for path in locks:
+        file = path.open("ab")
+        files.append(file)
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            for each in files:
+                each.close()
+            raise StoreFailed(
+                f"Another server has the database in {path.parent} open: stop it first."
+            ) from None
+    return files

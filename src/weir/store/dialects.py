@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, func, make_url
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, func, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from weir.store.failures import StoreFailed
 
@@ -17,31 +17,63 @@ WAL_BYTES_KEPT = 64 << 20
 WRITES = "weir_writes"
 """Execution option of the writer's connection."""
 
+POSTGRES_LOCK = 0x57656972
+"""First key of the advisory lock of a pool's server; the second is the hash of the schema's name."""
+_POSTGRES_SESSION = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+_POSTGRES_KEEPALIVES = ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3")
+"""A lost connection is noticed by both ends within half a minute, and its lock is free again."""
+
 _FULL = {sqlite3.SQLITE_FULL}
+_KNOWN = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 _BROKEN = "The database can't be used: {}."
 _DISK_FULL = "The disk that holds the database is full: nothing was changed. Free some room and ask again."
 
 
-def open_engine(url: str | None, home: Path) -> Engine:
-    """The engine for a URL, or for SQLite in the home directory."""
+def address_of(url: str | None, home: Path) -> URL:
+    """Return the address a URL means, or that of the SQLite file in the home directory.
+
+    Raises:
+        StoreFailed: the URL can't be read; the sentence doesn't repeat it, since it may hold a password.
+    """
     if url is None:
-        file = home / "weir.db"
-        file.touch(mode=0o600)
-        address = URL.create("sqlite", database=str(file))
-    else:
-        address = make_url(url)
+        return URL.create("sqlite", database=str(home / "weir.db"))
+    try:
+        return make_url(url)
+    except ArgumentError:
+        raise StoreFailed(f"The database's address isn't a URL: write {_KNOWN}.") from None
+
+
+def open_engine(address: URL) -> Engine:
+    """Return the engine for an address."""
     if address.get_backend_name() == "postgresql":
         try:
-            return create_engine(address, pool_size=READERS_MOST, pool_pre_ping=True)
+            engine = create_engine(
+                address, pool_size=READERS_MOST, pool_pre_ping=True, connect_args=_POSTGRES_SESSION
+            )
         except ModuleNotFoundError:
             raise StoreFailed("PostgreSQL needs its driver: pip install 'psycopg[binary]'.") from None
+        event.listen(engine, "connect", _postgres_connected)
+        return engine
     if address.get_backend_name() != "sqlite":
-        known = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
-        raise StoreFailed(f"{address.get_backend_name()} isn't a database Weir knows: write {known}.")
+        raise StoreFailed(f"{address.get_backend_name()} isn't a database Weir knows: write {_KNOWN}.")
+    if address.database:
+        Path(address.database).touch(mode=0o600)
     engine = create_engine(address, pool_size=READERS_MOST, max_overflow=READERS_MOST)
     event.listen(engine, "connect", _sqlite_connected)
     event.listen(engine, "begin", _sqlite_begins)
     return engine
+
+
+def _postgres_connected(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        for setting in _POSTGRES_KEEPALIVES:
+            cursor.execute(f"SET {setting}")
+    connection.commit()
 
 
 def _sqlite_connected(connection: Any, _record: object) -> None:
@@ -52,6 +84,7 @@ def _sqlite_connected(connection: Any, _record: object) -> None:
         f"busy_timeout = {BUSY_MS_MOST}",
         f"journal_size_limit = {WAL_BYTES_KEPT}",
         "temp_store = MEMORY",
+        "secure_delete = ON",  # a command or environment that was removed is nowhere in the file
     ):
         connection.execute(f"PRAGMA {pragma}").close()
 
@@ -81,6 +114,44 @@ class Durability:
         """Call it in the transaction: PostgreSQL knows it by transaction."""
         if not self._is_sqlite and not durable:
             self._connection.exec_driver_sql("SET LOCAL synchronous_commit TO OFF")
+
+
+def exclude_others(connection: Connection) -> bool:
+    """Take the lock that one server at a time holds on a PostgreSQL database; False if another one has it.
+
+    The lock belongs to this connection's session: what is committed here is committed under the lock.
+    """
+    if connection.dialect.name != "postgresql":
+        return True
+    with connection.begin():
+        taken = text("SELECT pg_try_advisory_lock(:key, hashtext(current_schema()))")
+        return bool(connection.execute(taken, {"key": POSTGRES_LOCK}).scalar())
+
+
+def highest_number(connection: Connection) -> int:
+    """Return the highest workload number this database has ever given; 0 if none."""
+    if connection.dialect.name == "sqlite":
+        given = text("SELECT seq FROM sqlite_sequence WHERE name = 'workloads'")
+        return int(connection.execute(given).scalar() or 0)
+    last, is_called = connection.execute(text("SELECT last_value, is_called FROM workloads_uid_seq")).one()
+    return int(last) if is_called else 0
+
+
+def raise_numbers(connection: Connection, highest: int) -> None:
+    """Have the next workload numbers begin above this one."""
+    if highest <= highest_number(connection):
+        return
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT setval('workloads_uid_seq', :highest)"), {"highest": highest})
+        return
+    changed = connection.execute(
+        text("UPDATE sqlite_sequence SET seq = :highest WHERE name = 'workloads'"), {"highest": highest}
+    )
+    if not changed.rowcount:
+        connection.execute(
+            text("INSERT INTO sqlite_sequence (name, seq) VALUES ('workloads', :highest)"),
+            {"highest": highest},
+        )
 
 
 def add_up(
@@ -124,4 +195,4 @@ def failure(error: Exception) -> StoreFailed:
     full = (code is not None and code & 0xFF in _FULL) or getattr(said, "sqlstate", None) == "53100"
     if full:
         return StoreFailed(_DISK_FULL, is_full=True)
-    return StoreFailed(_BROKEN.format(str(said).strip().rstrip(".") or type(said).__name__))
+    return StoreFailed(_BROKEN.format(" ".join(str(said).split()).rstrip("?.") or type(said).__name__))

@@ -5,7 +5,7 @@ from threading import Lock
 from typing import Any
 
 import structlog
-from sqlalchemy import ColumnElement, Connection, Row, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, not_, select
 
 from weir.store.codec import as_json, mapping_of
 from weir.store.database import Database, Hearer
@@ -104,7 +104,7 @@ def filters(
     workload: str | None,
     uid: int | None,
     project: str | None,
-    projects: Sequence[str] | None,
+    projects: Mapping[str, float] | None,
     kind: str | None,
 ) -> list[ColumnElement[bool]]:
     """What events are asked for. Those of a name are those of all workloads that ever had it."""
@@ -117,6 +117,8 @@ def filters(
         where.append(events.c.project == project)
     if projects is not None:
         where.append(events.c.project.in_(list(projects)))
+        for name, made_s in projects.items():
+            where.append(not_(and_(events.c.project == name, events.c.at_s < made_s)))
     if kind is not None:
         where.append(events.c.kind == kind)
     return where

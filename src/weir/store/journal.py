@@ -11,10 +11,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, select, update
 
 from weir.backends.local.journal import Keepable, Kept, Launch
-from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, SetStatus, Status
+from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, LifeRule, SetStatus, Status
 from weir.model.queues import Queue
 from weir.model.resources import span
-from weir.store.codec import PROMISED, WORKLOAD, packed
+from weir.store.codec import PROMISED, WORKLOAD, mapping_of, packed
 from weir.store.database import Database
 from weir.store.history import History
 from weir.store.queues import queues_of
@@ -26,11 +26,19 @@ KEPT = (
     .join(submissions, submissions.c.uid == workloads.c.uid)
     .order_by(workloads.c.uid)
 )
+TELL_OF_END = frozenset((LifeRule.MAX_RUNTIME.value, LifeRule.IDLE.value, LifeRule.LIFETIME.value))
+"""Rules that are told as an event when they stop a workload: its end doesn't repeat their sentence."""
 _LIVE_OF_NAME = workloads.update().where(
     workloads.c.name == bindparam("of_name"), workloads.c.state == bindparam("of_state")
 )
 _SET_STATUS = _LIVE_OF_NAME.values(
-    {name: bindparam(name) for name in ("starts", "settled", "failures", "ran_s", "retry_at_s", "restarts")}
+    {
+        name: bindparam(name)
+        for name in (
+            *("starts", "settled", "failures", "ran_s", "retry_at_s", "restarts"),
+            *("wall_s", "first_started_s"),
+        )
+    }
 )
 _SET_PROMISED = _LIVE_OF_NAME.values(promised=bindparam("promised"))
 _SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
@@ -42,7 +50,16 @@ def kept_of(row: Row[Any]) -> Kept:
         workload=WORKLOAD.validate_json(row.spec),
         launch=launch_of(row),
         submitted_at_s=row.submitted_s,
-        status=Status(row.starts, row.settled, row.failures, row.ran_s, row.retry_at_s, row.restarts),
+        status=Status(
+            row.starts,
+            row.settled,
+            row.failures,
+            row.ran_s,
+            row.retry_at_s,
+            row.restarts,
+            row.wall_s,
+            row.first_started_s,
+        ),
         promised=None if row.promised is None else PROMISED.validate_json(row.promised),
         saved_s=row.saved_s,
         held=row.held,
@@ -58,6 +75,7 @@ def launch_of(row: Row[Any]) -> Launch:
         environment=tuple((name, value) for name, value in json.loads(row.environment)),
         directory=row.directory,
         grace_s=row.grace_s,
+        secrets=tuple(sorted(mapping_of(row.secrets).items())),
     )
 
 
@@ -127,7 +145,8 @@ class StoreJournal:
             end = ends[name]
             if end.at_s < submitted_s:
                 continue  # the end of an earlier workload of this name, told again
-            sentence = end.sentence or f"{name} {end.how.value} after {span(end.at_s - submitted_s)}."
+            plain = f"{name} {end.how.value} after {span(end.at_s - submitted_s)}."
+            sentence = end.sentence or plain
             rows.append(
                 {
                     "of_uid": uid,
@@ -135,12 +154,19 @@ class StoreJournal:
                     "ended_s": end.at_s,
                     "ran_s": end.ran_s,
                     "started_s": end.started_s,
+                    "wall_s": end.wall_s,
+                    "first_started_s": end.first_started_s,
+                    "exit_code": end.exit_code,
                     "sentence": sentence,
                 }
             )
-            numbers: dict[str, object] = {"how": end.how.value, "ran_s": end.ran_s}
+            numbers: dict[str, object] = {"how": end.how.value, "ran_s": end.wall_s, "kept_s": end.ran_s}
+            if end.exit_code is not None:
+                numbers["exit_code"] = end.exit_code
             if end.cause is not None:
                 numbers |= {"rule": end.cause.rule.value, **end.cause.numbers}
+                if end.cause.rule.value in TELL_OF_END:
+                    sentence = plain
             told.append(Happening(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
         if rows:
             connection.execute(_SET_END, rows)
@@ -152,7 +178,13 @@ _SET_END = (
     .where(workloads.c.uid == bindparam("of_uid"))
     .values(
         promised=None,
-        **{name: bindparam(name) for name in ("state", "ended_s", "ran_s", "started_s", "sentence")},
+        **{
+            name: bindparam(name)
+            for name in (
+                *("state", "ended_s", "ran_s", "started_s", "sentence"),
+                *("wall_s", "first_started_s", "exit_code"),
+            )
+        },
     )
 )
 
@@ -169,4 +201,6 @@ def _columns(status: Status) -> dict[str, Any]:
         "ran_s": status.ran_s,
         "retry_at_s": status.retry_at_s,
         "restarts": status.restarts,
+        "wall_s": status.wall_s,
+        "first_started_s": status.first_started_s,
     }

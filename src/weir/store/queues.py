@@ -10,6 +10,7 @@ from weir.store.database import Database
 from weir.store.dialects import put
 from weir.store.failures import NoSuchQueue, QueueInUse, QueueUnsound
 from weir.store.tables import LIVE, queues, workloads
+from weir.store.tokens import without_project
 
 
 def queues_of(connection: Connection) -> tuple[Queue, ...]:
@@ -66,6 +67,7 @@ class Queues:
                 raise NoSuchQueue(f"There is no project or department called {name}.")
             _refuse_if_used(connection, found[name], found, "can't be deleted")
             connection.execute(delete(queues).where(queues.c.name == name))
+            without_project(connection, name)
             return queues_of(connection)
 
         return self._database.write(work).result()

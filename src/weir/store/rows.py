@@ -24,6 +24,7 @@ class Submitted:
     grace_s: float = 30.0
     devices: float = 0.0
     asked: Mapping[str, object] = field(default_factory=dict)
+    secrets: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,10 @@ class Listed:
     submitted_s: float
     started_s: float | None  # of the last run; None while it isn't over
     ended_s: float | None
-    ran_s: float  # run it kept; the whole run of one that succeeded
+    ran_s: float  # wall time of its runs that are over
+    kept_s: float  # run it kept; the whole run of one that succeeded
+    first_started_s: float | None
+    exit_code: int | None
     restarts: int
     sentence: str  # how it ended, or why it is suspended
 
@@ -116,6 +120,13 @@ class TokenRow:
     role: Literal["admin", "member"]
     projects: tuple[str, ...]
     created_s: float
+    label: str = ""
+    expires_s: float | None = None
+    used_s: float | None = None
+
+    def holds(self, now_s: float) -> bool:
+        """Return True if it hasn't expired."""
+        return self.expires_s is None or now_s < self.expires_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from weir.store.tables import (
 
 SAMPLED = "sampled"
 """The mark that says up to when use is in the store."""
+PROBED = "probed"
 PIECES_MOST = 24 * 60
 """Minutes a long stretch is spread over; a longer one is spread over hours, and one of months over days."""
 FORGOTTEN_TOGETHER = 2000
@@ -143,6 +144,11 @@ class Uses:
         statement = delete(table).where(*where)
         work = self._database.write(lambda connection: connection.execute(statement).rowcount, durable=False)
         return work.result()
+
+
+def mark_probed(connection: Connection) -> None:
+    """Write a row that means nothing, for a probe of the database."""
+    put(connection, marks, {"name": PROBED, "at_s": 0.0})
 
 
 def _pieces(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:

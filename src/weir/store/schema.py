@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from weir.store.failures import StoreFailed
 
-HEAD = "0001"
+HEAD = "0003"
 """The newest migration. Read here first: Alembic is only imported where there is something to do."""
 
 

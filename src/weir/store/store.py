@@ -6,6 +6,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Literal
 
+from sqlalchemy import update
+
 from weir.backends.local.journal import Journal, Kept
 from weir.model.pool import UsageReport
 from weir.model.queues import Queue
@@ -27,7 +29,8 @@ from weir.store.rows import (
     TokenRow,
     Wanted,
 )
-from weir.store.samples import Uses
+from weir.store.samples import Uses, mark_probed
+from weir.store.tables import pool
 from weir.store.tokens import Tokens
 from weir.store.usage import By, Usage
 from weir.store.workloads import Workloads
@@ -48,12 +51,20 @@ class Store:
     journal: Journal
     """What the local backend writes down; see `weir.backends.local.journal`."""
 
-    def __init__(self, url: str | None, home: Path, *, retention: Retention | None = None) -> None:
-        """Open the database, bring its schema up to date, start the writer.
+    def __init__(
+        self,
+        url: str | None,
+        home: Path,
+        *,
+        retention: Retention | None = None,
+        begin_again: bool = False,
+    ) -> None:
+        """Open the database, bring its schema up to date, check that it is the home's, start the writer.
 
         `url` None: SQLite in `home`/weir.db. Otherwise an SQLAlchemy URL (`postgresql+psycopg://...`).
+        `begin_again`: make one pool of a home and a database that don't belong together.
         """
-        self._database = Database(url, home)
+        self._database = Database(url, home, begin_again=begin_again)
         kept = retention or Retention()
         self._history = History(self._database)
         self.journal = StoreJournal(self._database, self._history)
@@ -66,6 +77,34 @@ class Store:
     def close(self) -> None:
         """Write what is queued, and close. Idempotent."""
         self._database.close()
+
+    @property
+    def pool_id(self) -> str:
+        """Identity of the pool: the same in its home and its database."""
+        return self._database.opened.id
+
+    @property
+    def has_leftovers(self) -> bool:
+        """True if processes of workloads that this database doesn't know may still run."""
+        return self._database.opened.has_leftovers
+
+    def leftovers_ended(self) -> None:
+        """Remember that no such process runs any more."""
+        self._database.write(lambda connection: connection.execute(update(pool).values(has_leftovers=False)))
+
+    @property
+    def lost(self) -> str | None:
+        """Return why the lock of the pool may be another server's; None if it is ours."""
+        return self._database.lost
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why the last write failed; None if it didn't."""
+        return self._database.trouble
+
+    def probe(self) -> None:
+        """Commit something that means nothing, to see that it can be. Raises StoreFailed."""
+        self._database.write(mark_probed, durable=False).result()
 
     # Workloads
 
@@ -115,6 +154,10 @@ class Store:
         """The numbers of the workloads that ended at `since_s` or later and before `until_s`."""
         return self._workloads.ended_between(since_s, until_s)
 
+    def forget_details(self, before_s: float) -> list[int]:
+        """Remove command, environment and submission of workloads that ended before; return their numbers."""
+        return self._workloads.forget_details(before_s)
+
     def workloads(
         self,
         wanted: Wanted,
@@ -141,8 +184,11 @@ class Store:
         return self._queues.set(queue)
 
     def delete_queue(self, name: str) -> tuple[Queue, ...]:
-        """Take one out; the tree after it. Raises NoSuchQueue, QueueInUse."""
-        return self._queues.delete(name)
+        """Take one out, and its name out of all tokens; the tree after it. Raises NoSuchQueue, QueueInUse."""
+        with self._tokens.changing:
+            tree = self._queues.delete(name)
+            self._tokens.project_deleted(name)
+        return tree
 
     # Tokens
 
@@ -153,16 +199,32 @@ class Store:
         projects: Sequence[str] = (),
         *,
         text: str | None = None,
+        label: str = "",
+        expires_s: float | None = None,
+        now_s: float | None = None,
     ) -> tuple[TokenRow, str]:
         """A new token and its text, which is shown this once: the store keeps only its SHA-256.
 
         `text`: use this one (of 20 characters at least). Making the same one again changes its row.
+        Raises NoSuchQueue (a project isn't there).
         """
-        return self._tokens.make(user, role, projects, text)
+        return self._tokens.make(user, role, projects, text, label, expires_s, now_s)
+
+    def rotate_token(self, id_: int, expires_s: float | None, now_s: float) -> tuple[TokenRow, str]:
+        """Another text for a token; the old one is worth nothing from now on. Raises NoSuchToken."""
+        return self._tokens.rotate(id_, expires_s, now_s)
 
     def token(self, text: str) -> TokenRow | None:
-        """Who asks with this text; answered from memory."""
+        """The token with this text, expired or not; answered from memory."""
         return self._tokens.of(text)
+
+    def token_used(self, id_: int, at_s: float) -> None:
+        """A token is used now; `write_token_uses` writes it down, at most once a minute for each."""
+        self._tokens.used(id_, at_s)
+
+    def write_token_uses(self) -> None:
+        """Write down soon when tokens were last used."""
+        self._tokens.write_uses()
 
     def tokens(self) -> tuple[TokenRow, ...]:
         """All tokens, by number."""
@@ -195,12 +257,15 @@ class Store:
         workload: str | None = None,
         uid: int | None = None,
         project: str | None = None,
-        projects: Sequence[str] | None = None,
+        projects: Mapping[str, float] | None = None,
         kind: str | None = None,
         after: int | None = None,
         limit: int = 100,
     ) -> Page[Recollected]:
-        """A page of events, newest first; `after` is the number of the last one seen."""
+        """A page of events, newest first; `after` is the number of the last one seen.
+
+        `projects`: only those of these projects, each from the moment on at which it was made.
+        """
         where = filters(workload=workload, uid=uid, project=project, projects=projects, kind=kind)
         return self._history.page(where, after, limit)
 

@@ -1,8 +1,8 @@
 """The tables. What a row means is said in `weir.store.rows`; how they came about in `migrations`.
 
-Times are seconds since the epoch. Values that are only read back whole are JSON. What a list of
-workloads needs is apart from what they are started with: rows that change often stay small, and a page
-of a list never touches an environment.
+Times are seconds of the server's timeline (`weir.control.clock`): since the epoch, unless the wall clock was
+set. Values that are only read back whole are JSON. What a list of workloads needs is apart from what they are
+started with: rows that change often stay small, and a page of a list never touches an environment.
 """
 
 from sqlalchemy import (
@@ -29,6 +29,15 @@ SPANS = (MINUTE, HOUR, DAY)
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")  # what SQLite calls INTEGER holds 64 bits
+
+pool = Table(
+    "pool",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("created_s", Double, nullable=False),
+    Column("opened", _Number, nullable=False),
+    Column("has_leftovers", Boolean, nullable=False),
+)
 
 queues = Table(
     "queues",
@@ -57,6 +66,9 @@ workloads = Table(
     Column("started_s", Double),
     Column("ended_s", Double),
     Column("ran_s", Double, nullable=False),
+    Column("wall_s", Double, nullable=False),
+    Column("first_started_s", Double),
+    Column("exit_code", Integer),
     Column("sentence", Text, nullable=False),
     Column("starts", Integer, nullable=False),
     Column("settled", Integer, nullable=False),
@@ -91,6 +103,7 @@ submissions = Table(
     Column("directory", Text, nullable=False),
     Column("grace_s", Double, nullable=False),
     Column("asked", Text, nullable=False),
+    Column("secrets", Text, nullable=False, server_default="{}"),
 )
 
 tokens = Table(
@@ -102,6 +115,9 @@ tokens = Table(
     Column("role", String, nullable=False),
     Column("projects", Text, nullable=False),
     Column("created_s", Double, nullable=False),
+    Column("label", String, nullable=False, server_default=""),
+    Column("expires_s", Double),
+    Column("used_s", Double),
     sqlite_autoincrement=True,
 )
 

@@ -18,6 +18,11 @@ from weir.store.tables import LIVE, queues, submissions, workloads
 
 PAGE_MOST = 1000
 PENDING = "pending"
+FORGOTTEN_TOGETHER = 500
+"""Workloads whose details are removed in one transaction."""
+NO_COMMAND = "[]"
+"""Command of a workload whose details were removed: every submission has one of a word at least."""
+_NO_DETAILS = {"command": NO_COMMAND, "environment": "[]", "asked": "{}", "secrets": "{}", "directory": ""}
 _ENDS = frozenset(end.value for end in End)
 
 _INSERT = insert(workloads)
@@ -37,6 +42,9 @@ _LINE = select(
                 "started_s",
                 "ended_s",
                 "ran_s",
+                "wall_s",
+                "first_started_s",
+                "exit_code",
                 "restarts",
                 "sentence",
                 "held",
@@ -93,6 +101,26 @@ class Workloads:
         """The numbers of those that ended at `since_s` or later and before `until_s`."""
         ended = select(_columns.uid).where(_columns.ended_s >= since_s, _columns.ended_s < until_s)
         return self._database.read(lambda connection: list(connection.execute(ended).scalars()))
+
+    def forget_details(self, before_s: float) -> list[int]:
+        """Remove what workloads that ended before this were started with; return their numbers."""
+        old = (
+            select(_columns.uid)
+            .join(submissions, submissions.c.uid == _columns.uid)
+            .where(_columns.ended_s < before_s, submissions.c.command != NO_COMMAND)
+            .limit(FORGOTTEN_TOGETHER)
+        )
+
+        def work(connection: Connection) -> list[int]:
+            uids = list(connection.execute(old).scalars())
+            which = submissions.c.uid.in_(uids)
+            connection.execute(update(submissions).where(which).values(_NO_DETAILS))
+            return uids
+
+        found: list[int] = []
+        while some := self._database.write(work, durable=False).result():
+            found += some
+        return found
 
     def page(self, wanted: Wanted, live: Mapping[int, str], after: int | None, limit: int) -> Page[Listed]:
         """A page of them, newest first."""
@@ -176,6 +204,7 @@ def _row(asked: Submitted) -> dict[str, Any]:
         "pods": workload.pods,
         "submitted_s": workload.submitted_s,
         "ran_s": 0.0,
+        "wall_s": 0.0,
         "sentence": "",
         "starts": 0,
         "settled": 0,
@@ -192,6 +221,7 @@ def _bulk(asked: Submitted) -> dict[str, Any]:
         "directory": asked.directory,
         "grace_s": asked.grace_s,
         "asked": as_json(asked.asked),
+        "secrets": as_json(dict(asked.secrets)),
     }
 
 
@@ -210,7 +240,7 @@ def _submit(
     assert done.inserted_primary_key is not None
     uid = int(done.inserted_primary_key[0])
     connection.execute(_INSERT_SUBMISSION, {"uid": uid, **bulk})
-    launch = Launch(uid, asked.command, asked.environment, asked.directory, asked.grace_s)
+    launch = Launch(uid, asked.command, asked.environment, asked.directory, asked.grace_s, asked.secrets)
     return Kept(workload, launch, workload.submitted_s)
 
 
@@ -237,7 +267,10 @@ def _listed(row: Row[Any], live: Mapping[int, str]) -> Listed:
         submitted_s=row.submitted_s,
         started_s=row.started_s,
         ended_s=row.ended_s,
-        ran_s=row.ran_s,
+        ran_s=row.wall_s,
+        kept_s=row.ran_s,
+        first_started_s=row.first_started_s,
+        exit_code=row.exit_code,
         restarts=row.restarts,
         sentence=row.sentence if over else row.held or "",
     )

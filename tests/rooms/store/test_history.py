@@ -50,8 +50,8 @@ def test_events_are_found_by_what_they_are_about(store: Store) -> None:
     assert [event.numbers.get("at") for event in store.events(uid=uids[0]).items] == [None, 0]
     assert store.events(uid=uids[0]).items[1].pod == "0/0"
     assert [event.sentence for event in store.events(project="speech").items] == ["thing 7"]
-    assert store.events(projects=["speech"]).total == 1
-    assert store.events(projects=[]).total == 0
+    assert store.events(projects={"speech": 0.0}).total == 1
+    assert store.events(projects={}).total == 0
     assert store.events(kind="ended").total == 2
 
 

@@ -51,16 +51,29 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
     """However often it is told."""
     uid = store.submit(submitted("train")).launch.uid
     cause = LifeCause(LifeRule.IDLE, "It idled.", {"idle_s": 600.0})
-    over = end("train", how=End.STOPPED, sentence="It idled.", ran_s=50.0, started_s=NOW_S + 5, cause=cause)
+    over = end(
+        "train",
+        how=End.STOPPED,
+        sentence="It idled.",
+        ran_s=50.0,
+        started_s=NOW_S + 5,
+        cause=cause,
+        wall_s=70.0,
+    )
     store.journal.keep([over, over], {})
     store.journal.keep([over], {"train": 70.0})
     assert store.journal.workloads() == []
     (event,) = store.events(workload="train").items
-    assert (event.kind, event.uid, event.project, event.sentence) == ("ended", uid, "vision", "It idled.")
-    assert event.numbers == {"how": "stopped", "ran_s": 50.0, "rule": "idle", "idle_s": 600.0}
+    assert (event.kind, event.uid, event.project, event.sentence) == (
+        "ended",
+        uid,
+        "vision",
+        "train stopped after 1m.",  # that it idled is an event of its own
+    )
+    assert event.numbers == {"how": "stopped", "ran_s": 70.0, "kept_s": 50.0, "rule": "idle", "idle_s": 600.0}
     found = store.workload("train")
     assert found is not None
-    assert (found.listed.status, found.listed.ran_s, found.listed.started_s) == ("stopped", 50.0, NOW_S + 5)
+    assert (found.listed.status, found.listed.ran_s, found.listed.kept_s) == ("stopped", 70.0, 50.0)
 
 
 def test_end_told_late_isnt_the_next_ones_of_that_name(store: Store) -> None:

@@ -108,6 +108,7 @@ def test_pieces_of_a_time_are_all_of_it_once(one_s: float, other_s: float, later
             assert from_s >= (now_s - kept_s) // above_s * above_s
 
 
+@settings(deadline=None)
 @given(TIMES, st.floats(0.001, 400 * DAY), st.floats(0, 1e9), st.integers(0, 9))
 def test_what_lasted_is_spread_over_its_time(
     since_s: float, long_s: float, amount: float, times: int
@@ -153,6 +154,7 @@ def test_sums_agree_whatever_they_are_read_from(
     home = tmp_path / "weir"
     if (home / "weir.db").exists():
         (home / "weir.db").unlink()
+        (home / "pool.json").unlink()
     with opened(home, KEEP) as store:
         for at, long_s, project, amount in moments:
             store.sample(Samples(FIRST_S + at, FIRST_S + at + long_s, [use(project, allocated_gpu_s=amount)]))

@@ -1,0 +1,194 @@
+"""Identity of a pool: its home and its database carry the same random id, or the server doesn't begin.
+
+Directories of the home are named by the numbers of the database's workloads. A home with another database
+would hand one workload the output and checkpoints of another, and give its devices twice. Each opening is
+counted in both places, so that an older copy of the database is noticed too.
+"""
+
+import json
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from weir.store.dialects import highest_number, raise_numbers
+from weir.store.failures import StoreFailed
+from weir.store.tables import pool, queues
+
+FILE = "pool.json"
+NUMBERED = ("pods", "checkpoints")
+"""Directories of the home in which each workload's is named by its number."""
+_DIGITS_MOST = 15
+"""Longer numbers were given by no database: numbers that begin above them would soon end."""
+_WAY_OUT = (
+    "bring the right one back with `weir restore FILE`, or begin a new pool over what is there with "
+    "`weir up --begin-again`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Identity as one of the two carries it. `opened` counts openings; 0 while the pool is being made."""
+
+    id: str
+    opened: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A pool that was opened. `has_leftovers`: processes of workloads it doesn't know may still run."""
+
+    id: str
+    opened: int
+    has_leftovers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Directories of a home that are named by workloads: how many, and the highest number with its path."""
+
+    count: int
+    highest: int
+    path: Path
+
+
+def numbered(home: Path) -> Numbered:
+    """Return what is in the directories of a home that hold a directory for each workload."""
+    found = [pair for directory in NUMBERED for pair in _numbers(home / directory)]
+    highest, path = max(found, default=(0, home))
+    return Numbered(len(found), highest, path)
+
+
+def _numbers(directory: Path) -> list[tuple[int, Path]]:
+    """Return the directories named by a number; links, other files and other names are of no workload."""
+    try:
+        with os.scandir(directory) as entries:
+            return [
+                (int(entry.name), Path(entry.path))
+                for entry in entries
+                if _is_number(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        return []
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= _DIGITS_MOST
+
+
+def mark_of_home(home: Path) -> Mark | None:
+    """Return the identity a home carries; None if it carries none.
+
+    Raises:
+        StoreFailed: the file that says it can't be read.
+    """
+    file = home / FILE
+    try:
+        written = json.loads(file.read_text("utf-8"))
+        return Mark(str(written["id"]), int(written["opened"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise StoreFailed(f"{file} can't be read, so the pool of this home is unknown: {_WAY_OUT}.") from None
+
+
+def mark_home(home: Path, mark: Mark) -> None:
+    """Write the identity into a home, whole or not at all."""
+    file, beside = home / FILE, home / f"{FILE}.new"
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+        written.write(json.dumps({"id": mark.id, "opened": mark.opened}) + "\n")
+        written.flush()
+        os.fsync(written.fileno())
+    beside.replace(file)
+
+
+def new_id() -> str:
+    """Return a random id."""
+    return secrets.token_hex(16)
+
+
+def mark_of_database(connection: Connection) -> Mark | None:
+    """Return the identity a database carries; None if it carries none."""
+    row = connection.execute(select(pool.c.id, pool.c.opened)).first()
+    return None if row is None else Mark(row.id, int(row.opened))
+
+
+def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> Opened:
+    """Check that home and database belong together, and count this opening in both.
+
+    `begin_again`: make one pool of them where they don't; numbers then begin above the highest directory.
+
+    Raises:
+        StoreFailed: they don't belong together; the sentence names the way out.
+    """
+    there = numbered(home)
+    with connection.begin():
+        ours = mark_of_database(connection)
+        highest = highest_number(connection)
+        is_new = ours is None and not highest and connection.execute(select(queues.c.name)).first() is None
+        try:
+            homes = mark_of_home(home)
+            refused = _mismatch(home, homes, ours, there, highest, is_new=is_new)
+        except StoreFailed as unreadable:
+            homes, refused = None, str(unreadable)
+        if refused and not begin_again:
+            raise StoreFailed(refused)
+        mark = Mark(new_id(), 0) if refused else ours or homes or Mark(new_id(), 0)
+        if homes is None and not refused and is_new:
+            mark_home(home, mark)  # should the database not be committed, the next start goes on here
+        opened = Mark(mark.id, mark.opened + 1)
+        has_leftovers = _write(connection, opened, ours, found_anew=bool(refused))
+        if refused:
+            raise_numbers(connection, there.highest)
+    mark_home(home, opened)
+    return Opened(opened.id, opened.opened, has_leftovers)
+
+
+def _write(connection: Connection, mark: Mark, before: Mark | None, *, found_anew: bool) -> bool:
+    """Put the identity into the database; return True if there may be leftovers."""
+    if before is not None and before.id == mark.id:
+        connection.execute(update(pool).values(opened=mark.opened))
+        return bool(connection.execute(select(pool.c.has_leftovers)).scalar())
+    connection.execute(delete(pool))
+    row = {"id": mark.id, "created_s": time.time(), "opened": mark.opened, "has_leftovers": found_anew}
+    connection.execute(insert(pool), row)
+    return found_anew
+
+
+def _mismatch(  # noqa: PLR0911 - one for each way in which they differ
+    home: Path, homes: Mark | None, ours: Mark | None, there: Numbered, highest: int, *, is_new: bool
+) -> str | None:
+    """Return why home and database don't belong together; None if they do."""
+    if is_new:
+        if homes is not None and homes.opened:
+            return f"{home} is the home of a pool, but its database is new and empty: {_WAY_OUT}."
+        if there.count:
+            return (
+                f"{home} holds {there.count} directories of workloads, but its database is new and empty: "
+                f"{_WAY_OUT}, whose numbers begin above {there.highest}."
+            )
+        return None
+    if ours is not None and homes is None:
+        return (
+            f"The database is of another pool, {ours.id[:8]}, and {home} is not its home: name its home with "
+            "WEIR_HOME, or make one pool of the two with `weir up --begin-again`."
+        )
+    if homes is not None and (ours is None or ours.id != homes.id):
+        other = "an unknown pool" if ours is None else f"pool {ours.id[:8]}"
+        return f"The database is of {other}, {home} is the home of pool {homes.id[:8]}: {_WAY_OUT}."
+    if there.highest > highest:
+        return (
+            f"The database is an older copy, or weir.db-wal beside it is missing: it has given numbers up to "
+            f"{highest}, but {there.path} has a higher one: move that away if no pool made it; else "
+            f"{_WAY_OUT}."
+        )
+    if homes is not None and ours is not None and ours.opened < homes.opened:
+        return (
+            f"The database is an older copy, opened {ours.opened} times where {home} was opened "
+            f"{homes.opened} times: {_WAY_OUT}."
+        )
+    return None

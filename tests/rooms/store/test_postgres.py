@@ -1,0 +1,107 @@
+"""The store on a PostgreSQL server, where $WEIR_TEST_POSTGRES names one: an address whose user may create databases."""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+from weir.model.queues import Queue
+from weir.store import Store, StoreFailed
+from weir.store.backup import backup
+
+from .given import end, submitted
+
+SERVER = os.environ.get("WEIR_TEST_POSTGRES", "")
+pytestmark = pytest.mark.skipif(not SERVER, reason="WEIR_TEST_POSTGRES names no PostgreSQL server")
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """An empty database."""
+    name = f"weir_{secrets.token_hex(4)}"
+    engine = create_engine(SERVER, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+        yield make_url(SERVER).set(database=name).render_as_string(hide_password=False)
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+def test_everything_is_kept_and_found_again(url: str, tmp_path: Path) -> None:
+    store = Store(url, tmp_path)
+    store.set_queue(Queue("vision", None))
+    uid = store.submit(submitted("train")).launch.uid
+    store.journal.keep([end("train")], {})
+    token, said = store.make_token("mia", "member", ["vision"])
+    store.close()
+    store = Store(url, tmp_path)
+    try:
+        recorded = store.workload("train")
+        assert recorded is not None
+        assert (recorded.listed.uid, recorded.listed.status) == (uid, "succeeded")
+        assert store.token(said) == token
+    finally:
+        store.close()
+
+
+def test_second_server_on_one_database_is_refused(url: str, tmp_path: Path) -> None:
+    first = Store(url, tmp_path / "one")
+    try:
+        for home in ("one", "two"):
+            with pytest.raises(StoreFailed, match="Another server has"):
+                Store(url, tmp_path / home)
+    finally:
+        first.close()
+    with pytest.raises(StoreFailed, match="is not its home"):
+        Store(url, tmp_path / "two")
+    Store(url, tmp_path / "one").close()
+
+
+def end_sessions(url: str) -> None:
+    engine = create_engine(SERVER, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        ended = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name")
+        connection.execute(ended, {"name": make_url(url).database})
+    engine.dispose()
+
+
+def test_lost_session_is_taken_up_again_only_if_no_other_server_came(url: str, tmp_path: Path) -> None:
+    first = Store(url, tmp_path)
+    first.set_queue(Queue("vision", None))
+    end_sessions(url)
+    with pytest.raises(StoreFailed):
+        first.submit(submitted("lost"))
+    first.submit(submitted("kept"))
+    engine = create_engine(url)
+    with engine.begin() as connection:  # what another server's opening does
+        connection.execute(text("UPDATE pool SET opened = opened + 1"))
+    engine.dispose()
+    end_sessions(url)
+    for _ in range(3):
+        with pytest.raises(StoreFailed):
+            first.submit(submitted("never"))
+    until = time.monotonic() + 30
+    while first.trouble is None:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert "meanwhile" in first.trouble
+    first.close()
+
+
+def test_backup_names_the_tools_of_postgresql(url: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed, match="pg_dump"):
+        backup(tmp_path, url, tmp_path / "file")
+
+
+def test_begun_again_numbers_go_on_above_the_home(url: str, tmp_path: Path) -> None:
+    (tmp_path / "pods" / "41").mkdir(parents=True)
+    with pytest.raises(StoreFailed, match="--begin-again"):
+        Store(url, tmp_path)
+    store = Store(url, tmp_path, begin_again=True)
+    store.set_queue(Queue("vision", None))
+    assert store.submit(submitted("train")).launch.uid == 42
+    store.close()
