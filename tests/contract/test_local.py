@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.rooms.backends.local.rig import kill, python, until
 
-from weir.backends.local import backend, pods
+from weir.backends.local import backend, orders, pods
 from weir.cluster.events import End, PodKey
 
 from .pool import Pool, Written, slow_or_fast
@@ -87,7 +87,7 @@ def test_a_lender_gives_way_at_once_and_goes_on_where_it_stopped(pool: Pool) -> 
     names = ["train0", "train1"]
     saved = [pool.submit(name, *TRAINS, devices=2) for name in names]
     pool.step_until(lambda: len(pool.backend.pods()) == 2)
-    logs = [Path(run.directory) / "log" for run in pool.backend.pods()]
+    logs = [Path(pods.own_directory(run.directory)) / "log" for run in pool.backend.pods()]
     until(lambda: all(log.exists() and log.read_text() for log in logs))
     script = 'echo run > "$WEIR_CHECKPOINT_DIR/runs"; sleep 0.1'
     owner = pool.submit("owner", "sh", "-c", script, project="other", devices=2)
@@ -99,7 +99,7 @@ def test_a_lender_gives_way_at_once_and_goes_on_where_it_stopped(pool: Pool) -> 
         (Path(place) / "finish").touch()
     pool.step_until(lambda: all(map(pool.ended, ["owner", *names])))
     assert {pool.ended(name) for name in names} == {End.SUCCEEDED}
-    resumed = max((pool.home / "pods" / str(victim + 1)).iterdir())
+    resumed = max((pool.home / "jobs" / str(victim + 1)).iterdir())
     assert (resumed / "log").read_text() == f"from {step}\n"
     other = list((pool.home / "pods" / str(2 - victim)).iterdir())
     assert len(other) == 1  # nobody stopped it
@@ -166,7 +166,7 @@ def test_whenever_the_server_dies_every_job_ends_once(
         return or_dies
 
     pool = Pool(tmp_path / "home")
-    monkeypatch.setattr(backend, "make_directory", deadly(backend.make_directory))
+    monkeypatch.setattr(orders, "make_directory", deadly(orders.make_directory))
     monkeypatch.setattr(backend.pods, "write", deadly(backend.pods.write))
     monkeypatch.setattr(pool.journal, "keep", deadly(pool.journal.keep))
     monkeypatch.setattr(backend.Nursery, "ask", deadly(backend.Nursery.ask))

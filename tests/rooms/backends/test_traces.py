@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import tracemalloc
 from importlib.resources import as_file, files
 from math import inf
 from pathlib import Path
 
 import pytest
 
+from weir.backends.simulated.traces import files as trace_files
 from weir.backends.simulated.traces.formats import read_trace
 from weir.backends.simulated.traces.mistakes import MOST
 from weir.backends.simulated.traces.public import read_itp
@@ -204,3 +206,41 @@ def test_shipped_weeks() -> None:
     scenario = tenants(fates, 1.25, static=True)
     assert len(scenario.nodes) == 194
     assert all(queue.limit == queue.quota and queue.weight == {"gpu": 0.0} for queue in scenario.queues)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_a_trace_of_zeros_is_refused_in_one_sentence(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"trace.{suffix}"
+    zeros = bytes(5 << 20)
+    path.write_bytes(gzip.compress(zeros) if suffix.endswith("gz") else zeros)
+    assert _refused(path) == ["0: is not text: byte 0 is zero; name a trace in CSV or JSON"]
+    assert _refused(path, "philly") == ["0: is not text: byte 0 is zero; name a trace in CSV or JSON"]
+
+
+def test_a_trace_that_unpacks_to_too_much_is_refused_before_it_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_files, "BYTES_MAX", 4 << 20)
+    path = tmp_path / "trace.csv.gz"
+    with gzip.open(path, "wb", 1) as file:
+        for _ in range(64):
+            file.write(b"a,b\n" * (1 << 18))
+    tracemalloc.start()
+    assert _refused(path) == ["0: is larger than 4 MiB unpacked; write a shorter trace"]
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert held < 16 << 20
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("a" * 200_000, "1: is not CSV: field larger than field limit (131072)"),
+        ("," * 200_000, "1: has 200001 columns; write at most 1000"),
+    ],
+)
+def test_a_header_that_is_none(header: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(header)
+    (told,) = _refused(path)
+    assert told.startswith(said)

@@ -2,32 +2,38 @@
 
 Effects are carried out in the thread of control. What happens by itself (a supervisor ends, a job
 notes something, the nursery dies) is noticed in the thread of the watch and waits in the inbox.
+A start that can't be written down, or whose records can't be read, costs that workload and no other.
 """
 
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from weir.backends.local import pods
+from weir.backends.local import job_files, pods
 from weir.backends.local.environment import Ports, Seat
-from weir.backends.local.home import Home, make_directory
+from weir.backends.local.home import Home
 from weir.backends.local.journal import Journal, Keepable, Kept
 from weir.backends.local.launched import Launched, PodNow, Run
 from weir.backends.local.launching import Nursery
-from weir.backends.local.leftovers import conclude
+from weir.backends.local.leftovers import conclude, end_all
 from weir.backends.local.machine import Machine
-from weir.backends.local.notes import SAVED, Note, Pokes, read_notes
-from weir.backends.local.orders import order
-from weir.backends.local.relist import find
+from weir.backends.local.moments import Moments
+from weir.backends.local.note_reader import NoteReader
+from weir.backends.local.notes import Pokes
+from weir.backends.local.orders import settle_before, write_order
+from weir.backends.local.records import Note
+from weir.backends.local.relist import exit_fact, find
 from weir.backends.local.watch import Watch
 from weir.cluster.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadSubmitted
+from weir.control.clock import Clock
 from weir.control.port import (
     Effect,
     EndWorkload,
+    Exit,
     Fact,
     KeepRoom,
     LeaveRoom,
@@ -38,21 +44,22 @@ from weir.control.port import (
 
 LOG_MOST = 1 << 30
 """Bytes of output kept of each start of a pod, where nothing else is said."""
-_AGAIN_S = 0.02
-_AFTER_FAILURE_S = 1.0
+_AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
+_MASKED_LOOKS_MOST = 100
 _ASKED_AT_ONCE = 64
 """So many starts are asked of a new nursery before its answers are heard."""
 
 
 def _nothing(*_: object) -> None:
-    """Nobody wants to know."""
+    """Take a call that has no receiver."""
 
 
 class LocalBackend:
     """The pods of one pool on this machine.
 
     `wake` is called, from any thread, when there is something for control to take in; `noted`, from
-    the watch's thread, with each note of a job (at a relist only with the last of each kind).
+    the watch's thread, with each note of a job (at a relist only with the last of each kind); `refused`, from
+    any thread, with what can't be read of a start, in a sentence.
     `log_most`: bytes of output that are kept of each start of a pod; 0 for all.
     """
 
@@ -61,9 +68,10 @@ class LocalBackend:
         journal: Journal,
         home: Path,
         machine: Machine,
-        clock: Callable[[], float] = time.time,
+        clock: Clock | None = None,
         wake: Callable[[], None] = _nothing,
         noted: Callable[[PodKey, int, Note], None] = _nothing,
+        refused: Callable[[PodKey, int, str], None] = _nothing,
         log_most: int = LOG_MOST,
     ) -> None:
         self.home = Home(home)
@@ -71,9 +79,11 @@ class LocalBackend:
         self.machine = machine
         self._log_most = log_most
         self._journal = journal
-        self._clock = clock
+        self._clock = clock or Clock()
+        self._moments = Moments(self._clock)
         self._wake = wake
         self._noted = noted
+        self._refused = refused
         self._lock = threading.Lock()
         self._inbox: list[Fact] = []
         self._launched: dict[str, Launched] = {}
@@ -83,6 +93,7 @@ class LocalBackend:
         self._ports = Ports()
         self._whole = True
         self._watch = Watch()
+        self._notes = NoteReader(self._watch, self._moments.span, self._saved_state, noted, refused)
         self._pokes = Pokes(self.home.path, self._poked)
         self._watch.add(self._pokes.fileno(), self._pokes.read)
         self._nursery = Nursery(self._watch, self._born, self._nursery_died)
@@ -95,6 +106,11 @@ class LocalBackend:
         for run in self._runs.values():
             self._let_go(run)
         self.home.leave()
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why the ends of pods aren't noticed; None if they are."""
+        return self._watch.trouble
 
     # The port
 
@@ -153,13 +169,25 @@ class LocalBackend:
             self._inbox.append(fact)
         self._wake()
 
+    def foreign(self, devices: tuple[int, ...]) -> None:
+        """Devices that processes outside the pool use: nothing is started on them."""
+        self.machine = replace(self.machine, node=replace(self.machine.node, foreign_devices=devices))
+        self.tell(NodeSet(self.machine.node))
+
     def pods(self) -> list[PodNow]:
         """All starts of pods that aren't over."""
         with self._lock:
-            return [
-                PodNow(run.place, run.uid, run.start, run.directory, run.at_s, run.since_s, run.stopping)
-                for run in self._runs.values()
-            ]
+            return [run.now() for run in self._runs.values()]
+
+    def is_quiet(self, workload: str) -> bool:
+        """Return True if no process of a workload's pods is left but their supervisors."""
+        with self._lock:
+            runs = [run for run in self._runs.values() if run.place.pod.workload == workload]
+        for run in runs:
+            supervisor = pods.signed(run.directory)
+            if supervisor is None or (supervisor.lives() and pods.descendants(supervisor.pid)):
+                return False
+        return True
 
     # The whole picture
 
@@ -167,12 +195,11 @@ class LocalBackend:
         with self._lock:
             self._inbox = []  # all of it is in the journal or in the directories by now
             self._ports.used.clear()  # those in use are found again
-        now_s = self._clock()
         facts: list[Fact] = [NodeSet(self.machine.node), QueuesSet(self._journal.queues())]
         for kept in self._journal.workloads():
             with self._lock:
-                known = set(self._runs)
-            found = find(kept, self.home, self.machine.node, self._ports, known, now_s)
+                known = dict(self._runs)
+            found = find(kept, self.home, self.machine, self._ports, known, self._moments)
             facts += found.facts
             with self._lock:
                 self._launched[kept.workload.name] = found.launched
@@ -180,6 +207,8 @@ class LocalBackend:
                     self._found(run)
             for pod, note in found.notes:
                 self._noted(pod, kept.launch.uid, note)
+            for pod, sentence in found.unreadable:
+                self._refused(pod, kept.launch.uid, sentence)
         return facts
 
     def _found(self, run: Run) -> None:
@@ -237,15 +266,41 @@ class LocalBackend:
     def _start(self, effect: StartPod, launched: Launched, seat: Seat) -> None:
         pod, uid = effect.place.pod, launched.launch.uid
         directory = self.home.directory(uid, effect.start, pod.group, pod.index)
-        at_s, begun = self._clock(), False
+        at_s, groups = self._clock(), None
         try:
-            begun = self._write_down(effect, launched, seat, directory, at_s)
+            groups = write_order(
+                self.home,
+                self.machine,
+                launched,
+                effect,
+                seat,
+                at_s,
+                self._clock.boot_time_of(at_s),
+                self._log_most,
+            )
+            if groups is None:
+                self._found_before(effect, directory, at_s)
+        except OSError as failure:
+            if job_files.is_shortage(failure) or not self.home.takes_starts():
+                raise
+            sentence = f"It could not be started: {failure.filename or directory}: {failure.strerror}."
+            self.tell(PodExited(pod, effect.start, Exit.FAILED, at_s, sentence))
         finally:
-            if not begun:
+            if groups is None:
                 self._unseat(launched, pod, directory)
-        if not begun:
-            return  # carried out before
-        run = Run(effect.place, uid, effect.start, directory, at_s, seat)
+        if groups is None:
+            return
+        run = Run(
+            effect.place,
+            uid,
+            effect.start,
+            directory,
+            at_s,
+            seat,
+            groups,
+            self._clock.boot_time_of(at_s),
+            pods.boot(),
+        )
         with self._lock:
             self._runs[self.home.name_of(directory)] = run
             launched.starts_of[pod] = launched.starts_of.get(pod, 0) + 1
@@ -254,22 +309,13 @@ class LocalBackend:
             self._owed.append(used)
         self._nursery.ask(directory)
 
-    def _write_down(
-        self, effect: StartPod, launched: Launched, seat: Seat, directory: str, at_s: float
-    ) -> bool:
-        """Have the start on disk, or raise and leave nothing; False if it was there before."""
-        if not make_directory(directory):
-            return False
-        try:
-            with suppress(FileExistsError):
-                os.mkdir(self.home.checkpoints(launched.launch.uid), 0o700)
-            said = order(self.home, self.machine, launched, effect, seat, at_s, self._log_most)
-            pods.write(directory, pods.START, said)
-        except OSError:
-            with suppress(OSError):
-                os.rmdir(directory)
-            raise
-        return True
+    def _found_before(self, effect: StartPod, directory: str, at_s: float) -> None:
+        """The start was carried out before, or somebody made its directory: it is watched, or it is over."""
+        if self.home.name_of(directory) in self._runs:
+            return
+        over = settle_before(directory, at_s)
+        if over is not None:
+            self.tell(exit_fact(effect.place.pod, effect.start, over, over.at_s, at_s))
 
     def _unseat(self, launched: Launched, pod: PodKey, directory: str) -> None:
         """A pod that isn't started after all has no place in its gang."""
@@ -285,9 +331,7 @@ class LocalBackend:
         run = self._runs.get(self.home.name_of(directory))
         if run is None:
             return  # it is over
-        with suppress(
-            OSError
-        ):  # on a full disk it is stopped all the same, with the grace it was started with
+        with suppress(OSError):  # on a full disk it is stopped all the same, with the grace of its start
             said = {"grace_s": effect.grace_s, "cause": effect.cause.sentence}
             pods.write(directory, pods.STOP, said, synced=False)
         with self._lock:
@@ -335,29 +379,34 @@ class LocalBackend:
             run.process = -1
 
     def _look(self, run: Run) -> None:
-        """Nobody watches this start: is it over, and if not, who is its supervisor?"""
-        if self._runs.get(self.home.name_of(run.directory)) is not run or run.process >= 0:
-            return
+        """Nobody watches this start: is it over, and if not, who is its supervisor? Whatever fails, again."""
+        again_s: float | None = _AFTER_FAILURE_S
         try:
-            over = conclude(run.directory, pods.read(run.directory, pods.START), self._clock())
-        except OSError:
-            self._watch.later(_AFTER_FAILURE_S, lambda: self._look(run))
-            return
+            with suppress(OSError):  # what is left of it doesn't end, or the machine is short of something
+                again_s = self._look_once(run)
+        finally:
+            if again_s is not None:
+                self._watch.later(again_s, lambda: self._look(run))
+
+    def _look_once(self, run: Run) -> float | None:
+        """Look; in how long to look again, if at all."""
+        if self._runs.get(self.home.name_of(run.directory)) is not run or run.process >= 0:
+            return None
+        latest_s = self._moments.latest_s(run)
+        over = conclude(run.directory, run.groups, latest_s)
         if over is not None:
-            self._read_notes(run)
-            at_s = over.at_s or self._clock()
-            self._over(run, PodExited(run.place.pod, run.start, over.how, at_s, over.sentence))
-            return
-        supervisor = pods.signed(run.directory)
-        if supervisor is not None and supervisor.lives():
-            with suppress(ProcessLookupError):
-                process = os.pidfd_open(supervisor.pid)
-                if supervisor.lives():
-                    with self._lock:
-                        self._adopt(run, process)
-                    return
-                os.close(process)
-        self._watch.later(_AGAIN_S, lambda: self._look(run))
+            self._notes.read(run)
+            self._over(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
+            return None
+        process = pods.open_supervisor(run.directory)
+        if process is not None:
+            with self._lock:
+                self._adopt(run, process)
+            return None
+        run.masked_looks += 1
+        if run.masked_looks % _MASKED_LOOKS_MOST == 0:
+            end_all(run.directory, run.groups)  # its job has taken the lock of a supervisor it ended
+        return _AGAIN_S
 
     def _over(self, run: Run, fact: PodExited) -> None:
         with self._lock:
@@ -365,8 +414,7 @@ class LocalBackend:
             launched = self._launched.get(run.place.pod.workload)
             if launched is not None and launched.launch.uid == run.uid:
                 launched.stands(run.place.pod, self._ports)
-            self._inbox.append(fact)
-        self._wake()
+        self.tell(fact)
 
     def _nursery_died(self) -> None:
         """Ask again for what wasn't answered. A supervisor that has one already, or is over, refuses."""
@@ -384,18 +432,11 @@ class LocalBackend:
     def _poked(self, name: str) -> None:
         with self._lock:
             run = self._runs.get(name)
-        if run is not None and self._read_notes(run):
-            self._wake()
+        if run is not None:
+            self._notes.poked(run)
 
-    def _read_notes(self, run: Run) -> bool:
-        """Take in what a job noted; whether any of it is for control."""
-        notes, run.noted = read_notes(run.directory, run.noted, self._clock())
-        pod = run.place.pod
-        saved = [note.at_s for note in notes if note.kind == SAVED]
-        if saved:
-            with self._lock:
-                self._saved[pod.workload] = max(saved)
-                self._inbox.append(Checkpointed(pod.workload, max(saved)))
-        for note in notes:
-            self._noted(pod, run.uid, note)
-        return bool(saved)
+    def _saved_state(self, run: Run, at_s: float) -> None:
+        name = run.place.pod.workload
+        with self._lock:
+            self._saved[name] = at_s
+        self.tell(Checkpointed(name, at_s))

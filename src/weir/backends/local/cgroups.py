@@ -14,6 +14,7 @@ from contextlib import suppress
 
 _TRIES = 20
 _PERIOD_US = 100_000
+_WANTED = ("memory", "cpu", "pids")
 _OWN = "weir-pool"
 """Where the pool itself goes in a version 2 group that is to be divided: such a group has no processes."""
 
@@ -25,7 +26,10 @@ and the group supervisors are in."""
 class Cgroup:
     """One group of a pod in one hierarchy."""
 
-    __slots__ = ("_files", "_hands_down", "_holds_us", "_outside", "_parent", "_path", "ran_out")
+    __slots__ = (
+        *("_files", "_hands_down", "_holds_us", "_outside", "_parent", "_path"),
+        *("memory_limit", "memory_peak", "pids_refused", "ran_out"),
+    )
 
     def __init__(self, path: str, files: dict[str, str], hands_down: str, outside: str) -> None:
         self._path = path
@@ -35,6 +39,10 @@ class Cgroup:
         self._outside = outside
         self._holds_us = False
         self.ran_out = False  # whether the kernel ended something in it for want of memory
+        limits = (files.get(name, "") for name in ("memory.max", "memory.limit_in_bytes"))
+        self.memory_limit = next((int(limit) for limit in limits if limit.isdigit()), 0)
+        self.memory_peak = 0  # bytes, once it was seen
+        self.pids_refused = False  # whether the kernel refused it another process
 
     @property
     def path(self) -> str:
@@ -70,12 +78,20 @@ class Cgroup:
         self._holds_us = not _try_to_set(f"{self._outside}/cgroup.procs", "0")
 
     def see(self) -> None:
-        """Notice whether it ran out of memory."""
+        """Notice whether it ran out of memory or of processes, and the most memory it used."""
         for name in ("memory.events", "memory.oom_control"):
             for line in _text(f"{self._path}/{name}").splitlines():
                 key, _, value = line.partition(" ")
                 if key == "oom_kill" and value != "0":
                     self.ran_out = True
+        for name in ("memory.peak", "memory.max_usage_in_bytes"):
+            peak = _text(f"{self._path}/{name}").strip()
+            if peak.isdigit():
+                self.memory_peak = int(peak)
+        for line in _text(f"{self._path}/pids.events").splitlines():
+            key, _, value = line.partition(" ")
+            if key == "max" and value != "0":
+                self.pids_refused = True
 
     def kill(self) -> None:
         """End everything in it, but never this process."""
@@ -101,24 +117,42 @@ class Cgroups:
     """Where the groups of a pool's pods can be made."""
 
     def __init__(
-        self, pool: str, memory: str = "", cpu: str = "", unified: str = "", controllers: str = ""
+        self,
+        pool: str,
+        memory: str = "",
+        cpu: str = "",
+        unified: str = "",
+        controllers: str = "",
+        pids: str = "",
     ) -> None:
         self._pool = pool
         self._memory = memory  # version 1
         self._cpu = cpu  # version 1
+        self._pids = pids  # version 1
         self._unified = unified  # version 2
         self._controllers = controllers.split()  # that version 2 hands down here
 
     def __bool__(self) -> bool:
-        return bool(self._memory or self._cpu or self._unified)
+        return bool(self._memory or self._cpu or self._pids or self._unified)
 
     @property
     def limits_memory(self) -> bool:
         """Whether memory can be limited."""
         return bool(self._memory) or "memory" in self._controllers
 
-    def of_pod(self, pod: str, *, cpu_milli: int = 0, cpu_most: bool = False, memory: int = 0) -> list[Words]:
-        """The groups of a pod: its part of the processors, a limit if `cpu_most`, and a limit of memory."""
+    @property
+    def limits_pids(self) -> bool:
+        """Return True if the number of processes can be limited."""
+        return bool(self._pids) or "pids" in self._controllers
+
+    def of_pod(
+        self, pod: str, *, cpu_milli: int = 0, cpu_most: bool = False, memory: int = 0, pids: int = 0
+    ) -> list[Words]:
+        """The groups of a pod.
+
+        They have its part of the processors, a limit of those if `cpu_most`, and limits of its memory and of
+        its processes and threads together; 0 is no limit.
+        """
         quota = cpu_milli * _PERIOD_US // 1000 if cpu_most and cpu_milli else 0
         words: list[Words] = []
         if self._memory and memory:
@@ -128,10 +162,14 @@ class Cgroups:
             if quota:
                 files |= {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)}
             words.append(self._in(self._cpu, pod, files))
+        if self._pids and pids:
+            words.append(self._in(self._pids, pod, {"pids.max": str(pids)}))
         if self._unified:
             files = {}
             if "memory" in self._controllers and memory:
                 files |= {"memory.max": str(memory), "memory.oom.group": "1"}
+            if "pids" in self._controllers and pids:
+                files["pids.max"] = str(pids)
             if "cpu" in self._controllers and cpu_milli:
                 files["cpu.weight"] = str(min(10_000, max(1, cpu_milli // 10)))
                 if quota:
@@ -152,11 +190,12 @@ def found(pool: str) -> Cgroups:
     for names, base in _own():
         if _may_make(base, pool):
             places.update(dict.fromkeys(names, base))
-    memory, cpu, unified = places.get("memory", ""), places.get("cpu", ""), places.get("", "")
+    memory, cpu, pids = (places.get(name, "") for name in _WANTED)
+    unified = places.get("", "")
     controllers = _handed_down(unified) if unified else ""
     if (memory or cpu) and not controllers:
         unified = ""  # it limits nothing, and those of version 1 know the processes as well
-    return Cgroups(pool, memory, cpu, unified, controllers)
+    return Cgroups(pool, memory, cpu, unified, controllers, pids)
 
 
 def _own() -> Iterator[tuple[list[str], str]]:
@@ -192,9 +231,9 @@ def _may_make(base: str, pool: str) -> bool:
 
 
 def _handed_down(base: str) -> str:
-    """The controllers a version 2 group hands to those below, of the two we want; asks it to, if need be."""
+    """The controllers a version 2 group hands to those below, of those we want; asks it to, if need be."""
     offered = _text(f"{base}/cgroup.controllers").split()
-    wanted = [name for name in ("cpu", "memory") if name in offered]
+    wanted = [name for name in _WANTED if name in offered]
     handed = f"{base}/cgroup.subtree_control"
     if any(name not in _text(handed).split() for name in wanted):
         line = " ".join(f"+{name}" for name in wanted)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _VIRTUAL_MEMORY = 16 << 30
+_SAMPLES_US = 60_000_000
+"""Samples are at most this old."""
 _SHARED_SWITCH = 30
 """NVML_TOPOLOGY_HOSTBRIDGE: devices no farther from one another share a host bridge."""
 
@@ -90,7 +92,10 @@ class Nvml:
             for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
                 memory_of[process.pid] = int(process.usedGpuMemory or 0)
         with suppress(nvml.NVMLError):
-            since_us = self._seen_us.get(index, int((time.time() - 60) * 1e6))
+            now_us = int(time.time() * 1e6)  # the driver dates its samples by the wall clock
+            since_us = self._seen_us.get(index, now_us)
+            if not now_us - _SAMPLES_US < since_us < now_us:  # the first time, or the wall clock was set
+                since_us = self._seen_us[index] = now_us - _SAMPLES_US
             for sample in nvml.nvmlDeviceGetProcessUtilization(handle, since_us):
                 use_of[sample.pid] = max(use_of.get(sample.pid, 0.0), sample.smUtil / 100)
                 self._seen_us[index] = max(self._seen_us.get(index, 0), sample.timeStamp)

@@ -33,6 +33,7 @@ class Launch:
     environment: tuple[tuple[str, str], ...] = ()
     directory: str = ""  # where it runs; the home of the pool where empty
     grace_s: float = 30.0
+    secrets: tuple[tuple[str, str], ...] = ()  # variables, each with the secret its value comes from
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,27 @@
 """The workloads the backend knows, and those starts of their pods that aren't over."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from weir.backends.local.cgroups import Words
 from weir.backends.local.environment import Ports, Seat
 from weir.backends.local.journal import Launch
 from weir.cluster.events import Place, PodKey, Promised
 from weir.control.port import KeepRoom, LeaveRoom
 from weir.model.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class PodNow:
+    """Return the entry of a start for `LocalBackend.pods`."""
+
+    place: Place
+    uid: int
+    start: int
+    directory: str
+    at_s: float
+    since_s: float | None
+    stopping: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -19,23 +34,23 @@ class Run:
     directory: str
     at_s: float  # when it was ordered
     seat: Seat
+    groups: Sequence[Words] = ()
+    boot_s: float = 0.0  # what the boot clock read at `at_s`; 0: it isn't known
+    boot: str = ""  # names the boot of the machine
     process: int = -1  # of its supervisor; -1 until the nursery has answered
     since_s: float | None = None  # since when its supervisor is known to be there
     stopping: bool = False
+    masked_looks: int = 0  # how often its lock was held, and not by the supervisor that signed it
     noted: int = 0  # how much of its notes was read
+    noted_at_s: float = -1.0  # when that was, on the monotonic clock
+    notes_due: bool = False  # they are read again in a moment
+    complained: bool = False  # it was said that its notes can't be read
 
-
-@dataclass(frozen=True, slots=True)
-class PodNow:
-    """What `LocalBackend.pods` says of a start that isn't over."""
-
-    place: Place
-    uid: int
-    start: int
-    directory: str
-    at_s: float
-    since_s: float | None
-    stopping: bool
+    def now(self) -> PodNow:
+        """Return an immutable copy for other readers."""
+        return PodNow(
+            self.place, self.uid, self.start, self.directory, self.at_s, self.since_s, self.stopping
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -10,11 +10,15 @@ from weir.backends.local import cgroups
 from weir.backends.local.devices import Device, Nvml, driver, virtual
 from weir.backends.local.environment import Sight
 from weir.model.nodes import Node
+from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
 from weir.model.workloads import WHOLE_MILLI, Request
 
 PODS_MOST = 512
-_CORES_BY_VIRTUAL_DEVICE = 4
-_MEMORY_BY_VIRTUAL_DEVICE = 8 << 30
+CPU_SLOTS_MIN = 16
+"""CPU-only pods without --cpu that a small machine runs at once; a large one runs two for each core."""
+PIDS_MOST = 16_384
+"""Processes and threads of one pod, where nothing else is said: far above what training takes, and far below
+what a machine stands."""
 VIRTUAL_LABEL = "weir/virtual"
 
 
@@ -24,7 +28,8 @@ class Machine:
 
     `hard_memory`: a pod that uses more memory than it asked for is ended. `hard_cpu`: it gets no
     more of the processors than it asked for; otherwise that is its part when they are short. Both
-    only where there are control groups.
+    only for amounts that were written. `pids_most`: its processes and threads together, 0 without limit.
+    All three only where there are control groups. `umask`: of jobs.
     """
 
     node: Node
@@ -33,6 +38,8 @@ class Machine:
     groups: cgroups.Cgroups = field(default_factory=lambda: cgroups.Cgroups(""))
     hard_memory: bool = True
     hard_cpu: bool = False
+    umask: int = 0o022
+    pids_most: int = PIDS_MOST
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     @property
@@ -56,9 +63,10 @@ class Machine:
         """The control groups of a pod that asks for this."""
         return self.groups.of_pod(
             pod,
-            cpu_milli=request.cpu_milli,
-            cpu_most=self.hard_cpu,
+            cpu_milli=request.cpu_milli or request.assumed_cpu_milli,
+            cpu_most=self.hard_cpu and request.cpu_milli > 0,
             memory=request.memory if self.hard_memory else 0,
+            pids=self.pids_most,
         )
 
 
@@ -71,20 +79,23 @@ def this_machine(
     memory: int | None = None,
     hard_memory: bool = True,
     hard_cpu: bool = False,
+    pids_most: int = PIDS_MOST,
     control_groups: bool = True,
+    umask: int = 0o022,
 ) -> Machine:
     """What is found here.
 
-    `virtual_devices` takes the place of the real ones; with them processors and memory count for at
-    least as many as such a machine would have, unless they are given.
+    `virtual_devices` takes the place of the real ones. Processors and memory are this machine's own,
+    unless they are given.
     """
     nvml = driver() if virtual_devices is None else None
     held = nvml.devices() if nvml is not None else virtual(virtual_devices or 0)
-    least = virtual_devices or 0
+    cpu_milli = round((cores or _cores()) * 1000)
     capacity = {
-        "cpu": round(cores * 1000) if cores else max(_cores(), least * _CORES_BY_VIRTUAL_DEVICE) * 1000,
-        "memory": memory or max(_memory(), least * _MEMORY_BY_VIRTUAL_DEVICE),
-        "pods": PODS_MOST,
+        CPU: cpu_milli,
+        MEMORY: memory or _memory(),
+        PODS: PODS_MOST,
+        CPU_SLOTS: max(CPU_SLOTS_MIN, 2 * cpu_milli // 1000),
     }
     models = {device.model for device in held}
     node = Node(
@@ -93,12 +104,12 @@ def this_machine(
         min((device.memory for device in held), default=0),
         capacity,
         models.pop().replace(" ", "-") if len(models) == 1 and nvml is not None else None,
-        {VIRTUAL_LABEL: "true"} if least else {},
+        {VIRTUAL_LABEL: "true"} if virtual_devices else {},
         (),
         nvml.links(held) if nvml is not None else (),
     )
     groups = cgroups.found(_pool_name(home)) if control_groups else cgroups.Cgroups("")
-    return Machine(node, held, nvml if held else None, groups, hard_memory, hard_cpu)
+    return Machine(node, held, nvml if held else None, groups, hard_memory, hard_cpu, umask, pids_most)
 
 
 def _pool_name(home: Path) -> str:

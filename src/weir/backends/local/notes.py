@@ -1,71 +1,68 @@
-"""What jobs say of themselves: lines in a file of their pod, and a poke that there are new ones.
+"""What jobs say of themselves: lines in a file of their own directory, and a poke that there are new ones.
 
-A poke may be lost; the files are read whenever a pod ends and when the pool starts.
+A poke may be lost; the files are read whenever a pod ends and when the pool starts. A file grows as its job
+likes, so only its end is read: the last note of a kind says what those before it did.
 """
 
-import json
-import math
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
+from typing import NamedTuple
 
 from weir.backends.local import pods
+from weir.backends.local.job_files import Unreadable, open_file
+from weir.backends.local.records import SAVED, Note, Span, note_of
 
-SAVED, REPORTED = "checkpointed", "report"
 SOCKET = "notes.sock"
 _NAME = re.compile(rb"[0-9]{1,18}/[0-9]{1,18}-[0-9]{1,9}-[0-9]{1,9}")
-_READ_MOST = 8 << 20
-_VALUES_MOST = 64
+_READ_MOST = 1 << 18
+_LINE_MOST = 1 << 16
+_LINES_MOST, _SAVED_MOST = 1000, 100
+_POKES_MOST = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A line of a job: it saved its state, or it reports how far it is."""
+class NotesRead(NamedTuple):
+    """Notes that were read, the position after them, and the reason if they can't be read."""
 
-    kind: str
-    at_s: float
-    step: int | None = None
-    values: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    notes: list[Note]
+    position: int
+    unreadable: Unreadable | None = None
 
 
-def read_notes(directory: str, since: int, now_s: float) -> tuple[list[Note], int]:
-    """The whole lines after a position, and the position behind them."""
+def read_notes(own: str, since: int, span: Span) -> NotesRead:
+    """Read the whole lines after a position in a job's own directory.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    fd = open_file(own, pods.NOTES)
+    if fd is None:
+        return NotesRead([], since)
+    if isinstance(fd, Unreadable):
+        return NotesRead([], since, fd)
     try:
-        fd = os.open(f"{directory}/{pods.NOTES}", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return [], since
-    try:
-        text = os.pread(fd, _READ_MOST, since)
+        size = os.fstat(fd).st_size
+        since = since if since <= size else 0  # it was begun again
+        begin = max(since, size - _READ_MOST)
+        text = os.pread(fd, _READ_MOST, begin)
     finally:
         os.close(fd)
     whole = text.rfind(b"\n") + 1
-    if not whole and len(text) == _READ_MOST:
-        return [], since + len(text)  # a line without end is none
-    notes = [note for line in text[:whole].splitlines() if (note := _note(line, now_s)) is not None]
-    return notes, since + whole
+    if not whole:
+        return NotesRead([], begin + len(text) if begin > since else since)  # a line without end is none
+    lines = text[:whole].split(b"\n")
+    notes = [note for line in _latest(lines[begin > since :]) if (note := note_of(line, span)) is not None]
+    return NotesRead(notes, begin + whole)
 
 
-def _note(line: bytes, now_s: float) -> Note | None:
-    """What a line says; None if it says nothing: anyone may write there."""
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(said, dict) or said.get("kind") not in {SAVED, REPORTED}:
-        return None
-    at_s, step, values = said.get("at_s"), said.get("step"), said.get("values")
-    if not isinstance(at_s, int | float) or not math.isfinite(at_s):
-        return None
-    numbers: dict[str, float] = {}
-    for name, value in list(values.items())[:_VALUES_MOST] if isinstance(values, dict) else ():
-        if isinstance(value, int | float) and math.isfinite(value):
-            numbers[str(name)[:64]] = float(value)
-    return Note(said["kind"], min(float(at_s), now_s), step if isinstance(step, int) else None, numbers)
+def _latest(lines: list[bytes]) -> list[bytes]:
+    """The last lines, and the last of those before them that may tell of a saved state."""
+    word = SAVED.encode()
+    saved = [line for line in lines[:-_LINES_MOST] if word in line][-_SAVED_MOST:]
+    return [line for line in (*saved, *lines[-_LINES_MOST:]) if line and len(line) <= _LINE_MOST]
 
 
 class Pokes:
@@ -89,10 +86,10 @@ class Pokes:
         return self._socket.fileno()
 
     def read(self) -> None:
-        """Take in what came."""
+        """Take in what came, as much as others can wait for; the rest is there the next time."""
         names: set[bytes] = set()
         with suppress(BlockingIOError):
-            while len(names) < 1024:
+            for _ in range(_POKES_MOST):
                 names.add(self._socket.recv(128))
         for name in names:
             if _NAME.fullmatch(name):

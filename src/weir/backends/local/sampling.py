@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from weir.backends.local import pods
 from weir.backends.local.devices import Doing
+from weir.backends.local.foreign import ForeignUse, foreign_uses
 from weir.backends.local.launched import PodNow
 from weir.backends.local.machine import Machine
+from weir.control.clock import Clock
 
 _PARENT_AT, _TIMES_AT, _RSS_AT = 1, slice(11, 15), 21
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -55,6 +57,7 @@ class Sample:
     devices: tuple[DeviceUse, ...]
     pods: tuple[PodUse, ...]
     virtual: bool
+    foreign: tuple[ForeignUse, ...] = ()  # processes outside the pool, one for each device that has any
 
 
 @dataclass(slots=True)
@@ -73,11 +76,11 @@ class Sampler:
         self,
         machine: Machine,
         running: Callable[[], Sequence[PodNow]],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._machine = machine
         self._running = running
-        self._clock = clock
+        self._clock = clock or Clock()
         self._last: dict[
             str, tuple[float, float]
         ] = {}  # by directory: when, and processor seconds until then
@@ -93,7 +96,9 @@ class Sampler:
         devices = tuple(DeviceUse(one.index, one.use, one.memory_used) for one in doing)
         if self._machine.virtual:
             devices = tuple(_virtual(device.index, used) for device in self._machine.devices)
-        return Sample(self._clock(), devices, used, self._machine.virtual)
+        own = {pid for tree in trees.values() for pid in tree.pids}
+        foreign = foreign_uses(doing, own, trees.keys()) if doing else ()
+        return Sample(self._clock(), devices, used, self._machine.virtual, foreign)
 
     def _use(self, pod: PodNow, tree: _Tree, doing: list[Doing], now: float) -> PodUse:
         last = self._last.get(pod.directory)

@@ -11,13 +11,14 @@ import ctypes
 import os
 import resource
 import signal
-import stat
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
-from weir.backends.local import cgroups, pods
+from weir.backends.local import cgroups, job_files, pods, records, secret_files, spawn_errors
+from weir.backends.local.job_files import Unreadable
 from weir.backends.local.output import Output
+from weir.backends.local.records import StartRecord
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """What a shell answers for a command that isn't there, and for one that can't be run."""
@@ -41,33 +42,45 @@ def supervise(directory: str) -> None:
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     lock = pods.take_lock(directory)
-    if lock is None:
+    if not isinstance(lock, int) or pods.has(directory, pods.EXIT):
         return
-    start = pods.read(directory, pods.START)
-    if start is None or pods.has(directory, pods.EXIT):
+    start = records.start_of(pods.read(directory, pods.START))
+    if start is None:
+        return
+    if isinstance(start, Unreadable):
+        _write_exit(directory, {"lost": True, "error": f"Its order can't be read: {start.sentence}"})
         return
     try:
         pods.sign(lock)
         supervisor = Supervisor(directory, start)
         supervisor.start()
+    except _NoPlace as failure:
+        ended = {"code": None, "error": f"It could not be started: {failure}"}
+        _write_exit(directory, {"at_s": start.now_s(), **ended})
+        return
     except OSError as failure:
-        _write_exit(directory, {"code": None, "error": f"It could not be started: {failure.strerror}."})
+        ended = {"code": None, "error": f"It could not be started: {failure.strerror}."}
+        _write_exit(directory, {"at_s": start.now_s(), **ended})
         return
     supervisor.watch()
-    _write_exit(directory, supervisor.ended())
+    _write_exit(directory, {"at_s": start.now_s(), **supervisor.ended()})
 
 
 def _write_exit(directory: str, ended: dict[str, object]) -> None:
     """Say how it ended, though the disk be full for a while: until then it isn't known to be over."""
     while True:
         try:
-            pods.write(directory, pods.EXIT, {"at_s": time.time(), **ended})
-        except FileNotFoundError:
-            return  # the pool's home is gone, and with it whoever would want to know
-        except OSError:
+            pods.write(directory, pods.EXIT, ended)
+        except OSError as failure:
+            if not job_files.is_shortage(failure):
+                return  # its directory is gone or something else is in its place: the pool sees that itself
             time.sleep(_FULL_DISK_S)
         else:
             return
+
+
+class _NoPlace(Exception):
+    """The job's own directory, or its output in it, isn't what it has to be."""
 
 
 class _NotSpawnable(Exception):
@@ -79,16 +92,18 @@ class _NotSpawnable(Exception):
 class Supervisor:
     """The processes of one pod."""
 
-    def __init__(self, directory: str, start: dict[str, Any]) -> None:
+    def __init__(self, directory: str, start: StartRecord) -> None:
         self._directory = directory
         self._start = start
-        self._cgroups = [cgroups.Cgroup(*words) for words in start["cgroups"]]
+        self._cgroups = [cgroups.Cgroup(*words) for words in start.cgroups]
         self._leader = -1
         self._status: int | None = None  # of the leader, once it is gone
+        self._problem: str | None = None  # why the command could not be started
         self._stopped = False  # told to stop before the leader was gone
         self._started_s = 0.0
         self._kill_at: float | None = None  # on the monotonic clock
-        self._output = Output(f"{directory}/{pods.LOG}", start.get("log_most", 0))
+        self._own, self._log = _own(directory)
+        self._output = Output(self._log, start.log_most)
 
     def start(self) -> None:
         """Start the command, unless it was told to stop before."""
@@ -96,18 +111,14 @@ class Supervisor:
             self._stopped = True
             return
         self._cgroups = [cgroup for cgroup in self._cgroups if cgroup.make()]
-        log = os.open(
-            f"{self._directory}/{pods.LOG}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
-        self._started_s = time.time()
+        self._started_s = self._start.now_s()
         try:
-            self._leader = self._spawn(log)
+            self._leader = self._spawn(self._log)
         except _NotSpawnable as failure:
-            self._say(str(failure))
+            self._problem = str(failure)
+            self._say(self._problem)
             self._status = failure.code << 8
             return
-        finally:
-            os.close(log)
         _prefer_to_end(self._leader)
         running = {
             "supervisor": os.getpid(),
@@ -143,7 +154,10 @@ class Supervisor:
             "code": None if status is None or os.WIFSIGNALED(status) else os.WEXITSTATUS(status),
             "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
             "stopped": self._stopped,
+            "error": self._problem,
             "out_of_memory": any(cgroup.ran_out for cgroup in self._cgroups),
+            "memory_limit": max((cgroup.memory_limit for cgroup in self._cgroups), default=0),
+            "memory_peak": max((cgroup.memory_peak for cgroup in self._cgroups), default=0),
             "started_s": self._started_s,
             "cpu_s": used.ru_utime + used.ru_stime,
             "max_rss": used.ru_maxrss * 1024,
@@ -155,15 +169,16 @@ class Supervisor:
         A child is born in the groups of its parent, so this process visits them for that moment.
         """
         start = self._start
-        command, environment = start["command"], start["environment"]
+        command, environment = start.command, _with_secrets(start)
         try:
-            os.chdir(start["directory"])
-        except OSError as failure:
-            raise _NotSpawnable(
-                NOT_RUNNABLE, f"the directory {start['directory']}: {failure.strerror}"
-            ) from None
-        program = _found(command[0], environment.get("PATH", os.defpath))
+            os.chdir(start.directory)
+        except (OSError, ValueError) as failure:
+            problem = _problem(failure)
+            self._say(f"the directory {start.directory}: {problem}")
+            raise _NotSpawnable(NOT_RUNNABLE, spawn_errors.bad_directory(problem)) from None
+        program = _found(command, environment.get("PATH", os.defpath))
         self._cgroups = [cgroup for cgroup in self._cgroups if cgroup.join()]
+        own_mask = os.umask(start.umask)
         try:
             return os.posix_spawn(
                 program,
@@ -179,10 +194,12 @@ class Supervisor:
                 setsigdef=_ALL_SIGNALS,  # whatever the server was started with, or Python ignores
             )
         except FileNotFoundError:
-            raise _NotSpawnable(NOT_FOUND, f"{command[0]} was not found") from None
+            raise _NotSpawnable(NOT_FOUND, spawn_errors.not_found(command)) from None
         except (OSError, ValueError) as failure:
-            raise _NotSpawnable(NOT_RUNNABLE, f"{command[0]} could not be started: {failure}") from None
+            sentence = spawn_errors.not_runnable(command, _problem(failure))
+            raise _NotSpawnable(NOT_RUNNABLE, sentence) from None
         finally:
+            os.umask(own_mask)
             for cgroup in self._cgroups:
                 cgroup.leave()
             os.chdir("/")
@@ -204,25 +221,26 @@ class Supervisor:
         for cgroup in self._cgroups:
             cgroup.see()
             if cgroup.ran_out:
-                self._say("it used more memory than it asked for, and was ended")
+                self._say(_out_of_memory(cgroup))
+            if cgroup.pids_refused:
+                self._say("it was refused more processes or threads than a pod may have here (--pids-most)")
         if self._kill_at is None:
-            self._kill_at = time.monotonic() + self._start["grace_s"]
+            self._kill_at = time.monotonic() + self._start.grace_s
             self._tell_what_is_left()
 
     def _say(self, sentence: str) -> None:
         """To whoever reads the pod's log."""
+        line = f"weir: {records.shown(sentence, records.SENTENCE_MOST)}\n"
         with suppress(OSError):
-            log = os.open(f"{self._directory}/{pods.LOG}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            try:
-                os.write(log, f"weir: {sentence}\n".encode(errors="replace"))
-            finally:
-                os.close(log)
+            os.write(self._log, line.encode(errors="replace"))
 
     def _stop(self) -> None:
         """Told to stop: notice to the group, and an end to its time."""
-        said = pods.read(self._directory, pods.STOP) or {}
-        grace_s = said.get("grace_s", self._start["grace_s"])
-        assert isinstance(grace_s, int | float)
+        text = pods.read(self._directory, pods.STOP)
+        grace_s = records.grace_of(text)
+        if grace_s is None:
+            grace_s = self._start.grace_s
+        job_files.make_file(self._own, pods.STOP, text if isinstance(text, bytes) else b"{}")
         kill_at = time.monotonic() + grace_s
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
         if self._status is None:
@@ -244,6 +262,37 @@ class Supervisor:
             cgroup.kill()
         for pid in pods.descendants(os.getpid()):
             _signal(pid, signal.SIGKILL)
+
+
+def _own(directory: str) -> tuple[int, int]:
+    """Make and open the job's own directory and its output in it; both stay open as what they are now."""
+    pods.make_own(directory)
+    own = pods.own_directory(directory)
+    place = job_files.open_directory(own)
+    if not isinstance(place, int):
+        raise _NoPlace(_why(place, own))
+    log = job_files.open_file(own, pods.LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    if not isinstance(log, int):
+        raise _NoPlace(_why(log, own))
+    os.set_blocking(log, True)  # the job has it as its output, and need not know how it was opened
+    return place, log
+
+
+def _why(place: Unreadable | None, own: str) -> str:
+    return f"its own directory {own} is gone." if place is None else f"in {own}: {place.sentence}"
+
+
+def _with_secrets(start: StartRecord) -> dict[str, str]:
+    """Return the environment of the process, with the values of secrets that the start order only names."""
+    if start.secrets is None:
+        return start.environment
+    file, names = start.secrets
+    try:
+        return {**start.environment, **secret_files.values(file, names)}
+    except secret_files.NotSet as failure:
+        raise _NotSpawnable(NOT_RUNNABLE, str(failure)) from None
+    except OSError as failure:
+        raise _NotSpawnable(NOT_RUNNABLE, f"its secrets can't be read: {failure.strerror}") from None
 
 
 def _sooner(one_s: float | None, other_s: float | None) -> float | None:
@@ -273,15 +322,34 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _found(command: str, path: str) -> str:
-    """The file a command means, by the path of the environment it is to have."""
-    if "/" in command:
-        return command
+def _found(command: Sequence[str], path: str) -> str:
+    """Return the file a command means, by the path of the environment it is to have."""
+    program = command[0]
+    if "/" in program:
+        return program
+    there = False
     for directory in path.split(os.pathsep):
-        candidate = f"{directory or '.'}/{command}"
-        if os.access(candidate, os.X_OK) and not stat.S_ISDIR(os.stat(candidate).st_mode):
+        candidate = f"{directory or '.'}/{program}"
+        if not os.path.isfile(candidate):
+            continue
+        if os.access(candidate, os.X_OK):
             return candidate
-    raise _NotSpawnable(NOT_FOUND, f"{command} was not found")
+        there = True
+    if there:
+        raise _NotSpawnable(NOT_RUNNABLE, spawn_errors.not_runnable(command, "permission denied"))
+    raise _NotSpawnable(NOT_FOUND, spawn_errors.not_found(command))
+
+
+def _problem(failure: OSError | ValueError) -> str:
+    said = failure.strerror if isinstance(failure, OSError) else None
+    text = said or str(failure)
+    return text[:1].lower() + text[1:]
+
+
+def _out_of_memory(cgroup: cgroups.Cgroup) -> str:
+    if cgroup.memory_limit:
+        return "it used more memory than it asked for, and was ended"
+    return "the machine ran out of memory, and it was ended"
 
 
 def _prefer_to_end(pid: int) -> None:

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
+from weir.model.resources import span
+
+STUCK_AFTER_S = 30.0
+"""A thread without progress for this long counts as stuck."""
 _log = logging.getLogger(__name__)
 
 
@@ -24,6 +28,7 @@ class Watch:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._closing = False
+        self._busy_since_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="weir-watch", daemon=True)
         self._thread.start()
 
@@ -46,6 +51,20 @@ class Watch:
             heappush(self._later, (time.monotonic() + after_s, next(self._numbers), call))
         os.eventfd_write(self._woken, 1)
 
+    @property
+    def trouble(self) -> str | None:
+        """Return why nothing is noticed now; None if it is."""
+        since_s, now_s = self._busy_since_s, time.monotonic()
+        if not self._thread.is_alive():
+            return "The thread that watches pods has ended."
+        if since_s is not None and now_s - since_s > STUCK_AFTER_S:
+            return f"The thread that watches pods has been in one step for {span(now_s - since_s)}."
+        with self._lock:
+            late_s = now_s - self._later[0][0] if self._later else 0.0
+        if late_s > STUCK_AFTER_S:
+            return f"The thread that watches pods is late by {span(late_s)}."
+        return None
+
     def close(self) -> None:
         """End the thread; nothing is called after this."""
         self._closing = True
@@ -61,9 +80,9 @@ class Watch:
                 if fd == self._woken:
                     os.eventfd_read(fd)
                 elif (call := self._calls.get(fd)) is not None and not self._closing:
-                    _guarded(call)
+                    self._guarded(call)
             while (due := self._due()) is not None:
-                _guarded(due)
+                self._guarded(due)
 
     def _pause_s(self) -> float:
         with self._lock:
@@ -75,10 +94,12 @@ class Watch:
                 return None
             return heappop(self._later)[2]
 
-
-def _guarded(call: Callable[[], None]) -> None:
-    """One call that fails must not end the watch."""
-    try:
-        call()
-    except Exception:  # noqa: BLE001 - whatever it was
-        _log.exception("something that was watched for could not be dealt with")
+    def _guarded(self, call: Callable[[], None]) -> None:
+        """Call this. A call that fails must not end the watch."""
+        self._busy_since_s = time.monotonic()
+        try:
+            call()
+        except Exception:  # noqa: BLE001 - whatever it was
+            _log.exception("something that was watched for could not be dealt with")
+        finally:
+            self._busy_since_s = None

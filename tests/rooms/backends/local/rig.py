@@ -14,7 +14,7 @@ from weir.backends.local import pods
 from weir.backends.local.backend import LocalBackend
 from weir.backends.local.journal import Keepable, Kept, Launch
 from weir.backends.local.machine import Machine, this_machine
-from weir.backends.local.notes import Note
+from weir.backends.local.records import Note
 from weir.cluster.events import Place, PodKey
 from weir.control.port import (
     EndWorkload,
@@ -89,6 +89,7 @@ class Rig:
             home, name="here", virtual_devices=devices, control_groups=control_groups
         )
         self.noted: list[tuple[PodKey, Note]] = []
+        self.refused: list[tuple[PodKey, str]] = []
         self.news = threading.Event()
         self.facts: list[Fact] = []
         self.uids = 0
@@ -102,6 +103,7 @@ class Rig:
             self.machine,
             wake=self.news.set,
             noted=lambda pod, uid, note: self.noted.append((pod, note)),
+            refused=lambda pod, uid, sentence: self.refused.append((pod, sentence)),
         )
 
     def crash(self) -> list[Fact]:
@@ -148,6 +150,10 @@ class Rig:
         uid = self.backend._launched[pod.workload].launch.uid
         return Path(self.backend.home.directory(uid, start, pod.group, pod.index))
 
+    def own(self, pod: PodKey, start: int = 1) -> Path:
+        """The job's own directory."""
+        return Path(pods.own_directory(str(self.directory(pod, start))))
+
     def exit(self, pod: PodKey, start: int = 1) -> PodExited:
         """Wait until a start is over, and how it ended."""
         until(lambda: self._exits(pod, start))
@@ -161,7 +167,7 @@ class Rig:
         ]
 
     def log(self, pod: PodKey, start: int = 1) -> str:
-        path = self.directory(pod, start) / pods.LOG
+        path = self.own(pod, start) / pods.LOG
         return path.read_text() if path.exists() else ""
 
     def says(self, pod: PodKey, text: str, start: int = 1) -> str:

@@ -149,7 +149,7 @@ def test_promised_room_is_kept_until_its_pods_start(rig: Rig) -> None:
 def test_what_is_over_is_forgotten_and_its_log_stays(rig: Rig) -> None:
     pod = rig.run("echo", "hello")
     rig.exit(pod)
-    log = rig.directory(pod) / "log"
+    log = rig.own(pod) / "log"
     rig.backend.apply([EndWorkload("job", End.SUCCEEDED, 1.0)])
     assert not of(rig.crash(), WorkloadSubmitted)
     assert log.read_text() == "hello\n"
@@ -236,7 +236,7 @@ def test_a_disk_full_for_a_while_loses_no_end(small_disk: Path) -> None:
         rig.submit("true", name="refused")
         with pytest.raises(OSError, match="No space"):
             rig.start(PodKey("refused", 0, 0))
-        leader = pods.read(directory, pods.RUNNING)["leader"]
+        leader = pods.read_object(directory, pods.RUNNING)["leader"]
         (small_disk / "go").write_text("go\n")
         until(lambda: gone(leader))
         assert rig.backend.pods()  # it can't say how it ended, so nobody takes it for over

@@ -2,6 +2,7 @@
 
 # ruff: noqa: N802 - the driver's own names
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +12,10 @@ import pytest
 from weir.backends.local import cgroups
 from weir.backends.local.devices import Device, Nvml, driver, virtual
 from weir.backends.local.environment import Identity, Ports, Seat, Sight, environment
+from weir.backends.local.home import Ended
 from weir.backends.local.machine import this_machine
 from weir.backends.local.sampling import BY_CPU, Sampler
+from weir.control.port import Exit
 from weir.model.workloads import Request
 
 from .rig import Rig, python, until
@@ -130,6 +133,27 @@ def test_devices_are_found_with_what_links_them(monkeypatch: pytest.MonkeyPatch)
     )
 
 
+def test_what_processes_use_is_asked_for_whatever_the_wall_clock_was_set_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The driver dates samples by the wall clock: after a jump no old date may hide the new ones."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    now_s, asked = 1_700_000_000.0, []
+
+    class Dated(Driver):
+        def nvmlDeviceGetProcessUtilization(self, handle: str, since: int) -> list[SimpleNamespace]:
+            asked.append(since)
+            return [SimpleNamespace(pid=7, smUtil=40, timeStamp=int(now_s * 1e6))]
+
+    nvml = Nvml(Dated())
+    nvml.devices()
+    monkeypatch.setattr("weir.backends.local.devices.time.time", lambda: now_s)
+    for jump_s in (0.0, 10.0, -3600.0, 10 * 365 * 86400.0, -20 * 365 * 86400.0):
+        now_s += jump_s
+        assert nvml.doing()[0].use_of == {7: 0.4}
+        assert now_s - 61.0 < asked[-1] / 1e6 < now_s
+
+
 def test_parts_of_a_device_are_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     found = Nvml(Driver(mig=True)).devices()
@@ -191,7 +215,7 @@ def test_this_machine_as_a_node(tmp_path: Path) -> None:
     machine = this_machine(tmp_path / "home", virtual_devices=8, control_groups=False)
     assert machine.virtual
     assert (machine.node.gpus, machine.node.gpu_model) == (8, None)
-    assert machine.node.capacity["cpu"] >= 32_000
+    assert machine.node.capacity["cpu"] == len(os.sched_getaffinity(0)) * 1000
     assert not machine.groups_of("1/1-0-0", Request())
     sight = machine.sight(Request(devices=1, share_milli=0, gpu_memory=4 << 30), (5,))
     assert (sight.share_milli, sight.memory, sight.names) == (250, 4 << 30, ("5",))
@@ -220,6 +244,18 @@ def test_limits_in_both_versions() -> None:
     assert (path, hands_down, outside) == ("/u/weir-x/1.2-0-0", "+cpu +memory", "/u")
     assert files == {"memory.max": "4096", "memory.oom.group": "1", "cpu.weight": "150"}
     assert not cgroups.Cgroups("weir-x")
+
+
+def test_processes_are_limited_in_both_versions() -> None:
+    one = cgroups.Cgroups("weir-x", pids="/p")
+    assert [words[:2] for words in one.of_pod("1/2-0-0", pids=300)] == [
+        ("/p/weir-x/1.2-0-0", {"pids.max": "300"})
+    ]
+    two = cgroups.Cgroups("weir-x", unified="/u", controllers="memory cpu pids")
+    assert two.of_pod("1/2-0-0", pids=300)[0][1] == {"pids.max": "300"}
+    assert two.of_pod("1/2-0-0")[0][1] == {}, "0 is no limit"
+    assert one.limits_pids
+    assert two.limits_pids
 
 
 @pytest.fixture
@@ -254,7 +290,49 @@ def test_more_memory_than_asked_for_ends_a_pod_and_says_so(grouped: Rig) -> None
     assert ended is not None
     assert ended.out_of_memory
     assert "more memory" in grouped.log(pod)
-    assert "memory" in ended.sentence
+    assert (ended.final, ended.exit_code) == (True, 137)
+    assert ended.memory_limit == 48 << 20
+    assert (40 << 20) < ended.memory_peak <= (48 << 20)
+    assert "48Mi is allowed by --memory, its peak was 4" in ended.sentence
+    assert "such as --memory 72Mi, or without --memory." in ended.sentence
+
+
+def test_memory_that_was_not_asked_for_is_not_limited(grouped: Rig) -> None:
+    request = Request(devices=1, memory=0, cpu_milli=0, assumed_cpu_milli=500, assumed_memory=48 << 20)
+    words = grouped.machine.groups_of("1/1-0-0", request)
+    assert not any(key.startswith("memory.") for _, files, *_ in words for key in files)
+    pod = grouped.run(*python("held = bytearray(200 << 20)", "print(len(held))"), request=request)
+    grouped.exit(pod)
+    ended = grouped.backend.home.start(1, 1, 0, 0).ended
+    assert ended is not None
+    assert (ended.how, ended.out_of_memory) == (Exit.DONE, False)
+
+
+def test_a_job_that_the_kernel_ended_for_the_machine_may_be_tried_again() -> None:
+    ended = Ended(Exit.FAILED, 1.0, signal=9, out_of_memory=True, memory_peak=3 << 30)
+    assert not ended.final
+    assert ended.sentence == "The machine ran out of memory and ended it; at its peak it used 3Gi."
+
+
+def test_a_pod_that_forks_without_end_is_refused_and_others_go_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "home", control_groups=True)
+    try:
+        if not rig.machine.groups.limits_pids:
+            pytest.skip("processes can't be limited here")
+        rig.backend.machine = replace(rig.machine, pids_most=20)
+        bomb = python(
+            "import os, time",
+            "try:",
+            "    for at in range(40):",
+            "        if os.fork() == 0: time.sleep(3600)",
+            "except OSError as error: print('refused', at)",
+        )
+        pod = rig.run(*bomb, name="bomb", grace_s=0.0)
+        rig.says(pod, "refused 19")
+        rig.exit(pod)
+        assert "--pids-most" in rig.log(pod)
+    finally:
+        rig.close()
 
 
 def test_virtual_devices_have_names() -> None:

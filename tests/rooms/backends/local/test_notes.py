@@ -10,6 +10,7 @@ import pytest
 
 import weir
 from weir.backends.local.notes import read_notes
+from weir.backends.local.records import Span
 from weir.client import inside
 from weir.cluster.events import Checkpointed
 from weir.control.port import Exit, PodExited, SetStatus, Status
@@ -43,7 +44,7 @@ def test_saved_states_and_reports_reach_the_pool_at_once(rig: Rig) -> None:
     assert [fact.at_s for fact in rig.facts if isinstance(fact, Checkpointed)] == [saved.at_s]
     rig.backend.apply([SetStatus("other", Status())])
     assert rig.journal.kept["job"].saved_s == saved.at_s
-    (rig.directory(pod) / "stop.json").write_text("{}")
+    (rig.own(pod) / "stop.json").write_text("{}")
     assert rig.exit(pod).how is Exit.DONE
     assert "stopping" in rig.log(pod)
 
@@ -97,14 +98,14 @@ def test_lines_that_mean_nothing_are_passed_over(tmp_path: Path) -> None:
         b'{"kind": "checkpointed", "at_s": 3',
     ]
     (tmp_path / "notes.jsonl").write_bytes(b"\n".join(lines))
-    notes, at = read_notes(str(tmp_path), 0, now_s=10.0)
+    notes, at, _ = read_notes(str(tmp_path), 0, Span(0.0, 10.0))
     assert [(note.kind, note.at_s, note.step, dict(note.values)) for note in notes] == [
         ("report", 5.0, None, {"a": 1.0}),
         ("checkpointed", 10.0, 2, {}),
     ]
     with (tmp_path / "notes.jsonl").open("ab") as file:
         file.write(b', "step": 7}\n')
-    notes, at = read_notes(str(tmp_path), at, now_s=10.0)
+    notes, at, _ = read_notes(str(tmp_path), at, Span(0.0, 10.0))
     assert [note.step for note in notes] == [7]
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from weir.backends.local.output import Output, read_on
-from weir.server.logs import Log, _tail_at
+from weir.backends.local.output import Output, read_on, tail_of
+from weir.server.logs import Log
 
 from .rig import Rig, python
 
@@ -28,7 +28,8 @@ def test_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"".join(b"line %d\n" % at for at in range(LINES)))
     assert held(path) > 4 * MOST
-    Output(str(path), MOST).look(last=True)
+    with path.open("rb+") as file:
+        Output(file.fileno(), MOST).look(last=True)
     assert held(path) <= MOST
     text = whole(path)
     assert text.startswith(b"line 0\nline 1\n")
@@ -36,11 +37,11 @@ def test_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
     assert text.count(b"bytes of output were left out here") == 1
     assert b"\0" not in text
     size = path.stat().st_size
-    position = _tail_at(path, 3)
+    position = tail_of(str(path), 3)
     assert read_on(str(path), position, 1 << 16)[0].splitlines() == [
         b"line %d" % at for at in range(LINES - 3, LINES)
     ]
-    assert 0 < _tail_at(path, LINES) < size, "lines that were left out aren't looked for"
+    assert 0 < tail_of(str(path), LINES) < size, "lines that were left out aren't looked for"
     with path.open("ab") as file:
         file.write(b"more\n")
     assert read_on(str(path), size, 1 << 16) == (b"more\n", size + 5), "places stay what they are"
@@ -49,10 +50,11 @@ def test_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
 def test_what_is_small_stays_whole(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * (MOST // 2))
-    Output(str(path), MOST).look(last=True)
+    with path.open("rb+") as file:
+        Output(file.fileno(), MOST).look(last=True)
     assert whole(path) == b"x" * (MOST // 2)
     assert read_on(str(path), 10 * MOST, 10)[0] == b"x" * 10, "it was begun anew"
-    assert Output(str(path), 0).due_s() is None
+    assert Output(-1, 0).due_s() is None
 
 
 def test_a_job_that_never_stops_writing_does_not_fill_the_disk(rig: Rig) -> None:

@@ -5,22 +5,26 @@ import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from weir.backends.simulated.traces.mistakes import Mistakes
+
+BYTES_MAX = 256 << 20
+"""Of a trace, unpacked: some two million jobs."""
+COLUMNS_MAX = 1000
+_BLOCK = 1 << 20
 
 
 def text(path: Path) -> str:
     """The whole text of a file.
 
     Raises:
-        Refused: it can't be read.
+        Refused: it can't be read, is too large, or isn't text.
     """
     mistakes = Mistakes(str(path))
     try:
-        raw = path.read_bytes()
-        if path.suffix == ".gz":
-            raw = gzip.decompress(raw)
-        return raw.decode("utf-8-sig")
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return _read(file, mistakes).decode("utf-8-sig")
     except FileNotFoundError:
         mistakes.add(0, "there is no such file")
     except (OSError, EOFError, zlib.error) as error:
@@ -30,6 +34,24 @@ def text(path: Path) -> str:
         mistakes.add(0, f"is not text: byte {error.start} is not UTF-8")
     mistakes.refuse_if_any()
     raise AssertionError("refused above")
+
+
+def _read(file: BinaryIO | gzip.GzipFile, mistakes: Mistakes) -> bytes:
+    """Return the bytes of a file, read block by block so that a bad one is refused early."""
+    blocks: list[bytes] = []
+    size = 0
+    while block := file.read(_BLOCK):
+        zero = block.find(b"\0")
+        if zero >= 0:
+            mistakes.add(0, f"is not text: byte {size + zero} is zero; name a trace in CSV or JSON")
+            break
+        size += len(block)
+        if size > BYTES_MAX:
+            mistakes.add(0, f"is larger than {BYTES_MAX >> 20} MiB unpacked; write a shorter trace")
+            break
+        blocks.append(block)
+    mistakes.refuse_if_any()
+    return b"".join(blocks)
 
 
 class Table:
@@ -43,7 +65,15 @@ class Table:
         self.columns = self._header(known, required)
 
     def _header(self, known: Sequence[str] | None, required: Sequence[str]) -> list[str]:
-        columns = [name.strip() for name in next(self._lines, [])]
+        try:
+            columns = [name.strip() for name in next(self._lines, [])]
+        except csv.Error as error:
+            self._mistakes.add(1, f"is not CSV: {error}; write a first line that names the columns")
+            columns = []
+        self._mistakes.refuse_if_any()
+        if len(columns) > COLUMNS_MAX:
+            self._mistakes.add(1, f"has {len(columns)} columns; write at most {COLUMNS_MAX}")
+            self._mistakes.refuse_if_any()
         for name in required:
             if name not in columns:
                 self._mistakes.add(1, f"has no column {name!r}: every trace needs {', '.join(required)}")

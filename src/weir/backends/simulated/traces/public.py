@@ -114,6 +114,9 @@ def read_philly(path: Path, scenario: Scenario) -> list[Fate]:
     except json.JSONDecodeError as error:
         mistakes.add(error.lineno, f"is not JSON: {error.msg}")
         jobs = []
+    except (RecursionError, ValueError):
+        mistakes.add(1, "is nested too deeply or has a number too long; write a list of jobs")
+        jobs = []
     if not isinstance(jobs, list):
         mistakes.add(1, "is not a list of jobs")
         jobs = []

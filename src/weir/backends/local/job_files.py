@@ -1,0 +1,210 @@
+"""Open files that a job may have touched: never through a link, never waiting, never without a bound.
+
+A job may put anything in place of a file: a link, a FIFO, a device, a socket, a directory, a file of a
+terabyte, or a file system of its own. So every file is opened below a root without following a link or
+leaving the root's file system, without waiting, and counts only if it is a regular file. What a file
+says is checked by `records`.
+
+Standard library only, and little of it: supervisors are forked from an interpreter that has to stay small.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+from contextlib import suppress
+from typing import NamedTuple
+
+_OPENAT2 = 437
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
+_RESOLVE = _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH
+_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_TRIES = 3
+_MODE = 0o600
+_SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR))
+_SHORT_OF_DISK = _SHORT | {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
+_REASONS = {
+    errno.ELOOP: "is a link, or lies behind one",
+    errno.EXDEV: "lies on another file system",
+    errno.ENXIO: "is a socket or a device",
+    errno.ENODEV: "is a device",
+    errno.ENOTDIR: "lies below something that is no directory",
+    errno.EISDIR: "is a directory",
+    errno.EACCES: "may not be opened",
+    errno.EPERM: "may not be opened",
+    errno.EAGAIN: "is held back by its job",
+}
+_KINDS = (
+    (stat.S_ISDIR, "is a directory"),
+    (stat.S_ISFIFO, "is a FIFO"),
+    (stat.S_ISSOCK, "is a socket"),
+    (stat.S_ISCHR, "is a device"),
+    (stat.S_ISBLK, "is a device"),
+)
+
+
+class Unreadable(NamedTuple):
+    """A file that isn't read, and why."""
+
+    name: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """The refusal, for people."""
+        return f"{self.name} {self.why}."
+
+
+class _How(ctypes.Structure):
+    """The argument of openat2."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
+
+
+def is_shortage(failure: OSError) -> bool:
+    """Return True if a write failed because the machine is short of something: trying again may help."""
+    return failure.errno in _SHORT_OF_DISK
+
+
+def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int | Unreadable | None:
+    """Open a regular file in the directory of a start; None if it doesn't exist.
+
+    `directory` ends in UID/START-GROUP-INDEX; only what is above these two may be a link.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    fd = _open(directory, name, flags | _SAFE)
+    if not isinstance(fd, int):
+        return fd
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    return Unreadable(name, next((why for is_kind, why in _KINDS if is_kind(mode)), "is no regular file"))
+
+
+def read_whole(directory: str, name: str, most: int) -> bytes | Unreadable | None:
+    """Return what a file has, if it has no more than `most` bytes; None if it doesn't exist.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    fd = open_file(directory, name)
+    if not isinstance(fd, int):
+        return fd
+    try:
+        text = b""
+        while len(text) <= most and (more := os.read(fd, most + 1 - len(text))):
+            text += more
+    except OSError as failure:
+        return _unreadable(name, failure)
+    finally:
+        os.close(fd)
+    return text if len(text) <= most else Unreadable(name, f"has more than {most:,} bytes")
+
+
+def open_directory(directory: str) -> int | Unreadable | None:
+    """Open the directory of a start, to keep it whatever its name comes to mean.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    return _open(directory, "", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def make_file(directory_fd: int, name: str, text: bytes) -> None:
+    """Make a file in an open directory, unless something of that name exists or it can't be made."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
+    with suppress(OSError):
+        fd = os.open(name, flags, _MODE, dir_fd=directory_fd)
+        try:
+            os.write(fd, text)
+        finally:
+            os.close(fd)
+
+
+def exists(directory: str, name: str) -> bool:
+    """Return True if there is anything of that name, of whatever kind."""
+    try:
+        os.lstat(f"{directory}/{name}")
+    except OSError:
+        return False
+    return True
+
+
+def _unreadable(name: str, failure: OSError) -> Unreadable:
+    """Return why a file isn't read, or raise if the machine is short of something."""
+    if failure.errno in _SHORT:
+        raise failure
+    return Unreadable(name, _REASONS.get(failure.errno or 0) or f"can't be read ({failure.strerror})")
+
+
+def _open(directory: str, name: str, flags: int) -> int | Unreadable | None:
+    root, uid, start = directory.rsplit("/", 2)
+    path = f"{uid}/{start}/{name}" if name else f"{uid}/{start}"
+    mode = _MODE if flags & os.O_CREAT else 0
+    for _ in range(_TRIES):
+        try:
+            return _below(root, path, flags, mode)
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
+            continue  # the kernel says so too where a name changed while it was looked up
+        except OSError as failure:
+            return _unreadable(name or start, failure)
+    return Unreadable(name or start, _REASONS[errno.EAGAIN])
+
+
+def _below(root: str, path: str, flags: int, mode: int) -> int:
+    at = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _openat2(at, path, flags, mode) if _HAS_OPENAT2 else _step_by_step(at, path, flags, mode)
+    finally:
+        os.close(at)
+
+
+def _openat2(at: int, path: str, flags: int, mode: int) -> int:
+    how = _How(flags, mode, _RESOLVE)
+    fd: int = _syscall(_OPENAT2, at, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    if fd < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+    return fd
+
+
+def _step_by_step(at: int, path: str, flags: int, mode: int) -> int:
+    """Open without openat2: directory by directory."""
+    device = os.fstat(at).st_dev
+    *above, last = path.split("/")
+    opened: list[int] = []
+    try:
+        for name in above:
+            at = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            opened.append(at)
+            if os.fstat(at).st_dev != device:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+        return os.open(last, flags | os.O_NOFOLLOW, mode, dir_fd=at)
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def _has_openat2() -> bool:
+    """Return True if the kernel, and a sandbox around this process, allow openat2."""
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.close(_openat2(root, ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0))
+    except OSError:
+        return False
+    finally:
+        os.close(root)
+    return True
+
+
+_HAS_OPENAT2 = _has_openat2()

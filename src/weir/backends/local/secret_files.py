@@ -1,0 +1,93 @@
+"""Values of secrets: a file for each project in the home, readable by the pool's user only.
+
+Start orders name secrets; the supervisor reads their values here when it starts the process, and hands them
+over in its environment. They are in no other file. They aren't encrypted: the key would lie beside them, and
+all jobs run as this user. Standard library only, since supervisors are forked with it.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+
+DIRECTORY = "secrets"
+VALUE_BYTES_MOST = 64 << 10
+SECRETS_MOST = 500
+"""Secrets of one project."""
+_FILE_BYTES_MOST = SECRETS_MOST * (6 * VALUE_BYTES_MOST + 1024)
+
+
+class NotSet(Exception):
+    """A secret isn't set."""
+
+
+class Damaged(OSError):
+    """A file of secrets isn't what was written."""
+
+
+def file_of(home: str, project: str) -> str:
+    """Return the path of a project's file."""
+    return f"{home}/{DIRECTORY}/{project}.json"
+
+
+def read(path: str) -> dict[str, dict[str, object]]:
+    """Return what a project's file holds by the names of its secrets; nothing where there is no file.
+
+    Raises:
+        OSError: it can't be read, or isn't what was written.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return {}
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Damaged(22, f"{path} is no regular file")
+        text = file.read(_FILE_BYTES_MOST)
+    try:
+        found = json.loads(text)
+        return {str(name): dict(said) for name, said in found.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise Damaged(22, f"{path} is damaged: set the project's secrets again") from None
+
+
+def values(path: str, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of secrets by the variables they are for.
+
+    Raises:
+        NotSet: one isn't set.
+        OSError: the file can't be read.
+    """
+    found = read(path)
+    wanted = {}
+    for variable, name in names.items():
+        value = found.get(name, {}).get("value")
+        if not isinstance(value, str):
+            raise NotSet(f"its secret {name} isn't set")
+        wanted[variable] = value
+    return wanted
+
+
+def write(path: str, secrets: Mapping[str, Mapping[str, object]]) -> None:
+    """Put a project's secrets into its file, whole or not at all; without any, there is no file."""
+    if not secrets:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    beside = f"{path}.new"
+    with suppress(FileExistsError):
+        os.mkdir(os.path.dirname(path), 0o700)
+    with suppress(FileNotFoundError):
+        os.unlink(beside)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(secrets, file)
+            file.flush()
+            os.fsync(descriptor)
+        os.rename(beside, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
