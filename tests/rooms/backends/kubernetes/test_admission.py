@@ -77,6 +77,32 @@ def test_the_only_project_is_written_where_nobody_else_can_say_it() -> None:
     assert label(pod(), known(a=["ns"], b=["ns"])) == []
 
 
+def test_an_object_beyond_all_measure_is_refused_and_not_read() -> None:
+    def unread(_pod: Any, _said: Any) -> list[str]:
+        raise AssertionError("it was read")
+
+    reading = Reading("weir", {"nvidia.com/gpu"}.__contains__, unread)
+    told = ["the spec has more than 10000 keys and list entries: make it smaller"]
+    many = {f"a.io/r{at}": "1" for at in range(10_000)}
+    large = pod(tolerations=[{"key": f"k{at}"} for at in range(5_000)])
+    wide = pod(nodeSelector=many)
+    for one in (large, wide):
+        assert mistakes(asked(one), ONE, reading) == told
+        assert mistakes(asked(one, oldObject=one, operation="UPDATE"), ONE, reading) == []
+        assert mistakes(asked(one, namespace="elsewhere"), ONE, reading) == []
+    queue = {"metadata": {"name": "q"}, "spec": {"quota": many}}
+    assert mistakes(asked(queue, "Project", name="q"), ONE, READING) == told
+
+
+@pytest.mark.parametrize("key", ["gpus", "start"])
+def test_a_template_with_a_key_that_weir_writes_is_refused_where_it_is_new(key: str) -> None:
+    bad = job(pod(words={f"weir.dev/{key}": "1"}))
+    told = [f"weir.dev/{key} is written by Weir alone: leave it out of the pods' template"]
+    assert mistakes(asked(bad, "Job"), ONE, READING) == told
+    assert mistakes(asked(bad, "Job", oldObject=bad, operation="UPDATE"), ONE, READING) == []
+    assert mistakes(asked(pod(words={f"weir.dev/{key}": "1"})), ONE, READING) == []
+
+
 def job(template: dict[str, Any], **more: Any) -> dict[str, Any]:
     template["spec"].setdefault("restartPolicy", "Never")
     return {"metadata": {"name": "j", **more.pop("metadata", {})}, "spec": {"template": template, **more}}

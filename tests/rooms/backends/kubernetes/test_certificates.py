@@ -1,5 +1,6 @@
 """Certificates are renewed in time, and whoever trusts the bundle trusts what is served, before and after."""
 
+import base64
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -29,6 +30,21 @@ def test_what_is_written_reads_back_and_shows_no_key() -> None:
     assert read({}) is None
     assert read({**written(made), "tls.key": "bm9uZQ=="}) is None
     trusted(made.bundle, made.certificate, NOW)
+
+
+def test_the_key_of_callers_stays_when_certificates_are_renewed_and_is_made_where_there_is_none() -> None:
+    made = first(NAMES, NOW)
+    assert made.caller_key != first(NAMES, NOW).caller_key
+    assert made.caller_key not in repr(made)
+    for later in (61, 700):
+        assert renewed(made, NAMES, days(later)).caller_key == made.caller_key
+    for other in (b"", b"../x", b"A" * 32, b"0" * 31):
+        held = read({**written(made), "caller.key": base64.b64encode(other).decode()})
+        assert held is not None
+        assert held.caller_key == ""
+        again = renewed(held, NAMES, NOW)
+        assert (len(again.caller_key), again.certificate) == (32, made.certificate)
+    assert read({**written(made), "caller.key": base64.b64encode(b"\xff").decode()}) is None
 
 
 def test_nothing_is_renewed_before_it_is_due() -> None:

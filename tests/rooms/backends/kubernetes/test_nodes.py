@@ -83,7 +83,7 @@ def test_devices_of_others_are_none_of_ours() -> None:
     made = told(ground)["n1"]
     assert made is not None
     assert made.foreign_devices == (1, 2)
-    assert ground.free_devices("n1", 1) == (0,)
+    assert ground.free_devices("n1", Request(devices=1)) == (0,)
 
 
 def test_a_binding_is_held_against_the_newest() -> None:

@@ -143,8 +143,34 @@ async def test_nothing_is_missed_and_nothing_comes_twice(seed: int) -> None:
         while picture.there != server.there or not reflector.synced.is_set():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0)
     assert not running.done()
+    assert reflector.counts.faults == 0
     running.cancel()
     assert len(reflector) == len(server.there)
+
+
+async def test_a_taker_that_fails_ends_nothing_and_hears_of_everything_again() -> None:
+    server, fails = Server(Random(3)), iter([True, True])
+    there: dict[str, str] = {}
+
+    def take(changes: Sequence[Change[Object]]) -> None:
+        if next(fails, False):
+            raise ValueError("a fault of ours")
+        for change in changes:
+            if isinstance(change, Set):
+                there[change.key] = change.object.metadata.resource_version
+            else:
+                there.pop(change.key, None)
+
+    reflector = Reflector(cast(Connection, server), "/things", Object, take, waits=AT_ONCE, chance=Random(3))
+    running = asyncio.create_task(reflector.run())
+    for _ in range(60):
+        await asyncio.sleep(0)
+    server.calm = True
+    async with asyncio.timeout(5):
+        while there != {key: at for key, (_, at) in server.there.items()}:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0)
+    assert reflector.counts.faults == 2
+    running.cancel()
 
 
 async def test_memory_is_flat_over_lists_again_and_again() -> None:

@@ -4,11 +4,19 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from tools.controlplane.certificates import Authority
 
+from weir.backends.kubernetes.api import access
 from weir.backends.kubernetes.api.line import HEAD_BYTES_MOST, Cut, NotHttp
 from weir.backends.kubernetes.api.wire import Lines, To, Unsent
 
@@ -51,6 +59,53 @@ async def _head(reader: asyncio.StreamReader) -> str:
         if line.lower().startswith("content-length:"):
             await reader.readexactly(int(line.partition(":")[2]))
     return head
+
+
+def without_key_identifiers(directory: Path) -> tuple[ssl.SSLContext, Path]:
+    """Return the TLS of a server whose certificate lacks parts of the form, and its authority."""
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("authority", "server")]
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in names]
+    now = datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    crt, pem = [directory / "authority.crt", directory / "loose.crt"], directory / "loose.key"
+    for at, (name, key) in enumerate(zip(names, keys, strict=True)):
+        begun = x509.CertificateBuilder().subject_name(name).issuer_name(names[0]).serial_number(at + 1)
+        begun = begun.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        begun = begun.public_key(key.public_key())
+        begun = begun.add_extension(x509.BasicConstraints(ca=at == 0, path_length=None), critical=False)
+        made = begun.add_extension(address, critical=False).sign(keys[0], hashes.SHA256())
+        crt[at].write_bytes(made.public_bytes(Encoding.PEM))
+    pem.write_bytes(keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(crt[1], pem)
+    return tls, crt[0]
+
+
+async def test_certificates_are_checked_strictly_where_the_server_can_stand_it(tmp_path: Path) -> None:
+    """A form that authorities of old clusters have is let pass, a strange authority never."""
+    strict, (loose, loose_authority) = Authority(tmp_path / "pki"), without_key_identifiers(tmp_path)
+    good = strict.server()
+    tight = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tight.load_cert_chain(good.certificate, good.key)
+    for serves, authority, stays_strict in (
+        (tight, strict.certificate, True),
+        (loose, loose_authority, False),
+    ):
+        client = access._context()
+        client.load_verify_locations(authority)
+        async with listening(Server(OK).serve, serves) as port:
+            lines = Lines(To(f"https://127.0.0.1:{port}", client))
+            assert (await lines.ask(lines.request("GET", "/", "", None), again=True)).status == 200
+            await lines.close()
+        assert bool(client.verify_flags & ssl.VERIFY_X509_STRICT) is stays_strict
+        assert client.verify_mode == ssl.CERT_REQUIRED
+    strange = access._context()
+    strange.load_verify_locations(strict.certificate)
+    async with listening(Server(OK).serve, loose) as port:
+        lines = Lines(To(f"https://127.0.0.1:{port}", strange))
+        with pytest.raises(Unsent, match="certificate verify failed"):
+            await lines.ask(lines.request("GET", "/", "", None), again=True)
+        await lines.close()
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ here isn't carried out there much later. Whatever goes wrong is an `ApiError` (a
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from types import TracebackType
 from typing import Self, TypeVar
@@ -156,6 +157,16 @@ class Connection:
         asked = self._ask("GET", path, query=urlencode(query), within_s=self._limits.read_s)
         return asyncio.create_task(asked)
 
+    async def time_s(self) -> float | None:
+        """Return the time by the API server's clock, in seconds since the epoch; None if it doesn't say."""
+        assert self._lines is not None, _OPENED
+        try:
+            async with asyncio.timeout(self._limits.write_s):
+                answer = await self._lines.ask(await self._request("GET", "/version", ""), again=True)
+            return parsedate_to_datetime(answer.said("date")).timestamp() + _HALF_S
+        except (*_UNANSWERED, ValueError):
+            return None
+
     async def list_all(
         self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
     ) -> list[T]:
@@ -283,6 +294,8 @@ class Connection:
 
 
 _HEADERS = f"User-Agent: weir/{__version__}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
+_HALF_S = 0.5
+"""Heads of answers have whole seconds: this is the middle of one."""
 _OPENED = "a connection is opened with `async with`"
 _UNANSWERED = (Cut, NotHttp, OSError, TimeoutError, NoAccess)
 _UNSENT = (Unsent, NoAccess)

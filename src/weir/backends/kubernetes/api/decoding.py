@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from weir.backends.kubernetes.api.answers import ApiError, Garbled, Status, refusal_of
-from weir.backends.kubernetes.api.objects import Narrow, Object
+from weir.backends.kubernetes.api.objects import Metadata, Narrow, Object
 
 T = TypeVar("T")
 
@@ -26,6 +26,7 @@ class Unread:
 
     of: Object
     sentence: str
+    body: Any = None  # all of it, as plain values, where that much can be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def read_list(body: bytes, of: type[T]) -> tuple[Sequence[T | Unread], ListMetad
     """What is in a piece of a list; if it can't be read as a whole, one by one."""
     try:
         listed: Listed[T] = _decoder(Listed[of]).decode(body)  # type: ignore[valid-type]
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         rough = read(body, Listed[Raw])
         return [read_object(raw, of) for raw in rough.items], rough.metadata
     return listed.items, listed.metadata
@@ -98,9 +99,27 @@ def read_object(raw: Raw, of: type[T]) -> T | Unread:
     """An object, or what is left of one that doesn't look as it should."""
     try:
         decoded: T = _decoder(of).decode(raw)
-    except msgspec.ValidationError as error:
-        return Unread(read(raw, Object), str(error))
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _unread(raw, str(error))
     return decoded
+
+
+def _unread(raw: Raw, sentence: str) -> Unread:
+    """Return as much of an object as tells which one it is.
+
+    Raises:
+        Garbled: not even that can be read.
+    """
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return Unread(read(raw, Object), sentence)
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(metadata, dict):
+        raise Garbled(f"An object without metadata: {sentence}")
+    words = {name: metadata.get(name) for name in ("name", "namespace", "uid", "resourceVersion")}
+    name, namespace, uid, version = (each if isinstance(each, str) else "" for each in words.values())
+    return Unread(Object(Metadata(name, uid, namespace, version)), sentence, body)
 
 
 def events_of(lines: list[bytes]) -> Iterator[list[Event]]:

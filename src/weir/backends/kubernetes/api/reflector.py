@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from structlog import get_logger
 
 from weir.backends.kubernetes.api.answers import ApiError, Gone, NotFound, Refused, TooMany, Unreachable
 from weir.backends.kubernetes.api.collector import collector_paused, freeze
@@ -30,6 +32,7 @@ from weir.backends.kubernetes.api.objects import Metadata, Object
 from weir.backends.kubernetes.api.paths import key_of
 from weir.backends.kubernetes.api.patience import Backoff
 
+_LOG = get_logger(__name__)
 FREEZE_FROM = 10_000
 """Objects of a list from which on they are taken out of the collector's sight."""
 
@@ -69,6 +72,7 @@ class Unreadable:
     key: str
     uid: str
     sentence: str
+    body: Any = None  # all of it, as plain values, where that much can be read
 
 
 Change = Set[T] | Removed | Unreadable
@@ -97,6 +101,7 @@ class Counts:
     gone: int = 0
     silences: int = 0
     failures: int = 0
+    faults: int = 0  # of ours, not of the server
 
 
 class Reflector(Generic[T]):
@@ -148,6 +153,13 @@ class Reflector(Generic[T]):
                     await self._look_whether_it_went_back()
             except ApiError as error:
                 await asyncio.sleep(self._after(error))
+            except Exception as error:  # noqa: BLE001 - one resource's fault must not end the others' watches
+                _LOG.error("watch_broken", path=self._path, exc_info=error)
+                self.failure = f"{type(error).__name__} in the watch"
+                self.counts.faults += 1
+                self._resource_version = ""
+                self._known = {key: (uid, "") for key, (uid, _) in self._known.items()}  # all is told again
+                await asyncio.sleep(self._backoff.next_s())
 
     def _after(self, error: ApiError) -> float:
         """Draw the consequences of a failure; how long to wait."""
@@ -275,7 +287,7 @@ class Reflector(Generic[T]):
             return
         if isinstance(item, Unread):
             self.counts.unreadable += 1
-            yield Unreadable(key, uid, item.sentence)
+            yield Unreadable(key, uid, item.sentence, item.body)
         else:
             yield Set(key, item)
 

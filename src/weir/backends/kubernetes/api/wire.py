@@ -15,6 +15,8 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
+from structlog import get_logger
+
 from weir.backends.kubernetes.api.line import Answer, Cut, Line, NotHttp
 
 IDLE_S = 60.0
@@ -22,6 +24,9 @@ IDLE_S = 60.0
 NEXT_S = 1.0
 """A host's next address is tried when one hasn't answered for so long."""
 _CLOSING_S = 1.0
+_ONLY_STRICT = range(80, 94)
+"""OpenSSL's codes of what it finds wrong with a certificate's form where it is strict."""
+_LOG = get_logger(__name__)
 _RESERVED = "/?#[]@!$&'()*+,;=:%~"
 
 
@@ -145,7 +150,12 @@ class Lines:
     async def _new(self) -> Line:
         try:
             async with asyncio.timeout(self._to.connect_s):
-                line = await (self._direct() if self._through is None else self._by_proxy(self._through))
+                try:
+                    line = await self._reached()
+                except ssl.SSLCertVerificationError as error:
+                    if not _relaxed(self._to.tls, error, self._host):
+                        raise
+                    line = await self._reached()
         except TimeoutError:
             raise Unsent(f"{self._host} can't be reached within {self._to.connect_s:g} s") from None
         except (OSError, NotHttp) as error:
@@ -154,6 +164,9 @@ class Lines:
         self._all.add(line)
         self._none.clear()
         return line
+
+    async def _reached(self) -> Line:
+        return await (self._direct() if self._through is None else self._by_proxy(self._through))
 
     async def _direct(self) -> Line:
         tls = self._to.tls
@@ -204,6 +217,18 @@ class Lines:
         if self._through is not None and self._to.tls is None:
             return f"http://{self._host}{path}", lines + _credentials(self._through)
         return path, lines
+
+
+def _relaxed(tls: ssl.SSLContext | None, error: ssl.SSLCertVerificationError, host: str) -> bool:
+    """Stop insisting on the form that RFC 5280 gives certificates, if that is all there is against one.
+
+    Authorities of some clusters leave out parts of that form. Trust, names and dates are checked as before.
+    """
+    if tls is None or error.verify_code not in _ONLY_STRICT or not tls.verify_flags & ssl.VERIFY_X509_STRICT:
+        return False
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    _LOG.info("certificate_form_not_checked", server=host, why=error.verify_message)
+    return True
 
 
 def _address(at: SplitResult) -> tuple[str, int]:

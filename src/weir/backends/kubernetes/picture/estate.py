@@ -8,6 +8,8 @@ only then finds its name on them, and no quota.
 from collections.abc import Iterable
 from dataclasses import replace
 
+from structlog import get_logger
+
 from weir.backends.kubernetes.own.own_objects import QueueThing
 from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.backends.kubernetes.reading.labels import Said, not_there
@@ -18,6 +20,7 @@ from weir.model.queues import Queue
 from weir.model.resources import GPU
 
 Key = tuple[str, str]
+_LOG = get_logger(__name__)
 _WEAK = "project"
 """A label many things go by: it names a project of ours only if there is one of that name."""
 
@@ -54,7 +57,11 @@ class Estate:
         """Make the tree anew."""
         self.changed = False
         departments, projects = self._objects["Department"], self._objects["Project"]
-        tree = tree_of(departments.values(), projects.values())
+        try:
+            tree = self._tree()
+        except Exception as error:  # noqa: BLE001 - it counts as it did before, until something changes
+            _LOG.error("queues_unreadable", exc_info=error)
+            return
         self.refused = dict(tree.refused)
         if any(key in self._sound for key in tree.refused):  # those count as they did before
             tree = tree_of(self._as_sound("Department", tree), self._as_sound("Project", tree))
@@ -66,6 +73,26 @@ class Estate:
         self.topologies, refused = topologies_of(self._objects["Topology"].values())
         self.refused.update(refused)
         self._known.update({queue.name: queue for queue in tree.queues})
+
+    def _tree(self) -> QueueTree:
+        """The tree of all objects; those that make it fail by themselves are left out of it."""
+        departments, projects = self._objects["Department"], self._objects["Project"]
+        try:
+            return tree_of(departments.values(), projects.values())
+        except Exception as error:  # noqa: BLE001 - whichever it is, the others have to go on
+            _LOG.error("queue_unreadable", exc_info=error)
+        refused = {
+            (kind, each.name): f"{each.name} can't be read: {type(fault).__name__}: {fault}"
+            for kind in ("Department", "Project")
+            for each in self._objects[kind].values()
+            if (fault := _fault_of(kind, each)) is not None
+        }
+        tree = tree_of(
+            [each for name, each in departments.items() if ("Department", name) not in refused],
+            [each for name, each in projects.items() if ("Project", name) not in refused],
+        )
+        tree.refused.update(refused)
+        return tree
 
     def _as_sound(self, kind: str, tree: QueueTree) -> Iterable[QueueObject]:
         for name, each in self._objects[kind].items():
@@ -137,3 +164,12 @@ class Estate:
             )
         add = "add it to spec.namespaces of the one it is to use"
         return None, f"Namespace {namespace} belongs to no project: {add}."
+
+
+def _fault_of(kind: str, each: QueueObject) -> Exception | None:
+    """Return the fault that one queue object causes by itself."""
+    try:
+        tree_of(*(([each], []) if kind == "Department" else ([], [each])))
+    except Exception as error:  # noqa: BLE001 - it is told in the status of this one
+        return error
+    return None

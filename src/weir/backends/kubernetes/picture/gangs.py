@@ -41,6 +41,8 @@ from weir.model.workloads import (
 )
 
 NAME_MOST = 200
+LOWEST_PRIORITY = -(1 << 31)
+"""Of a workload that bound itself past its quota: its own project may stop it for any other."""
 _ENDS = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED}
 
 
@@ -55,6 +57,7 @@ class Gang:
         "empty_since_s",
         "ending",
         "exited",
+        "granted",
         "groups",
         "head",
         "key",
@@ -65,11 +68,14 @@ class Gang:
         "needed",
         "newer",
         "object_name",
+        "overrun",
         "pods_most",
         "project",
         "promised",
+        "quarantined",
         "refusal",
         "room_told",
+        "self_bound",
         "starts",
         "status_told",
         "succeeded",
@@ -89,6 +95,10 @@ class Gang:
         self.succeeded: set[str] = set()  # pods that are done and still there
         self.project: str | None = None
         self.refusal = ""  # why it can't be scheduled at all
+        self.granted = False  # what it holds was let run as non-preemptible
+        self.overrun = False  # it isn't, and passes the quota of its project
+        self.self_bound = False  # some of its pods bound themselves
+        self.quarantined = ""  # why it is left out until it is gone: a fault of ours that it leads to
         self.topology: TopologyRequest | None = None  # as asked for, if there is one
         self.newer = False  # another one of its name has taken its place
         self.counted: str | None = None  # the project it counts for among those in use
@@ -191,6 +201,25 @@ class Gang:
         over = None if self.head is None else self.head.derived.over
         return _ENDS.get(self.last_over, End.STOPPED) if over is None and self.left else over
 
+    @property
+    def submitted_s(self) -> float:
+        """Return the time of its creation; 0 if that isn't known."""
+        return 0.0 if self.head is None else self.head.submitted_s
+
+    @property
+    def priority(self) -> int:
+        """Its priority by its class, or else by its type."""
+        assert self.head is not None
+        type_ = self.head.said.type or self.head.derived.type
+        return DEFAULT_PRIORITY[type_] if self.head.priority is None else self.head.priority
+
+    @property
+    def is_preemptible(self) -> bool:
+        """Return True if it says so, or else its priority does."""
+        assert self.head is not None
+        stated = self.head.said.preemptible
+        return self.priority < PREEMPTIBLE_BELOW if stated is None else stated
+
     def workload(self) -> Workload:
         """What it asks for."""
         assert self.head is not None
@@ -201,8 +230,6 @@ class Gang:
         self._trim()
         counts = [max(1, len(group.slots)) for group in self.groups]
         minima = self._minima(needed.minima, counts)
-        type_ = said.type or derived.type
-        priority = DEFAULT_PRIORITY[type_] if head.priority is None else head.priority
         limits = (said.max_runtime_s, head.asked.max_runtime_s)
         return Workload(
             name=self.name,
@@ -213,9 +240,10 @@ class Gang:
             ),
             min_pods=min(self.needed, sum(counts)),
             submitted_s=head.submitted_s,
-            type=type_,
-            priority=priority,
-            preemptible=priority < PREEMPTIBLE_BELOW if said.preemptible is None else said.preemptible,
+            type=said.type or derived.type,
+            priority=LOWEST_PRIORITY if self.overrun and self.self_bound else self.priority,
+            preemptible=self.is_preemptible or self.overrun,
+            overrun=self.overrun and self.self_bound,
             max_runtime_s=min((each for each in limits if each), default=None),
             topology=self.topology,
             grace_s=head.asked.grace_s,
@@ -315,6 +343,7 @@ class Gang:
             facts.append(self.promised)
         self.room_told = True
         saved_s = self.head.said.checkpointed_s
+        saved_s = None if saved_s is None else min(saved_s, now_s)  # nobody saves in the future
         if saved_s is not None and saved_s > self.checkpointed_s:
             self.checkpointed_s = saved_s
             facts.append(Checkpointed(self.name, saved_s))
@@ -351,7 +380,7 @@ class Gang:
 
     def _runs(self, now_s: float, is_node: Container[str]) -> Iterator[Fact]:
         for seen in self.pods():
-            if not seen.holds or seen.node not in is_node:
+            if not seen.holds or seen.node not in is_node or not seen.settled:
                 continue
             pod = PodKey(self.name, seen.group, seen.index)
             if not seen.told:
@@ -359,7 +388,7 @@ class Gang:
                     seen.start = self.next_start()
                 self.starts = max(self.starts, seen.start)
                 place = Place(pod, seen.node, seen.devices)
-                yield PodRuns(place, seen.start, seen.at_s or now_s, seen.stopping)
+                yield PodRuns(place, seen.start, min(seen.at_s or now_s, now_s), seen.stopping)
                 seen.told, seen.told_stopping = seen.start, seen.stopping
             elif seen.stopping and not seen.told_stopping:
                 seen.told_stopping = True

@@ -6,7 +6,7 @@ were heard of. Whatever changes only says which pods are to be read again (`stal
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +30,7 @@ from weir.backends.kubernetes.reading.kinds import Derived, Kinds
 from weir.backends.kubernetes.reading.labels import Said, means_something
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Marks, Neighbours
 from weir.backends.kubernetes.reading.requests import Asked, Devices, ask, gates, priority_of
+from weir.backends.kubernetes.reading.resource_names import ResourceNames
 from weir.backends.kubernetes.reading.volumes import (
     ANYWHERE,
     ATTACHED_PREFIX,
@@ -78,9 +79,21 @@ class Reading:
         return self.asked.request
 
 
+def with_devices(reading: Reading, devices: int, share_milli: int, gpu_memory: int) -> Reading:
+    """Return a reading that requests these devices instead of those that are written on the pod."""
+    request = reading.request
+    if (request.devices, request.share_milli, request.gpu_memory) == (devices, share_milli, gpu_memory):
+        return reading
+    bound = replace(request, devices=devices, share_milli=share_milli, gpu_memory=gpu_memory)
+    return replace(reading, asked=replace(reading.asked, request=bound))
+
+
 def seconds_of(written: str | None) -> float:
-    """A time of the API in seconds since the epoch; 0 without one."""
-    return 0.0 if not written else datetime.fromisoformat(written).timestamp()
+    """A time of the API in seconds since the epoch; 0 without one, or if it can't be read."""
+    try:
+        return 0.0 if not written else max(0.0, datetime.fromisoformat(written).timestamp())
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 class Gathering:
@@ -89,6 +102,7 @@ class Gathering:
     def __init__(self, kinds: Kinds, devices: Devices) -> None:
         self.owners = Owners(kinds)
         self.devices = devices
+        self._names = ResourceNames()
         self.marks = Marks()
         self.stale: set[str] = set()  # pods to be read again
         self.remarked: set[str] = set()  # pods of others that bear other marks now
@@ -149,6 +163,16 @@ class Gathering:
             _drop(self._users, (pod.metadata.namespace, name), key)
         self.owners.leave(key)
 
+    def drop(self, key: str) -> None:
+        """Forget a pod that couldn't be taken in, however far that went."""
+        self.stale.discard(key)
+        pod = self._pods.pop(key, None)
+        if pod is not None:
+            for name in claims_of(pod):
+                _drop(self._users, (pod.metadata.namespace, name), key)
+        self.forget_marks(key)
+        self.owners.leave(key)
+
     def see_foreign(self, key: str, pod: Pod) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
         """A pod of others is there; the marks it bears, and what its volumes take of its node."""
         self._see_marks(key, pod)
@@ -163,7 +187,7 @@ class Gathering:
         """A pod is gone, or over."""
         uid = self._uid_of.pop(key, None)
         if uid is not None:
-            del self._key_of[uid]
+            self._key_of.pop(uid, None)
             self.marks.forget(uid)
         for claim in self._others_use.pop(key, ()):
             _drop(self._users, claim, key)
@@ -285,6 +309,12 @@ class Gathering:
             self._forget_asked()
             self.stale.update(self._pods)
 
+    def see_resources(self, names: Iterable[str]) -> None:
+        """Read all pods again if one of them asked for a resource that only now a node states."""
+        if self._names.state(names):
+            self._forget_asked()
+            self.stale.update(self._pods)
+
     def set_unreadable(self, kinds: frozenset[tuple[str, str]]) -> None:
         """(apiVersion, kind) of owners that this cluster doesn't have, or that we may not read."""
         if self.owners.set_unreadable(kinds):
@@ -349,7 +379,9 @@ class Gathering:
         alike = (id(pod.spec), said, volumes, neighbours)
         asked = self._asked.get(alike)
         if asked is None:
-            asked = ask(pod, said, devices=self.devices, volumes=volumes, neighbours=neighbours)
+            asked = ask(
+                pod, said, devices=self.devices, names=self._names, volumes=volumes, neighbours=neighbours
+            )
             self._asked[alike] = asked
         return asked
 

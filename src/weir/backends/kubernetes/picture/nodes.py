@@ -14,7 +14,9 @@ from weir.backends.kubernetes.api.objects import KubeNode, Pod
 from weir.backends.kubernetes.reading.quantities import exact, in_unit
 from weir.backends.kubernetes.reading.requests import (
     CLUSTER_LABEL,
+    DEVICE_MEMORY_MOST,
     DEVICES_LABEL,
+    DEVICES_MOST,
     Devices,
     has_unstated,
     host_ports,
@@ -75,7 +77,7 @@ def held_of(
         counted = in_units(asked, devices)
     except ValueError:  # no scheduler could have counted it
         asked, counted = {}, {}
-    count = sum(int(amount) for name, amount in asked.items() if devices.names(name))
+    count = min(DEVICES_MOST, sum(int(amount) for name, amount in asked.items() if devices.names(name)))
     amounts = tuple(sorted({**counted, **host_ports(pod.spec), PODS: 1}.items()))
     return Held(once(pod.spec.node_name), once(amounts), count, once(marks), once(attached))
 
@@ -124,13 +126,16 @@ class Ground:
 
     # What is seen
 
-    def set(self, node: KubeNode) -> None:
-        """A node is there, new or changed."""
+    def set(self, node: KubeNode) -> list[str]:
+        """A node is there, new or changed. Returns what of it can't be used, in sentences."""
+        mistakes: list[str] = []
+        base = node_of(node, self._devices, mistakes)
         site = self._site(node.metadata.name)
         self._count_kind(site.base, -1)
-        site.base = node_of(node, self._devices)
+        site.base = base
         site.unschedulable = node.spec.unschedulable
         self._count_kind(site.base, 1)
+        return mistakes
 
     def gone(self, name: str) -> None:
         """A node is no more."""
@@ -223,20 +228,29 @@ class Ground:
         self._changed.clear()
         return facts
 
-    def free_devices(self, node: str, count: int, share_milli: int = WHOLE_MILLI) -> tuple[int, ...]:
-        """Indices for a pod that was bound without any being said: the lowest that are free."""
+    def free_devices(self, node: str, request: Request) -> tuple[int, ...]:
+        """Return the lowest free devices for a request; where too few are free, the least held others too."""
         site = self._sites.get(node)
-        if site is None or site.base is None or not count:
+        if site is None or site.base is None or not request.devices:
             return ()
         taken = dict.fromkeys((at for each in site.numbers.values() for at in each), WHOLE_MILLI)
-        for each in site.ours.values():
-            share = each.request.share_on(site.base.gpu_memory)
-            for at in each.devices:
-                taken[at] = taken.get(at, 0) + share
+        for at, share in _shares(site.ours.values(), site.base.gpu_memory).items():
+            taken[at] = taken.get(at, 0) + share
+        asked = request.share_on(site.base.gpu_memory)
         least = sorted(
-            range(site.base.gpus), key=lambda at: (taken.get(at, 0) + share_milli > WHOLE_MILLI, at)
+            range(site.base.gpus),
+            key=lambda at: (taken.get(at, 0) if taken.get(at, 0) + asked > WHOLE_MILLI else 0, at),
         )
-        return tuple(sorted(least[:count]))
+        return tuple(sorted(least[: request.devices]))
+
+    def fits(self, place: Ours) -> bool:
+        """Return True if these are as many devices as requested, of this node, and no other pod's."""
+        site = self._sites.get(place.node)
+        if site is None or site.base is None or not _are_of(place, site.base):
+            return False
+        memory = site.base.gpu_memory
+        shares, asked = _shares(site.ours.values(), memory), place.request.share_on(memory)
+        return all(shares.get(at, 0) + asked <= WHOLE_MILLI for at in place.devices)
 
     def refusal(self, pod: str, place: Ours) -> str:
         """Why this pod of ours, counted already, must not go to its place after all; empty if it may."""
@@ -252,11 +266,7 @@ class Ground:
             has = site.base.capacity.get(name, 0) if has is None else has
             if amount and totals.get(name, 0) > has:
                 return f"Others took the {name} of node {place.node} that pod {pod} was to have."
-        shares: dict[int, int] = {}
-        for each in site.ours.values():
-            share = each.request.share_on(site.base.gpu_memory)
-            for at in each.devices:
-                shares[at] = shares.get(at, 0) + share
+        shares = _shares(site.ours.values(), site.base.gpu_memory)
         if any(shares.get(at, 0) > WHOLE_MILLI for at in place.devices):
             return f"Another pod has devices of node {place.node} that pod {pod} was to have."
         theirs = sum(each.devices for each in site.foreign.values())
@@ -267,7 +277,7 @@ class Ground:
     def is_being_freed(self, places: Sequence[Ours], stopping: Callable[[str], bool]) -> bool:
         """Whether there is room for these on one node once all pods of ours that are `stopping` are gone."""
         site = self._sites.get(places[0].node)
-        if site is None or site.base is None:
+        if site is None or site.base is None or not all(_are_of(each, site.base) for each in places):
             return False
         there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
         totals = _total(
@@ -352,21 +362,45 @@ class Ground:
         return site.numbers
 
 
+def _are_of(place: Ours, node: Node) -> bool:
+    """Return True if the devices are distinct, of this node, and as many as requested."""
+    devices = place.devices
+    in_range = all(0 <= at < node.gpus for at in devices)
+    return in_range and len(set(devices)) == len(devices) == place.request.devices
+
+
+def _shares(places: Iterable[Ours], device_memory: int) -> dict[int, int]:
+    """Return thousandths held of each device."""
+    shares: dict[int, int] = {}
+    for each in places:
+        share = each.request.share_on(device_memory)
+        for at in each.devices:
+            shares[at] = shares.get(at, 0) + share
+    return shares
+
+
 def _tolerated(request: Request, taint: Taint) -> bool:
     return any(each.tolerates(taint) for each in request.tolerations)
 
 
-def node_of(node: KubeNode, devices: Devices) -> Node:
-    """A node with nobody on it."""
+def node_of(node: KubeNode, devices: Devices, mistakes: list[str] | None = None) -> Node:
+    """A node with nobody on it; `mistakes` takes what of it can't be used."""
+    wrong: list[str] = [] if mistakes is None else mistakes
     capacity: dict[str, int] = {}
     kind, gpus = "", 0
     for name, written in sorted(node.status.allocatable.items()):
-        if devices.names(name):
+        try:
+            if not devices.names(name):
+                capacity[name] = in_unit(name, exact(written))
+                continue
             count = int(exact(written))
-            if count > gpus:
-                kind, gpus = name, count
-        else:
-            capacity[name] = in_unit(name, exact(written))
+        except ValueError as error:
+            wrong.append(f"{name} is left out: {error}")
+            continue
+        if not 0 <= count <= DEVICES_MOST:
+            wrong.append(f"{name} is left out: {count} is no number of devices from 0 to {DEVICES_MOST}")
+        elif count > gpus:
+            kind, gpus = name, count
     labels = {**node.metadata.labels, CLUSTER_LABEL: ""}
     if kind:
         labels[DEVICES_LABEL] = kind
@@ -386,14 +420,19 @@ def _device_memory(labels: Mapping[str, str]) -> int:
     try:
         for name in MEMORY_MIB_LABELS:
             if labels.get(name):
-                return int(exact(labels[name]) * MIB)
+                return _sane_memory(int(exact(labels[name]) * MIB))
         for name in MEMORY_LABELS:
             if labels.get(name):  # in the units of its vendor: 192G is 192 GiB
                 text = labels[name]
-                return int(exact(text[:-1]) * GIB) if text.endswith("G") else int(exact(text))
+                return _sane_memory(int(exact(text[:-1]) * GIB) if text.endswith("G") else int(exact(text)))
     except ValueError:
         return 0
     return 0
+
+
+def _sane_memory(value: int) -> int:
+    """Bytes of a device; 0, which means unknown, where no device can have so many."""
+    return value if 0 < value <= DEVICE_MEMORY_MOST else 0
 
 
 def _taints(node: KubeNode) -> tuple[Taint, ...]:

@@ -12,18 +12,21 @@ from operator import attrgetter
 from typing import Any
 
 from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Pod
-from weir.backends.kubernetes.api.reflector import Change, Removed, Set
+from weir.backends.kubernetes.api.reflector import Change
 from weir.backends.kubernetes.own.own_objects import WRITTEN_KEY, QueueThing, WorkloadThing
+from weir.backends.kubernetes.picture.allocations import annotated
 from weir.backends.kubernetes.picture.estate import Estate
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.gathering import Gathering, Reading, seconds_of
+from weir.backends.kubernetes.picture.intake import Intake
 from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.picture.roll import Roll
-from weir.backends.kubernetes.picture.seen import Seen, devices_of, placed_s, scheduled_s, start_of
+from weir.backends.kubernetes.picture.seen import Origin, Seen, placed_s, scheduled_s
+from weir.backends.kubernetes.picture.unreadable import QUARANTINED, UnreadableObjects, held_roughly, rough
 from weir.backends.kubernetes.reading.kinds import Kinds
 from weir.backends.kubernetes.reading.requests import Devices, unstated_in_use
 from weir.cluster.events import End, Place
-from weir.control.port import Exit, Fact, LifeRule
+from weir.control.port import Exit, Fact, Finished
 
 EMPTY_S = 60.0
 """A workload without a pod is over when none has come for so long."""
@@ -34,8 +37,8 @@ BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
 SHAPES_MOST = 50_000
 _NAMELESS = Metadata("")
 _OVER = ("Succeeded", "Failed")
-_PHASES = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED, "Stopped": End.STOPPED}
-_VERDICTS = frozenset(rule.value for rule in LifeRule)
+SKEW_S_MOST = 60.0
+"""A time of the API that is further from our own of the same moment isn't believed: a clock was set."""
 
 
 class Picture:
@@ -47,14 +50,16 @@ class Picture:
         self.estate = Estate()
         self.gathering = Gathering(kinds, devices)
         self.roll = Roll(self.estate, self.ground)
+        self.unreadable = UnreadableObjects()
         self._seen: dict[str, Seen] = {}
         self._shapes: dict[Any, Any] = {}
         self._due: list[tuple[float, int, str]] = []
         self._moving: dict[str, float] = {}  # pods that start or stop since we said so, by time
         self._now_s = 0.0
+        self._later: list[Fact] = []  # to be told with the next facts
         self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
-        self._sees: dict[str, Callable[[str, Any], None]] = {
+        sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
             "nodes": self._node,
             "namespaces": self.gathering.see_namespace,
@@ -68,40 +73,62 @@ class Picture:
             "topologies": lambda name, thing: self._queue("Topology", name, thing),
             "workloads": self._workload,
         }
+        self._intake = Intake(sees, self.ground, self.gathering, self.unreadable, self._drop)
 
     # What is seen
 
     def see(self, resource: str, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Objects of one resource are there, changed or gone."""
+        """Objects of one resource are there, changed or gone. One that can't be taken in costs no other."""
         self._now_s = max(self._now_s, now_s)
-        sees = self._sees[resource]
-        for change in changes:
-            if isinstance(change, Set):
-                sees(change.key, change.object)
-            elif isinstance(change, Removed):
-                sees(change.key, None)
+        self._intake.take(resource, changes)
 
     def see_owners(self, changes: Iterable[Change[Any]], now_s: float) -> None:
         """Objects that make pods, as `Kinds.narrow` leaves them."""
         self._now_s = max(self._now_s, now_s)
-        for change in changes:
-            if isinstance(change, Set):
-                self.gathering.see_owner(change.object)
-            elif isinstance(change, Removed):
-                self.gathering.forget_owner(change.uid)
+        self._intake.take_owners(changes)
+
+    def _drop(self, key: str) -> None:
+        """A pod can't be taken in: nothing is left of what was known of it."""
+        seen = self._seen.pop(key, None)
+        try:
+            if seen is not None and seen.gang is not None:
+                self._leaves(seen, Exit.LOST)
+        finally:
+            self.gathering.drop(key)
 
     def _node(self, name: str, node: KubeNode | None) -> None:
         if node is None:
             self.ground.gone(name)
+            self.unreadable.clear("nodes", name)
             for key in self.ground.ours_on(name):
                 gang = self._seen[key].gang
                 if gang is not None:
                     self.roll.dirty[gang] = None
         else:
-            self.ground.set(node)
+            before = self.ground.node(name)
+            mistakes = self.ground.set(node)
+            if mistakes:
+                self.unreadable.note("nodes", name, node.metadata.uid, "; ".join(mistakes))
+            else:
+                self.unreadable.clear("nodes", name)
+            now = self.ground.node(name)
+            self.gathering.see_resources(() if now is None else now.capacity)
+            if before is not None and now is not None and before.gpus != now.gpus:
+                self._devices_came(name)
             for gang in self._unplaced:
                 self.roll.dirty[gang] = None
             self._unplaced.clear()
+
+    def _devices_came(self, node: str) -> None:
+        """Pods that hold fewer devices than they request may have more of them now."""
+        for key in self.ground.ours_on(node):
+            seen = self._seen[key]
+            if not seen.bound or seen.gang is None or seen.reading is None:
+                continue
+            if len(seen.devices) < seen.reading.request.devices:
+                seen.gang.exits(seen, self._now_s, Exit.LOST, "Its node has other devices now.")
+                seen.settled, seen.origin, seen.start = False, None, 0
+                self.roll.dirty[seen.gang] = None
 
     def _claim(self, key: str, claim: Any) -> None:
         namespace, _, name = key.partition("/")
@@ -112,12 +139,10 @@ class Picture:
         self.estate.see(kind, name, thing, created)
 
     def _workload(self, key: str, thing: WorkloadThing | None) -> None:
-        if thing is None:
-            self.roll.objects.pop(key, None)
-        else:
+        if thing is not None:
             thing.written = thing.metadata.annotations.get(WRITTEN_KEY, "")
             thing.metadata = _NAMELESS  # its key says it all
-            self.roll.objects[key] = thing
+        self.roll.see(key, thing)
         gang = self.roll.named.get(key)
         if gang is not None:
             self.roll.changed[gang] = None
@@ -175,21 +200,24 @@ class Picture:
         if seen.bound:
             return
         node = self._once(pod.spec.node_name)
-        start = start_of(pod)
-        if seen.assumed and (seen.node != node or (start and start != seen.asked)):
+        claimed = annotated(pod)
+        if seen.assumed and (seen.node != node or (claimed is not None and claimed.start != seen.asked)):
             assert seen.gang is not None
             seen.gang.exits(seen, self._now_s, Exit.LOST, f"Somebody else bound it to {node}.")
             seen.assumed = False
         if not seen.assumed:
-            seen.start, seen.devices = start, devices_of(pod)
+            seen.claimed, seen.origin, seen.settled = claimed, None, False
+            seen.start, seen.devices = 0, ()
             seen.at_s = self._now_s if seen.gang is not None else scheduled_s(pod)
-        elif at_s := placed_s(pod):
-            seen.at_s = at_s  # so that who begins anew says the same of it
+        elif abs((at_s := placed_s(pod)) - seen.at_s) < SKEW_S_MOST:
+            seen.at_s = at_s  # a control that begins later says the same of it
         seen.bound, seen.assumed, seen.node = True, False, node
         seen.back_at_s = seen.back_s = 0.0
 
     def _pod_gone(self, seen: Seen) -> None:
         del self._seen[seen.key]
+        if seen.unreadable:
+            self.unreadable.clear("pods", seen.key)
         gang = seen.gang or self._gang_of_over(seen)
         self._leaves(seen, Exit.STOPPED if seen.evicted else Exit.LOST)
         if gang is not None and seen.over:
@@ -233,31 +261,62 @@ class Picture:
         for key in self.gathering.remarked:
             self.ground.remark(key, *map(self._once, self.gathering.of_others(key)))
         self.gathering.remarked.clear()
+        facts, self._later = self._later, []
         for gang in list(self.roll.dirty):
             self.roll.give_name(gang)
         dirty = sorted(self.roll.dirty, key=lambda gang: (not gang.newer, gang.name))
         self.roll.dirty.clear()
-        for gang in dirty:
-            self.roll.choose_project(gang)
-        for gang in dirty:
-            self.roll.count_room(gang)
+        facts += self._each(dirty, self.roll.choose_project)
+        try:
+            self.roll.settle(dirty)
+        except Exception:  # noqa: BLE001 - the one it is because of is found, and left out
+            facts += self._each(dirty, lambda gang: self.roll.settle([gang]))
         self._unstated |= unstated_in_use(group.request for gang in dirty for group in gang.groups)
         self.ground.use_unstated(self._unstated)
-        facts: list[Fact] = [*self.ground.facts()]
+        facts += self.ground.facts()
         used = set(self.roll.projects)
-        told = [fact for gang in dirty for fact in self._tell(gang)]
+        told = self._each(dirty, self._tell)
         facts += self.estate.facts(used | set(self.roll.projects))
         self.roll.changed.update(dict.fromkeys(dirty))
         return facts + told
+
+    def _each(self, gangs: Iterable[Gang], act: Callable[[Gang], Sequence[Fact] | None]) -> list[Fact]:
+        """Do this with each workload; one with which it can't be done is left out from now on."""
+        facts: list[Fact] = []
+        for gang in gangs:
+            try:
+                facts += act(gang) or ()
+            except Exception as error:  # noqa: BLE001 - the others have to be told of
+                facts += self.quarantine(gang, error)
+        return facts
+
+    def quarantine(self, gang: Gang, why: str | Exception) -> list[Fact]:
+        """Leave out a workload until it is gone: control can't be told of it.
+
+        What it holds counts as another's.
+        """
+        told = gang.told is not None
+        gang.quarantined = self.unreadable.note(QUARANTINED, gang.name, "", why)
+        gang.project, gang.refusal = None, gang.quarantined
+        gang.untold()
+        self.roll.count_project(gang)
+        self.roll.dirty[gang] = None
+        return [Finished(gang.name, End.STOPPED, self._now_s)] if told else []
+
+    def leave_out(self, gang: Gang, why: Exception) -> None:
+        """Tell control that a workload is over whose orders can't be carried out."""
+        self._later += self.quarantine(gang, why)
 
     def retell(self) -> None:
         """Control begins anew."""
         self.ground.retell()
         self.estate.retell()
+        self._later.clear()
         for gang in self.roll.gangs.values():
             gang.untold()
             gang.promised = None  # its object says so, if it still is
             self.roll.recollect(gang)
+            self.roll.unsettle(gang)
             self.roll.dirty[gang] = None
 
     @property
@@ -294,30 +353,50 @@ class Picture:
         stale, self.gathering.stale = self.gathering.stale, set()
         moving: list[tuple[Seen, Gang]] = []
         for seen in sorted([self._seen[key] for key in stale], key=attrgetter("created_s", "key")):
-            key = seen.key
-            before, reading = seen.reading, self.gathering.read(key, bound=seen.bound, over=bool(seen.over))
-            seen.reading = reading
-            gang = self._gang_of(reading)
-            if seen.over:
-                if seen.over == "Succeeded":
-                    gang.succeeded.add(key)
-                    self.roll.dirty[gang] = None
-                gang.last_over = gang.last_over or seen.over
-                gang.head = reading
-                continue
-            if (
-                seen.gang is not gang
-                or before is None
-                or before.request != reading.request
-                or (before.derived.role != reading.derived.role)
-            ):
-                moving.append((seen, gang))
-            gang.head = reading  # the one read last: all are read by the same owners
-            self.roll.dirty[gang] = None
+            try:
+                self._read(seen, moving)
+            except Exception as error:  # noqa: BLE001 - the others have to be read
+                self._set_aside(seen, error)
         for left in dict.fromkeys(seen.gang for seen, _ in moving if seen.gang is not None):
             left.regroup()
         for seen, gang in moving:
             self._move(seen, gang)
+
+    def _read(self, seen: Seen, moving: list[tuple[Seen, Gang]]) -> None:
+        key = seen.key
+        before, reading = seen.reading, self.gathering.read(key, bound=seen.bound, over=bool(seen.over))
+        reading = seen.reading = self.roll.as_bound(seen, reading)
+        gang = self._gang_of(reading)
+        if seen.unreadable:
+            seen.unreadable = ""
+            self.unreadable.clear("pods", key)
+            self.ground.foreign(key, None)
+        if seen.over:
+            if seen.over == "Succeeded":
+                gang.succeeded.add(key)
+                self.roll.dirty[gang] = None
+            gang.last_over = gang.last_over or seen.over
+            gang.head = reading
+            return
+        if (
+            seen.gang is not gang
+            or before is None
+            or before.request != reading.request
+            or (before.derived.role != reading.derived.role)
+        ):
+            moving.append((seen, gang))
+        gang.head = reading  # the one read last: all are read by the same owners
+        self.roll.dirty[gang] = None
+
+    def _set_aside(self, seen: Seen, error: Exception) -> None:
+        """A pod can't be read: it isn't placed, and where it is bound its devices count as another's."""
+        seen.unreadable = self.unreadable.note("pods", seen.key, seen.uid, error)
+        if seen.gang is not None:
+            self._leaves(seen, Exit.LOST)
+        seen.reading, seen.settled = None, False
+        if seen.bound and not seen.over:
+            body = rough(self.gathering.pod(seen.key).spec, seen.node, seen.phase)
+            self.ground.foreign(seen.key, held_roughly(body, seen.node, self.gathering.devices))
 
     def _move(self, seen: Seen, to: Gang) -> None:
         reading, gang = seen.reading, seen.gang
@@ -336,6 +415,8 @@ class Picture:
                 seen.start = 0
             else:
                 gang.leave(seen, self._now_s, Exit.LOST)
+            if seen.bound:
+                seen.settled = False  # its devices have to fit what it requests now
             self._emptied(gang)
         to.join(seen, reading)
         to.empty_since_s, to.left = None, False
@@ -360,6 +441,8 @@ class Picture:
             self._unplaced.add(gang)
         if not gang.count and not gang.succeeded and gang.told is None and (gang.left or gang.is_over()):
             self.roll.forget(gang)
+            if gang.quarantined:
+                self.unreadable.clear(QUARANTINED, gang.name)
         return facts
 
     def _is_stopping(self, key: str) -> bool:
@@ -393,9 +476,12 @@ class Picture:
         assert seen.reading is not None
         seen.assumed, seen.node, seen.devices = True, place.node, place.devices
         seen.asked = seen.start = seen.told = start
+        seen.settled, seen.origin = True, Origin.WEIR
         seen.doubted_s = 0.0
         seen.told_stopping, seen.at_s = False, now_s
         seen.gang.starts = max(seen.gang.starts, start)
+        if seen.gang.told is not None and not seen.gang.told.preemptible:
+            seen.gang.granted = True
         ours = Ours(place.node, seen.reading.request, place.devices)
         self.ground.ours(seen.key, ours)
         self._moves(seen, now_s)
@@ -409,6 +495,7 @@ class Picture:
         self._now_s = max(self._now_s, now_s)
         seen.gang.exits(seen, now_s, Exit.LOST, sentence)
         seen.assumed, seen.node, seen.devices = False, "", ()
+        seen.settled, seen.origin = False, None
         self._moving.pop(seen.key, None)
         self.ground.ours(seen.key, None)
         seen.back_s = 0.0 if again else min(BACK_MOST_S, max(BACK_FIRST_S, 2 * seen.back_s))

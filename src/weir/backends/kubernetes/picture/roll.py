@@ -5,15 +5,21 @@ at a time; what the other's pods still hold counts as what others hold.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from weir.backends.kubernetes.own.own_objects import WorkloadThing
+from weir.backends.kubernetes.picture.allocations import Records, is_sound, life_of, settle
 from weir.backends.kubernetes.picture.estate import Estate
-from weir.backends.kubernetes.picture.gangs import Gang
-from weir.backends.kubernetes.picture.gathering import GangKey, Reading
+from weir.backends.kubernetes.picture.gangs import Gang, object_name
+from weir.backends.kubernetes.picture.gathering import GangKey, Reading, with_devices
 from weir.backends.kubernetes.picture.nodes import Ground, Held, Ours, amounts_of
+from weir.backends.kubernetes.picture.seen import Origin, Seen
+from weir.backends.kubernetes.picture.self_bound import NonPreemptibleUsage
+from weir.backends.kubernetes.reading.requests import has_unstated
 from weir.cluster.events import End, Place, PodKey, Promised
-from weir.control.port import LifeRule, Status
+from weir.control.port import LifeRule
+from weir.model.workloads import Request
 
 _PHASES = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED, "Stopped": End.STOPPED}
 _VERDICTS = frozenset(rule.value for rule in LifeRule)
@@ -31,7 +37,20 @@ class Roll:
         self.changed: dict[Gang, None] = {}
         self.objects: dict[str, WorkloadThing] = {}  # the `Workload` objects there are
         self.projects: Counter[str] = Counter()  # of the workloads that control knows
+        self._records: dict[str, Records] = {}  # the allocations in them
         self._namesakes: dict[str, list[Gang]] = {}
+        self._fixed = NonPreemptibleUsage()
+
+    def see(self, name: str, thing: WorkloadThing | None) -> None:
+        """A `Workload` object is there, new or changed; None: it is gone."""
+        if thing is None:
+            self.objects.pop(name, None)
+            self._records.pop(name, None)
+        else:
+            self.objects[name] = thing
+            self._records[name] = Records(
+                thing.spec.owner.uid, {each.uid: each for each in thing.status.allocations}
+            )
 
     def of(self, reading: Reading) -> Gang:
         """The workload of a pod that is read like this, made if it is new."""
@@ -51,17 +70,10 @@ class Roll:
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
         kept, why = thing.status.life, thing.status.reason
-        if kept is not None and kept.starts >= gang.life.starts:
-            gang.remember(
-                Status(
-                    kept.starts,
-                    kept.settled,
-                    kept.failures,
-                    kept.ran_seconds,
-                    kept.retry_at_seconds,
-                    kept.restarts,
-                )
-            )
+        gang.granted = gang.granted or any(not each.preemptible for each in thing.status.allocations)
+        life = None if kept is None else life_of(kept)
+        if life is not None and life.starts >= gang.life.starts:
+            gang.remember(life)
         if why is not None and why.why in _VERDICTS:
             gang.verdict = _PHASES.get(thing.status.phase)
 
@@ -69,6 +81,9 @@ class Roll:
         """Find out which project it counts for, or why for none."""
         head = gang.head
         if head is None:
+            return
+        if gang.quarantined:
+            gang.project, gang.refusal, gang.topology = None, gang.quarantined, None
             return
         project, refusal = self._estate.project_of(gang.key.namespace, head.said)
         missing = self._estate.topology_missing(head.said)
@@ -108,18 +123,45 @@ class Roll:
             self.named[gang.name] = best
             self.recollect(best)
 
-    def count_room(self, gang: Gang) -> None:
-        """What its pods hold counts for them, or as what others hold where control can't hear of them."""
-        known = gang.project is not None and not gang.newer
+    def settle(self, gangs: Sequence[Gang]) -> None:
+        """Find out which devices the bound pods of these workloads hold, and charge them."""
+        known = [gang for gang in gangs if _is_known(gang)]
+        settle(known, self._ground, self._records)
+        for gang in gangs:
+            self._charge(gang)
+        queues = {queue.name: queue for queue in self._estate.tree.queues}
+        self._fixed.judge(gangs, queues, self._ground)
+
+    def as_bound(self, seen: Seen, reading: Reading) -> Reading:
+        """Return a pod's reading with the devices it was bound with: annotations may say otherwise since."""
+        if not seen.bound or seen.origin is Origin.POD:
+            return reading
+        before = seen.reading
+        if seen.settled and before is not None:
+            was = before.request
+            reading = _without_new_resources(reading, was)
+            return with_devices(reading, was.devices, was.share_milli, was.gpu_memory)
+        records = self._records.get(f"{reading.gang.namespace}/{object_name(reading.gang)}")
+        kept = None if records is None else records.of(reading.gang.uid).get(seen.uid)
+        if kept is None or kept.self_bound or kept.node != seen.node or not is_sound(kept):
+            return reading
+        return with_devices(reading, len(kept.devices), kept.share, kept.memory)
+
+    def unsettle(self, gang: Gang) -> None:
+        """Another Weir may have decided meanwhile: all records count anew."""
+        for seen in gang.pods():
+            if seen.bound:
+                seen.settled = False
+
+    def _charge(self, gang: Gang) -> None:
+        """Charge the pods' devices to the workload if control hears of it, else to the node as another's."""
+        known = _is_known(gang)
         for seen in gang.pods():
             assert seen.reading is not None
             request = seen.reading.request
             if not seen.holds:
                 self._ground.ours(seen.key, None)
             elif known:
-                if not seen.devices and request.devices:
-                    share = request.share_milli or 1
-                    seen.devices = self._ground.free_devices(seen.node, request.devices, share)
                 self._ground.ours(seen.key, Ours(seen.node, request, seen.devices))
             else:
                 amounts = tuple(sorted(amounts_of(request)))
@@ -129,6 +171,7 @@ class Roll:
         """There is nothing left of it."""
         if self.gangs.pop(gang.key, None) is None:
             return
+        self._fixed.forget(gang)
         alike = self._namesakes[gang.name]
         alike.remove(gang)
         if self.named[gang.name] is gang:
@@ -177,6 +220,22 @@ class Roll:
         """Whether its object says that room is kept for it."""
         thing = self.objects.get(gang.name)
         return gang.promised is not None or (thing is not None and thing.status.promised is not None)
+
+
+def _without_new_resources(reading: Reading, was: Request) -> Reading:
+    """Return a reading of a bound pod without the resources that nodes state only since it was bound."""
+    request, had = reading.request, dict(was.further)
+    further = tuple(
+        (name, amount) for name, amount in request.further if name in had or has_unstated(name) is not None
+    )
+    if further == request.further:
+        return reading
+    return replace(reading, asked=replace(reading.asked, request=replace(request, further=further)))
+
+
+def _is_known(gang: Gang) -> bool:
+    """Return True if control hears of a workload, or will."""
+    return gang.project is not None and not gang.newer
 
 
 def _claim_to_name(gang: Gang) -> tuple[bool, float, str]:

@@ -1,6 +1,7 @@
 """A pod that is to be placed by us, and its fellows that ask for the same."""
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from weir.backends.kubernetes.api.objects import Pod
@@ -15,6 +16,23 @@ GPUS_KEY, START_KEY = f"{PREFIX}gpus", f"{PREFIX}start"
 """Annotations written with a binding: the devices, and the number of the start."""
 
 
+class Origin(Enum):
+    """Source of an allocation: Weir's own decision or record, the annotation of a binding, the pod itself."""
+
+    WEIR = "weir"
+    ANNOTATION = "annotation"
+    POD = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Node, devices and start number of a bound pod; start 0 if it isn't known."""
+
+    node: str
+    devices: tuple[int, ...]
+    start: int
+
+
 class Seen:
     """A pod that is to be placed by us. Where it is holds once it is bound, or assumed to be."""
 
@@ -25,6 +43,7 @@ class Seen:
         "back_at_s",
         "back_s",
         "bound",
+        "claimed",
         "created_s",
         "deleting",
         "devices",
@@ -36,13 +55,16 @@ class Seen:
         "key",
         "name",
         "node",
+        "origin",
         "over",
         "phase",
         "reading",
+        "settled",
         "start",
         "told",
         "told_stopping",
         "uid",
+        "unreadable",
     )
 
     def __init__(self, key: str, uid: str, name: str, created_s: float) -> None:
@@ -58,6 +80,10 @@ class Seen:
         self.evicted = False  # we have asked for it
         self.node = ""
         self.devices: tuple[int, ...] = ()
+        self.claimed: Allocation | None = None  # by its annotations, when it was first seen bound
+        self.settled = False  # its devices and its start hold
+        self.origin: Origin | None = None  # of its devices
+        self.unreadable = ""  # why it can't be read
         self.start = 0
         self.asked = 0  # the start that is written with its binding; control may know it by another since
         self.at_s = 0.0
@@ -102,18 +128,6 @@ class Group:
     def is_empty(self) -> bool:
         """Whether no pod is in it."""
         return not any(self.slots)
-
-
-def start_of(pod: Pod) -> int:
-    """The number of the start that was written on a pod; 0 if there is none."""
-    written = pod.metadata.annotations.get(START_KEY, "")
-    return int(written) if written.isascii() and written.isdigit() else 0
-
-
-def devices_of(pod: Pod) -> tuple[int, ...]:
-    """The devices that were written on a pod; none if they can't be read."""
-    parts = pod.metadata.annotations.get(GPUS_KEY, "").split(",")
-    return tuple(int(part) for part in parts) if all(p.isascii() and p.isdigit() for p in parts) else ()
 
 
 def placed_s(pod: Pod) -> float:

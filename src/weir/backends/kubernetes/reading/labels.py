@@ -7,10 +7,12 @@ admission webhook and the scheduler read with the same functions.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from weir.backends.kubernetes.api.objects import Metadata
@@ -23,9 +25,17 @@ from weir.model.workloads import WHOLE_MILLI, TopologyRequest, WorkloadType
 PREFIX = "weir.dev/"
 WRITTEN_BY_WEIR = ("gpus", "start")
 """Keys under the prefix that Weir writes itself on a pod it binds."""
+MISTAKES_MAX = 20
+"""Of one kind on one object; the rest is mentioned in one sentence."""
+VALUE_CHARACTERS_MAX = 1024
+NAMES_COMPARED_MAX = 1000
+"""Names that a wrong one is compared with to find the nearest."""
+_SHOWN_MAX = 100
 _DEVICES_MOST = 1024
 _PODS_MOST = 1_000_000
 _MIB = 1 << 20
+_MEMORY_MOST = 1 << 50
+_DIGITS_MOST = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,10 @@ def _memory(text: str) -> int:
         raise ValueError(f"{text!r} is no amount of memory: write one such as 8Gi or 2000Mi") from None
     if value <= 0:
         raise ValueError(f"{text!r} is not above 0: write an amount such as 8Gi")
+    if value > _MEMORY_MOST:
+        raise ValueError(
+            f"{reprlib.repr(text)} is more memory than a device has: write an amount such as 8Gi"
+        )
     if value < _MIB:
         raise ValueError(f"{text!r} is less than a mebibyte: write the unit too, such as 2000Mi or 8Gi")
     return math.ceil(value)
@@ -103,13 +117,16 @@ def _memory(text: str) -> int:
 
 def _mebibytes(text: str) -> int:
     """A bare number of the other two counts mebibytes."""
-    return int(text) * _MIB if text.isascii() and text.isdigit() and int(text) else _memory(text)
+    short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
+    return _memory(f"{text}Mi") if short and int(text) else _memory(text)
 
 
 def _count(most: int, what: str) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= most:
-            raise ValueError(f"{text!r} is no number of {what}: write a whole number from 1 to {most}")
+        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
+        if not short or not 1 <= int(text) <= most:
+            said = reprlib.repr(text)
+            raise ValueError(f"{said} is no number of {what}: write a whole number from 1 to {most}")
         return int(text)
 
     return read
@@ -259,9 +276,11 @@ def read_one(metadata: Metadata) -> tuple[Said, tuple[str, ...]]:
             _take(key.name, key, written[key.name], foreign, mistakes)
     _kai_topology(written, foreign, mistakes)
     ours: dict[str, Any] = {}
-    for name, value in written.items():
-        if name.startswith(PREFIX):
-            _take_ours(name, value, ours, mistakes)
+    for key in OURS:
+        name = PREFIX + key.name
+        if name in written:
+            _take(name, key, written[name], ours, mistakes)
+    mistakes += _unknown(written)
     if "fraction_milli" in ours or "gpu_memory" in ours:
         foreign = {sets: value for sets, value in foreign.items() if sets not in _PARTS}
     found = foreign | ours
@@ -275,7 +294,7 @@ def not_there(asked: TopologyRequest | None, known: Mapping[str, Topology]) -> t
         return ()
     key, topology = f"{PREFIX}topology", known.get(asked.name)
     if topology is None:
-        return (f"{key}: there is no topology {asked.name}; {nearest(asked.name, known)}",)
+        return (f"{key}: there is no topology {asked.name}; {near(asked.name, known)}",)
     return tuple(
         f"{key}: the topology {asked.name} has no level {level}; {nearest(level, topology.levels)}"
         for level in (asked.required, asked.preferred)
@@ -300,25 +319,39 @@ def _under(below: Said, above: Said) -> Said:
 def _merged(metadata: Metadata, mistakes: list[str]) -> Mapping[str, str]:
     """Labels and annotations as one; ours must not differ where both are written."""
     labels, annotations = metadata.labels, metadata.annotations
-    for name in sorted(labels.keys() & annotations.keys()):
-        if name.startswith(PREFIX) and labels[name] != annotations[name]:
-            both = f"is {labels[name]!r} as a label and {annotations[name]!r} as an annotation"
-            mistakes.append(f"{name} {both}: write it once")
+    twice = (
+        name
+        for name in sorted(labels.keys() & annotations.keys())
+        if name.startswith(PREFIX) and labels[name] != annotations[name]
+    )
+    for name in islice(twice, MISTAKES_MAX):
+        label, annotation = (_short(each[name]) for each in (labels, annotations))
+        mistakes.append(f"{name} is {label} as a label and {annotation} as an annotation: write it once")
     return {**labels, **annotations}
 
 
-def _take_ours(name: str, value: str, found: dict[str, Any], mistakes: list[str]) -> None:
-    word = name.removeprefix(PREFIX)
-    if word in WRITTEN_BY_WEIR:
-        return
-    key = _OURS_BY_NAME.get(word)
-    if key is None:
-        mistakes.append(f"{name} isn't known: {nearest(name, [PREFIX + each for each in _OURS_BY_NAME])}")
-    else:
-        _take(name, key, value, found, mistakes)
+def _unknown(written: Iterable[str]) -> list[str]:
+    """Return a sentence for each of the first keys under our prefix that mean nothing."""
+    known = [PREFIX + name for name in _OURS_BY_NAME]
+    passed = {*known, *(PREFIX + name for name in WRITTEN_BY_WEIR)}
+    unknown = (name for name in written if name.startswith(PREFIX) and name not in passed)
+    told = [f"{name} isn't known: {nearest(name, known)}" for name in islice(unknown, MISTAKES_MAX)]
+    if next(unknown, None) is not None:
+        told.append(f"more keys under {PREFIX} aren't known: leave them out")
+    return told
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return the suggestion for a name that isn't known, from a bounded number of those that are."""
+    return nearest(name, islice(known, NAMES_COMPARED_MAX))
 
 
 def _take(name: str, key: Key, value: str, found: dict[str, Any], mistakes: list[str]) -> None:
+    if len(value) > VALUE_CHARACTERS_MAX:
+        mistakes.append(
+            f"{name} has {len(value)} characters: write at most {VALUE_CHARACTERS_MAX}, such as {key.example}"
+        )
+        return
     try:
         found[key.sets] = key.read(value.strip())
     except ValueError as error:
@@ -344,8 +377,16 @@ def _check_parts(found: dict[str, Any], mistakes: list[str]) -> None:
         del found["devices"]
 
 
+def _short(value: str) -> str:
+    return repr(value) if len(value) <= _SHOWN_MAX else repr(value[:_SHOWN_MAX] + "...")
+
+
 def _kai_topology(written: Mapping[str, str], found: dict[str, Any], mistakes: list[str]) -> None:
     """KAI names the topology in one annotation and each level in another."""
+    for key in (KAI_TOPOLOGY, *KAI_LEVELS):
+        if len(written.get(key, "")) > VALUE_CHARACTERS_MAX:
+            mistakes.append(f"{key} is too long: write at most {VALUE_CHARACTERS_MAX} characters")
+            return
     levels = {said: written[key].strip() for key, said in KAI_LEVELS.items() if written.get(key, "").strip()}
     name = written.get(KAI_TOPOLOGY, "").strip()
     if name and levels:

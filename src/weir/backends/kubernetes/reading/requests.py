@@ -18,6 +18,7 @@ from weir.backends.kubernetes.reading.labels import Said
 from weir.backends.kubernetes.reading.node_terms import terms
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Neighbours
 from weir.backends.kubernetes.reading.quantities import amounts, in_unit
+from weir.backends.kubernetes.reading.resource_names import ResourceNames
 from weir.backends.kubernetes.reading.volumes import ANYWHERE, ATTACHED_PREFIX, Volumes
 from weir.model.nodes import Effect, Toleration
 from weir.model.resources import CPU, MEMORY
@@ -34,6 +35,8 @@ ADDRESSES_MOST = 1 << 10
 PLENTY = 1 << 20
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - nothing listens here
 DEVICES_MOST = 1024
+DEVICE_MEMORY_MOST = 1 << 50
+"""Bytes of one device: a pebibyte is more than any has."""
 FAMILIAR_CLASSES = {
     "train": 50,
     "build-preemptible": 75,
@@ -187,9 +190,18 @@ def unstated_in_use(requests: Iterable[Request]) -> frozenset[str]:
 
 
 def ask(
-    pod: Pod, said: Said, *, devices: Devices, volumes: Volumes = ANYWHERE, neighbours: Neighbours = ALONE
+    pod: Pod,
+    said: Said,
+    *,
+    devices: Devices,
+    names: ResourceNames | None = None,
+    volumes: Volumes = ANYWHERE,
+    neighbours: Neighbours = ALONE,
 ) -> Asked:
-    """What a pod asks for, with what was said about it, where its volumes are and who is to be near it."""
+    """What a pod asks for, with what was said about it, where its volumes are and who is to be near it.
+
+    `names` are the resources that may be asked for; None: any.
+    """
     spec, refusals = pod.spec, []
     try:
         exactly = requested(pod)
@@ -204,7 +216,10 @@ def ask(
     wanted = {name: int(each) for name, each in exactly.items() if each and devices.names(name)}
     count, share_milli, gpu_memory = _devices(wanted, said, refusals)
     cpu, memory = counted.pop(CPU, 0), counted.pop(MEMORY, 0)
-    counted.update(host_ports(spec))
+    ports = host_ports(spec)
+    if names is not None:
+        refusals += [*names.leave_out(counted), *names.leave_out_ports(ports)]
+    counted.update(ports)
     counted.update(volumes.attached)
     request = Request(
         devices=count,
@@ -239,6 +254,7 @@ def _devices(wanted: Mapping[str, int], said: Said, refusals: list[str]) -> tupl
     count = sum(wanted.values())
     if count > DEVICES_MOST:
         refusals.append(f"it asks for {count} devices, more than a node can have: ask for fewer in more pods")
+        count = DEVICES_MOST
     part = said.fraction_milli or said.gpu_memory
     if not part:
         return count, WHOLE_MILLI, 0

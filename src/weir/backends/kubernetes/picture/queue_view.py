@@ -1,0 +1,35 @@
+"""Queues and their workloads as they are at one moment, for readers on another thread."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weir.backends.kubernetes.picture.picture import Picture
+
+Key = tuple[str, str]
+"""A kind and a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A copy: nothing of it changes when the picture does."""
+
+    generations: Mapping[Key, int]
+    refused: Mapping[Key, str]
+    remarks: Mapping[Key, str]
+    running: Mapping[str, int]  # workloads by project
+    pending: Mapping[str, int]
+
+
+def view_of(picture: Picture) -> QueueView:
+    """Return the queues of a picture, which nobody may change meanwhile."""
+    running: Counter[str] = Counter()
+    pending: Counter[str] = Counter()
+    for gang in picture.roll.named.values():
+        if gang.told is not None and gang.project is not None:
+            holds = any(seen.holds for seen in gang.pods())
+            (running if holds else pending)[gang.project] += 1
+    estate = picture.estate
+    return QueueView(
+        dict(estate.generations), dict(estate.refused), dict(estate.tree.remarks), running, pending
+    )
