@@ -111,6 +111,35 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
     teams.until(lambda: set(listed(run)) == {"team-b/job-first", "team-b/job-second"}, 20)
 
 
+def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
+    run: Run, cluster: Cluster, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = installed(cluster, scheduler="night", devices=("nvidia.com/gpu",))
+    monkeypatch.setenv("WEIR_NAMESPACE", home)
+    cluster.add_nodes(1, gpus=2)
+    within = cluster.namespace("team-a")
+    cluster.api.create(project(within, 2))
+    words = ["--namespace", home, "--scheduler", "night", "--devices", "nvidia.com/gpu"]
+    with Weir(plane, plane.kubeconfig_of(home, "weir"), name="night", arguments=words):
+        for name in ("first", "second"):
+            words = ["-p", within, "--gpus", "2", "--name", name, "--image", "x", "--", "x"]
+            assert run("submit", *words)[0] == 0
+        cluster.until(
+            lambda: sorted(row["status"] for row in listed(run).values()) == ["pending", "running"], 30
+        )
+    waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
+    assert f"{waits} waits in {within}" in run("why", waits)[1]
+    rows = json.loads(run("nodes", "-o", "json")[1])
+    assert [device["allocated"] for row in rows for device in row["devices"]] == [1.0, 1.0]
+    assert {"running": 1, "pending": 1}.items() <= json.loads(run("status", "-o", "json")[1]).items()
+    assert f"{waits}" in run("snapshot")[1]
+
+    path = f"/api/v1/namespaces/{home}/configmaps/weir-installation"
+    cluster.api.patch(path, {"data": {"devices": "card"}})
+    told = f"The ConfigMap weir-installation of {home} has a mistake: devices: 'card' is no resource"
+    assert told in run("nodes")[2]
+
+
 def test_a_snapshot_replays_the_next_decision(
     run: Run, teams: Cluster, plane: ControlPlane, home: str, tmp_path: Path
 ) -> None:

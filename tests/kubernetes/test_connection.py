@@ -43,6 +43,13 @@ class OddPod(Narrow):
     spec: OddSpec
 
 
+async def test_the_servers_time_is_known(weir_kubeconfig: Path) -> None:
+    async with Connection(Kubeconfig(weir_kubeconfig)) as api:
+        at_s = await api.time_s()
+    assert at_s is not None
+    assert abs(at_s - time.time()) < 60.0
+
+
 async def test_refusals_have_types(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)

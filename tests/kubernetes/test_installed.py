@@ -21,13 +21,13 @@ from weir.backends.kubernetes.reading.kinds import load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
 
 
-def installed(cluster: Cluster) -> str:
+def installed(cluster: Cluster, **options: Any) -> str:
     """As `weir kube manifests | kubectl apply` has it, without the pods, which the test runs; in which namespace."""
     establish(cluster)
     home = cluster.namespace()
     objects = [
         each
-        for each in manifests(Installation(home))
+        for each in manifests(Installation(home, **options))
         if each["kind"] not in ("Deployment", "CustomResourceDefinition")
     ]
     cluster.api.apply(*(each for each in objects if "Webhook" not in each["kind"]))
@@ -134,6 +134,7 @@ RARELY = {
     ("get", "pods"),  # after a binding nobody answered
     ("patch", "persistentvolumeclaims"),  # of a pod whose volumes wait for its node
     ("patch", "persistentvolumes"),
+    ("create", "secrets"),  # its own one, after a deletion
     ("create", "tokenreviews"),  # of whoever asks for metrics
     ("create", "subjectaccessreviews"),
     ("patch", "topologies/status"),
@@ -171,7 +172,7 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
     cluster.add_nodes(1, gpus=2)
     within = cluster.namespace()
     cluster.api.create({**project("", 0), "kind": "Department", "metadata": {"name": "d"}, "spec": {}})
-    with FaultProxy(plane, user="weir") as proxy:
+    with FaultProxy(plane, user=f"system:serviceaccount:{home}:weir") as proxy:
         proxy.faults = Faults(where=note)
         words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1"]
         with Weir(plane, proxy.kubeconfig, name="noted", arguments=words):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.kubernetes.kinds import establish
+from tests.kubernetes.test_installed import installed
 from tools.controlplane.api import ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
@@ -71,7 +72,14 @@ class Replica:
                 configurations="weir",
                 names=["127.0.0.1"],
             )
-            app = application(Served(self._known, reading, Callers(api), metrics=lambda: b"weir_up 1\n"))
+            served = Served(
+                self._known,
+                reading,
+                Callers(api),
+                lambda: self.certifying.caller_key,
+                metrics=lambda: b"weir_up 1\n",
+            )
+            app = application(served)
             runner = await serve(app, tls, "127.0.0.1", 0)
             self.port = runner.addresses[0][1]
             self._up.set()
@@ -268,6 +276,32 @@ def test_two_replicas_share_a_secret_and_renew_it_while_they_serve(
         in_force(cluster)
         one.round()
         assert one.certifying.served == other.certifying.served
+
+
+def test_a_deleted_secret_comes_back_and_callers_need_its_key(cluster: Cluster, plane: ControlPlane) -> None:
+    """With the rights of the manifests alone."""
+    home = installed(cluster)
+    account = plane.kubeconfig_of(home, "weir")
+    at = f"/api/v1/namespaces/{home}/secrets/{SECRET}"
+    with replica(account, Queues(cluster), home) as running:
+        client = {"url": f"https://127.0.0.1:{running.port}"}
+        cluster.api.apply(*registrations(client, scheduler="weir", devices=DEVICES, but_not_in=[home]))
+        assert running.round() > 60
+        in_force(cluster)
+        served = running.certifying.served
+        before = cluster.api.get(at)["data"]
+        cluster.api.delete(at)
+        assert running.round() > 60
+        after = cluster.api.get(at)["data"]
+        assert running.certifying.served != served
+        assert after["old-ca.crt"] == before["ca.crt"] != after["ca.crt"]
+        assert after["caller.key"] != before["caller.key"]
+        key = base64.b64decode(after["caller.key"]).decode()
+        for kind, step in (("validating", "validate"), ("mutating", "mutate")):
+            path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/weir"
+            for hook in cluster.api.get(path)["webhooks"]:
+                assert hook["clientConfig"]["url"] == f"{client['url']}/{step}/{key}"
+        in_force(cluster)
 
 
 def asked(running: Replica, path: str, authority: bytes, token: str = "") -> tuple[int, str]:

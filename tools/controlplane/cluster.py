@@ -27,9 +27,15 @@ _NAMESPACED = (
     "/apis/resource.k8s.io/v1/resourceclaims",
 )
 _HOOKS = tuple(
-    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
-    for kind in ("mutating", "validating")
+    f"/apis/admissionregistration.k8s.io/v1/{kind}"
+    for kind in (
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+        "validatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+    )
 )
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _WHOLE = (
     *("/api/v1/nodes", "/api/v1/persistentvolumes"),
     *(f"/apis/storage.k8s.io/v1/{kind}" for kind in ("storageclasses", "csinodes")),
@@ -101,6 +107,7 @@ class Cluster:
 
     def empty(self) -> None:
         """Remove what a test may have left: work, pods, nodes, Weir's objects, namespaces. Its kinds stay."""
+        had_policies = bool(self.api.items(_POLICIES))
         for path in _HOOKS:
             self._sweep(path)
         for path in _OWNERS:
@@ -117,6 +124,24 @@ class Cluster:
             name = one["metadata"]["name"]
             if name not in _STAYS and not name.startswith(_ONCE):
                 self.api.delete(f"/api/v1/namespaces/{name}")
+        if had_policies:
+            self.until(self._takes_any_pod, 20, "the policies to be out of force")
+
+    def _takes_any_pod(self) -> bool:
+        """Return True if a pod passes that any policy of Weir would refuse."""
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "none", "uid": "none"}
+        gpu = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        probe = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "probe", "annotations": {"weir.dev/gpus": "0"}, "ownerReferences": [owner]},
+            "spec": {"nodeName": "none", "schedulerName": "none", "containers": [gpu]},
+        }
+        try:
+            self.api.post("/api/v1/namespaces/default/pods?dryRun=All", probe)
+        except ApiError:
+            return False
+        return True
 
     def _ready(self) -> set[str]:
         return {

@@ -13,10 +13,11 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.backends.kubernetes.api.reflector import Change, Unreadable
+from weir.backends.kubernetes.api.reflector import Change
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.nodes import Ours
 from weir.backends.kubernetes.picture.picture import Picture
+from weir.backends.kubernetes.picture.queue_view import QueueView, view_of
 from weir.backends.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
 from weir.backends.kubernetes.writing.claiming import preparations
 from weir.backends.kubernetes.writing.statuses import (
@@ -25,6 +26,7 @@ from weir.backends.kubernetes.writing.statuses import (
     preempted,
     regarding,
     regarding_pod,
+    unreadable_event,
 )
 from weir.backends.kubernetes.writing.words import room_of
 from weir.backends.kubernetes.writing.writes import (
@@ -40,12 +42,15 @@ from weir.backends.kubernetes.writing.writes import (
     Unknown,
     Write,
 )
+from weir.cluster.events import PodStopping, WorkloadChanged, WorkloadSubmitted
 from weir.control.port import (
     Effect,
     EndWorkload,
     Fact,
     KeepRoom,
     LeaveRoom,
+    PodExited,
+    PodRuns,
     SetStatus,
     StartPod,
     StopPod,
@@ -80,6 +85,7 @@ class KubernetesBackend:
         self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
         self._to_say: list[Emit] = []  # with the next facts: handing over each by itself costs more than it
+        self._handing_over: Fact | None = None  # the fact that control is taking in
         self._whole = True
         self._attended = False
         self.binding = 0  # bindings under way
@@ -100,9 +106,6 @@ class KubernetesBackend:
 
     def _taker(self, see: See) -> Callable[[Sequence[Change[Any]]], None]:
         def take(changes: Sequence[Change[Any]]) -> None:
-            for change in changes:
-                if isinstance(change, Unreadable):
-                    _LOG.warning("object_unreadable", key=change.key, why=change.sentence)
             self._inbox.append((see, changes))
             if self._attended:
                 self.wake()
@@ -144,7 +147,12 @@ class KubernetesBackend:
     # The port
 
     def connect(self) -> None:
-        """The next `events` is the whole picture."""
+        """The next `events` is the whole picture. A workload at which control broke is left out of it."""
+        broke_at, self._handing_over = self._handing_over, None
+        with self._lock:
+            gang = None if broke_at is None else self.picture.roll.named.get(_workload_of(broke_at))
+            if gang is not None:
+                self.picture.quarantine(gang, f"the scheduler broke at {type(broke_at).__name__} of it")
         self._whole = self._attended = True
 
     def leave(self) -> None:
@@ -161,9 +169,17 @@ class KubernetesBackend:
                 self.picture.retell()
             facts = self.picture.facts(now_s)
             said, self._to_say = self._to_say, []
+            said += [each for unread in self.picture.unreadable.take() if (each := unreadable_event(unread))]
         if said:
             self._submit(said)
-        return facts
+        return self._handed_over(facts)
+
+    def _handed_over(self, facts: Sequence[Fact]) -> Iterator[Fact]:
+        """These facts, remembering which one control is taking in."""
+        for fact in facts:
+            self._handing_over = fact
+            yield fact
+        self._handing_over = None
 
     def apply(self, effects: Sequence[Effect]) -> None:
         """As the port says: what is ordered here is carried out on the other thread."""
@@ -171,9 +187,43 @@ class KubernetesBackend:
         writes: list[Write | Emit] = []
         with self._lock:
             for effect in effects:
-                writes += self._carry_out(effect, now_s)
+                try:
+                    writes += self._carry_out(effect, now_s)
+                except Exception as error:  # noqa: BLE001 - the others are carried out
+                    gang = self.picture.roll.named.get(_workload(effect))
+                    if gang is not None:
+                        self.picture.leave_out(gang, error)
+                        self.wake()
         if writes:
             self._submit(writes)
+
+    # What the control thread asks beside its turns
+
+    def queue_view(self) -> QueueView:
+        """Return what is written of queues, as it is now."""
+        with self._lock:
+            return view_of(self.picture)
+
+    @property
+    def due_s(self) -> float | None:
+        """Return when to ask for facts without a change from the API server."""
+        with self._lock:
+            return self.picture.due_s
+
+    def people_due_s(self) -> float | None:
+        """Return when the next status is due; None if none is."""
+        with self._lock:
+            return self.statuses.due_s
+
+    def reasons_changed(self, names: Iterable[str]) -> None:
+        """These workloads wait for another reason now."""
+        with self._lock:
+            self.statuses.reasons_changed(names)
+
+    def unreadable_counts(self) -> dict[str, int]:
+        """Return how many objects of each resource can't be read."""
+        with self._lock:
+            return self.picture.unreadable.counts()
 
     def tell_people(self, now_s: float) -> None:
         """Write what people are to read, as far as it has changed."""
@@ -193,11 +243,20 @@ class KubernetesBackend:
                     self._take_some()
                 now_s = self._clock()
                 for _ in range(min(AT_ONCE, len(self._outcomes))):
-                    self._came_of(*self._outcomes.popleft(), now_s)
+                    write, outcome = self._outcomes.popleft()
+                    try:
+                        self._came_of(write, outcome, now_s)
+                    except Exception as error:  # noqa: BLE001 - the others have to be heard
+                        _LOG.error("outcome_not_taken_in", exc_info=error)
 
     def _take_some(self) -> None:
-        see, changes = self._inbox.popleft()
-        see(self.picture, list(changes[:AT_ONCE]), self._clock())
+        """Take in the oldest changes. They leave the queue once they are in; each contains its own fault."""
+        see, changes = self._inbox[0]
+        try:
+            see(self.picture, list(changes[:AT_ONCE]), self._clock())
+        except Exception as error:  # noqa: BLE001 - it isn't of one object: taking them in again wouldn't help
+            _LOG.error("changes_not_taken_in", count=len(changes), exc_info=error)
+        self._inbox.popleft()
         if len(changes) > AT_ONCE:
             self._inbox.appendleft((see, changes[AT_ONCE:]))
 
@@ -307,5 +366,20 @@ class KubernetesBackend:
             self.picture.not_stopped(seen, now_s)
 
 
-def _workload(effect: KeepRoom | LeaveRoom | SetStatus | EndWorkload) -> str:
+def _workload(effect: Effect) -> str:
+    if isinstance(effect, StartPod):
+        return effect.place.pod.workload
+    if isinstance(effect, StopPod):
+        return effect.pod.workload
     return effect.promised.workload if isinstance(effect, KeepRoom) else effect.workload
+
+
+def _workload_of(fact: Fact) -> str:
+    """The workload that a fact is about; empty if it is about none."""
+    if isinstance(fact, WorkloadSubmitted | WorkloadChanged):
+        return fact.workload.name
+    if isinstance(fact, PodRuns):
+        return fact.place.pod.workload
+    if isinstance(fact, PodStopping | PodExited):
+        return fact.pod.workload
+    return str(getattr(fact, "workload", ""))

@@ -15,8 +15,7 @@ import msgspec
 
 from weir.backends.kubernetes.api.objects import Metadata, Pod
 from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
-from weir.backends.kubernetes.reading.labels import PREFIX, Said, not_there, read
-from weir.model.files.complaints import nearest
+from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR, Said, near, not_there, read
 from weir.model.nodes import Topology
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -28,6 +27,8 @@ _IGNORE_PREEMPTION = {
     "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
 }
 _NAMES_TOLD_MAX = 6
+SPEC_VALUES_MAX = 10_000
+"""Keys and list entries of a spec that is judged; pods that run have some hundreds."""
 _NEWEST_S = 1e10
 """Later than anything was made."""
 
@@ -161,7 +162,7 @@ def mistakes(request: Object, known: Known, reading: Reading) -> list[str]:
     kind, namespace = request["kind"]["kind"], request.get("namespace", "")
     new, old = request.get("object") or {}, request.get("oldObject") or {}
     if kind in ("Department", "Project"):
-        return _of_queue(request, known)
+        return _size(new) or _of_queue(request, known)
     found = _of_object(kind, new, namespace, known, reading)
     if request.get("operation") == "UPDATE":
         before = set(_of_object(kind, old, namespace, known, reading))
@@ -180,6 +181,14 @@ def _of_object(kind: str, thing: Object, namespace: str, known: Known, reading: 
     said, found = _read(pod, owners)
     if not ours:
         return [each for each in found if each.startswith(PREFIX)]
+    too_large = _size(thing)
+    if too_large:
+        return found + too_large
+    found += [
+        f"{PREFIX}{word} is written by Weir alone: leave it out of the pods' template"
+        for word in WRITTEN_BY_WEIR
+        if kind in TEMPLATED and _has_key(pod, PREFIX + word)
+    ]
     found += _of_project(said, namespace, known, is_owned=kind == "Pod" and bool(_controller(thing)))
     found += not_there(said.topology, known.levels)
     found += reading.refusals(_pod(pod), said)
@@ -201,6 +210,24 @@ def _pod(thing: Object) -> Pod:
     return msgspec.convert({**thing, "metadata": metadata}, Pod)
 
 
+def _size(thing: Object) -> list[str]:
+    """Return a sentence if a spec has more values than are judged: the work for one object is bounded."""
+    left, count = [thing.get("spec")], 0
+    while left:
+        value = left.pop()
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        count += len(inside)
+        if count > SPEC_VALUES_MAX:
+            return [f"the spec has more than {SPEC_VALUES_MAX} keys and list entries: make it smaller"]
+        left.extend(inside)
+    return []
+
+
+def _has_key(thing: Object, key: str) -> bool:
+    metadata = thing.get("metadata") or {}
+    return any(key in (metadata.get(part) or ()) for part in ("labels", "annotations"))
+
+
 def _without_nothing(values: Object | None) -> dict[str, Any]:
     return {key: value for key, value in (values or {}).items() if value is not None}
 
@@ -219,7 +246,7 @@ def _of_project(said: Said, namespace: str, known: Known, *, is_owned: bool) -> 
         if named in allowed:
             return []
         if named not in known.projects:
-            return [f"{said.project_from}: there is no project {named}; {nearest(named, known.projects)}"]
+            return [f"{said.project_from}: there is no project {named}; {near(named, known.projects)}"]
         instead = f"write {key}: {_one_of(allowed)}, or " if allowed else ""
         refused = f"the namespace {namespace} may not use the project {named}"
         return [f"{said.project_from}: {refused}; {instead}have {namespace} added to its spec.namespaces"]

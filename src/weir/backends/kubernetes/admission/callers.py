@@ -13,6 +13,8 @@ from weir.backends.kubernetes.api.answers import ApiError
 from weir.backends.kubernetes.api.connection import Connection
 
 KEPT_S = 60.0
+UNDER_WAY_MAX = 8
+"""Tokens that the API server is asked about at a time; callers beyond are refused for now."""
 TOKENS_MOST, TOKEN_LENGTH_MOST = 1024, 16_384
 
 
@@ -56,6 +58,7 @@ class Callers:
         self._api = api
         self._now_s = now_s
         self._known: dict[tuple[bytes, str], tuple[float, bool]] = {}
+        self._under_way = 0
 
     async def may_get(self, authorization: str, path: str) -> bool | None:
         """Whether the bearer of this header may get this path; None if it isn't known who that is."""
@@ -67,11 +70,16 @@ class Callers:
         kept = self._known.get(key)
         if kept is not None and self._now_s() - kept[0] < KEPT_S:
             return kept[1]
+        if self._under_way >= UNDER_WAY_MAX:
+            return False
+        self._under_way += 1
         try:
             user = await self._user(token)
             allowed = user is not None and await self._allowed(user, path)
         except ApiError:
             return False  # not now; nothing is kept
+        finally:
+            self._under_way -= 1
         if user is None:
             return None
         if len(self._known) >= TOKENS_MOST:

@@ -8,8 +8,10 @@ signed, and the old one stays trusted until what it signed is gone: no call fail
 
 import base64
 import ipaddress
+import re
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,6 +26,8 @@ RENEW_AT = 1 / 3
 _BACK = timedelta(hours=1)
 """Valid since a little before it was made: clocks differ."""
 _CA, _CA_KEY, _OLD_CA, _CERTIFICATE, _KEY = "ca.crt", "ca.key", "old-ca.crt", "tls.crt", "tls.key"
+_CALLER_KEY = "caller.key"
+_CALLER_KEY_FORM = re.compile(r"[0-9a-f]{32}", re.ASCII)  # a step of a webhook's path is a DNS label
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Certificates:
     certificate: bytes
     key: bytes = field(repr=False)
     old_authority: bytes = b""
+    caller_key: str = field(default="", repr=False)  # the end of the webhooks' paths, which callers know
 
     @property
     def bundle(self) -> bytes:
@@ -46,7 +51,9 @@ def first(names: Sequence[str], now: datetime) -> Certificates:
     """Certificates where there were none."""
     authority, authority_key = _authority(now)
     certificate, key = _serving(authority, authority_key, names, now)
-    return Certificates(_pem(authority), _private(authority_key), certificate, key)
+    return Certificates(
+        _pem(authority), _private(authority_key), certificate, key, caller_key=secrets.token_hex(16)
+    )
 
 
 def renewed(held: Certificates, names: Sequence[str], now: datetime) -> Certificates:
@@ -54,10 +61,14 @@ def renewed(held: Certificates, names: Sequence[str], now: datetime) -> Certific
     authority = x509.load_pem_x509_certificate(held.authority)
     serving = x509.load_pem_x509_certificate(held.certificate)
     old = held.old_authority
+    if not held.caller_key:  # written by an earlier version
+        held = replace(held, caller_key=secrets.token_hex(16))
     if _is_due(authority, now):
         made, key = _authority(now)
         certificate, serving_key = _serving(made, key, names, now)
-        return Certificates(_pem(made), _private(key), certificate, serving_key, held.authority)
+        return Certificates(
+            _pem(made), _private(key), certificate, serving_key, held.authority, held.caller_key
+        )
     if old and now > authority.not_valid_before_utc + timedelta(days=SERVING_DAYS):
         old = b""  # what it signed has run out
     certificate, serving_key = held.certificate, held.key
@@ -67,14 +78,19 @@ def renewed(held: Certificates, names: Sequence[str], now: datetime) -> Certific
         certificate, serving_key = _serving(authority, authority_key, names, now)
     if (old, certificate) == (held.old_authority, held.certificate):
         return held
-    return Certificates(held.authority, held.authority_key, certificate, serving_key, old)
+    return replace(held, certificate=certificate, key=serving_key, old_authority=old)
 
 
 def read(data: Mapping[str, str]) -> Certificates | None:
     """What a Secret holds; None if that is nothing that can be used."""
     try:
         raw = {key: base64.b64decode(value, validate=True) for key, value in data.items()}
-        found = Certificates(raw[_CA], raw[_CA_KEY], raw[_CERTIFICATE], raw[_KEY], raw.get(_OLD_CA, b""))
+        caller_key = raw.get(_CALLER_KEY, b"").decode("ascii")
+        if not _CALLER_KEY_FORM.fullmatch(caller_key):
+            caller_key = ""
+        found = Certificates(
+            raw[_CA], raw[_CA_KEY], raw[_CERTIFICATE], raw[_KEY], raw.get(_OLD_CA, b""), caller_key
+        )
         for each in (found.authority, found.certificate):
             x509.load_pem_x509_certificate(each)
         for each in (found.authority_key, found.key):
@@ -92,6 +108,7 @@ def written(held: Certificates) -> dict[str, Any]:
         _OLD_CA: held.old_authority,
         _CERTIFICATE: held.certificate,
         _KEY: held.key,
+        _CALLER_KEY: held.caller_key.encode(),
     }
     return {name: base64.b64encode(part).decode() for name, part in parts.items()}
 

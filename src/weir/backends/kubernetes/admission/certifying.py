@@ -7,10 +7,12 @@ then is the new certificate served. Whoever loses a race for the Secret takes wh
 import base64
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from structlog import get_logger
@@ -24,7 +26,11 @@ from weir.backends.kubernetes.api.paths import path_of
 EVERY_S, AGAIN_S = 600.0, 5.0
 """How often the Secret is looked at, and how soon after something went wrong."""
 _REGISTRATION = "admissionregistration.k8s.io/v1"
-_CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_CONFIGURATIONS = {
+    "mutatingwebhookconfigurations": "mutate",
+    "validatingwebhookconfigurations": "validate",
+}
+"""The configurations, and the first step of their webhooks' paths."""
 _TRIES = 3
 _LOG = get_logger(__name__)
 
@@ -36,10 +42,29 @@ class Secret(Struct):
     data: dict[str, str] = {}
 
 
+class ServiceReference(Struct):
+    """The service of a webhook."""
+
+    path: str = ""
+
+
 class ClientConfig(Struct, rename="camel"):
     """How the API server reaches a webhook."""
 
     ca_bundle: str = ""
+    service: ServiceReference | None = None
+    url: str | None = None
+
+    def told(self, bundle: str, path: str) -> dict[str, Any]:
+        """Return what has to change so that a webhook has this bundle and this path."""
+        change: dict[str, Any] = {}
+        if self.ca_bundle != bundle:
+            change["caBundle"] = bundle
+        if self.service is not None and self.service.path != path:
+            change["service"] = {"path": path}
+        if self.url is not None and urlsplit(self.url).path != path:
+            change["url"] = urlsplit(self.url)._replace(path=path).geturl()
+        return change
 
 
 class Webhook(Struct, rename="camel"):
@@ -78,8 +103,14 @@ class Certifying:
         self._names = names
         self._now = now
         self._missing: list[str] = []
+        self._held_last: Certificates | None = None
         self.served: bytes = b""
         """The certificate that is served; none before the first round."""
+
+    @property
+    def caller_key(self) -> str:
+        """The key at the end of the webhooks' paths; empty before the first round."""
+        return "" if self._held_last is None else self._held_last.caller_key
 
     async def round(self) -> float:
         """Bring everything up to date; after how many seconds to look again."""
@@ -89,6 +120,7 @@ class Certifying:
         except ApiError as error:
             _LOG.warning("webhook_certificates_not_renewed", why=str(error))
             return AGAIN_S
+        self._held_last = held
         if held.certificate != self.served:
             self._serve(held)
         if missing and missing != self._missing:
@@ -105,9 +137,7 @@ class Certifying:
             except NotFound:
                 found = Secret(Metadata(name=self._secret))
             held = read(found.data)
-            wanted = (
-                first(self._names, self._now()) if held is None else renewed(held, self._names, self._now())
-            )
+            wanted = self._first() if held is None else renewed(held, self._names, self._now())
             if wanted is held:
                 return wanted
             try:
@@ -118,6 +148,11 @@ class Certifying:
             else:
                 return wanted
         raise AssertionError("the last try returns or raises")
+
+    def _first(self) -> Certificates:
+        """Make certificates where there are none: those of a deleted Secret stay trusted for a while."""
+        made = first(self._names, self._now())
+        return made if self._held_last is None else replace(made, old_authority=self._held_last.authority)
 
     async def _write(self, found: Secret, wanted: Certificates) -> None:
         metadata = {"name": self._secret}
@@ -133,16 +168,17 @@ class Certifying:
         """Have the API server trust what will be served and what is; the configurations that aren't there."""
         missing = []
         bundle = base64.b64encode(held.bundle).decode()
-        for kind in _CONFIGURATIONS:
+        for kind, step in _CONFIGURATIONS.items():
             path = path_of(_REGISTRATION, kind, name=self._configurations)
             try:
                 found = await self._api.get(path, WebhookConfiguration)
             except NotFound:
                 missing.append(kind)
                 continue
-            stale = [each.name for each in found.webhooks if each.client_config.ca_bundle != bundle]
-            if stale:
-                told = [{"name": name, "clientConfig": {"caBundle": bundle}} for name in stale]
+            wanted = f"/{step}/{held.caller_key}"
+            changes = {each.name: each.client_config.told(bundle, wanted) for each in found.webhooks}
+            told = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
+            if told:
                 await self._api.patch(path, {"webhooks": told}, Patch.STRATEGIC, WebhookConfiguration)
         return missing
 

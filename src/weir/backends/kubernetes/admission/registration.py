@@ -3,6 +3,8 @@
 `failurePolicy` is Ignore everywhere. A webhook that is away must not keep a cluster from making pods, and
 nothing depends on having been asked: the scheduler reads every object for itself. For the same reason only
 objects are sent that may be ours: those that name Weir's scheduler, speak of it, or ask for GPUs.
+
+The paths of the webhooks aren't in here: they end with a key, and Weir writes them once it has the key.
 """
 
 from collections.abc import Sequence
@@ -36,10 +38,10 @@ def registrations(
         _condition(f"{_says('object')} || {_pod_is_ours(f'{template}.spec', template, scheduler, devices)}")
     ]
 
-    def hook(name: str, path: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    def hook(name: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         return {
             "name": f"{name}.{GROUP}",
-            "clientConfig": _at(client, path),
+            "clientConfig": client,
             "rules": rules,
             "failurePolicy": "Ignore",
             "sideEffects": "None",
@@ -56,16 +58,16 @@ def registrations(
         _configuration(
             "Mutating",
             [
-                hook("pods", "/mutate", pods, namespaceSelector=where, matchConditions=is_ours),
-                hook("jobs", "/mutate", jobs, namespaceSelector=where, matchConditions=of_ours),
+                hook("pods", pods, namespaceSelector=where, matchConditions=is_ours),
+                hook("jobs", jobs, namespaceSelector=where, matchConditions=of_ours),
             ],
         ),
         _configuration(
             "Validating",
             [
-                hook("pods", "/validate", pods, namespaceSelector=where, matchConditions=is_ours),
-                hook("owners", "/validate", owners, namespaceSelector=where, matchConditions=of_ours),
-                hook("queues", "/validate", queues),
+                hook("pods", pods, namespaceSelector=where, matchConditions=is_ours),
+                hook("owners", owners, namespaceSelector=where, matchConditions=of_ours),
+                hook("queues", queues),
             ],
         ),
     ]
@@ -90,12 +92,6 @@ def _rule(group: str, version: str, resources: list[str], operations: list[str])
     }
 
 
-def _at(client: dict[str, Any], path: str) -> dict[str, Any]:
-    if "url" in client:
-        return {**client, "url": client["url"] + path}
-    return {**client, "service": {**client["service"], "path": path}}
-
-
 def _condition(rule: str) -> dict[str, Any]:
     return {"name": "may-be-ours", "expression": rule}
 
@@ -112,7 +108,7 @@ def _says(thing: str) -> str:
 
 def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) -> str:
     """Whether a pod may be one of ours. What asks for devices says so in its limits, always."""
-    named = " || ".join(_is_device(each) for each in devices) or "false"
+    named = " || ".join(is_device(each) for each in devices) or "false"
     asks = " || ".join(
         f"(has({spec}.{part}) && {spec}.{part}.exists(c, has(c.resources) && has(c.resources.limits) && "
         f"c.resources.limits.exists(r, {named})))"
@@ -123,5 +119,6 @@ def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) 
     return f"{of} == '{scheduler}' || {speaks} || ({of} == '{DEFAULT_SCHEDULER}' && ({asks}))"
 
 
-def _is_device(resource: str) -> str:
+def is_device(resource: str) -> str:
+    """Return an expression: the resource `r` is this one; the name may end in `*`."""
     return f"r.startsWith('{resource[:-1]}')" if resource.endswith("*") else f"r == '{resource}'"

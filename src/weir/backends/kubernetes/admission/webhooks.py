@@ -1,13 +1,16 @@
 """The one port that Weir opens in a cluster: admission webhooks, health and metrics, over TLS.
 
-The API server calls the webhooks. It shows no certificate unless it was configured to, so by default
-nobody is asked for one: whoever reaches the port can have an object judged, and learns the names of
-projects at most. With `client_authorities` only callers that one of them signed are answered there. Health
-says "ok" and nothing else, metrics go to bearers the API server vouches for.
+The API server calls the webhooks. It shows no certificate unless it was configured to. So the path of a
+webhook ends with a key: Weir writes the path into its webhook configurations, which administrators and the
+API server can read. Calls without the key are refused before their body is read. With `client_authorities`
+callers need a certificate too. Health says "ok" and nothing else, metrics go to bearers the API server
+vouches for.
+
+Bodies are received on the event loop, which also renews the lease; all other work is in `review_worker`.
 """
 
-import asyncio
 import base64
+import hmac
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +23,18 @@ from structlog import get_logger
 
 from weir.backends.kubernetes.admission.admission import Known, Reading, changes, mistakes
 from weir.backends.kubernetes.admission.callers import Callers
+from weir.backends.kubernetes.admission.review_worker import Busy, ReviewWorker
 
-BYTES_MOST = 8 << 20
-"""Of a review: an object, and how it was before."""
-READ_S = 5.0
-"""In which a review has to arrive."""
+BYTES_MOST = 2 << 20
+"""Bytes of a review: the largest object that etcd takes (1.5 MiB), and what the review adds."""
+LINGER_S = 1.0
+"""After a refusal: the rest of a body is read and dropped for no longer."""
+MISTAKES_TOLD_MAX, MISTAKE_CHARACTERS_MAX = 20, 200
+"""Bounds of an answer."""
+_UNREADABLE = (
+    *(msgspec.MsgspecError, LookupError, TypeError, AttributeError, ValueError),
+    *(ArithmeticError, RuntimeError),  # of numbers without end, and of nesting without end
+)
 _LOG = get_logger(__name__)
 
 
@@ -35,24 +45,32 @@ class Served:
     known: Callable[[], Known | None]  # None: not yet
     reading: Reading
     callers: Callers
+    caller_key: Callable[[], str]  # the end of a webhook's path; empty: not yet
     is_alive: Callable[[], bool] = lambda: True
     is_ready: Callable[[], bool] = lambda: True
+    trouble: Callable[[], str] = lambda: ""  # what makes no progress, in a sentence
     metrics: Callable[[], bytes] = lambda: b""
 
 
 def application(served: Served, *, client_authorities: bool = False) -> web.Application:
     """Everything the port answers."""
+    worker = ReviewWorker()
 
     async def mutate(request: web.Request) -> web.Response:
-        return await _review(request, served, _patched, client_authorities=client_authorities)
+        return await _review(request, served, worker, _patched, client_authorities=client_authorities)
 
     async def validate(request: web.Request) -> web.Response:
-        return await _review(request, served, _judged, client_authorities=client_authorities)
+        return await _review(request, served, worker, _judged, client_authorities=client_authorities)
+
+    async def close(_app: web.Application) -> None:
+        worker.close()
 
     async def alive(_request: web.Request) -> web.Response:
         return _said(well=served.is_alive())
 
     async def ready(_request: web.Request) -> web.Response:
+        if trouble := served.trouble():
+            return web.Response(status=503, text=f"{trouble}\n")
         return _said(well=served.is_ready() and served.known() is not None)
 
     async def metrics(request: web.Request) -> web.Response:
@@ -66,8 +84,10 @@ def application(served: Served, *, client_authorities: bool = False) -> web.Appl
         return web.Response(body=served.metrics(), content_type="text/plain", charset="utf-8")
 
     app = web.Application(client_max_size=BYTES_MOST)
-    app.router.add_post("/mutate", mutate)
-    app.router.add_post("/validate", validate)
+    app.on_cleanup.append(close)
+    for end in ("", "/{key}"):
+        app.router.add_post(f"/mutate{end}", mutate)
+        app.router.add_post(f"/validate{end}", validate)
     app.router.add_get("/healthz", alive)
     app.router.add_get("/readyz", ready)
     app.router.add_get("/metrics", metrics)
@@ -86,7 +106,9 @@ def tls_context(client_authorities: Path | None = None) -> ssl.SSLContext:
 
 async def serve(app: web.Application, tls: ssl.SSLContext, host: str | None, port: int) -> web.AppRunner:
     """Listen; `cleanup` of what is returned ends it."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=5.0, lingering_time=LINGER_S
+    )
     await runner.setup()
     await web.TCPSite(runner, host, port, ssl_context=tls).start()
     return runner
@@ -100,27 +122,55 @@ Answer = Callable[[Mapping[str, Any], Known, Reading], dict[str, Any]]
 
 
 async def _review(
-    request: web.Request, served: Served, answer: Answer, *, client_authorities: bool
+    request: web.Request, served: Served, worker: ReviewWorker, answer: Answer, *, client_authorities: bool
 ) -> web.Response:
-    if client_authorities and not (request.transport and request.transport.get_extra_info("peercert")):
-        return web.Response(status=403, text="Show the API server's certificate.\n")
     known = served.known()
-    if known is None:
-        return web.Response(status=503, text="not yet\n")
+    if known is None or not served.caller_key():
+        return _refused(503, "not yet")
+    refused = _not_taken(request, served, client_authorities=client_authorities)
+    if refused is not None:
+        return refused
     try:
-        async with asyncio.timeout(READ_S):
-            asked = msgspec.json.decode(await request.read())["request"]
+        body = await worker.answer(request.read, lambda read: _answered(read, answer, known, served.reading))
+    except Busy as error:
+        _LOG.warning("review_not_answered", why=str(error))
+        return _refused(503, f"Not now: {error}.")
+    if body is None:
+        return _refused(400, "This is no AdmissionReview that can be read.")
+    return web.Response(body=body, content_type="application/json")
+
+
+def _not_taken(request: web.Request, served: Served, *, client_authorities: bool) -> web.Response | None:
+    """Return the refusal of a call, from its head alone; None if its body may be read."""
+    if client_authorities and not (request.transport and request.transport.get_extra_info("peercert")):
+        return _refused(403, "Show the API server's certificate.")
+    shown = request.match_info.get("key", "").encode(errors="replace")
+    if not hmac.compare_digest(shown, served.caller_key().encode()):
+        return _refused(
+            403, "The path isn't that of Weir's webhook configuration: only the API server calls."
+        )
+    if (request.content_length or 0) > BYTES_MOST:
+        return _refused(413, f"The review has {request.content_length} bytes: send at most {BYTES_MOST}.")
+    return None
+
+
+def _refused(status: int, sentence: str) -> web.Response:
+    return web.Response(status=status, text=f"{sentence}\n")
+
+
+def _answered(body: bytes, answer: Answer, known: Known, reading: Reading) -> bytes | None:
+    """Return the answer to a review, in the worker's thread; None if the review can't be read."""
+    try:
+        asked = msgspec.json.decode(body)["request"]
         uid = asked["uid"]
-        said = answer(asked, known, served.reading)
-    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, RecursionError, TimeoutError) as error:
+        said = answer(asked, known, reading)
+    except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
-        return web.Response(status=400, text="This is no AdmissionReview that can be read.\n")
-    body = {
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "response": {"uid": uid, **said},
-    }
-    return web.Response(body=msgspec.json.encode(body), content_type="application/json")
+        return None
+    response = {"uid": uid, **said}
+    return msgspec.json.encode(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    )
 
 
 def _patched(asked: Mapping[str, Any], known: Known, reading: Reading) -> dict[str, Any]:
@@ -135,5 +185,14 @@ def _judged(asked: Mapping[str, Any], known: Known, reading: Reading) -> dict[st
     wrong: Sequence[str] = mistakes(asked, known, reading)
     if not wrong:
         return {"allowed": True}
-    told = "; ".join(wrong)
-    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": told}}
+    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": summary(wrong)}}
+
+
+def summary(sentences: Sequence[str]) -> str:
+    """Return the first sentences, each shortened, and the number of those left out."""
+    told = [
+        each if len(each) <= MISTAKE_CHARACTERS_MAX else each[: MISTAKE_CHARACTERS_MAX - 3] + "..."
+        for each in sentences[:MISTAKES_TOLD_MAX]
+    ]
+    left = len(sentences) - len(told)
+    return "; ".join([*told, f"and {left} more"] if left else told)

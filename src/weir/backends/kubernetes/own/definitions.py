@@ -107,6 +107,8 @@ _MEANS = {
     "since": "When this phase began.",
     "estimated_start": "When it may start, if it is only a matter of time.",
     "promised": "Room that is kept for it.",
+    "allocations": "Nodes and devices of its pods, as Weir decided; annotations of pods are only a copy.",
+    "self_bound": "The pod named its node itself.",
     "life": "What Weir has to remember of it.",
     "written": "By which Weir knows this status again.",
 }

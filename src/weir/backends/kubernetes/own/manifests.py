@@ -6,7 +6,7 @@ with the one that needs it.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -14,6 +14,8 @@ import yaml
 from weir import __version__
 from weir.backends.kubernetes.admission.registration import NAME, registrations
 from weir.backends.kubernetes.own.definitions import definitions
+from weir.backends.kubernetes.own.network import network_policy
+from weir.backends.kubernetes.own.policies import OptionalPolicies, policies
 from weir.backends.kubernetes.own.shapes import GROUP
 from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
@@ -21,6 +23,8 @@ from weir.model.workloads import DEFAULT_PRIORITY
 
 PORT = 9443
 SECRET = f"{NAME}-webhook"
+INSTALLATION = f"{NAME}-installation"
+"""A ConfigMap every user may read: the scheduler's name and the resources that are devices."""
 MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
 """A label of cluster roles: whoever adds kinds to the table lets Weir read them by one."""
 _RBAC = "rbac.authorization.k8s.io"
@@ -50,6 +54,9 @@ class Installation:
     image: str = f"weir:{__version__}"
     replicas: int = 2
     scheduler: str = "weir"
+    devices: tuple[str, ...] = Devices().resources
+    sources: tuple[str, ...] = ()  # of traffic to its port, by network.source; empty: any
+    optional: OptionalPolicies = field(default_factory=OptionalPolicies)
 
 
 def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
@@ -60,16 +67,19 @@ def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
         *priority_classes(),
         *access(of, kinds or load_kinds()),
         _within(of, "v1", "ConfigMap", NAME, data={"policy.yaml": _POLICY, "kinds.yaml": _KINDS}),
+        *_settings_for_all(of),
         _within(of, "v1", "Secret", SECRET, type="Opaque"),
+        {**_within(of, "networking.k8s.io/v1", "NetworkPolicy", NAME), **_network(of)},
         _service(of),
         _deployment(of),
         *_budget(of),
         *registrations(
             {"service": {"namespace": of.namespace, "name": NAME, "port": 443}},
             scheduler=of.scheduler,
-            devices=Devices().resources,
+            devices=of.devices,
             but_not_in=["kube-system", of.namespace],
         ),
+        *policies(namespace=of.namespace, scheduler=of.scheduler, devices=of.devices, options=of.optional),
     ]
 
 
@@ -125,7 +135,7 @@ def access(of: Installation, kinds: Kinds) -> list[Thing]:
     account = {"kind": "ServiceAccount", "name": NAME, "namespace": of.namespace}
     aggregated = {"clusterRoleSelectors": [{"matchLabels": {MORE_KINDS: "true"}}]}
     return [
-        _within(of, "v1", "ServiceAccount", NAME),
+        {**_within(of, "v1", "ServiceAccount", NAME), "automountServiceAccountToken": False},
         _thing(f"{_RBAC}/v1", "ClusterRole", NAME, rules=_rules(kinds)),
         _bound("ClusterRoleBinding", NAME, account),
         _thing(f"{_RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated, rules=[]),
@@ -211,10 +221,29 @@ def _rules_at_home() -> list[Thing]:
         _may("create", "coordination.k8s.io", "leases"),
         _may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),
         _may("get update", "", "secrets", names=[SECRET]),
+        _may(
+            "create", "", "secrets"
+        ),  # its own again after it was deleted; RBAC knows no names of new objects
+    ]
+
+
+def _settings_for_all(of: Installation) -> list[Thing]:
+    """Copies of the scheduler's settings for the command line, which runs with any account."""
+    data = {"scheduler": of.scheduler, "devices": ",".join(of.devices)}
+    rules = [_may("get", "", "configmaps", names=[INSTALLATION])]
+    everyone = {"apiGroup": _RBAC, "kind": "Group", "name": "system:authenticated"}
+    return [
+        _within(of, "v1", "ConfigMap", INSTALLATION, data=data),
+        _within(of, f"{_RBAC}/v1", "Role", INSTALLATION, rules=rules),
+        {**_within(of, f"{_RBAC}/v1", "RoleBinding", INSTALLATION), **_to("Role", INSTALLATION, everyone)},
     ]
 
 
 # What runs
+
+
+def _network(of: Installation) -> Thing:
+    return {"spec": network_policy(_CHOSEN, PORT, of.sources)}
 
 
 def _service(of: Installation) -> Thing:
@@ -231,6 +260,7 @@ def _deployment(of: Installation) -> Thing:
     }
     pod = {
         "serviceAccountName": NAME,
+        "automountServiceAccountToken": True,
         "terminationGracePeriodSeconds": 30,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],
@@ -253,13 +283,16 @@ def _container(of: Installation) -> Thing:
         "name": NAME,
         "image": of.image,
         "args": [
-            *("up", "--on", "kubernetes", "--scheduler", of.scheduler),
+            *("up", "--on", "kubernetes", "--scheduler", of.scheduler, "--devices", ",".join(of.devices)),
             *("--policy", "/etc/weir/policy.yaml", "--kinds", "/etc/weir/kinds.yaml"),
             *("--port", str(PORT), "--service", NAME),
         ],
         "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - its own, in memory
         "ports": [{"name": "https", "containerPort": PORT, "protocol": "TCP"}],
-        "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}},
+        "resources": {
+            "requests": {"cpu": "500m", "memory": "512Mi"},
+            "limits": {"cpu": "4", "memory": "2Gi"},
+        },
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

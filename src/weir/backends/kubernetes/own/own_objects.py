@@ -64,6 +64,19 @@ class KeptWhy(Narrow):
     why: str = ""
 
 
+class KeptAllocation(Narrow):
+    """Placement of a bound pod; `self_bound` if Weir didn't choose the node."""
+
+    uid: str
+    node: str = ""
+    devices: list[int] = field(default_factory=list)
+    share: int = 0
+    memory: int = 0
+    start: int = 0
+    self_bound: bool = False
+    preemptible: bool = True
+
+
 class WorkloadThingStatus(Narrow):
     """What is read of a workload's status."""
 
@@ -72,6 +85,7 @@ class WorkloadThingStatus(Narrow):
     promised: KeptRoom | None = None
     life: KeptLife | None = None
     reason: KeptWhy | None = None
+    allocations: list[KeptAllocation] = field(default_factory=list)
     written: str = ""
 
 

@@ -81,8 +81,8 @@ def topologies_of(objects: Iterable[QueueObject]) -> tuple[tuple[Topology, ...],
     for each in sorted(objects, key=lambda each: each.name):
         try:
             written = topology_of(each.name, each.spec)
-        except Unsound as error:
-            refused["Topology", each.name] = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others count
+            refused["Topology", each.name] = _sentence(each.name, error)
         else:
             found.append(Topology(written.name, tuple(written.levels)))
     return tuple(found), refused
@@ -95,9 +95,16 @@ def _read(
         if kind == "Project":
             return project_of(each.name, each.spec, each.created_s)
         return department_of(each.name, each.spec, each.created_s), ()
-    except Unsound as error:
-        tree.refused[kind, each.name] = str(error)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others count
+        tree.refused[kind, each.name] = _sentence(each.name, error)
         return None
+
+
+def _sentence(name: str, error: Exception) -> str:
+    """Return the fault of an object: its reader's sentence, or that it can't be read at all."""
+    return (
+        str(error) if isinstance(error, Unsound) else f"{name} can't be read: {type(error).__name__}: {error}"
+    )
 
 
 def _taken(name: str, kind: str) -> str:

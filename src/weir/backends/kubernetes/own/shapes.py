@@ -119,6 +119,20 @@ class PromisedRoom(Shape):
     freed_by: list[str] = Field(default=[])
 
 
+class PodAllocation(Shape):
+    """Node and devices of a pod that is bound. What Weir decided stands here; the pod bears a copy."""
+
+    pod: str
+    uid: str
+    node: str
+    devices: list[Device] = Field(default=[])
+    share: int = 0  # thousandths of each device; 0 where a memory is requested
+    memory: int = 0  # bytes of each device; 0 where a share is requested
+    start: int = 0
+    self_bound: bool = False  # the pod named its node itself
+    preemptible: bool = True  # as Weir let it run, whatever the pod says since
+
+
 class Life(Shape):
     """What Weir has to remember of a workload, so that a restart loses nothing."""
 
@@ -148,6 +162,7 @@ class WorkloadStatus(Shape):
     estimated_start: Moment | None = None
     suspended: bool = False
     promised: PromisedRoom | None = None
+    allocations: list[PodAllocation] = Field(default=[])
     life: Life | None = None
     written: str = ""  # tells what was written last from what is to be written now
 

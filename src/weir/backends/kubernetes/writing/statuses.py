@@ -16,7 +16,8 @@ from weir.backends.kubernetes.own.shapes import API_VERSION, Owner
 from weir.backends.kubernetes.own.workload_spec import spec_of
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.picture import Picture
-from weir.backends.kubernetes.picture.seen import Seen
+from weir.backends.kubernetes.picture.seen import Origin, Seen
+from weir.backends.kubernetes.picture.unreadable import QUARANTINED, Unread
 from weir.backends.kubernetes.writing.words import Words, digest, expected, life_of, moment, over, plain
 from weir.backends.kubernetes.writing.writes import Emit, PatchStatus, Regarding, Upsert, Write
 from weir.cluster.events import End, PodKey
@@ -40,7 +41,48 @@ WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
 starts or stops."""
 CONDITION_AFTER_S, CONDITION_EVERY_S = 2.0, 60.0
 NODES_NAMED_MOST = 16
+ALLOCATED_BYTES_MOST = 1 << 19
+"""Allocations of one workload that are recorded: an object of the API holds little more than a megabyte."""
+_KINDS = {
+    "pods": ("v1", "Pod"),
+    "nodes": ("v1", "Node"),
+    "workloads": (API_VERSION, "Workload"),
+    QUARANTINED: (API_VERSION, "Workload"),
+    "projects": (API_VERSION, "Project"),
+    "departments": (API_VERSION, "Department"),
+    "topologies": (API_VERSION, "Topology"),
+    "persistentvolumeclaims": ("v1", "PersistentVolumeClaim"),
+    "persistentvolumes": ("v1", "PersistentVolume"),
+}
 _MOVING = frozenset(("Starting", "Running", "Stopping"))
+
+
+def _allocations(holding: Iterable[Seen], *, granted: bool) -> list[Words]:
+    """Where pods are and on which devices, as far as Weir counts them and an object can hold it."""
+    found: list[Words] = []
+    left = ALLOCATED_BYTES_MOST
+    for seen in sorted(holding, key=lambda each: each.name):
+        if not seen.settled:
+            continue
+        words: Words = {
+            "pod": seen.name,
+            "uid": seen.uid,
+            "node": seen.node,
+            "devices": list(seen.devices),
+            "start": seen.start,
+        }
+        if seen.devices and seen.reading is not None:
+            request = seen.reading.request
+            words |= {"memory": request.gpu_memory} if request.gpu_memory else {"share": request.share_milli}
+        if seen.origin is not Origin.WEIR:
+            words["selfBound"] = True
+        if granted:
+            words["preemptible"] = False
+        left -= len(msgspec.json.encode(words))
+        if left < 0:
+            break
+        found.append(words)
+    return found
 
 
 def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[PatchStatus]:
@@ -73,6 +115,16 @@ def preempted(gang: Gang, seen: Seen, stop: StopPod) -> Emit:
     return Emit(
         regarding_pod(gang, seen), "Preempted", stop.cause.sentence, action="Evicting", type="Warning"
     )
+
+
+def unreadable_event(unread: Unread) -> Emit | None:
+    """Tell people that an object can't be read; None where an event can't name it."""
+    kind = _KINDS.get(unread.resource)
+    if kind is None:
+        return None
+    namespace, _, name = unread.key.rpartition("/")
+    about = Regarding(kind[0], kind[1], name, namespace, unread.uid)
+    return Emit(about, "Unreadable", unread.sentence, type="Warning")
 
 
 NO_LIFE = Status()
@@ -146,7 +198,10 @@ class Statuses:
             if busy and self._can_wait(gang, now_s):
                 continue
             del changed[gang]
-            writes += self._of(gang, now_s, self._held.pop(gang, now_s))
+            try:
+                writes += self._of(gang, now_s, self._held.pop(gang, now_s))
+            except Exception as error:  # noqa: BLE001 - the others have to be told
+                self._picture.unreadable.note(QUARANTINED, gang.name, "", error)
             left -= 1
             if not left:
                 break
@@ -194,7 +249,7 @@ class Statuses:
             if not gang.count and gang.ending is None:
                 return []
             done = self._written[gang] = _Written()
-            self._begin(gang, done)
+            self._begin(gang, done, now_s)
         if phase != done.phase:
             done.phase, done.since_s = phase, since_s
         why = self._why(gang, phase)
@@ -232,7 +287,7 @@ class Statuses:
         self._later.pop(gang, None)
         self._held.pop(gang, None)
 
-    def _begin(self, gang: Gang, done: _Written) -> None:
+    def _begin(self, gang: Gang, done: _Written, now_s: float) -> None:
         """What its object says already needn't be written again; times go on from there."""
         thing = self._picture.roll.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
@@ -240,7 +295,8 @@ class Statuses:
         done.spec, done.found = thing.written, thing.status.written
         if thing.status.since:
             done.phase = thing.status.phase
-            done.since_s = datetime.fromisoformat(thing.status.since).timestamp()
+            since_s = datetime.fromisoformat(thing.status.since).timestamp()
+            done.since_s = min(since_s, now_s)  # written by another clock, perhaps
 
     # What it says
 
@@ -257,7 +313,7 @@ class Statuses:
         return "Refused" if gang.project is None else "Pending"
 
     def _why(self, gang: Gang, phase: str) -> Why | None:
-        if phase == "Refused":
+        if phase == "Refused" or gang.quarantined:
             return Why(why="refused", sentence=gang.refusal)
         if gang.ending is not None and gang.ending.cause is not None and phase in ("Stopped", "Failed"):
             cause = gang.ending.cause
@@ -324,6 +380,7 @@ class Statuses:
             "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
             "estimatedStart": expected(why),
             "suspended": head.derived.suspended,
+            "allocations": _allocations(holding, granted=gang.granted),
             **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
         }
 

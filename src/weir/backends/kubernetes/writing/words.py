@@ -1,6 +1,7 @@
 """Workloads as their objects say them: the words of a status, and what of them differs from other words."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -13,10 +14,13 @@ from weir.control.port import Status
 from weir.model.pool import Why
 
 Words = dict[str, Any]
+LATEST_S = 253402300799.0
+"""The last second that a time of the API can say, in the year 9999."""
 
 
 def moment(at_s: float) -> str:
     """A time as the API writes it."""
+    at_s = min(max(at_s, 0.0), LATEST_S) if math.isfinite(at_s) else LATEST_S
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

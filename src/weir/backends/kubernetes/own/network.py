@@ -1,0 +1,54 @@
+"""The network policy of an installation: the sources that reach Weir's port, and the ports that Weir calls.
+
+No selector of Kubernetes means "the API server". It calls from addresses of the control plane, which only an
+administrator knows. Without them the port stays open, and reviews need the key that is in their path.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+API_SERVER_PORTS = (443, 6443, 16443)
+"""Ports that API servers listen on, before and after a service's address is replaced."""
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+
+def source(text: str) -> str:
+    """Return a source of traffic: a range of addresses as a CIDR, or the name of a namespace.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        if _NAMESPACE.fullmatch(text):
+            return text
+    raise ValueError(
+        f"{text!r} is neither a range of addresses nor a namespace: write one such as 10.0.0.0/28 or "
+        "monitoring"
+    )
+
+
+def network_policy(pods: Mapping[str, str], port: int, sources: Sequence[str]) -> dict[str, Any]:
+    """Return the spec: reviews, probes and metrics come in on one port; only API servers are called."""
+    incoming: dict[str, Any] = {"ports": _ports([port])}
+    if sources:
+        incoming["from"] = [_peer(each) for each in sources]
+    return {
+        "podSelector": {"matchLabels": dict(pods)},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [incoming],
+        "egress": [{"ports": _ports(API_SERVER_PORTS)}],
+    }
+
+
+def _peer(text: str) -> dict[str, Any]:
+    if "/" in text:
+        return {"ipBlock": {"cidr": text}}
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": text}}}
+
+
+def _ports(numbers: Sequence[int]) -> list[dict[str, Any]]:
+    return [{"protocol": "TCP", "port": number} for number in numbers]

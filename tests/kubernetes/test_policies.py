@@ -1,0 +1,354 @@
+"""The admission policies of the manifests, enforced by the real API server without any Weir running."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.properties.effort import EFFORT
+from tools.controlplane.api import STRATEGIC, Api, ApiError, Object
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.work import job, pod
+
+from weir.backends.kubernetes.own.manifests import Installation, manifests
+from weir.backends.kubernetes.own.policies import OptionalPolicies
+
+GPUS, START = "weir.dev/gpus", "weir.dev/start"
+RBAC = "rbac.authorization.k8s.io"
+POLICY = "ValidatingAdmissionPolicy"
+APPLIED = (POLICY, f"{POLICY}Binding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
+FREE: dict[str, Any] = {"scheduler": "default-scheduler"}
+
+
+@pytest.fixture
+def act_as(plane: ControlPlane) -> Iterator[Callable[..., Api]]:
+    """Return clients of other users."""
+    clients: list[Api] = []
+
+    def client(user: str, *groups: str) -> Api:
+        pair = plane.authority.client(user, ["system:authenticated", *groups])
+        clients.append(Api(plane.url, plane.authority.certificate, pair))
+        return clients[-1]
+
+    yield client
+    for each in clients:
+        each.close()
+
+
+class Site:
+    """An installation, and a tenant with every right on pods in one namespace."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        act_as: Callable[..., Api],
+        devices: tuple[str, ...] = ("nvidia.com/gpu", "a.io/card-*"),
+        **options: Any,
+    ) -> None:
+        self.cluster = cluster
+        self.act_as = act_as
+        self.home = cluster.namespace()
+        chosen = Installation(self.home, devices=devices, optional=OptionalPolicies(**options))
+        things = manifests(chosen)
+        cluster.api.apply(*(each for each in things if each["kind"] in APPLIED))
+        self.within = cluster.namespace()
+        self.weir = act_as(f"system:serviceaccount:{self.home}:weir", "system:serviceaccounts")
+        self.tenant = self.add_tenant(self.within)
+        probe = pod(self.within, "probe", 0, annotations={GPUS: "0"}, **FREE)
+        cluster.until(lambda: "by Weir alone" in self.refusal(probe, dry=True), 20, "the policies in force")
+
+    def add_tenant(self, namespace: str) -> Api:
+        who = f"system:serviceaccount:{namespace}:default"
+        metadata = {"name": "tenant", "namespace": namespace}
+        rules = [{"apiGroups": ["", "batch", "apps"], "resources": ["*"], "verbs": ["*"]}]
+        subject = {"apiGroup": RBAC, "kind": "User", "name": who}
+        ref = {"apiGroup": RBAC, "kind": "Role", "name": "tenant"}
+        made = {"apiVersion": f"{RBAC}/v1", "metadata": metadata}
+        self.cluster.api.apply(
+            {**made, "kind": "Role", "rules": rules},
+            {**made, "kind": "RoleBinding", "roleRef": ref, "subjects": [subject]},
+        )
+        return self.act_as(who, "system:serviceaccounts")
+
+    def path(self, name: str, sub: str = "") -> str:
+        return f"/api/v1/namespaces/{self.within}/pods/{name}" + (f"/{sub}" if sub else "")
+
+    def refusal(self, one: Object, *, dry: bool = False) -> str:
+        """Return the sentence that refuses an object of the tenant; empty if it passes."""
+        namespace, kind = one["metadata"]["namespace"], one["kind"].lower() + "s"
+        root = {"pods": "/api/v1", "jobs": "/apis/batch/v1"}[kind]
+        path = f"{root}/namespaces/{namespace}/{kind}" + ("?dryRun=All" if dry else "")
+        return said(lambda: self.tenant.post(path, one))
+
+    def bind(self, client: Api, name: str, node: str, words: dict[str, str]) -> None:
+        body = binding(name, node, annotations=words)
+        client.post(self.path(name, "binding"), body)
+
+
+def binding(name: str, node: str, **metadata: Any) -> Object:
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **metadata}, "target": target}
+
+
+def said(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except ApiError as why:
+        return why.said.partition("denied request: ")[2] or why.said
+    return ""
+
+
+def annotations(**words: str | None) -> Object:
+    return {"metadata": {"annotations": {f"weir.dev/{key}": value for key, value in words.items()}}}
+
+
+@pytest.fixture
+def site(cluster: Cluster, act_as: Callable[..., Api]) -> Site:
+    return Site(cluster, act_as)
+
+
+def test_no_tenant_creates_a_pod_with_the_keys_that_weir_writes(site: Site) -> None:
+    who = f"system:serviceaccount:{site.within}:default"
+    for words in ({GPUS: "99"}, {GPUS: ""}, {START: "9" * 5000}, {GPUS: "0,1,2,3", START: "1"}):
+        key = next(iter(words))
+        told = f"{key} is written by Weir alone, not by {who}: leave it out"
+        assert site.refusal(pod(site.within, "a", 0, annotations=words, **FREE)) == told
+        assert site.refusal(pod(site.within, "a", 1, annotations=words, nodeName="n")) == told
+    assert "by Weir alone" in site.refusal(pod(site.within, "a", 0, labels={GPUS: "0"}, **FREE))
+    assert site.refusal(pod(site.within, "a", 0, annotations={"weir.dev/min-pods": "1"}, **FREE)) == ""
+
+
+def test_no_tenant_writes_the_keys_of_a_pod_by_any_path(site: Site) -> None:
+    node = site.cluster.add_nodes(1)[0]
+    tenant, refused = site.tenant, "is written by Weir alone"
+    site.cluster.api.create(pod(site.within, "a", 0))
+    for sub in ("", "status"):
+        for words in (annotations(gpus="99"), annotations(start="1"), {"metadata": {"labels": {START: "1"}}}):
+            assert refused in said(lambda w=words, s=sub: tenant.patch(site.path("a", s), w))
+            assert refused in said(lambda w=words, s=sub: tenant.patch(site.path("a", s), w, STRATEGIC))
+    assert refused in said(lambda: site.bind(tenant, "a", node, {GPUS: "0"}))
+    body = binding("a", node, annotations={START: "4"})
+    assert refused in said(lambda: tenant.post(f"/api/v1/namespaces/{site.within}/bindings", body))
+    body = binding("a", node, labels={GPUS: "0"})
+    assert refused in said(lambda: tenant.post(site.path("a", "binding"), body))
+    seen = site.cluster.api.get(site.path("a"))
+    assert "nodeName" not in seen["spec"]
+    assert not {GPUS, START} & {*seen["metadata"].get("annotations", {}), *seen["metadata"].get("labels", {})}
+
+
+def test_what_weir_wrote_stays_while_everything_else_can_change(site: Site) -> None:
+    node = site.cluster.add_nodes(1)[0]
+    api, tenant, refused = site.cluster.api, site.tenant, "is written by Weir alone"
+    words = {GPUS: "0,1", START: "3"}
+    api.create(pod(site.within, "a", 2, annotations={"weir.dev/max-runtime": "1h"}))
+    site.bind(site.weir, "a", node, words)
+    assert api.get(site.path("a"))["metadata"]["annotations"].items() >= words.items()
+    # KWOK plays the kubelet: it writes the status.
+    site.cluster.until(lambda: api.get(site.path("a"))["status"].get("phase") == "Running")
+    for change in (annotations(gpus="99"), annotations(gpus=None), annotations(start=None, gpus="0,1")):
+        assert refused in said(lambda c=change: tenant.patch(site.path("a"), c))
+        assert refused in said(lambda c=change: tenant.patch(site.path("a", "status"), c))
+    whole = tenant.get(site.path("a"))
+    del whole["metadata"]["annotations"][GPUS]
+    told = said(lambda: tenant.put(site.path("a"), whole))
+    assert told.startswith(f"{GPUS} is written by Weir alone, not by system:serviceaccount:")
+    assert told.endswith(": leave it as it is")
+    tenant.patch(site.path("a"), {"metadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}}})
+    tenant.patch(site.path("a"), annotations(gpus="0,1", start="3", type="build"))
+    tenant.put(site.path("a"), tenant.get(site.path("a")))
+    tenant.delete(site.path("a"))
+
+
+def test_controllers_work_on_pods_that_weir_placed_and_copy_no_key(site: Site) -> None:
+    node = site.cluster.add_nodes(1)[0]
+    api, cluster = site.cluster.api, site.cluster
+    api.create(job(site.within, "good", 1))
+    first = cluster.until(lambda: cluster.pods(site.within))[0]["metadata"]["name"]
+    site.bind(site.weir, first, node, {GPUS: "0", START: "1"})
+    cluster.until(lambda: api.get(site.path(first))["status"].get("phase") == "Running")
+    api.delete(f"/apis/batch/v1/namespaces/{site.within}/jobs/good")
+    cluster.until(lambda: not cluster.pods(site.within), 30, "finalizers and pods to be gone")
+
+    api.create(job(site.within, "copies", 1, pod_annotations={GPUS: "0"}))
+    events = f"/api/v1/namespaces/{site.within}/events"
+    cluster.until(
+        lambda: any("is written by Weir alone" in each["message"] for each in api.items(events)),
+        20,
+        "an event of the Job with the sentence",
+    )
+    assert cluster.pods(site.within) == []
+
+
+def test_the_share_of_a_placed_pod_stays(site: Site) -> None:
+    node = site.cluster.add_nodes(1)[0]
+    tenant = site.tenant
+    half = {"weir.dev/gpu-fraction": "0.5"}
+    site.cluster.api.create(pod(site.within, "a", 0, annotations=half), pod(site.within, "b", 0))
+    tenant.patch(site.path("a"), {"metadata": {"annotations": {"weir.dev/gpu-fraction": "0.9"}}})
+    site.bind(site.weir, "a", node, {GPUS: "0", START: "1"})
+    site.bind(site.weir, "b", node, {START: "1"})
+    told = "weir.dev/gpu-fraction can't be changed once the pod has a node: delete the pod and make a new one"
+    for value in ("0.1", None):
+        change = {"metadata": {"annotations": {"weir.dev/gpu-fraction": value}}}
+        assert said(lambda c=change: tenant.patch(site.path("a"), c)) == told
+        assert said(lambda c=change: tenant.patch(site.path("a", "status"), c)) == told
+    late = {"metadata": {"labels": {"gpu-memory": "2000"}}}
+    assert "gpu-memory can't be changed" in said(lambda: tenant.patch(site.path("b"), late))
+
+
+def test_the_account_of_weir_has_no_reach_into_system_namespaces(site: Site) -> None:
+    node = site.cluster.add_nodes(1)[0]
+    for namespace in ("kube-system", site.home):
+        path = f"/api/v1/namespaces/{namespace}/pods/none"
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": "none", "namespace": namespace},
+        }
+        told = f"Weir neither binds nor evicts pods of the namespace {namespace}"
+        site.cluster.until(
+            lambda p=path, e=eviction, t=told: said(lambda: site.weir.post(f"{p}/eviction", e)) == t
+        )
+        assert said(lambda p=path: site.weir.post(f"{p}/binding", binding("none", node))) == told
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": site.within},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    site.cluster.api.create(claim)
+    at = f"/api/v1/namespaces/{site.within}/persistentvolumeclaims/c"
+    selected = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}}
+    assert said(lambda: site.weir.patch(at, selected)) == ""
+    assert "changes no spec of a claim" in said(lambda: site.weir.patch(at, {"spec": {"volumeName": "v"}}))
+
+
+def test_the_account_of_weir_writes_the_fields_that_a_scheduler_writes(site: Site) -> None:
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/none"},
+            "storageClassName": "other",
+        },
+    }
+    site.cluster.api.create(volume)
+    at = "/api/v1/persistentvolumes/v"
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "c", "namespace": site.within}
+    told = "Weir gives volumes without a claim to one"
+    deleted = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
+    site.cluster.until(lambda: told in said(lambda: site.weir.patch(f"{at}?dryRun=All", deleted)))
+    assert told in said(lambda: site.weir.patch(at, {"spec": {"storageClassName": "x"}}))
+    assert said(lambda: site.weir.patch(at, {"spec": {"claimRef": claim}})) == ""
+    assert told in said(lambda: site.weir.patch(at, {"spec": {"claimRef": {**claim, "name": "d"}}}))
+    assert told in said(lambda: site.weir.patch(at, {"spec": {"claimRef": None}}))
+
+    site.cluster.api.create(pod(site.within, "a", 1))
+    status = site.path("a", "status")
+    ended, told = {"status": {"phase": "Failed"}}, "nothing else of its status"
+    site.cluster.until(lambda: told in said(lambda: site.weir.patch(f"{status}?dryRun=All", ended)))
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    waits = {"status": {"conditions": [condition], "nominatedNodeName": "n"}}
+    assert said(lambda: site.weir.patch(status, waits, STRATEGIC)) == ""
+
+
+@ON_DEMAND
+def test_the_api_server_finds_no_fault_with_any_expression(
+    cluster: Cluster, act_as: Callable[..., Api]
+) -> None:
+    Site(cluster, act_as, refuse_node_name=True, require_scheduler=True, daemonset_namespaces=("a", "b"))
+
+    def checked() -> list[Object]:
+        found = cluster.api.items("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
+        return found if all("typeChecking" in each.get("status", {}) for each in found) else []
+
+    found = cluster.until(checked, 30, "the types to be checked")
+    assert len(found) == 9
+    assert [each["status"]["typeChecking"] for each in found] == [{}] * 9
+
+
+# Options
+
+
+def owned_by_daemonset(one: Object) -> Object:
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "none", "uid": "none", "controller": True}
+    return {**one, "metadata": {**one["metadata"], "ownerReferences": [owner]}}
+
+
+def ways_around(within: str) -> dict[str, Object]:
+    """Return pods that get GPUs past Weir: none of these is refused without the options."""
+    shared = {"weir.dev/gpu-fraction": "0.5"}
+    container = {"name": "card", "image": "work", "resources": {"limits": {"a.io/card-7": "1"}}}
+    return {
+        "node": pod(within, "node", 8, nodeName="gpu-0"),
+        "shared-node": pod(within, "shared-node", 0, annotations=shared, nodeName="gpu-0"),
+        "daemonset": owned_by_daemonset(pod(within, "daemonset", 8, **FREE)),
+        "other": pod(within, "other", 8, scheduler="other-scheduler"),
+        "default": pod(within, "default", 8, **FREE),
+        "card": pod(within, "card", 0, scheduler="other-scheduler", containers=[container]),
+        "initial": pod(within, "initial", 0, scheduler="other-scheduler", initContainers=[container]),
+    }
+
+
+def test_without_options_pods_choose_their_node_and_scheduler(site: Site) -> None:
+    for name, one in ways_around(site.within).items():
+        assert site.refusal(one, dry=True) == "", name
+
+
+def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Callable[..., Api]) -> None:
+    operator = cluster.namespace()
+    site = Site(
+        cluster,
+        act_as,
+        refuse_node_name=True,
+        require_scheduler=True,
+        daemonset_namespaces=(operator,),
+        exempt_namespaces=("gpu-operator",),
+    )
+    ways = ways_around(site.within)
+    forged = owned_by_daemonset(pod(site.within, "forged", 8))
+    pods = (*ways.values(), forged)
+    cluster.until(lambda: all(site.refusal(each, dry=True) for each in pods), 20, "the options in force")
+    node = "but a pod that asks for GPUs can't name its node: leave it out, and write a nodeSelector"
+    assert f"spec.nodeName is gpu-0, {node}" in site.refusal(ways["node"])
+    assert f"spec.nodeName is gpu-0, {node}" in site.refusal(ways["shared-node"])
+    written = "but Weir places pods that ask for GPUs: write schedulerName: weir"
+    assert site.refusal(ways["other"]) == f"spec.schedulerName is other-scheduler, {written}"
+    assert site.refusal(ways["default"]) == f"spec.schedulerName is default-scheduler, {written}"
+    told = f"the namespace {site.within} can't have GPU pods of DaemonSets, only {operator} can"
+    assert site.refusal(forged) == f"{told}: use a Deployment or a Job"
+
+    assert site.refusal(pod(site.within, "good", 8)) == ""
+    assert site.refusal(pod(site.within, "plain", 0, nodeName="gpu-0", **FREE)) == ""
+    late = {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
+    told = "a pod that exists can't begin to ask for GPUs this way: make a new pod"
+    assert said(lambda: site.tenant.patch(site.path("plain"), late)) == told
+    assert said(lambda: site.tenant.patch(site.path("plain", "status"), late)) == told
+
+    # Pods that Weir placed have a node; their updates pass.
+    name = cluster.add_nodes(1)[0]
+    site.bind(site.weir, "good", name, {GPUS: "0,1,2,3,4,5,6,7", START: "1"})
+    site.tenant.patch(site.path("good"), {"metadata": {"labels": {"team": "x"}}})
+    cluster.until(lambda: cluster.api.get(site.path("good"))["status"].get("phase") == "Running")
+
+    site.add_tenant(operator)
+    listed = owned_by_daemonset(pod(operator, "listed", 1, **FREE))
+    cluster.api.post(f"/api/v1/namespaces/{operator}/pods", listed)
+    cluster.namespace("gpu-operator")
+    cluster.api.post(
+        "/api/v1/namespaces/gpu-operator/pods", pod("gpu-operator", "x", 1, nodeName=name, **FREE)
+    )
+
+
+@ON_DEMAND
+def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Callable[..., Api]) -> None:
+    site = Site(cluster, act_as, refuse_node_name=True, require_scheduler=True)
+    named = pod(site.within, "static", 1, nodeName="gpu-0", **FREE)
+    cluster.until(lambda: site.refusal(named, dry=True), 20, "the options")
+    kubelet = act_as("system:node:gpu-0", "system:nodes", "system:masters")
+    path = f"/api/v1/namespaces/{site.within}/pods?dryRun=All"
+    assert said(lambda: kubelet.post(path, named)) == ""
