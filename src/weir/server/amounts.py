@@ -13,6 +13,7 @@ from weir.model.pool import DeviceRow, NodeRow, QueueRow
 from weir.model.queues import Queue
 from weir.model.resources import GPU, UNLIMITED, in_thousandths
 from weir.model.workloads import WHOLE_MILLI
+from weir.server.quota_warnings import quota_warnings
 
 VIRTUAL_LABEL = "weir/virtual"
 _EVEN_DIGITS = 6
@@ -24,6 +25,7 @@ class DeviceUse:
 
     use: float | None = None
     memory_used: int | None = None
+    foreign: str = ""  # the process outside the pool that uses it
 
 
 def plain(resource: str, value: float) -> float:
@@ -57,6 +59,7 @@ def queue_rows(
     ledger, names = cluster.ledger, cluster.rows.names
     share = Books(cluster, policy, usage_of(cluster, policy, now_s)).share
     runs, waits = _summed(cluster, running), _summed(cluster, pending)
+    warnings = quota_warnings(cluster)
     found = {}
     for at, queue in enumerate(ledger.queues):
         found[queue.name] = _construct(
@@ -69,11 +72,14 @@ def queue_rows(
             limit=_bounds(queue.limit),
             weight={name: float(value) for name, value in queue.weight.items()},
             priority=queue.priority,
+            max_priority=queue.max_priority,
+            max_priority_of=dict(queue.max_priority_of),
             times=_times(queue),
             allocated=_amounts(names, ledger.allocated[at]),
             share=_amounts(names, share[at]),
             running=runs[at],
             pending=waits[at],
+            warnings=warnings.get(queue.name, []),
         )
     return found
 
@@ -90,6 +96,8 @@ def bare_queue_row(queue: Queue) -> QueueRow:
         limit=_bounds(queue.limit),
         weight=dict(queue.weight),
         priority=queue.priority,
+        max_priority=queue.max_priority,
+        max_priority_of=dict(queue.max_priority_of),
         times=_times(queue),
     )
 
@@ -137,15 +145,13 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUse]) -> li
                 use=use.use,
                 memory_used=use.memory_used,
                 workloads=list(on.get(index, ())),
+                foreign=use.foreign or None,
             )
             for index in range(node.gpus)
-            if index not in node.foreign_devices
             for use in (seen.get((node.name, index), DeviceUse()),)
+            if index not in node.foreign_devices or use.foreign
         ]
-        allocated: Counter[str] = Counter()
-        for pod in cluster.pods_on[at]:
-            for row, amount in pod.shape.needs:
-                allocated[cluster.rows.names[row]] += amount
+        allocated = _held(cluster, at, node.capacity)
         rows.append(
             NodeRow(
                 name=node.name,
@@ -161,6 +167,17 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUse]) -> li
             )
         )
     return rows
+
+
+def _held(cluster: Cluster, at: int, capacity: Mapping[str, int]) -> dict[str, int]:
+    """Return what pods hold of a node besides devices; what is assumed fills it up at most."""
+    reserved: Counter[str] = Counter()
+    charged: Counter[str] = Counter()
+    for pod in cluster.pods_on[at]:
+        for needs, amounts in ((pod.shape.needs, reserved), (pod.shape.charges, charged)):
+            for row, amount in needs:
+                amounts[cluster.rows.names[row]] += amount
+    return {name: min(each, max(reserved[name], capacity.get(name, 0))) for name, each in charged.items()}
 
 
 _HOLDING = (Phase.RUNNING, Phase.STOPPING)

@@ -1,16 +1,21 @@
 """The application: routes, refusals, who may ask, and the description of the interface."""
 
+from contextlib import suppress
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weir import __version__
 from weir.server import problems
-from weir.server.auth import Door
+from weir.server.audit import AuditLog
+from weir.server.audited import Audited
+from weir.server.auth import Door, Person
+from weir.server.connections import keep
+from weir.server.limiter import RequestLimiter
 from weir.server.pool import Pool
 from weir.server.problems import Refused
-from weir.server.routes import queues, tokens, watching, whole, workloads
+from weir.server.routes import audit_log, checkpoints, queues, secrets, tokens, watching, whole, workloads
 from weir.server.routes.common import BODIES
 
 OPENAPI = "/api/v1/openapi.json"
@@ -21,29 +26,67 @@ _ABOUT = "One pool of GPUs for many teams, with guaranteed quotas and honest ans
 
 
 class _Guard:
-    """Asks who sends a request before anything else looks at it."""
+    """Asks who sends a request, and if they have a share of the server left, before anything else does."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, door: Door, limiter: RequestLimiter) -> None:
         self._app = app
         self._door = door
+        self._limiter = limiter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(GUARDED) and scope["path"] not in OPEN:
-            header = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
+            raw = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
+            header = raw.decode("latin-1")
             try:
-                person = self._door.who(header.decode("latin-1"))
+                person = self._door.who(header)
+                admitted = self._limiter.admitted(
+                    person, scope["method"], scope["path"], scope["query_string"]
+                )
+                with admitted, suppress(_TokenEnded):
+                    state = scope.setdefault("state", {})
+                    state["person"] = person
+                    keep(state)
+                    await self._app(scope, receive, self._while_it_holds(send, header, person))
             except Refused as refused:
+                if _has_body(scope):
+                    await problems.discard_body(receive)
                 await problems.answer(refused)(scope, receive, send)
-                return
-            scope.setdefault("state", {})["person"] = person
+            return
         await self._app(scope, receive, send)
 
+    def _while_it_holds(self, send: Send, header: str, person: Person) -> Send:
+        """End an answer that goes on for long, such as a stream, once its token has changed or ended."""
 
-def application(pool: Pool, door: Door) -> FastAPI:
-    """The application of a pool."""
+        async def checked(message: Message) -> None:
+            if message.get("more_body") and not self._door.holds(header, person):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                raise _TokenEnded
+            await send(message)
+
+        return checked
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        key == b"transfer-encoding" or (key == b"content-length" and value != b"0")
+        for key, value in scope["headers"]
+    )
+
+
+class _TokenEnded(Exception):
+    """The token of a request doesn't hold any more."""
+
+
+def application(pool: Pool, door: Door, audit: AuditLog | None = None) -> FastAPI:
+    """The application of a pool. `audit`: where requests are written down; in the pool's home by default."""
     app = described()
     app.state.pool = pool
-    app.add_middleware(_Guard, door=door)
+    app.state.limits = pool.limits
+    app.state.workers = pool.workers
+    app.state.audit = audit = audit or AuditLog(pool.home)
+    pool.checks["audit"] = lambda: audit.trouble
+    app.add_middleware(_Guard, door=door, limiter=RequestLimiter(pool.limits))
+    app.add_middleware(Audited, audit=app.state.audit, guarded=GUARDED)  # the outer one: it sees refusals
     return app
 
 
@@ -58,7 +101,7 @@ def described() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for routes in (workloads, queues, whole, tokens, watching):
+    for routes in (workloads, checkpoints, queues, secrets, whole, tokens, audit_log, watching):
         app.include_router(routes.routes)
     problems.install(app)
     plain = app.openapi

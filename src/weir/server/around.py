@@ -9,14 +9,17 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from weir.backends.local import timeline
 from weir.cluster.state import Cluster
 from weir.control.loop import Control
-from weir.control.port import Effect, Fact
+from weir.control.port import Effect, EndWorkload, Fact
 from weir.model.pool import Answer, QueueRow
 from weir.server import asking
 from weir.server.amounts import node_rows, queue_rows
+from weir.server.job_notices import write_warnings
 from weir.server.reasons import Reasons
 from weir.server.view import ENDED_MOST
+from weir.store import StoreFailed
 
 if TYPE_CHECKING:
     from weir.server.pool import Pool
@@ -33,14 +36,22 @@ class _Tap:
 
     def __init__(self, pool: "Pool") -> None:
         self._pool = pool
+        self.connects = True
 
     def events(self) -> Iterable[Fact]:
         facts = list(self._pool.backend.events())
+        facts += self._pool.secrets.after(facts)
+        if self.connects:  # what couldn't be written down isn't in the backend's picture
+            self.connects = False
+            facts += self._pool.withdrawals.facts()
         self._pool.story.facts(facts)
         self._pool.view.facts(facts)
         return facts
 
     def apply(self, effects: Sequence[Effect]) -> None:
+        ending = frozenset(each.workload for each in effects if isinstance(each, EndWorkload))
+        if ending:  # ends are written down with their events: what led to them is to stand before
+            self._pool.record(self._pool.story.take(ending))
         self._pool.backend.apply(effects)
         self._pool.view.effects(effects)
         self._pool.story.effects(effects)
@@ -65,7 +76,9 @@ class Around:
         pool = self._pool
         now_s = pool.clock()
         nodes = pool.ground.nodes
-        pool.view.begin(pool.store.journal.workloads(), lambda workload: asking.devices_of(workload, nodes))
+        kept = pool.store.journal.workloads()
+        pool.secrets.begin(kept)
+        pool.view.begin(kept, lambda workload: asking.devices_of(workload, nodes))
         pool.backend.connect()
         pool.story.begin(now_s)
         pool.tally.connected_s = now_s
@@ -75,17 +88,23 @@ class Around:
         return control
 
     def begins(self, now_s: float) -> None:
-        """A step begins."""
+        """A step begins.
+
+        Raises:
+            StoreFailed: another server may be the pool's by now, so nothing may be decided.
+        """
+        lost = self._pool.store.lost
+        if lost is not None:
+            raise StoreFailed(lost)
         self._pool.story.step(now_s)
 
     def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what rests needs it
         """A step was carried out: tell of it."""
-        pool = self._pool
-        done = [pool.done.popleft() for _ in range(len(pool.done))]
-        told = [*done, *pool.story.take()]
-        if told:
-            pool.store.record(told)
+        told = self._pool.story.take()
+        self._pool.record(told)
+        write_warnings(told, self._pool.backend.pods)
         self._send_rows()
+        self._pool.secrets.stepped()
 
     def _send_rows(self) -> None:
         pool = self._pool
@@ -104,6 +123,7 @@ class Around:
     def rests(self, control: Control, now_s: float) -> float | None:
         """Between steps: reasons, rows of queues for the stream, and once a minute what was used."""
         pool = self._pool
+        _ = pool.clock.ahead_s  # a jump of the wall clock is noticed, and told, here at the latest
         cluster = control.cluster
         changed = self._reasons.turn(cluster, pool.policy, now_s)
         if pool.hub.readers:
@@ -113,9 +133,12 @@ class Around:
         if now_s >= self._next_minute_s:
             if self._next_minute_s:
                 pool.store.sample(pool.meter.take(now_s))
+                pool.store.write_token_uses()
             self._next_minute_s = (now_s // MINUTE_S + 1) * MINUTE_S
-        if pool.done:
-            pool.store.record([pool.done.popleft() for _ in range(len(pool.done))])
+            timeline.keep(pool.home, pool.clock)
+            pool.withdrawals.reserve.restore()
+            pool.disk_trouble = pool.withdrawals.reserve.trouble
+        pool.record(())
         times = [self._next_minute_s, self._reasons.due_s(cluster)]
         if pool.view.starting:
             pool.view.run_now(pool.backend.pods())

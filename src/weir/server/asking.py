@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from weir.model.files.checks import check_group, check_queue, check_workload
-from weir.model.files.complaints import nearest
+from weir.model.files.complaints import suggest
 from weir.model.files.making import queues_of, workload_of
 from weir.model.files.words import Written
 from weir.model.files.written import (
@@ -22,11 +22,17 @@ from weir.model.files.written import (
     WrittenWorkload,
 )
 from weir.model.nodes import Node, Topology
-from weir.model.pool import Submission
+from weir.model.policy import LifeRules
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS, UNLIMITED, amount
+from weir.model.submissions import Submission
 from weir.model.workloads import WHOLE_MILLI, Request, Workload
+from weir.server.addressing import uid_in
+from weir.server.admission import check_priority, check_size
+from weir.server.auth import Person
+from weir.server.defaults import with_defaults
 from weir.server.problems import Fields
+from weir.server.time_limits import check_time_limits
 from weir.store.rows import Submitted
 
 PODS_MOST = 1024
@@ -38,6 +44,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _NAME_SAID = "write letters, digits, dots, dashes and underscores, at most 63, a letter or digit at both ends"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OWN_PREFIX = "WEIR_"
+_OWN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 _SUFFIX_DIGITS = "23456789"
 """What a made suffix begins with: one with a digit in it doesn't make a workload unlike the others."""
 _SUFFIX_LETTERS = "bcdfghjkmnpqrstvwxz" + _SUFFIX_DIGITS
@@ -74,29 +81,55 @@ def ground(nodes: Sequence[Node], topologies: Mapping[str, Topology], queues: tu
 
 
 def submitted(
-    asked: Submission, raw: Mapping[str, object], *, user: str, now_s: float, ground: Ground
+    asked: Submission,
+    raw: Mapping[str, object],
+    *,
+    person: Person,
+    now_s: float,
+    ground: Ground,
+    rules: LifeRules | None = None,
+    directory_exists: bool | None = True,
 ) -> Submitted:
-    """A submission as what is queued. `raw` is how it was said, for whoever runs it again.
+    """Return a submission as what is queued.
+
+    Args:
+        asked: the submission.
+        raw: its JSON, for a later rerun.
+        person: the submitter.
+        now_s: the time of the submission.
+        ground: what the pool has.
+        rules: the policy's rules of time.
+        directory_exists: None if the file system of the directory doesn't answer.
 
     Raises:
         Refused: with everything that is wrong with it.
     """
     fields = Fields("The submission")
     _check_name(asked.name, ("name",), fields)
+    if asked.name is not None and uid_in(asked.name) is not None:
+        text = f"name: {asked.name} is a number, which means a workload by its uid; write a letter in it too"
+        fields.at(("name",), text)
     queue = ground.of.get(asked.project)
     if queue is None:
-        fields.at(
-            ("project",),
-            f"project: there is no project {asked.project}; {nearest(asked.project, ground.projects)}",
-        )
+        told = suggest(asked.project, ground.projects, fields)
+        fields.at(("project",), f"project: there is no project {asked.project}; {told}")
     elif not queue.is_project:
-        text = f"project: {asked.project} is a department; {nearest(asked.project, ground.projects)}"
-        fields.at(("project",), text)
+        told = suggest(asked.project, ground.projects, fields)
+        fields.at(("project",), f"project: {asked.project} is a department; {told}")
+    else:
+        check_time_limits(asked, queue, rules or LifeRules(), fields)
     _check_words(asked, fields)
+    if asked.directory is not None:
+        _check_directory(asked.directory, directory_exists, fields)
     written = _written(asked, asked.name or _made_name(asked))
     _check_pods(written, ground, fields)
     fields.refuse_if_any()
-    workload = replace(workload_of(written, now_s), user=user)
+    workload = replace(workload_of(written, now_s), user=person.user)
+    workload = with_defaults(workload, asked.pods, ground.nodes, ground.of)
+    assert queue is not None
+    check_priority(workload, queue, person, fields)
+    check_size(workload, ground.nodes, fields)
+    fields.refuse_if_any()
     return Submitted(
         workload=workload,
         command=tuple(asked.command),
@@ -105,6 +138,7 @@ def submitted(
         grace_s=GRACE_S if asked.grace is None else asked.grace,
         devices=devices_of(workload, ground.nodes),
         asked=raw,
+        secrets=tuple(sorted(asked.secrets.items())),
     )
 
 
@@ -155,20 +189,32 @@ def _check_words(asked: Submission, fields: Fields) -> None:
             fields.at(("env", name), "env: a value has a zero byte in it; leave it out")
     if size > WORDS_BYTES_MOST:
         fields.at(("env",), "env: is larger than a process can be started with; put it into a file")
-    if asked.directory is not None:
-        _check_directory(asked.directory, fields)
+    for name in asked.secrets:
+        _check_secret(name, asked, fields)
 
 
-def _check_directory(directory: str, fields: Fields) -> None:
-    path = Path(directory)
-    if "\0" in directory or not path.is_absolute():
+def _check_secret(name: str, asked: Submission, fields: Fields) -> None:
+    """A variable that gets a secret's value is one that can be set, and is set once."""
+    if _VARIABLE.fullmatch(name) is None:
+        text = "secrets: a variable is letters, digits and underscores, no digit first; write SECRET=VARIABLE"
+        fields.at(("secrets", name), text)
+    elif name.startswith(_OWN_PREFIX) or name in _OWN:
+        fields.at(("secrets", name), f"secrets: {name} is set by the pool; write another variable")
+    elif name in asked.env:
+        fields.at(("secrets", name), f"secrets: {name} is in env, too; leave one of them out")
+
+
+def can_be_directory(path: str) -> bool:
+    """Return True if a path is absolute and can be asked of the file system."""
+    return "\0" not in path and Path(path).is_absolute()
+
+
+def _check_directory(directory: str, exists: bool | None, fields: Fields) -> None:
+    if not can_be_directory(directory):
         fields.at(("directory",), "directory: is no absolute path; write one such as /home/me/work")
-        return
-    try:
-        there = path.is_dir()
-    except OSError:
-        there = False
-    if not there:
+    elif exists is None:
+        fields.at(("directory",), "directory: its file system doesn't answer; write another, or try later")
+    elif not exists:
         fields.at(("directory",), "directory: there is no such directory on this machine; write one that is")
 
 
@@ -201,8 +247,8 @@ def _check_pods(written: WrittenWorkload, ground: Ground, fields: Fields) -> Non
     """Its groups hold together, and name what there is."""
     names: set[str] = set()
     resources = ground.resources()
-    models = {node.gpu_model for node in ground.nodes if node.gpu_model is not None}
-    nodes = {node.name for node in ground.nodes}
+    models = sorted({node.gpu_model for node in ground.nodes if node.gpu_model is not None})
+    nodes = {node.name: None for node in sorted(ground.nodes, key=lambda node: node.name)}
     for at, group in enumerate(written.pods):
         path = ("pods", at)
         check_group(group, path, fields)
@@ -211,15 +257,15 @@ def _check_pods(written: WrittenWorkload, ground: Ground, fields: Fields) -> Non
         names.add(group.name or str(at))
         for resource in group.resources:
             if resource not in resources:
-                told = nearest(resource, resources)
+                told = suggest(resource, resources, fields)
                 fields.at((*path, "resources", resource), f"resources: no node has {resource}; {told}")
         for position, model in enumerate(group.gpu_models):
             if model not in models:
-                text = f"gpu_models: no node has a {model}; {nearest(model, sorted(models))}"
+                text = f"gpu_models: no node has a {model}; {suggest(model, models, fields)}"
                 fields.at((*path, "gpu_models", position), text)
         for position, node in enumerate(group.nodes or ()):
             if node not in nodes:
-                text = f"nodes: there is no node {node}; {nearest(node, sorted(nodes))}"
+                text = f"nodes: there is no node {node}; {suggest(node, nodes, fields)}"
                 fields.at((*path, "nodes", position), text)
     total = sum(group.count for group in written.pods)
     if total > PODS_MOST:
@@ -236,14 +282,14 @@ def _check_topology(written: WrittenWorkload, ground: Ground, fields: Fields) ->
     assert asked is not None
     topology = ground.topologies.get(asked.name)
     if topology is None:
-        text = f"topology: there is no topology {asked.name}; {nearest(asked.name, ground.topologies)}"
-        fields.at(("topology", "name"), text)
+        told = suggest(asked.name, ground.topologies, fields)
+        fields.at(("topology", "name"), f"topology: there is no topology {asked.name}; {told}")
         return
     for key in ("required", "preferred"):
         level = getattr(asked, key)
         if level is not None and level not in topology.levels:
-            text = f"{key}: topology {asked.name} has no level {level}; {nearest(level, topology.levels)}"
-            fields.at(("topology", key), text)
+            told = suggest(level, topology.levels, fields)
+            fields.at(("topology", key), f"{key}: topology {asked.name} has no level {level}; {told}")
 
 
 # Departments and projects
@@ -326,12 +372,12 @@ def _queue(asked: WrittenDepartment | WrittenProject, parent: str | None) -> Que
 
 def _check_amounts(asked: WrittenQueue, ground: Ground, fields: Fields) -> None:
     check_queue(asked, (), fields)
-    known = ground.resources()
+    known = sorted(ground.resources())
     for key in ("quota", "limit", "weight"):
         stated: Mapping[str, Written] = getattr(asked, key)
         for resource, value in stated.items():
             if resource not in known and not resource.startswith(GPU_MODEL_PREFIX):
-                text = f"{key}: nothing has a resource {resource}; {nearest(resource, sorted(known))}"
+                text = f"{key}: nothing has a resource {resource}; {suggest(resource, known, fields)}"
                 fields.at((key, resource), text)
             elif key != "weight":
                 _check_amount(key, resource, value, fields)
@@ -350,7 +396,7 @@ def _check_parent(name: str, parent: str | None, key: str, ground: Ground, field
     while here is not None:
         found = ground.of.get(here)
         if found is None or found.is_project:
-            fields.at((key,), f"{key}: there is no department {here}; {nearest(here, departments)}")
+            fields.at((key,), f"{key}: there is no department {here}; {suggest(here, departments, fields)}")
             return
         if here == name:
             fields.at((key,), f"{key}: {name} would be below itself; write another department, or none")

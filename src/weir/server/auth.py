@@ -6,7 +6,10 @@ the administrator's own in a file only its owner can read.
 
 import os
 import secrets
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from getpass import getuser
 from hashlib import sha256
 from hmac import compare_digest
@@ -20,18 +23,21 @@ from weir.store.rows import TokenRow
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
-_SAY_WHO = (
-    "Say who asks: send `Authorization: Bearer TOKEN`. The administrator's token is in $WEIR_HOME/token."
-)
+_SAY_WHO = "Set WEIR_TOKEN; your administrator makes one with `weir token create`."
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who asks, and in which projects they may act; an administrator may everywhere."""
+    """Who asks, and in which projects they may act; an administrator may everywhere.
+
+    `token`: the number of their token, with its label; None for the administrator's own in the home.
+    """
 
     user: str
     is_admin: bool
     projects: frozenset[str] = frozenset()
+    token: int | None = None
+    label: str = ""
 
     def acts_in(self, project: str | None) -> bool:
         """Whether they may act in a project and see all of it."""
@@ -42,14 +48,19 @@ class Tokens(Protocol):
     """Where tokens of people are looked up."""
 
     def token(self, text: str) -> TokenRow | None:
-        """Who asks with this text."""
+        """The token with this text."""
+        ...
+
+    def token_used(self, id_: int, at_s: float) -> None:
+        """A token is used."""
         ...
 
 
 class Door:
     """Tells who asks."""
 
-    def __init__(self, admin_token: str, tokens: Tokens) -> None:
+    def __init__(self, admin_token: str, tokens: Tokens, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._admin = sha256(admin_token.encode()).digest()
         self._admin_person = Person(_user(), is_admin=True)
         self._tokens = tokens
@@ -63,13 +74,26 @@ class Door:
         scheme, _, text = (authorization or "").partition(" ")
         text = text.strip()
         if scheme.lower() != "bearer" or not text:
-            raise Refused(401, _SAY_WHO)
+            raise Refused(401, f"The request has no token. {_SAY_WHO}")
         if compare_digest(sha256(text.encode()).digest(), self._admin):
             return self._admin_person
         row = self._tokens.token(text)
         if row is None:
-            raise Refused(401, f"This token isn't known here. {_SAY_WHO}")
-        return Person(row.user, row.role == "admin", frozenset(row.projects))
+            raise Refused(401, f"The token isn't known to this pool. {_SAY_WHO}")
+        now_s = self._clock()
+        if not row.holds(now_s):
+            assert row.expires_s is not None
+            day = datetime.fromtimestamp(row.expires_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            raise Refused(401, f"This token expired at {day}: ask an administrator for a new one.")
+        self._tokens.token_used(row.id, now_s)
+        return Person(row.user, row.role == "admin", frozenset(row.projects), row.id, row.label)
+
+    def holds(self, authorization: str, person: Person) -> bool:
+        """Return True if a header still means this person, with the same rights."""
+        try:
+            return self.who(authorization) == person
+        except Refused:
+            return False
 
 
 def person_of(request: Request) -> Person:

@@ -41,6 +41,12 @@ class ClusterMetrics(Collector):
             relists.add_metric([resource], reflector.counts.lists)
         yield objects
         yield relists
+        unreadable = GaugeMetricFamily(
+            "weir_unreadable_objects", "Objects left out because they can't be read.", labels=["resource"]
+        )
+        for resource, count in here.backend.unreadable_counts().items():
+            unreadable.add_metric([resource], count)
+        yield unreadable
         acting = here.acting
         tries = CounterMetricFamily(
             "weir_writes", "Writes to the API server, by what they met.", labels=["what"]

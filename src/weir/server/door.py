@@ -70,6 +70,7 @@ class Door:
     scheduler: str = "weir"
     devices: Devices = field(default_factory=Devices)
     is_alive: Callable[[], bool] = lambda: True
+    trouble: Callable[[], str] = lambda: ""
     metrics: Callable[[], bytes] = lambda: b""
     port: int = 0  # it listens on; 0 before
     _objects: dict[str, dict[str, QueueObject]] = field(default_factory=dict)
@@ -101,8 +102,10 @@ class Door:
             known=lambda: self._known,
             reading=Reading(self.scheduler, self.devices.names, self._refusals),
             callers=Callers(self.api),
+            caller_key=lambda: certifying.caller_key,
             is_alive=self.is_alive,
             is_ready=lambda: bool(certifying.served),
+            trouble=self.trouble,
             metrics=self.metrics,
         )
         app = application(served, client_authorities=opening.client_authorities is not None)

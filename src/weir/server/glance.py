@@ -27,6 +27,7 @@ from weir.control.loop import Control
 from weir.decide.explain import reason
 from weir.decide.memo import Memo
 from weir.decide.plan import Plan
+from weir.model.files.words import PRIORITY_MAX
 from weir.model.policy import Policy
 from weir.model.pool import NodeRow, PoolStatus, WhyAnswer, WorkloadRow
 from weir.server.amounts import above, node_rows, queue_rows
@@ -86,18 +87,20 @@ class Glance:
             position=place,
             waiting=waiting,
             queues=queues,
-            suggestions=suggestions(picture_of(cluster), policy, name),
+            suggestions=suggestions(picture_of(cluster), policy, name, PRIORITY_MAX),
         )
 
 
-async def look(api: Connection, policy: Policy, scheduler: str, more_kinds: str | None = None) -> Glance:
+async def look(
+    api: Connection, policy: Policy, scheduler: str, devices: Devices, more_kinds: str | None = None
+) -> Glance:
     """List everything, and make of it what the scheduler makes of it.
 
     Raises:
         ApiError: something can't be listed.
     """
     kinds = load_kinds(more_kinds)
-    picture = Picture(kinds, Devices(), scheduler)
+    picture = Picture(kinds, devices, scheduler)
     lists = await asyncio.gather(
         *(_listed(api, api_version, resource, of) for api_version, resource, of in WATCHED)
     )

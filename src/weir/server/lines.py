@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from weir.backends.local.journal import Kept
 from weir.cluster.events import End, Place, PodKey
 from weir.control.port import EndWorkload
-from weir.model.pool import Status, Why, WorkloadRow
+from weir.model.pool import Eviction, Status, Why, WorkloadRow
 from weir.model.resources import span
 from weir.model.workloads import Workload
 
@@ -35,11 +35,20 @@ class Line:
     started_s: float | None = None
     waits_since_s: float = 0.0
     saved_s: float | None = None
-    ran_s: float = 0.0
+    ran_s: float = 0.0  # run it keeps
+    wall_s: float = 0.0  # of its runs that are over
+    first_started_s: float | None = None
     restarts: int = 0
     held: str | None = None
     stopping: Why | None = None
+    evicted: Eviction | None = None
     ended: EndWorkload | None = None
+
+    def begin(self, started_s: float) -> None:
+        """Note that a run began."""
+        self.started_s = started_s
+        if self.first_started_s is None:
+            self.first_started_s = started_s
 
     @property
     def status(self) -> Status:
@@ -73,6 +82,8 @@ def line_of(kept: Kept, devices: float) -> Line:
         waits_since_s=kept.submitted_at_s,
         saved_s=kept.saved_s,
         ran_s=kept.status.ran_s,
+        wall_s=kept.status.wall_s,
+        first_started_s=kept.status.first_started_s,
         restarts=kept.status.restarts,
         held=kept.held,
     )
@@ -95,13 +106,26 @@ def row_of(line: Line) -> WorkloadRow:
         pods=spec.pods,
         pods_running=sum(pod.status == "running" for pod in line.pods.values()),
         submitted_s=line.submitted_s,
+        first_started_s=line.first_started_s,
         started_s=line.started_s if ended is None else ended.started_s,
         ended_s=None if ended is None else ended.at_s,
-        ran_s=line.ran_s,
+        ran_s=line.wall_s,
+        ran_before_s=line.wall_s,
+        kept_s=line.ran_s,
+        exit_code=None if ended is None else ended.exit_code,
         restarts=line.restarts,
         reason=_reason(line, status),
+        evicted=line.evicted,
         nodes=nodes,
     )
+
+
+def ran_until(row: WorkloadRow, now_s: float) -> WorkloadRow:
+    """Return the row with the wall time of its current run, if any, up to now."""
+    if row.started_s is None or row.ended_s is not None:
+        return row
+    ran_s = row.ran_before_s + max(0.0, now_s - row.started_s)
+    return row.model_copy(update={"ran_s": ran_s})
 
 
 def _reason(line: Line, status: Status) -> Why | None:

@@ -6,7 +6,7 @@ reads too slowly is cut off rather than waited for, and comes back by its last n
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -94,6 +94,8 @@ class Hub:
         self._closed = False
         self._gap = False  # something was not kept
         self._left_s = -KEPT_FOR_S  # when there was a reader last
+        self.shown: Callable[[Answer], Answer] = lambda answer: answer
+        """Puts the times of an answer on the wall clock."""
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """The event loop is there."""
@@ -122,7 +124,7 @@ class Hub:
             self._kept.clear()
             self._next += 1
         for kind, what, project in changes:
-            messages.append(Message(self._next, kind, what.model_dump_json(), project))
+            messages.append(Message(self._next, kind, self.shown(what).model_dump_json(), project))
             self._next += 1
         self._kept.extend(messages)
         for reader in self._readers:

@@ -2,17 +2,77 @@
 
 import logging
 import sys
+from collections.abc import Callable
+from threading import Lock
+from time import monotonic
 
 import structlog
 
 HIDDEN = frozenset({"command", "env", "environment", "token", "authorization", "body", "headers"})
 """Keys whose values never get into the log, whoever gives them."""
+REPEATS_MAX = 20
+"""Lines of one kind in a minute; what comes beyond is counted, and told with the next line."""
+KINDS_MAX = 256
+_WINDOW_S = 60.0
+_KIND_LENGTH = 80
 
 
-def set_up(level: str = "info") -> None:
-    """Have everything logged to standard error, one line each."""
+class RepeatLimit:
+    """Bounds how often a kind of line is logged: whoever causes it from outside can't fill the disk."""
+
+    def __init__(self, repeats_max: int, clock: Callable[[], float] = monotonic) -> None:
+        self._most = repeats_max
+        self._clock = clock
+        self._lock = Lock()
+        self._counts: dict[str, tuple[float, int]] = {}
+
+    def admit(self, kind: str) -> int | None:
+        """Return None if a line is one too many, else the lines of its kind left out before it."""
+        now_s = self._clock()
+        with self._lock:
+            if kind not in self._counts and len(self._counts) >= KINDS_MAX:
+                kind = ""
+            since_s, count = self._counts.get(kind, (now_s, 0))
+            left_out = 0
+            if now_s - since_s >= _WINDOW_S:
+                since_s, left_out, count = now_s, max(0, count - self._most), 0
+            self._counts[kind] = (since_s, count + 1)
+        return left_out if count < self._most else None
+
+
+class _RepeatFilter(logging.Filter):
+    """Applies the limit to lines of libraries."""
+
+    def __init__(self, limit: RepeatLimit) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True if the line is logged; it then says how many before it weren't."""
+        kind = f"{record.name} {str(record.msg).partition(chr(10))[0][:_KIND_LENGTH]}"
+        left_out = self._limit.admit(kind)
+        if left_out:
+            record.msg = f"{record.msg} (and {left_out:,} lines like it were left out)"
+        return left_out is not None
+
+
+def set_up(level: str = "info", *, repeats_max: int = REPEATS_MAX) -> None:
+    """Log everything to standard error, one line each, repeated lines a few times a minute."""
+    limit = RepeatLimit(repeats_max)
+
+    def bounded(
+        _logger: object, _method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        left_out = limit.admit(str(event.get("event"))[:_KIND_LENGTH])
+        if left_out is None:
+            raise structlog.DropEvent
+        if left_out:
+            event["left_out"] = left_out
+        return event
+
     structlog.configure(
         processors=[
+            bounded,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
@@ -24,7 +84,10 @@ def set_up(level: str = "info") -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_RepeatFilter(limit))
+    form = "%(levelname)s %(name)s %(message)s"
+    logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
 
 
 def hidden(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -115,6 +115,7 @@ class Seen:
     uses: Mapping[str, WorkloadUse] = field(default_factory=dict)
     ready: bool = True
     readers: int = 0
+    named: frozenset[str] | None = None  # projects whose workloads are told by name; None: all
 
 
 def exposition(seen: Seen) -> bytes:
@@ -211,7 +212,7 @@ def _workloads(seen: Seen) -> Iterator[Metric]:
     idle = CounterMetricFamily("weir_workload_gpu_idle_seconds", "Device seconds held idle.", labels=labels)
     held = GaugeMetricFamily("weir_workload_allocated_gpus", "Devices a workload holds.", labels=labels)
     for row in seen.rows:
-        if row.status == "pending":
+        if row.status == "pending" or not (seen.named is None or row.project in seen.named):
             continue
         if row.pods:
             held.add_metric([row.name, row.project], row.devices * row.pods_running / row.pods)

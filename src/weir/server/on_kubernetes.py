@@ -20,12 +20,20 @@ import msgspec
 from structlog import get_logger
 
 from weir.backends.kubernetes.api import objects
-from weir.backends.kubernetes.api.access import SERVICE_ACCOUNT, Access, Kubeconfig, NoAccess, ServiceAccount
+from weir.backends.kubernetes.api.access import (
+    NOT_VERIFIED,
+    SERVICE_ACCOUNT,
+    Access,
+    Kubeconfig,
+    NoAccess,
+    ServiceAccount,
+)
 from weir.backends.kubernetes.api.collector import collector_paused, freeze
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.leading import AlwaysLeads, Leading
 from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import Change, Reflector, Set
+from weir.backends.kubernetes.api.reflector import Change, Reflector, Set, Unreadable
+from weir.backends.kubernetes.api.server_clock import server_clock
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
 from weir.backends.kubernetes.own.shapes import API_VERSION
@@ -35,12 +43,15 @@ from weir.backends.kubernetes.reading.requests import Devices
 from weir.backends.kubernetes.writing.acting import Acting
 from weir.backends.kubernetes.writing.writes import Emit, Write
 from weir.cluster.events import Event, PodAssigned, WorkloadEnded
+from weir.control.clock import Clock
 from weir.control.loop import Control
 from weir.decide.plan import Plan
 from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
+from weir.model.resources import span
 from weir.model.scenario import Refused as FileRefused
 from weir.server import log
+from weir.server.deadline import Deadline
 from weir.server.queue_statuses import QueueStatuses
 from weir.server.reasons import Reasons
 from weir.server.turns import Turns
@@ -52,6 +63,8 @@ BETWEEN_S = 0.1
 """Plans are no closer to one another."""
 PEOPLE_EVERY_S = 0.5
 QUEUES_EVERY_S = 3.0
+UNHEARD_S_MOST = 300.0
+"""Even where nothing happens, the API server is asked within this time."""
 OWNERS_WAIT_S = 5.0
 """How long kinds that make pods may take to be listed before those that can't be are done without."""
 FAILED, WRONG_REQUEST = 1, 2
@@ -152,21 +165,20 @@ class Clustered:
         """Between steps: what people are told."""
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.turn(cluster, self.policy, now_s)
-        backend.statuses.reasons_changed(changed)
+        backend.reasons_changed(changed)
         if now_s >= self._people_next_s:
             backend.tell_people(now_s)
             self._people_next_s = self._clock() + PEOPLE_EVERY_S
         if now_s >= self._queues_next_s and cluster.changes != self._changes:
             self._changes = cluster.changes
-            picture = backend.picture
-            patches = list(self._queues.take(picture.estate, picture.roll.named, cluster, self.policy, now_s))
+            patches = list(self._queues.take(backend.queue_view(), cluster, self.policy, now_s))
             if patches:
                 self.submit(patches)
             self._queues_next_s = self._clock() + QUEUES_EVERY_S
-        due_s = backend.picture.due_s
+        due_s = backend.due_s
         if due_s is not None and due_s <= now_s:
             self.wake()
-        times = [self._reasons.due_s(cluster), backend.statuses.due_s, due_s]
+        times = [self._reasons.due_s(cluster), backend.people_due_s(), due_s]
         if backend.statuses.has_work:
             times.append(self._people_next_s)
         if cluster.changes != self._changes:
@@ -177,10 +189,10 @@ class Clustered:
 class Instance:
     """One Weir in front of a cluster; everything but control on the event loop that runs it."""
 
-    def __init__(self, api: Connection, options: Options, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, api: Connection, options: Options, clock: Clock | None = None) -> None:
         self._api = api
         self._options = options
-        self._clock = clock
+        self._clock = clock = clock or Clock()
         self._loop = asyncio.get_running_loop()
         self.kinds: Kinds = load_kinds(options.kinds)
         self.picture = Picture(self.kinds, options.devices, options.scheduler)
@@ -194,6 +206,7 @@ class Instance:
         self.household.submit = self._submit
         self.household.wake = self._wake
         self.turns: Turns | None = None
+        self.deadline = Deadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self.door = None if options.opening is None else self._door(options.opening)
@@ -204,11 +217,25 @@ class Instance:
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         options, metrics = self._options, ClusterMetrics(self)
-        return Door(self._api, opening, options.scheduler, options.devices, self._is_well, metrics.text)
+        door = Door(
+            self._api, opening, options.scheduler, options.devices, self._is_well, metrics=metrics.text
+        )
+        door.trouble = self._trouble
+        return door
 
     def _is_well(self) -> bool:
         turns = self.turns
         return turns is None or turns.trouble is None
+
+    def _trouble(self) -> str:
+        """Tell what makes no progress; empty if all does."""
+        turns, now_s = self.turns, time.monotonic()
+        if turns is not None and turns.trouble is not None:
+            return turns.trouble
+        for resource, each in self.reflectors.items():
+            if each.synced.is_set() and now_s - each.heard_s > UNHEARD_S_MOST:
+                return f"The API server hasn't told of {resource} for {span(now_s - each.heard_s)}."
+        return ""
 
     # From any thread
 
@@ -257,7 +284,9 @@ class Instance:
     async def _stop(self) -> None:
         turns, self.turns = self.turns, None
         if turns is not None:
+            self.deadline.waits_for = "weir-control"
             await asyncio.to_thread(turns.close)
+            self.deadline.waits_for = "the API server"
             self.backend.leave()
 
     async def close(self) -> None:
@@ -286,8 +315,11 @@ class Instance:
         def deliver(changes: Sequence[Change[MakerThing]]) -> None:
             kept: list[Change[Any]] = []
             for change in changes:
-                if isinstance(change, Set):
-                    found = change.object
+                if not isinstance(change, Set):
+                    kept.append(change)
+                    continue
+                found = change.object
+                try:
                     body = kinds.narrow(
                         {
                             "apiVersion": api_version,
@@ -298,8 +330,9 @@ class Instance:
                         }
                     )
                     kept.append(Set(change.key, body))
-                else:
-                    kept.append(change)
+                except Exception as error:  # noqa: BLE001 - the others have to be heard of
+                    sentence = f"{type(error).__name__}: {error}"
+                    kept.append(Unreadable(change.key, found.metadata.uid, sentence))
             take(kept)
 
         return deliver
@@ -345,6 +378,7 @@ def run(
     context: str | None = None,
     namespace: str = "",
     scheduler: str = "weir",
+    resources: tuple[str, ...] | None = None,
     opening: "Opening | None" = None,
     elects: bool = True,
     policy_file: Path | None = None,
@@ -357,7 +391,8 @@ def run(
     try:
         policy = Policy() if policy_file is None else read_policy(policy_file)
         kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
-        options = Options(kubeconfig, context, namespace, scheduler, elects, policy, kinds, opening=opening)
+        devices = Devices() if resources is None else Devices(resources)
+        options = Options(kubeconfig, context, namespace, scheduler, elects, policy, kinds, devices, opening)
         asyncio.run(_serve(options, tell))
     except FileRefused as error:
         print(f"weir: {error}", file=sys.stderr)
@@ -385,12 +420,20 @@ def _innermost(error: BaseException) -> BaseException:
 
 async def _serve(options: Options, tell: Callable[[str], None]) -> None:
     async with AsyncExitStack() as stack:
-        api = await stack.enter_async_context(Connection(access_of(options)))
-        instance = Instance(api, options)
+        access = access_of(options)
+        if not access.is_verified:
+            _LOG.warning("api_server_not_verified", server=access.server, why=NOT_VERIFIED)
+        api = await stack.enter_async_context(Connection(access))
+        instance = Instance(api, options, await server_clock(api))
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
+
+        def stop(_signal: int, _frame: object) -> None:
+            instance.deadline.begin()  # in the handler itself: the event loop may be what hangs
+            loop.call_soon_threadsafe(stopped.set)
+
         for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, stopped.set)
+            signal.signal(each, stop)
         tell(f"Weir schedules the cluster {api.server}: pods with schedulerName {options.scheduler}.")
         running = asyncio.create_task(instance.run())
         stopping = asyncio.create_task(stopped.wait())

@@ -4,19 +4,25 @@ Whatever a request says, the answer is one of these and never the trace of a cra
 pydantic straight from its bytes and complained of in the words scenario files are complained of.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
+from math import ceil
 from typing import TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 from starlette.exceptions import HTTPException
+from starlette.types import Receive
 from structlog import get_logger
 
 from weir.model.files.complaints import complain
 from weir.model.files.lines import Mistakes, Step
 from weir.model.pool import Problem
+from weir.server.bounds import ServerLimits
 from weir.store.failures import (
     NameTaken,
     NoSuchQueue,
@@ -31,8 +37,11 @@ from weir.store.failures import (
 )
 
 PROBLEM_JSON = "application/problem+json"
-BODY_BYTES_MOST = 8 << 20
 ERRORS_MOST = 100
+DISCARD_BYTES_MAX = 16 << 20
+DISCARD_S_MAX = 1.0
+_FIELD_LENGTH_MAX = 200
+_MESSAGE_LENGTH_MAX = 600
 _LOG = get_logger(__name__)
 _STATUS_OF: dict[type[Refusal], int] = {
     NameTaken: 409,
@@ -46,16 +55,25 @@ _STATUS_OF: dict[type[Refusal], int] = {
 }
 
 Shape = TypeVar("Shape", bound=BaseModel)
+Result = TypeVar("Result")
 
 
 class Refused(Exception):
     """A request is refused. `errors` name the fields, each with what to write instead."""
 
-    def __init__(self, status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        errors: Sequence[dict[str, str]] = (),
+        *,
+        retry_after_s: float | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.errors = list(errors[:ERRORS_MOST])
+        self.retry_after_s = retry_after_s
 
     def problem(self) -> Problem:
         """What is answered."""
@@ -65,7 +83,9 @@ class Refused(Exception):
 
 
 class Fields(Mistakes):
-    """Everything wrong with the fields of one body."""
+    """Everything wrong with the fields of one body, up to ERRORS_MOST."""
+
+    told_max = ERRORS_MOST
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -73,7 +93,11 @@ class Fields(Mistakes):
 
     def at(self, path: Sequence[Step], text: str) -> None:
         """Something is wrong with a field."""
-        self._errors.setdefault((field_name(path), text))
+        if len(self._errors) >= self.told_max:
+            self.untold += 1
+            return
+        field = _shortened(field_name(path), _FIELD_LENGTH_MAX)
+        self._errors.setdefault((field, _shortened(text, _MESSAGE_LENGTH_MAX)))
 
     def __bool__(self) -> bool:
         return bool(self._errors)
@@ -87,8 +111,15 @@ class Fields(Mistakes):
         if self._errors:
             errors = [{"field": field, "message": text} for field, text in self._errors]
             first = errors[0]["message"]
-            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            others = len(errors) - 1 + self.untold
+            more = f" (and {others} more)" if others else ""
             raise Refused(422, f"{self.file}: {first}{more}", errors)
+
+
+def _shortened(text: str, length_max: int) -> str:
+    if len(text) <= length_max:
+        return text
+    return f"{text[: length_max // 2]} ... {text[-length_max // 2 :]}"
 
 
 def field_name(path: Sequence[Step]) -> str:
@@ -121,25 +152,87 @@ def read_as(model: type[Shape], raw: bytes | str, what: str) -> Shape:
         raise
 
 
-async def body_of(request: Request) -> bytes:
-    """The body, if it isn't too large.
+async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Result:
+    """Return what `parse` makes of the body, off the event loop.
 
     Raises:
-        Refused: it is.
+        Refused: the body is too large, comes too slowly, has too many values or isn't understood.
     """
+    limits: ServerLimits = request.app.state.limits
+    raw = await _body_of(request, limits)
+
+    def parsed() -> Result:
+        _check_values(raw, limits.body_values_max)
+        return parse(raw)
+
+    found: Result = await request.app.state.workers.parse(len(raw), parsed)
+    return found
+
+
+async def _body_of(request: Request, limits: ServerLimits) -> bytes:
+    most = limits.body_bytes_max
+    too_large = Refused(
+        413, f"The body is larger than {most:,} bytes: send less, and put what is large into a file."
+    )
     parts: list[bytes] = []
     size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > BODY_BYTES_MOST:
-            raise Refused(413, f"The body is larger than {BODY_BYTES_MOST >> 20} MiB: send less.")
-        parts.append(part)
+    try:
+        async with asyncio.timeout(limits.body_s_max):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    await discard_body(request.receive)
+                    raise too_large
+                parts.append(part)
+    except TimeoutError:
+        said = f"The body didn't arrive within {limits.body_s_max:g} s: send it at once."
+        raise Refused(408, said) from None
     return b"".join(parts)
+
+
+async def discard_body(receive: Receive) -> None:
+    """Read the rest of a body, within bounds: many clients read an answer only once they have sent it all."""
+    size = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_S_MAX):
+            while size < DISCARD_BYTES_MAX:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+
+
+def _check_values(raw: bytes, values_max: int) -> None:
+    """Refuse a body of more values than any request needs, before each of them is checked.
+
+    Raises:
+        Refused: it has more.
+    """
+    if len(raw) // 2 <= values_max:  # each takes two bytes at least
+        return
+    try:
+        left: list[object] = [from_json(raw)]
+    except ValueError:
+        return  # the model says what is wrong with it
+    count = 0
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            count += len(value)
+            left.extend(each for each in value.values() if isinstance(each, dict | list))
+        elif isinstance(value, list):
+            count += len(value)
+            left.extend(each for each in value if isinstance(each, dict | list))
+        if count > values_max:
+            detail = f"The body has more than {values_max:,} values: leave out what isn't needed."
+            raise Refused(413, detail)
 
 
 def answer(refused: Refused) -> Response:
     """A refusal as a response."""
-    headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else None
+    headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+    if refused.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, ceil(refused.retry_after_s)))
     return Response(
         refused.problem().model_dump_json(),
         status_code=refused.status,

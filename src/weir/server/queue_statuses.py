@@ -1,13 +1,11 @@
 """What departments and projects say of themselves: what they ask for, what is theirs, what they hold."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weir.backends.kubernetes.api.paths import path_of
 from weir.backends.kubernetes.own.shapes import API_VERSION
-from weir.backends.kubernetes.picture.estate import Estate
-from weir.backends.kubernetes.picture.gangs import Gang
+from weir.backends.kubernetes.picture.queue_view import QueueView
 from weir.backends.kubernetes.writing.writes import PatchStatus
 from weir.cluster.state import Cluster
 from weir.model.policy import Policy
@@ -30,19 +28,11 @@ class QueueStatuses:
         """Somebody else may have written meanwhile."""
         self._written.clear()
 
-    def take(
-        self, estate: Estate, gangs: Mapping[str, Gang], cluster: Cluster, policy: Policy, now_s: float
-    ) -> Iterator[PatchStatus]:
+    def take(self, view: QueueView, cluster: Cluster, policy: Policy, now_s: float) -> Iterator[PatchStatus]:
         """What is to be written now."""
-        running: Counter[str] = Counter()
-        pending: Counter[str] = Counter()
-        for gang in gangs.values():
-            if gang.told is not None and gang.project is not None:
-                holds = any(seen.holds for seen in gang.pods())
-                (running if holds else pending)[gang.project] += 1
-        rows = queue_rows(cluster, policy, now_s, running, pending)
-        for key, generation in estate.generations.items():
-            status = self._status(key, estate, rows.get(key[1]), cluster)
+        rows = queue_rows(cluster, policy, now_s, view.running, view.pending)
+        for key, generation in view.generations.items():
+            status = self._status(key, view, rows.get(key[1]), cluster)
             status["observedGeneration"] = generation
             before = self._written.get(key)
             if status != before:
@@ -50,12 +40,12 @@ class QueueStatuses:
                 kind, name = key
                 patch = status if before is None else _cleared(status, before)
                 yield PatchStatus(path_of(API_VERSION, _PLURALS[kind], "", name), {"status": patch})
-        for key in [key for key in self._written if key not in estate.generations]:
+        for key in [key for key in self._written if key not in view.generations]:
             del self._written[key]
 
-    def _status(self, key: tuple[str, str], estate: Estate, row: QueueRow | None, cluster: Cluster) -> Words:
-        refused = estate.refused.get(key)
-        message = refused or estate.tree.remarks.get(key, "")
+    def _status(self, key: tuple[str, str], view: QueueView, row: QueueRow | None, cluster: Cluster) -> Words:
+        refused = view.refused.get(key)
+        message = refused or view.remarks.get(key, "")
         status: Words = {"phase": "Ready" if refused is None else "Refused", "message": message}
         if key[0] == "Topology" or row is None:
             return status

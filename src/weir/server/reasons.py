@@ -6,6 +6,8 @@ changed, and in turns: what one turn took is waited for many times over before t
 
 from time import thread_time
 
+from structlog import get_logger
+
 from weir.cluster.jobs import Job
 from weir.cluster.state import Cluster
 from weir.decide.explain import reason
@@ -13,6 +15,7 @@ from weir.model.policy import Policy
 from weir.model.pool import Why
 from weir.model.reasons import Reason
 
+_LOG = get_logger(__name__)
 TURN_S = 0.02
 """How long one turn may take; at least one reason is found out."""
 PAUSE_LEAST_S = 0.5
@@ -57,13 +60,21 @@ class Reasons:
         while self._left:
             members = [job for job in self._left.pop() if cluster.jobs.get(job.spec.name) is job]
             if members:
-                why = why_of(reason(cluster, policy, members[0], now_s))
+                why = self._found(cluster, policy, members[0], now_s)
                 changed += self._keep(members, why)
             if thread_time() - started > TURN_S:
                 break
         took_s = thread_time() - started
         self._next_s = now_s + max(PAUSE_LEAST_S, PAUSE_FACTOR * took_s)
         return changed
+
+    def _found(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Why | None:
+        """Return why a workload waits; None if that can't be said, which must not stop the scheduler."""
+        try:
+            return why_of(reason(cluster, policy, job, now_s))
+        except Exception as error:  # noqa: BLE001 - a reason is only told to people
+            _LOG.error("reason_not_found", workload=job.name, exc_info=error)
+            return None
 
     def _keep(self, members: list[Job], why: Why | None) -> list[str]:
         changed = []

@@ -4,7 +4,7 @@ A reader of control, and of what passes between control and the backend. What a 
 connects isn't news. Submissions and what people did are told by who carries them out, ends by the journal.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from weir.cluster.events import (
@@ -23,11 +23,14 @@ from weir.model.reasons import inside
 from weir.model.resources import span
 from weir.server.lines import Line
 from weir.server.view import View
+from weir.store.journal import TELL_OF_END
 from weir.store.rows import Happening
 
 PODS_NAMED_MOST = 4
 _TOLD_OTHERWISE = frozenset((LifeRule.WITHDRAWN.value, LifeRule.SUSPENDED.value, LifeRule.GANG_FAILED.value))
 """By whoever did it, or by how the pod ended."""
+ENDING_MOST = 1024
+"""Workloads whose reason to end is remembered, the last ones."""
 
 
 class Story:
@@ -40,6 +43,7 @@ class Story:
         self._stops: dict[tuple[str, str], list[StopPod]] = {}
         self._gone: dict[str, PodStopped] = {}
         self._nodes: dict[str, object] = {}
+        self._ending: dict[int, str] = {}  # by number: the rule that ends it
         self._connected_s = 0.0
         self._now_s = 0.0
         self._tells: dict[type, Callable[[Any], None]] = {
@@ -86,8 +90,10 @@ class Story:
                 key = (effect.pod.workload, effect.cause.sentence)
                 self._stops.setdefault(key, []).append(effect)
 
-    def take(self) -> list[Happening]:
-        """What is new since the last call."""
+    def take(self, ending: Collection[str] = ()) -> list[Happening]:
+        """Return the events since the last call. Workloads that are `ending` don't wait again."""
+        for name in ending:
+            self._gone.pop(name, None)
         if self._assigned or self._stops or self._gone:
             self._tell_of_pods()
         told, self._told = self._told, []
@@ -167,9 +173,19 @@ class Story:
 
     def _happened_noted(self, event: Noted) -> None:
         line = self._view.lines.get(event.workload)
-        if line is not None and event.kind not in _TOLD_OTHERWISE:
+        if line is not None and event.kind not in _TOLD_OTHERWISE and self._is_news(line, event):
             numbers: dict[str, Any] = dict(event.numbers)
             self._tell(line, event.at_s, event.kind, event.sentence, **numbers)
+
+    def _is_news(self, line: Line, event: Noted) -> bool:
+        """Return False for the reason of an end that a control before this one has told already."""
+        if event.kind not in TELL_OF_END:
+            return True
+        news = self._ending.get(line.uid) != event.kind
+        self._ending[line.uid] = event.kind
+        while len(self._ending) > ENDING_MOST:
+            del self._ending[next(iter(self._ending))]
+        return news
 
     def _happened_node(self, event: NodeSet) -> None:
         known = self._nodes.get(event.node.name)

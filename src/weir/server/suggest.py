@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from weir.cluster.jobs import Job
-from weir.model.files.words import PRIORITY_MAX
+from weir.cluster.shapes import CPU_ROW, MEMORY_ROW
 from weir.model.policy import Policy
 from weir.model.pool import Suggestion
-from weir.model.resources import span
-from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload
+from weir.model.resources import CPU, MEMORY, amount, span, written
+from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload, WorkloadType
 from weir.server.copying import Picture
 from weir.server.trials import Outcome, OutOfTrials, Trials
 
@@ -17,39 +17,47 @@ SHARES_MILLI = (500, 250, 100)
 """Shares of a device that are tried in place of a whole one."""
 ENDS_TRIED_MOST = 6
 """Running workloads whose end is tried, of its own project and of others each."""
+_ENDING_TYPES = frozenset({WorkloadType.TRAIN})
+"""Types that end by themselves."""
 _NAMED_MOST = 3
 _ENDING_SOON_MOST = 256
 """Running workloads that are waited for at most, in the order in which they end."""
 
 
-def suggestions(picture: Picture, policy: Policy, name: str) -> list[Suggestion]:
-    """What would let it start now or, if it is a matter of time, about when."""
+def suggestions(picture: Picture, policy: Policy, name: str, highest_priority: int) -> list[Suggestion]:
+    """Return what would let it start now or, if it is a matter of time, about when.
+
+    No suggestion exceeds `highest_priority`, the highest that the person who asks may give.
+    """
     trials = Trials(picture, policy, name)
     if trials.job.is_running or trials.job.stopping:
         return []
     found: list[Suggestion] = []
     with suppress(OutOfTrials):
-        for each in _suggested(trials):
+        for each in _suggested(trials, highest_priority):
             found.append(each)  # noqa: PERF402 - what was found before it ran out of trials counts
     return found
 
 
-def _suggested(trials: Trials) -> Iterator[Suggestion]:
+def _suggested(trials: Trials, highest_priority: int) -> Iterator[Suggestion]:
     if trials.job.held:
         yield from _resumed(trials)
         return
-    for one in (_smaller, _as_share, _unbound, _as_preemptible, _more_urgent, _later, _ends):
+    for one in (_smaller, _as_share, _with_less, _unbound, _as_preemptible):
         yield from one(trials)
+    yield from _more_urgent(trials, highest_priority)
+    yield from _later(trials)
+    yield from _ends(trials)
 
 
 def _resumed(trials: Trials) -> Iterator[Suggestion]:
     outcome, until_s = trials.tried(trials.job.spec), trials.job.held_until_s
     if outcome is not None and until_s is not None:
         left = span(max(1.0, round(until_s - trials.now_s)))
-        sentence = f"If it waits, it is tried again in {left}, and starts {_then(outcome)}."
+        sentence = f"If it waits, it is tried again in {left}, and starts {_then(trials, outcome)}."
         yield Suggestion(sentence=sentence, at_s=until_s)
     elif outcome is not None:
-        yield Suggestion(sentence=f"If it is resumed, it starts {_when(outcome)}.", change={"held": False})
+        yield Suggestion(sentence=f"If it is resumed, {_starts(trials, outcome)}", change={"held": False})
 
 
 # What it asks for
@@ -66,7 +74,7 @@ def _smaller(trials: Trials) -> Iterator[Suggestion]:
         if outcome is not None:
             pods = f"{size} pods" if size > 1 else "1 pod"
             what = "as its minimum " if trials.job.is_elastic else ""
-            sentence = f"With {pods} {what}instead of {sum(trials.job.needed)} it starts {_when(outcome)}."
+            sentence = f"With {pods} {what}instead of {sum(trials.job.needed)} {_starts(trials, outcome)}"
             yield Suggestion(sentence=sentence, change={"pods": size})
     if group.request.is_whole and group.request.devices > 1:
         size, outcome = _largest(
@@ -75,7 +83,7 @@ def _smaller(trials: Trials) -> Iterator[Suggestion]:
         if outcome is not None:
             each = " for each pod" if group.count > 1 else ""
             sentence = (
-                f"With {_devices(size)} instead of {group.request.devices}{each} it starts {_when(outcome)}."
+                f"With {_devices(size)} instead of {group.request.devices}{each} {_starts(trials, outcome)}"
             )
             yield Suggestion(sentence=sentence, change={"gpus": size})
 
@@ -103,10 +111,35 @@ def _as_share(trials: Trials) -> Iterator[Suggestion]:
         if outcome is not None:
             share = milli / WHOLE_MILLI
             sentence = (
-                f"With a share of {share:g} of a device instead of a whole one it starts {_when(outcome)}."
+                f"With a share of {share:g} of a device instead of a whole one {_starts(trials, outcome)}"
             )
             yield Suggestion(sentence=sentence, change={"gpus": share})
             return
+
+
+def _with_less(trials: Trials) -> Iterator[Suggestion]:
+    """Suggest no more CPU or memory for each pod than one node has free, where it asks for more."""
+    spec, cluster = trials.job.spec, trials.cluster
+    if len(spec.groups) != 1 or not cluster.nodes:
+        return
+    request = spec.groups[0].request
+    memory = min(request.memory, int(cluster.room.free[MEMORY_ROW].max()) >> 20 << 20)
+    cpu_milli = min(request.cpu_milli, int(cluster.room.free[CPU_ROW].max()) // 100 * 100)
+    change: dict[str, object] = {}
+    if 0 < memory < request.memory:
+        change["memory"] = written(MEMORY, memory)
+        memory = amount(MEMORY, str(change["memory"]))
+    if 0 < cpu_milli < request.cpu_milli:
+        change["cpu"] = written(CPU, cpu_milli)
+    if not change:
+        return
+    less = replace(request, memory=memory, cpu_milli=cpu_milli)
+    outcome = trials.tried(replace(spec, groups=(replace(spec.groups[0], request=less),)))
+    if outcome is not None:
+        before = {"memory": written(MEMORY, request.memory), "cpu": written(CPU, request.cpu_milli)}
+        parts = [f"{name} {value} instead of {before[name]}" for name, value in change.items()]
+        sentence = f"With {' and '.join(parts)} {_starts(trials, outcome)}"
+        yield Suggestion(sentence=sentence, change=change)
 
 
 def _unbound(trials: Trials) -> Iterator[Suggestion]:
@@ -117,7 +150,7 @@ def _unbound(trials: Trials) -> Iterator[Suggestion]:
     wished = TopologyRequest(asked.name, None, asked.preferred or asked.required)
     outcome = trials.tried(replace(spec, topology=wished))
     if outcome is not None:
-        sentence = f"If its pods need not share one {asked.required}, it starts {_when(outcome)}."
+        sentence = f"If its pods need not share one {asked.required}, {_starts(trials, outcome)}"
         change = {"topology": {"name": asked.name, "preferred": wished.preferred}}
         yield Suggestion(sentence=sentence, change=dict(change))
 
@@ -131,12 +164,12 @@ def _as_preemptible(trials: Trials) -> Iterator[Suggestion]:
         return
     outcome = trials.tried(replace(spec, preemptible=True))
     if outcome is not None:
-        sentence = f"If it may be preempted, it starts {_when(outcome)}."
+        sentence = f"If it may be preempted, {_starts(trials, outcome)}"
         yield Suggestion(sentence=sentence, change={"preemptible": True})
 
 
-def _more_urgent(trials: Trials) -> Iterator[Suggestion]:
-    """Before everyone else of its project."""
+def _more_urgent(trials: Trials, highest: int) -> Iterator[Suggestion]:
+    """Suggest a priority above everyone else's of its project."""
     job = trials.job
     others = [
         each.spec.priority
@@ -144,11 +177,11 @@ def _more_urgent(trials: Trials) -> Iterator[Suggestion]:
         if each.project == job.project and each is not job
     ]
     priority = max(others, default=job.spec.priority) + 1
-    if not job.spec.priority < priority <= PRIORITY_MAX:
+    if not job.spec.priority < priority <= highest:
         return
     outcome = trials.tried(replace(job.spec, priority=priority))
     if outcome is not None:
-        sentence = f"With priority {priority} instead of {job.spec.priority} it starts {_when(outcome)}."
+        sentence = f"With priority {priority} instead of {job.spec.priority} {_starts(trials, outcome)}"
         yield Suggestion(
             sentence=sentence, change={"priority": priority, "preemptible": job.spec.preemptible}
         )
@@ -157,42 +190,66 @@ def _more_urgent(trials: Trials) -> Iterator[Suggestion]:
 # Others
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Expected end of a running workload; `earliest_s` is None where only its maximum is known."""
+
+    latest_s: float
+    name: str
+    earliest_s: float | None = None
+    samples: int = 0
+
+
 def _later(trials: Trials) -> Iterator[Suggestion]:
-    """How many of those that run have to end, in the order in which they are expected to."""
+    """Suggest to wait for those that are expected to end, as few as are needed, in their order."""
     job, now_s = trials.job, trials.now_s
-    ending = sorted(
-        (end_s, other.spec.name)
-        for other in _running(trials)
-        if (end_s := _ends_s(trials, other)) is not None
-    )[:_ENDING_SOON_MOST]
+    ends = [end for other in _running(trials) if (end := _end_of(trials, other)) is not None]
+    ending = sorted(ends, key=lambda end: (end.latest_s, end.name))[:_ENDING_SOON_MOST]
     low, high = 1, len(ending)
     found = False
     while low <= high:
         middle = (low + high) // 2
-        if trials.tried(job.spec, [name for _, name in ending[:middle]]) is not None:
+        if trials.tried(job.spec, [end.name for end in ending[:middle]]) is not None:
             high, found = middle - 1, True
         else:
             low = middle + 1
     if found:
-        at_s = max(ending[low - 1][0], now_s)
-        names = _named([name for _, name in ending[:low]])
-        verb = "has" if low == 1 else "have"
-        sentence = f"If it waits, it starts in about {span(at_s - now_s)}, when {names} {verb} ended."
-        yield Suggestion(sentence=sentence, at_s=at_s)
+        needed = ending[:low]
+        latest_s = max(now_s, *(end.latest_s for end in needed))
+        names = f"{_named([end.name for end in needed])} {'has' if low == 1 else 'have'} ended"
+        yield Suggestion(
+            sentence=f"If it waits, it starts {_by(needed, now_s)}, when {names}.", at_s=latest_s
+        )
 
 
-def _ends_s(trials: Trials, job: Job) -> float | None:
-    """When it ends at the latest, or by what workloads like it took."""
+def _by(ends: list[_End], now_s: float) -> str:
+    """Return when the last of them has ended: a learned range with its samples, or the latest time."""
+    latest_s = max(0.0, max(end.latest_s for end in ends) - now_s)
+    earliest = [end.earliest_s for end in ends if end.earliest_s is not None]
+    if len(earliest) < len(ends):
+        return f"in {span(latest_s)} at the latest"
+    samples = min(end.samples for end in ends)
+    return (
+        f"in {span(max(0.0, max(earliest) - now_s))} to {span(latest_s)} "
+        f"(estimated from {samples} ended workloads like {'it' if len(ends) > 1 else ends[0].name})"
+    )
+
+
+def _end_of(trials: Trials, job: Job) -> _End | None:
+    """Return when a running workload ends, by its maximum run time and by training runs alike that ended.
+
+    A service ends when somebody stops it, so that only its maximum counts.
+    """
     if job.started_s is None:
         return None
-    ran_s = job.ran_s + trials.now_s - job.started_s
-    times = []
-    if job.spec.max_runtime_s is not None:
-        times.append(job.spec.max_runtime_s - ran_s)
-    learned_s = trials.cluster.runtimes.remaining_s(job.like, ran_s)
-    if learned_s is not None:
-        times.append(learned_s)
-    return trials.now_s + min(times) if times else None
+    now_s, spec = trials.now_s, job.spec
+    ran_s = job.ran_s + now_s - job.started_s
+    most_s = None if spec.max_runtime_s is None else now_s + max(0.0, spec.max_runtime_s - ran_s)
+    learned = trials.cluster.runtimes.remaining_range(job.like, ran_s) if spec.type in _ENDING_TYPES else None
+    if learned is None:
+        return None if most_s is None else _End(most_s, spec.name)
+    latest_s = now_s + learned.high_s if most_s is None else min(most_s, now_s + learned.high_s)
+    return _End(latest_s, spec.name, min(latest_s, now_s + learned.low_s), learned.samples)
 
 
 def _ends(trials: Trials) -> Iterator[Suggestion]:
@@ -205,7 +262,7 @@ def _ends(trials: Trials) -> Iterator[Suggestion]:
             outcome = trials.tried(job.spec, [other.spec.name])
             if outcome is not None:
                 of = "" if own else f" of project {other.spec.project}"
-                sentence = f"If {other.spec.name}{of} ended, it starts {_when(outcome)}."
+                sentence = f"If {other.spec.name}{of} ended, {_starts(trials, outcome)}"
                 yield Suggestion(sentence=sentence, change={"ended": other.spec.name})
                 break
 
@@ -222,14 +279,25 @@ def _running(trials: Trials) -> list[Job]:
 # Words
 
 
-def _when(outcome: Outcome) -> str:
+def _when(trials: Trials, outcome: Outcome) -> str:
     if not outcome.stops:
         return "now"
-    return f"as soon as {_named(list(outcome.stops))} {'has' if len(outcome.stops) == 1 else 'have'} stopped"
+    stops = [_whose(trials, name) for name in outcome.stops]
+    return f"as soon as {_named(stops)} {'has' if len(stops) == 1 else 'have'} stopped"
 
 
-def _then(outcome: Outcome) -> str:
-    return "then" if not outcome.stops else _when(outcome)
+def _starts(trials: Trials, outcome: Outcome) -> str:
+    return f"it starts {_when(trials, outcome)}."
+
+
+def _then(trials: Trials, outcome: Outcome) -> str:
+    return "then" if not outcome.stops else _when(trials, outcome)
+
+
+def _whose(trials: Trials, name: str) -> str:
+    """Return a workload's name with its owner and project: the person who follows a suggestion stops it."""
+    spec = trials.cluster.jobs[name].spec
+    return f"{name} of {spec.user} in {spec.project}" if spec.user else f"{name} in {spec.project}"
 
 
 def _named(names: list[str]) -> str:

@@ -1,5 +1,9 @@
 """The control thread: steps when something happened or is due, and answers questions between steps.
 
+`clock` is a timeline that never jumps: what is due is due by it. The wait for it is cut into pieces of
+LOOK_S_MOST: a wait doesn't count the time for which the machine is suspended, and a thread that looks is
+alive.
+
 Nothing else ever touches the cluster. A step that fails (the disk is full, a fault of ours) costs the
 picture, not the pool: a new control begins with the whole picture again, after a pause.
 """
@@ -15,6 +19,7 @@ from structlog import get_logger
 
 from weir.cluster.state import Cluster
 from weir.control.loop import Control
+from weir.model.resources import span
 
 Answer = TypeVar("Answer")
 _LOG = get_logger(__name__)
@@ -24,6 +29,8 @@ LONG_S = 0.003
 """A turn that takes longer is followed by a rest as long, up to REST_S_MOST."""
 REST_S_MOST = 0.05
 STUCK_AFTER_S = 30.0
+"""A thread without progress for this long counts as stuck."""
+LOOK_S_MOST = 1.0
 ASKS_MOST = 1024
 
 
@@ -59,7 +66,7 @@ class Turns:
         self._household = household
         self._clock = clock
         self._between_s = between_s
-        self._next_step_s = -float("inf")
+        self._next_step_s = -float("inf")  # on the timeline, as all moments at which something is due
         self._control: Control | None = None
         self._woken = threading.Event()
         self._has_facts = True
@@ -67,7 +74,9 @@ class Turns:
         self._asks: deque[tuple[Callable[[Cluster], Any], Future[Any]]] = deque()
         self._pause_s = PAUSE_FIRST_S
         self._not_before_s = 0.0
-        self._busy_since_s: float | None = None
+        self._busy_since_s: float | None = None  # on the monotonic clock, as the two below
+        self._looked_s = self._stepped_s = time.monotonic()
+        self._facts_since_s: float | None = None
         self.failure: str | None = "It has just been started."
         self._thread = threading.Thread(target=self._run, name="weir-control", daemon=True)
 
@@ -79,6 +88,7 @@ class Turns:
     def wake(self) -> None:
         """There is something to take in. From any thread."""
         if not self._has_facts:  # else it comes anyway: waking a thread costs as much as a fact
+            self._facts_since_s = time.monotonic()
             self._has_facts = True
             self._woken.set()
 
@@ -104,13 +114,22 @@ class Turns:
         self._answer_asks()
 
     @property
+    def since_step_s(self) -> float:
+        """The age of the last step that was carried out whole."""
+        return time.monotonic() - self._stepped_s
+
+    @property
     def trouble(self) -> str | None:
         """Why it doesn't decide now; None if it does."""
-        since_s = self._busy_since_s
+        busy_s, facts_s, now_s = self._busy_since_s, self._facts_since_s, time.monotonic()
         if not self._thread.is_alive():
             return "The control loop has ended."
-        if since_s is not None and time.monotonic() - since_s > STUCK_AFTER_S:
-            return "The control loop has been in one step for very long."
+        if busy_s is not None and now_s - busy_s > STUCK_AFTER_S:
+            return f"The control loop has been in one step for {span(now_s - busy_s)}."
+        if busy_s is None and now_s - self._looked_s > STUCK_AFTER_S:
+            return f"The control loop hasn't looked for work for {span(now_s - self._looked_s)}."
+        if self.failure is None and facts_s is not None and now_s - facts_s > STUCK_AFTER_S:
+            return f"The control loop hasn't taken in what happened {span(now_s - facts_s)} ago."
         return self.failure
 
     # The thread
@@ -118,7 +137,7 @@ class Turns:
     def _run(self) -> None:
         due_s: float | None = None
         while not self._closing:
-            self._woken.wait(None if due_s is None else max(0.0, due_s - self._clock()))
+            self._wait(due_s)
             self._woken.clear()
             if self._is_closing():
                 break
@@ -127,6 +146,14 @@ class Turns:
             took_s = time.perf_counter() - started
             if took_s > LONG_S:  # what happens meanwhile is taken in together, and others get to run
                 time.sleep(min(took_s, REST_S_MOST))
+
+    def _wait(self, due_s: float | None) -> None:
+        """Wait until something is due or this thread is woken."""
+        while True:
+            self._looked_s = time.monotonic()
+            left_s = LOOK_S_MOST if due_s is None else due_s - self._clock()
+            if left_s <= 0 or self._woken.wait(min(left_s, LOOK_S_MOST)):
+                return
 
     def _is_closing(self) -> bool:
         """Asked anew: another thread says so."""
@@ -148,6 +175,7 @@ class Turns:
                     self._answer_asks()
                     return self._next_step_s
                 self._next_step_s = now_s + self._between_s
+                self._facts_since_s = None
                 self._has_facts = False
                 self._step(self._control)
             self._answer_asks()
@@ -157,6 +185,7 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - whatever it was, the pool must go on
             return self._broken(f"{type(error).__name__} in the control loop", error)
         finally:
+            self._looked_s = time.monotonic()
             self._busy_since_s = None
 
     def _step(self, control: Control) -> None:
@@ -164,6 +193,7 @@ class Turns:
         self._household.begins(now_s)
         control.step()
         self._household.stepped(control, now_s)
+        self._stepped_s = time.monotonic()
         if self.failure is not None:
             self.failure = None
             self._pause_s = PAUSE_FIRST_S

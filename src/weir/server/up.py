@@ -4,86 +4,82 @@ import asyncio
 import ipaddress
 import json
 import os
+import secrets
 import signal
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
 from structlog import get_logger
 
-from weir.backends.local.backend import LOG_MOST, LocalBackend
-from weir.backends.local.home import InUse
+from weir.backends.local import timeline
+from weir.backends.local.backend import LocalBackend
+from weir.backends.local.gpu_claim import GpuClaim
+from weir.backends.local.home import Home, InUse
 from weir.backends.local.machine import Machine, this_machine
 from weir.backends.local.sampling import Sampler
+from weir.backends.local.strangers import end_strangers
 from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
-from weir.server import log
+from weir.server import log, own_socket
 from weir.server.app import application
+from weir.server.audit import AuditLog
 from weir.server.auth import Door, admin_token
+from weir.server.bounds import ServerLimits, read_limits
+from weir.server.connections import BoundedConfig, Connections, reserve_descriptors
+from weir.server.deadline import Deadline
 from weir.server.live import Hub
 from weir.server.pool import Pool
-from weir.server.tidying import OUTPUT_KEPT_S, Tidying
+from weir.server.settings import DEFAULT_HOST, Settings
+from weir.server.tidying import Tidying
 from weir.server.uses import Uses
 from weir.store import Store, StoreFailed
 
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 9347
 SERVER_FILE = "server.json"
 SWITCH_S = 0.0005
 """How long one thread may keep the interpreter: whoever comes back from a read waits so long for each."""
 FAILED, WRONG_REQUEST = 1, 2
 _GRACE_S = 3
-_WAITING_MOST = 1024
+_WAITING_MOST = 4096
+"""Connections that wait to be accepted; beyond, the kernel has a client try again a second later."""
+_EPOCH_BITS = 48
 _LOG = get_logger(__name__)
 
 
-def run(
-    home: Path,
-    *,
-    host: str = DEFAULT_HOST,
-    port: int = DEFAULT_PORT,
-    virtual_gpus: int | None = None,
-    policy_file: Path | None = None,
-    database: str | None = None,
-    log_most: int = LOG_MOST,
-    output_kept_s: float = OUTPUT_KEPT_S,
-    log_level: str = "info",
-    tell: Callable[[str], None] = print,
-) -> int:
-    """Serve the pool of a home until SIGTERM or SIGINT; the exit code.
+def run(settings: Settings, tell: Callable[[str], None] = print) -> int:
+    """Serve the pool of a home until SIGTERM or SIGINT; return the exit code.
 
-    Args:
-        home: where its state lives; made if it is missing.
-        host: the address to listen on; only one of this machine itself.
-        port: 0 takes any that is free.
-        virtual_gpus: so many devices that aren't there, instead of those that are.
-        policy_file: what decisions go by; the preset `fair` if none.
-        database: an SQLAlchemy URL in place of the file in the home.
-        log_most: bytes of output that are kept of each start of a pod; 0 for all.
-        output_kept_s: how long the output of a workload is kept once it is over.
-        log_level: of the server's own log, on standard error.
-        tell: what says where it is and how to go on.
+    `tell` prints where the pool is and how to go on.
     """
-    log.set_up(log_level)
-    sys.setswitchinterval(SWITCH_S)
-    if (refusal := _address_refused(host)) is not None:
-        return _refuse(refusal, WRONG_REQUEST)
     try:
-        policy = Policy() if policy_file is None else read_policy(policy_file)
-        os.umask(0o077)
+        limits = ServerLimits() if settings.limits_file is None else read_limits(settings.limits_file)
+    except FileRefused as error:
+        return _refuse(str(error), WRONG_REQUEST)
+    log.set_up(settings.log_level, repeats_max=limits.log_repeats_max)
+    sys.setswitchinterval(SWITCH_S)
+    if (refusal := _address_refused(settings.host)) is not None:
+        return _refuse(refusal, WRONG_REQUEST)
+    home = settings.home
+    try:
+        policy = Policy() if settings.policy_file is None else read_policy(settings.policy_file)
+        jobs_umask = os.umask(0o077)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        home = home.resolve()
-        with closing(_listening(host, port)) as listening:
-            return _serve(
-                home, host, [listening], policy, virtual_gpus, database, log_most, output_kept_s, tell
-            )
+        settings = replace(settings, home=home.resolve())
+        machine = this_machine(
+            settings.home,
+            virtual_devices=settings.virtual_gpus,
+            pids_most=settings.pids_most,
+            umask=jobs_umask,
+        )
+        with closing(_listening(settings.host, settings.port)) as listening:
+            return _serve(settings, [listening], policy, limits, machine, tell)
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
     except (_CantListen, InUse, StoreFailed) as error:
@@ -94,50 +90,84 @@ def run(
 
 
 def _serve(
-    home: Path,
-    host: str,
+    settings: Settings,
     sockets: list[socket.socket],
     policy: Policy,
-    virtual_gpus: int | None,
-    database: str | None,
-    log_most: int,
-    output_kept_s: float,
+    limits: ServerLimits,
+    machine: Machine,
     tell: Callable[[str], None],
 ) -> int:
+    home = settings.home
     token = admin_token(home)
-    machine = this_machine(home, virtual_devices=virtual_gpus)
-    store = Store(database, home)
-    hub = Hub(epoch=int(time.time()))
+    connections = reserve_descriptors(limits)
+    limits = limits.model_copy(
+        update={"connections_max": connections, "streams_max": min(limits.streams_max, connections // 2)}
+    )
+    audit = AuditLog(home, to_syslog=settings.audit_to_syslog)
+    store = Store(settings.database, home, begin_again=settings.begin_again)
+    hub = Hub(epoch=secrets.randbits(_EPOCH_BITS))
     try:
-        pool = Pool(store, machine.node, policy, hub, home=home)
+        claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
+        clock = timeline.resume(home, least_s=store.sampled_s(), jumped=_jumped)
+        timeline.keep(home, clock, synced=True)
+        pool = Pool(store, machine.node, policy, hub, home=home, clock=clock, limits=limits)
+        pool.hides_others = settings.hides_others
         backend = LocalBackend(
             store.journal,
             home,
             machine,
+            clock,
             wake=pool.turns.wake,
             noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
-            log_most=log_most,
+            refused=pool.refused,
+            log_most=settings.log_most,
         )
+        begun_again = store.has_leftovers
+        _end_leftovers(store, backend.home, clock())
     except BaseException:
         store.close()
         raise
-    tidying = Tidying(store, backend.home, output_kept_s)
+    tidying = Tidying(store, backend.home, settings.kept)
     uses = Uses(
-        pool, Sampler(machine, backend.pods), lambda: bool(machine.nvml or backend.pods()), tidying.tidy
+        pool,
+        Sampler(machine, backend.pods, clock),
+        lambda: bool(machine.nvml or backend.pods()),
+        tidying.tidy,
     )
-    server = Server(pool, Door(token, store), hub)
-    url = f"http://{_in_url(host)}:{sockets[0].getsockname()[1]}"
+    pool.checks["use"] = lambda: uses.trouble
+    pool.deadline = Deadline(last=lambda: _forget_place(home))
+    server = Server(pool, Door(token, store, clock), hub, audit)
+    url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
     try:
         pool.start(backend)
         uses.start()
-        _write_place(home, url)
-        _greet(tell, url, home, machine)
-        server.run(sockets)
+        own = own_socket.listen_in(home)
+        _write_place(home, url, None if own is None else own_socket.SOCKET_FILE)
+        details = {"act": "server started", "pool": store.pool_id, "url": url, "begun_again": begun_again}
+        audit.write(details=details)
+        _greet(tell, url, home, machine, pool.ground.projects)
+        server.run(sockets if own is None else [*sockets, own])
     finally:
+        pool.deadline.begin()
+        audit.write(details={"act": "server stopped"})
         _forget_place(home)
+        own_socket.remove_from(home)
+        pool.deadline.waits_for = "weir-uses"
         uses.close()
         pool.close()
+        claim.release()
     return 0
+
+
+def _end_leftovers(store: Store, home: Home, now_s: float) -> None:
+    """End what still runs of workloads that a restored or new database doesn't know."""
+    if not store.has_leftovers:
+        return
+    known = {kept.launch.uid for kept in store.journal.workloads()}
+    ended = end_strangers(home, known, now_s)
+    if ended:
+        _LOG.warning("leftovers_ended", starts=ended)
+    store.leftovers_ended()
 
 
 class _CantListen(Exception):
@@ -147,19 +177,19 @@ class _CantListen(Exception):
 class Server(uvicorn.Server):
     """uvicorn, ending streams before it waits for connections to end."""
 
-    def __init__(self, pool: Pool, door: Door, hub: Hub) -> None:
+    def __init__(self, pool: Pool, door: Door, hub: Hub, audit: AuditLog | None = None) -> None:
         self._pool = pool
         self._hub = hub
-        config = uvicorn.Config(
-            application(pool, door),
+        self._connections = Connections(pool.limits)
+        config = BoundedConfig(
+            application(pool, door, audit),
+            self._connections,
             access_log=False,
             log_config=None,
             lifespan="off",
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=_GRACE_S,
-            timeout_keep_alive=75,
-            ws="none",
         )
         super().__init__(config)
 
@@ -167,11 +197,15 @@ class Server(uvicorn.Server):
         """Begin to answer."""
         self._hub.open(asyncio.get_running_loop())
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_WAITING_MOST)  # uvicorn set it to the number that is accepted at once
+        self._sweeping = asyncio.create_task(self._connections.sweep())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer nobody any more."""
         self._pool.closing = True
         self._hub.close()
+        self._sweeping.cancel()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -190,6 +224,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to stop."""
+        self._pool.deadline.begin()
         _LOG.info("stopping", signal=sig)
         self._pool.closing = True
         super().handle_exit(sig, frame)
@@ -223,14 +258,23 @@ def _listening(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _jumped(jump_s: float) -> None:
+    """Write the one log line of a jump of the wall clock."""
+    _LOG.warning(
+        "wall_clock_jumped",
+        by_s=round(jump_s, 1),
+        why="Limits, pauses and charges don't use it; times are shown by it from now on.",
+    )
+
+
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _write_place(home: Path, url: str) -> None:
+def _write_place(home: Path, url: str, own: str | None) -> None:
     """Where the server is, for whoever looks for it."""
     beside = home / f"{SERVER_FILE}.new"
-    beside.write_text(json.dumps({"pid": os.getpid(), "url": url}) + "\n", "utf-8")
+    beside.write_text(json.dumps({"pid": os.getpid(), "url": url, "socket": own}) + "\n", "utf-8")
     beside.replace(home / SERVER_FILE)
 
 
@@ -241,14 +285,20 @@ def _forget_place(home: Path) -> None:
             path.unlink()
 
 
-def _greet(tell: Callable[[str], None], url: str, home: Path, machine: Machine) -> None:
+def _greet(
+    tell: Callable[[str], None], url: str, home: Path, machine: Machine, projects: Sequence[str]
+) -> None:
     node = machine.node
     kind = "virtual GPUs" if machine.virtual else node.gpu_model or "GPUs"
     devices = f"{node.gpus} {kind}" if node.gpus else "no GPUs (--virtual-gpus N makes some up)"
     tell(f"Weir is up at {url}: {devices} on {node.name}.")
     tell(f"Its state is in {home}; jobs go on when it stops, and are found again.")
     gpus = " --gpus 1" if node.gpus else ""
-    tell(f"Try: weir submit -p default{gpus} -- python train.py")
+    if not projects:
+        tell(f"Try: weir project create NAME --gpus {node.gpus}, since there is no project yet.")
+        return
+    project = "default" if "default" in projects else projects[0]
+    tell(f"Try: weir submit -p {project}{gpus} -- python train.py")
 
 
 def _words(error: OSError) -> str:

@@ -6,6 +6,7 @@ thread without waiting. Why a workload waits is dear to find out, so it is found
 alike, and at a bounded rate (`Reasons`).
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from threading import Lock
@@ -35,9 +36,10 @@ from weir.control.port import (
     StopPod,
 )
 from weir.decide.plan import Plan
-from weir.model.pool import PodRow, Status, Why, WorkloadRow
+from weir.model.pool import Eviction, PodRow, Status, Why, WorkloadRow
+from weir.model.reasons import Cause
 from weir.model.workloads import Workload
-from weir.server.lines import Line, PodLine, by_uid, line_of, row_of
+from weir.server.lines import Line, PodLine, by_uid, line_of, ran_until, row_of
 
 ENDED_MOST = 512
 """Workloads that ended last and are still told from memory."""
@@ -46,7 +48,8 @@ ENDED_MOST = 512
 class View:
     """All rows. `known` is called by whoever submits, everything else by the control thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self.lines: dict[str, Line] = {}
         self.rows: dict[int, WorkloadRow] = {}  # by number: those that aren't over
         self.ended: dict[int, WorkloadRow] = {}  # those that ended last
@@ -83,7 +86,8 @@ class View:
         return rows
 
     def reasoned(self, row: WorkloadRow) -> WorkloadRow:
-        """A row with why it waits, as far as that is found out."""
+        """A row with why it waits, as far as that is found out, and its run time up to now."""
+        row = ran_until(row, self._clock())
         if row.reason is not None or row.status != "pending":
             return row
         why = self.reasons.get(row.name)
@@ -129,6 +133,7 @@ class View:
                 line = lines.get(name)
                 if line is not None and old.uid == line.uid:
                     line.past = {**old.past, **old.pods}
+                    line.evicted = old.evicted
                 elif line is None and old.uid > latest and old.ended is None:
                     lines[name] = old  # written down after the others were read
             self.lines = lines
@@ -190,12 +195,13 @@ class View:
                 line = self.lines.get(effect.workload)
                 if line is not None:
                     line.ran_s, line.restarts = effect.status.ran_s, effect.status.restarts
+                    line.wall_s = effect.status.wall_s
                     self._dirty[effect.workload] = None
             elif isinstance(effect, EndWorkload):
                 line = self.lines.get(effect.workload)
                 if line is not None:
                     line.ended = effect
-                    line.ran_s = effect.ran_s
+                    line.ran_s, line.wall_s = effect.ran_s, effect.wall_s
                     self._dirty[effect.workload] = None
 
     def publish(self) -> list[WorkloadRow]:
@@ -237,7 +243,7 @@ class View:
         if before is not None and before.status == "running":
             return
         if not line.pods:
-            line.started_s = event.at_s
+            line.begin(event.at_s)
             line.stopping = None
         runs = before is not None and before.start is not None
         if not runs:
@@ -255,7 +261,7 @@ class View:
         pod = line.pods.get(fact.place.pod)
         if pod is None:
             if not line.pods:
-                line.started_s = fact.at_s
+                line.begin(fact.at_s)
             status: Status = "stopping" if fact.stopping else "running"
             line.pods[fact.place.pod] = PodLine(status, fact.place, fact.at_s, fact.start)
         self.starting.discard(fact.place.pod)
@@ -267,6 +273,20 @@ class View:
         pod = None if line is None else line.pods.get(event.pod)
         if pod is not None:
             pod.status, pod.since_s = "stopping", event.at_s
+        if line is not None and event.cause is not None:
+            line.evicted = self._eviction(event.cause, event.at_s)
+
+    def _eviction(self, cause: Cause, at_s: float) -> Eviction:
+        """Return who a workload is stopped for, with the person and the project as they are known now."""
+        line = self.lines.get(cause.by) if cause.by is not None else None
+        return Eviction(
+            at_s=at_s,
+            rule=cause.rule.value,
+            sentence=cause.sentence,
+            by=cause.by,
+            by_user=None if line is None else line.spec.user,
+            by_project=None if line is None else line.spec.project,
+        )
 
     def _stops(self, effect: StopPod) -> None:
         line = self._line(effect.pod.workload)

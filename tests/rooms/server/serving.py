@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 UP = (
-    "import sys; from pathlib import Path; from weir.server.up import run; "
-    "sys.exit(run(Path(sys.argv[1]), port=0, virtual_gpus=int(sys.argv[2]), log_level='warning'))"
+    "import sys; from pathlib import Path; from weir.server.up import run; from weir.server.settings import Settings; "
+    "sys.exit(run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=int(sys.argv[2]), log_level='warning')))"
 )
 
 

@@ -12,9 +12,11 @@ import httpx
 
 from weir.backends.local.backend import LocalBackend
 from weir.backends.local.machine import this_machine
+from weir.control.clock import Clock
 from weir.model.policy import Policy
 from weir.server.app import application
 from weir.server.auth import Door, admin_token
+from weir.server.bounds import ServerLimits
 from weir.server.live import Hub
 from weir.server.pool import Pool
 from weir.store import Store
@@ -79,25 +81,34 @@ class Standing:
 
 @asynccontextmanager
 async def standing(
-    home: Path, *, gpus: int = 4, policy: Policy | None = None, end_jobs: bool = True
+    home: Path,
+    *,
+    gpus: int = 4,
+    policy: Policy | None = None,
+    limits: ServerLimits | None = None,
+    end_jobs: bool = True,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Standing]:
     """A pool that stands until the block ends. Its jobs end with it, unless told otherwise."""
+    clock = clock or Clock()
     os.makedirs(home, exist_ok=True)  # noqa: PTH103 - a path would have to be asked asynchronously
     token = admin_token(home)
     machine = this_machine(home, virtual_devices=gpus, control_groups=False)
     store = Store(None, home)
     hub = Hub(epoch=int(time.time() * 1000))
     hub.open(asyncio.get_running_loop())
-    pool = Pool(store, machine.node, policy or Policy(), hub, home=home)
+    pool = Pool(store, machine.node, policy or Policy(), hub, home=home, limits=limits, clock=clock)
     backend = LocalBackend(
         store.journal,
         home,
         machine,
+        clock,
         wake=pool.turns.wake,
         noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
+        refused=pool.refused,
     )
     pool.start(backend)
-    app = application(pool, Door(token, store))
+    app = application(pool, Door(token, store, pool.clock))
     stands = Standing(pool, httpx.ASGITransport(app, raise_app_exceptions=False), token)
     try:
         await stands.until_true(lambda _: True, "status")

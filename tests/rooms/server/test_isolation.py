@@ -138,3 +138,21 @@ async def test_streams_tell_members_of_their_projects_events_only(stands: Standi
     assert told
     assert {message.project for message in told} <= {"mine", None}
     reader.end()
+
+
+async def test_names_of_others_can_be_left_out_of_metrics_and_use(stands: Standing) -> None:
+    await stands.project("mine", 2)
+    await stands.project("theirs", 2)
+    for project in ("mine", "theirs"):
+        await stands.submit(project=project, name=f"job-of-{project}")
+        await stands.until(f"job-of-{project}", "running")
+    mia = await stands.member("mine")
+    assert "job-of-theirs" in (await mia.get("/metrics")).text
+    stands.pool.hides_others = True
+    told = (await mia.get("/metrics")).text
+    assert "job-of-mine" in told
+    assert "job-of-theirs" not in told
+    assert 'weir_workloads{project="theirs",status="running"} 1.0' in told
+    assert "job-of-theirs" in (await stands.admin.get("/metrics")).text
+    assert (await mia.get("/api/v1/usage", params={"by": "user"})).status_code == 403
+    assert (await mia.get("/api/v1/usage", params={"by": "project"})).status_code == 200

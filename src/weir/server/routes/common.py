@@ -75,9 +75,11 @@ _REFUSALS = {
     403: "Who asks may not do this.",
     404: "There is no such thing.",
     405: "This address doesn't answer this method.",
+    408: "The body came too slowly.",
     409: "It contradicts what is.",
     413: "The body is too large.",
     422: "Something is wrong with the request; `errors` names the fields.",
+    429: "This person has used up their share; `Retry-After` says when to ask again.",
     503: "The pool can't do this now; nothing was changed.",
 }
 
@@ -89,11 +91,14 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
             "description": _REFUSALS[status],
             "content": {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
-        for status in (401, *statuses, 503)
+        for status in (401, *statuses, 429, 503)
     }
 
 
 BODIES: dict[str, type[BaseModel]] = {"Problem": Problem}
+
+
+BODY_REFUSALS = (408, 413, 422)
 
 
 def takes(model: type[BaseModel], about: str) -> dict[str, Any]:

@@ -5,11 +5,22 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from weir.model.files.written import WrittenDepartment, WrittenProject
-from weir.model.pool import QueuePage, QueueRow
+from weir.model.pool import QueueDeleted, QueuePage, QueueRow
+from weir.server.audited import note
 from weir.server.auth import admin_only
 from weir.server.pool import Pool
-from weir.server.problems import Refused, body_of, read_as
-from weir.server.routes.common import After, Limit, ThePool, Who, position, problems, said, takes
+from weir.server.problems import Refused, read_as, read_body
+from weir.server.routes.common import (
+    BODY_REFUSALS,
+    After,
+    Limit,
+    ThePool,
+    Who,
+    position,
+    problems,
+    said,
+    takes,
+)
 
 routes = APIRouter(prefix="/api/v1", tags=["queues"])
 
@@ -59,13 +70,13 @@ _SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description":
 @routes.put(
     "/projects/{name}",
     response_model=QueueRow,
-    responses={**_SET, **problems(403, 409, 413, 422)},
+    responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
     openapi_extra=takes(WrittenProject, "The whole of it, in the words of scenario files."),
 )
 async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Make a project, or change it; what isn't written is as if it had never been."""
     admin_only(who)
-    asked = read_as(WrittenProject, await body_of(request), "The project")
+    asked = await read_body(request, lambda body: read_as(WrittenProject, body, "The project"))
     new, row = await pool.set_queue(asked, name, who)
     return said(row, 201 if new else 200)
 
@@ -73,28 +84,28 @@ async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> R
 @routes.put(
     "/departments/{name}",
     response_model=QueueRow,
-    responses={**_SET, **problems(403, 409, 413, 422)},
+    responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
     openapi_extra=takes(WrittenDepartment, "The whole of it, in the words of scenario files."),
 )
 async def set_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Make a department, or change it. Without a gpu quota it has what is below it together."""
     admin_only(who)
-    asked = read_as(WrittenDepartment, await body_of(request), "The department")
+    asked = await read_body(request, lambda body: read_as(WrittenDepartment, body, "The department"))
     new, row = await pool.set_queue(asked, name, who)
     return said(row, 201 if new else 200)
 
 
-@routes.delete("/projects/{name}", status_code=204, responses=problems(403, 404, 409))
-async def delete_project(name: str, pool: ThePool, who: Who) -> Response:
-    """Take a project out that holds no workload any more."""
+@routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
+async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Take a project out that holds no workload any more; tokens and secrets lose it for good."""
     admin_only(who)
-    await pool.delete_queue(name, True, who)
-    return Response(status_code=204)
+    deleted = await pool.delete_queue(name, True, who)
+    note(request, tokens=[row.id for row in deleted.tokens])
+    return said(deleted)
 
 
-@routes.delete("/departments/{name}", status_code=204, responses=problems(403, 404, 409))
+@routes.delete("/departments/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
 async def delete_department(name: str, pool: ThePool, who: Who) -> Response:
     """Take a department out that holds nothing any more."""
     admin_only(who)
-    await pool.delete_queue(name, False, who)
-    return Response(status_code=204)
+    return said(await pool.delete_queue(name, False, who))

@@ -34,7 +34,7 @@ async def stream(request: Request, pool: ThePool, who: Who) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
-async def metrics(pool: ThePool, _who: Who) -> Response:
+async def metrics(pool: ThePool, who: Who) -> Response:
     """What Prometheus reads; send it any token."""
     nodes = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
     seen = Seen(
@@ -45,6 +45,7 @@ async def metrics(pool: ThePool, _who: Who) -> Response:
         uses=pool.uses,
         ready=pool.turns.trouble is None,
         readers=pool.hub.readers,
+        named=who.projects if pool.hides_others and not who.is_admin else None,
     )
     return Response(exposition(seen), media_type=_PROMETHEUS)
 
@@ -55,10 +56,13 @@ async def healthz() -> Response:
     return JSONResponse({"status": "ok"})
 
 
-@routes.get("/readyz", responses={503: {"description": "It doesn't decide now; the body says why."}})
+@routes.get("/readyz", responses={503: {"description": "A part makes no progress; the body says which."}})
 async def readyz(pool: ThePool) -> Response:
-    """Whether the pool decides."""
-    trouble = pool.turns.trouble
-    if trouble is not None:
-        return JSONResponse({"status": "not ready", "why": trouble}, status_code=503)
+    """Tell if the pool decides, notices the ends of pods, and can write."""
+    troubles = await pool.health.troubles()
+    age_s = round(pool.turns.since_step_s, 1)
+    if troubles:
+        why = " ".join(dict.fromkeys(troubles.values()))  # a full disk troubles more than one part
+        body = {"status": "not ready", "why": why, "checks": troubles, "last_step_age_s": age_s}
+        return JSONResponse(body, status_code=503)
     return JSONResponse({"status": "ok"})

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 from weir import __version__
 from weir.model.pool import EventPage, NodePage, PoolStatus, UsageReport
 from weir.model.resources import seconds
+from weir.server.addressing import uid_in
 from weir.server.amounts import VIRTUAL_LABEL, node_rows
 from weir.server.auth import admin_only
 from weir.server.copying import picture_of
@@ -30,19 +31,19 @@ async def status(pool: ThePool, _who: Who) -> Response:
     """The pool in one glance."""
     running, pending = pool.view.counts()
     rows = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
-    return said(
-        PoolStatus(
-            version=__version__,
-            nodes=len(rows),
-            devices=sum(len(row.devices) for row in rows),
-            allocated=sum(device.allocated for row in rows for device in row.devices),
-            running=running.total(),
-            pending=pending.total(),
-            policy=pool.policy.preset,
-            started_s=pool.started_s,
-            virtual=pool.node.labels.get(VIRTUAL_LABEL) == "true",
-        )
+    found = PoolStatus(
+        version=__version__,
+        nodes=len(rows),
+        devices=sum(len(row.devices) for row in rows),
+        allocated=sum(device.allocated for row in rows for device in row.devices),
+        running=running.total(),
+        pending=pending.total(),
+        policy=pool.policy.preset,
+        started_s=pool.started_s,
+        virtual=pool.node.labels.get(VIRTUAL_LABEL) == "true",
+        trouble=pool.trouble,
     )
+    return said(pool.shown(found))
 
 
 @routes.get("/nodes", response_model=NodePage, responses=problems(422))
@@ -64,41 +65,45 @@ async def events(
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
-    """What happened, newest first; of the projects of who asks."""
+    """What happened, newest first; of the projects of who asks. `workload` is a name or a uid."""
+    uid = None if workload is None else uid_in(workload)
     page = await asyncio.to_thread(
         pool.store.events,
-        workload=workload,
+        workload=workload if uid is None else None,
+        uid=uid,
         project=project,
-        projects=None if who.is_admin else sorted(who.projects),
+        projects=None if who.is_admin else pool.made_at(who.projects),
         kind=kind,
         after=position(after),
         limit=limit,
     )
     items = [event_row(each) for each in page.items]
     more = None if page.after is None else str(page.after)
-    return said(EventPage.model_construct(total=page.total, next=more, items=items))
+    return said(pool.shown(EventPage.model_construct(total=page.total, next=more, items=items)))
 
 
-@routes.get("/usage", response_model=UsageReport, responses=problems(422))
+@routes.get("/usage", response_model=UsageReport, responses=problems(403, 422))
 async def usage(
     pool: ThePool,
-    _who: Who,
+    who: Who,
     since: Annotated[str | None, Query(max_length=64, description="7d, or seconds since the epoch.")] = None,
     until: Annotated[str | None, Query(max_length=64, description="As since; now if none.")] = None,
     by: Annotated[By, Query(description="What to add up by.")] = "project",
 ) -> Response:
     """What was held, really used, held idle and waited for."""
-    now_s = pool.clock()
-    since_s = now_s - _WEEK_S if since is None else _moment("since", since, now_s)
-    until_s = now_s if until is None else _moment("until", until, now_s)
+    if by == "user" and pool.hides_others:
+        admin_only(who)
+    now_s, ahead_s = pool.clock(), pool.clock.ahead_s
+    since_s = now_s - _WEEK_S if since is None else _moment("since", since, now_s, ahead_s)
+    until_s = now_s if until is None else _moment("until", until, now_s, ahead_s)
     if since_s >= until_s:
         message = "since: isn't before until; write an earlier one"
         raise Refused(422, message, [{"field": "since", "message": message}])
-    return said(await asyncio.to_thread(pool.store.usage, since_s, until_s, by))
+    return said(pool.shown(await asyncio.to_thread(pool.store.usage, since_s, until_s, by, now_s=now_s)))
 
 
-def _moment(name: str, text: str, now_s: float) -> float:
-    """A time since the epoch, or a span before now.
+def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
+    """A time since the epoch by the wall clock, or a span before now, as a time of the timeline.
 
     Raises:
         Refused: it is neither.
@@ -109,7 +114,7 @@ def _moment(name: str, text: str, now_s: float) -> float:
         number = None
     try:
         if number is not None and math.isfinite(number) and number >= _EPOCH_LEAST_S:
-            return min(number, now_s)
+            return min(number - ahead_s, now_s)
         return max(0.0, now_s - abs(seconds(text if number is None else number)))
     except ValueError as error:
         message = f"{name}: {error}"

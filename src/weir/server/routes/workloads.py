@@ -7,28 +7,33 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from weir.backends.local.journal import Kept
+from weir.backends.local.journal import Kept, Launch
 from weir.cluster.state import Cluster
 from weir.decide.explain import reason
 from weir.model.pool import (
     EventRow,
     Status,
-    Submission,
     Type,
     WhyAnswer,
     WorkloadDetail,
     WorkloadPage,
     WorkloadRow,
 )
+from weir.model.submissions import Submission
+from weir.server.addressing import live_name, recorded
+from weir.server.admission import highest_priority
 from weir.server.amounts import above, queue_rows
-from weir.server.auth import acts_only
+from weir.server.audited import note
+from weir.server.auth import Person
 from weir.server.copying import Picture, picture_of
+from weir.server.gang_logs import GangLog
 from weir.server.lines import wanted_rows
-from weir.server.logs import NUMBER_MOST, TAIL_MOST, Log, pod_numbers
+from weir.server.logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, Log, in_log_thread, pod_numbers
 from weir.server.pool import Pool, event_row
-from weir.server.problems import Refused, body_of, read_as
+from weir.server.problems import Refused, read_as, read_body
 from weir.server.reasons import why_of
 from weir.server.routes.common import (
+    BODY_REFUSALS,
     After,
     Limit,
     ThePool,
@@ -47,6 +52,8 @@ routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 STATUSES: tuple[str, ...] = get_args(Status)
 TYPES: tuple[str, ...] = get_args(Type)
 EVENTS_SHOWN = 20
+HIDDEN = "(hidden)"
+"""Shown in place of a value of someone else's environment."""
 
 
 @routes.get("", response_model=WorkloadPage, responses=problems(422))
@@ -75,14 +82,16 @@ async def list_workloads(
             q=q,
             ended=True,
         )
-        return said(await _page_of_all(pool, wanted, limit, at))
+        return said(pool.shown(await _page_of_all(pool, wanted, limit, at)))
     rows = wanted_rows(pool.view.all(), projects=projects, statuses=statuses, types=types, users=users, q=q)
     total = len(rows)
     if at is not None:
         rows = [row for row in rows if row.uid < at]
     shown = [pool.view.reasoned(row) for row in rows[:limit]]
     more = str(shown[-1].uid) if len(rows) > limit else None
-    return said(WorkloadPage.model_construct(total=total, next=more, items=shown))
+    return said(
+        pool.shown(WorkloadPage.model_construct(total=total, next=more, items=shown, trouble=pool.trouble))
+    )
 
 
 async def _page_of_all(pool: Pool, wanted: Wanted, limit: int, at: int | None) -> WorkloadPage:
@@ -93,7 +102,7 @@ async def _page_of_all(pool: Pool, wanted: Wanted, limit: int, at: int | None) -
         row = pool.view.rows.get(listed.uid)
         items.append(row_of(listed) if row is None else pool.view.reasoned(row))
     after = None if page.after is None else str(page.after)
-    return WorkloadPage.model_construct(total=page.total, next=after, items=items)
+    return WorkloadPage.model_construct(total=page.total, next=after, items=items, trouble=pool.trouble)
 
 
 def row_of(listed: Listed) -> WorkloadRow:
@@ -102,6 +111,7 @@ def row_of(listed: Listed) -> WorkloadRow:
     values: dict[str, Any] = {
         name: getattr(listed, name) for name in WorkloadRow.model_fields if hasattr(listed, name)
     }
+    values["ran_before_s"] = listed.ran_s
     return WorkloadRow.model_validate({**values, "pods_running": 0, "reason": why})
 
 
@@ -109,17 +119,26 @@ def row_of(listed: Listed) -> WorkloadRow:
     "",
     status_code=201,
     response_model=WorkloadDetail,
-    responses=problems(403, 404, 409, 413, 422),
+    responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(Submission, "The workload; every pod of it runs `command`."),
 )
 async def submit(request: Request, pool: ThePool, who: Who) -> Response:
     """Queue a workload."""
-    body = await body_of(request)
-    asked = read_as(Submission, body, "The submission")
-    raw = json.loads(body)
-    raw.pop("name", None)
-    kept, row = await pool.submit(asked, raw, who)
-    return said(_detail_of_new(kept, row), 201)
+    bytes_max = pool.limits.workload_bytes_max
+
+    def parse(body: bytes) -> tuple[Submission, dict[str, object], int]:
+        if len(body) > bytes_max:
+            said = f"The workload is larger than {bytes_max:,} bytes: put what is large into a file."
+            raise Refused(413, said)
+        asked = read_as(Submission, body, "The submission")
+        raw = json.loads(body)
+        raw.pop("name", None)
+        return asked, raw, len(body)
+
+    asked, raw, size = await read_body(request, parse)
+    kept, row = await pool.submit(asked, raw, size, who)
+    note(request, workload=row.name, project=row.project)
+    return said(pool.shown(_detail_of_new(kept, row)), 201)
 
 
 def _detail_of_new(kept: Kept, row: WorkloadRow) -> WorkloadDetail:
@@ -127,6 +146,7 @@ def _detail_of_new(kept: Kept, row: WorkloadRow) -> WorkloadDetail:
         **dict(row),
         command=list(kept.launch.command),
         env=dict(kept.launch.environment),
+        secrets=dict(kept.launch.secrets),
         directory=kept.launch.directory,
         max_runtime_s=kept.workload.max_runtime_s,
     )
@@ -134,51 +154,65 @@ def _detail_of_new(kept: Kept, row: WorkloadRow) -> WorkloadDetail:
 
 @routes.get("/{name}", response_model=WorkloadDetail, responses=problems(404))
 async def describe(name: str, pool: ThePool, who: Who) -> Response:
-    """All that is known of the newest workload of a name. Command and environment only for its project."""
-    recorded, row = await _found(pool, name)
-    if not who.acts_in(row.project):
-        return said(WorkloadDetail.model_construct(**dict(row)))
-    launch = recorded.kept.launch
-    line = pool.view.lines.get(name)
+    """All that is known of the newest workload of a name, or of the one with a uid.
+
+    Command and environment only for people of its project.
+    """
+    found, row = await _found(pool, name)
+    if not pool.sees(who, row.project, row.submitted_s):
+        return said(pool.shown(WorkloadDetail.model_construct(**dict(row))))
+    launch = found.kept.launch
+    line = pool.view.lines.get(row.name)
     if line is not None and line.uid != row.uid:
         line = None
     page = await asyncio.to_thread(pool.store.events, uid=row.uid, limit=EVENTS_SHOWN)
-    reported = pool.reported.get(name)
+    reported = pool.reported.get(row.name)
     if reported is not None and reported.uid != row.uid:
         reported = None
     events: list[EventRow] = [event_row(each) for each in page.items]
-    return said(
-        WorkloadDetail.model_construct(
-            **dict(row),
-            pod_rows=pool.view.pod_rows(line) if line is not None else [],
-            command=list(launch.command),
-            env=dict(launch.environment),
-            directory=launch.directory,
-            max_runtime_s=recorded.kept.workload.max_runtime_s,
-            checkpointed_s=line.saved_s if line is not None else recorded.kept.saved_s,
-            step=reported.step if reported else None,
-            reported=dict(reported.values or {}) if reported else {},
-            events=events,
-        )
+    detail = WorkloadDetail.model_construct(
+        **dict(row),
+        pod_rows=pool.view.pod_rows(line) if line is not None else [],
+        command=list(launch.command) or None,
+        env=_shown(launch, row.user, who),
+        secrets=dict(launch.secrets),
+        directory=launch.directory,
+        max_runtime_s=found.kept.workload.max_runtime_s,
+        checkpoints=str(pool.home / "checkpoints" / str(row.uid)),
+        checkpointed_s=line.saved_s if line is not None else found.kept.saved_s,
+        step=reported.step if reported else None,
+        reported=dict(reported.values or {}) if reported else {},
+        events=events,
     )
+    return said(pool.shown(detail))
+
+
+def _shown(launch: Launch, user: str, who: Person) -> dict[str, str] | None:
+    """Return the environment as a member of the project may see it: values only of their own workloads."""
+    if not launch.command:
+        return None  # removed
+    if who.is_admin or who.user == user:
+        return dict(launch.environment)
+    return dict.fromkeys((name for name, _ in launch.environment), HIDDEN)
 
 
 async def _found(pool: Pool, name: str) -> tuple[Recorded, WorkloadRow]:
-    """The newest workload of a name."""
-    recorded = await asyncio.to_thread(pool.store.workload, name)
-    if recorded is None:
+    """The newest workload of a name, or the one with a uid."""
+    found = await asyncio.to_thread(recorded, pool.store, name)
+    if found is None:
         raise Refused(404, f"There is no workload {name[:80]}; `weir list -A` shows which there are.")
-    row = pool.view.rows.get(recorded.listed.uid) or pool.view.ended.get(recorded.listed.uid)
-    return recorded, row_of(recorded.listed) if row is None else pool.view.reasoned(row)
+    row = pool.view.rows.get(found.listed.uid) or pool.view.ended.get(found.listed.uid)
+    return found, row_of(found.listed) if row is None else pool.view.reasoned(row)
 
 
 @routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
 async def why(name: str, pool: ThePool, who: Who) -> Response:
     """Why a workload waits, its queues' numbers, and what would let it start."""
+    name = live_name(pool.view, name)
     row = pool.view.row(name)
     if row is None:
         _, row = await _found(pool, name)
-        return said(WhyAnswer(name=name, status=row.status, reason=row.reason))
+        return said(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
     running, pending = pool.view.counts()
 
     def read(cluster: Cluster) -> tuple[WhyAnswer, Picture | None]:
@@ -192,18 +226,28 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
         found = why_of(reason(cluster, pool.policy, job, now_s)) if status == "pending" else row.reason
         place, waiting = _place(cluster, name)
         answer = WhyAnswer(
-            name=name, status=status, reason=found, position=place, waiting=waiting, queues=queues
+            name=name,
+            status=status,
+            reason=found,
+            evicted=row.evicted,
+            position=place,
+            waiting=waiting,
+            queues=queues,
         )
         tries = status == "pending" and who.acts_in(row.project)
         with_usage = pool.policy.usage.k > 0
         return answer, picture_of(cluster, with_usage=with_usage) if tries else None
 
-    answer, picture = await pool.ask(read)
-    if picture is not None:
-        async with pool.trying:
-            found = await asyncio.to_thread(suggestions, picture, pool.policy, name)
-        answer = answer.model_copy(update={"suggestions": found})
-    return said(answer)
+    if row.status != "pending" or not who.acts_in(row.project):
+        answer, _ = await pool.ask(read)
+        return said(pool.shown(answer))
+    most = highest_priority(pool.ground.of[row.project], who)
+    async with pool.suggesting.turn(who):  # the copy is made in turn too: it is as large as the pool
+        answer, picture = await pool.ask(read)
+        found = []
+        if picture is not None:
+            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, most)
+    return said(pool.shown(answer.model_copy(update={"suggestions": found})))
 
 
 def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
@@ -224,19 +268,19 @@ def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
 @routes.post("/{name}/stop", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def stop(name: str, pool: ThePool, who: Who) -> Response:
     """End a workload for good: its pods are told to stop."""
-    return said(await pool.stop(name, who))
+    return said(pool.shown(await pool.stop(name, who)))
 
 
 @routes.post("/{name}/suspend", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def suspend(name: str, pool: ThePool, who: Who) -> Response:
     """Have a workload give back what it holds and wait until it is resumed."""
-    return said(await pool.suspend(name, who))
+    return said(pool.shown(await pool.suspend(name, who)))
 
 
 @routes.post("/{name}/resume", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def resume(name: str, pool: ThePool, who: Who) -> Response:
     """Let a suspended workload go on."""
-    return said(await pool.resume(name, who))
+    return said(pool.shown(await pool.resume(name, who)))
 
 
 @routes.post(
@@ -245,7 +289,7 @@ async def resume(name: str, pool: ThePool, who: Who) -> Response:
 async def rerun(name: str, pool: ThePool, who: Who) -> Response:
     """Submit a workload that has ended anew, under the same name."""
     kept, row = await pool.rerun(name, who)
-    return said(_detail_of_new(kept, row), 201)
+    return said(pool.shown(_detail_of_new(kept, row)), 201)
 
 
 # Output
@@ -261,7 +305,8 @@ async def logs(
     pool: ThePool,
     who: Who,
     pod: Annotated[
-        str | None, Query(max_length=300, description="group/index; the first pod if none.")
+        str | None,
+        Query(max_length=300, description="group/index; all for all of them; the first pod if none."),
     ] = None,
     start: Annotated[
         int | None, Query(ge=1, le=NUMBER_MOST, description="Which start; the last if none.")
@@ -269,16 +314,17 @@ async def logs(
     tail: Annotated[int | None, Query(ge=0, le=TAIL_MOST, description="Only so many last lines.")] = None,
     follow: Annotated[bool, Query(description="Go on as it comes, over restarts, until it is over.")] = False,
 ) -> Response:
-    """What a pod put out."""
+    """Return the output of a pod; with `pod=all` of all pods, each line with the name of its pod."""
+    name = live_name(pool.view, name)
     line = pool.view.lines.get(name)
     if line is None:
-        recorded, _ = await _found(pool, name)
-        uid, spec = recorded.listed.uid, recorded.kept.workload
+        found, _ = await _found(pool, name)
+        uid, spec = found.listed.uid, found.kept.workload
     else:
         uid, spec = line.uid, line.spec
-    acts_only(who, spec.project)
-    log = Log(pool.home, uid, pod_numbers(spec, pod))
-    if start is not None and start not in log.starts():
+    pool.sees_only(who, spec.project, spec.submitted_s)
+    log = GangLog(pool.home, uid, spec) if pod == ALL_PODS else Log(pool.home, uid, pod_numbers(spec, pod))
+    if start is not None and isinstance(log, Log) and start not in await in_log_thread(log.starts):
         message = f"start: {name} has no start {start} of this pod"
         raise Refused(404, message, [{"field": "start", "message": message}])
     if not follow:

@@ -1,0 +1,204 @@
+"""The audit log: a line for each request that changes something, is refused, or reads secrets of the pool.
+
+An append-only file of JSON lines in the home. A line is written before its request is answered. Bodies,
+tokens and values are never in it. Jobs run as the server's user and can write to this file: a copy that they
+can't reach is made by syslog.
+"""
+
+import json
+import os
+import stat
+import syslog
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, time
+from typing import Any, Literal
+
+from structlog import get_logger
+
+FILE = "audit.jsonl"
+FILE_BYTES_MOST = 16 << 20
+FILES_KEPT = 8
+"""Files kept in all: the current one, and former ones with a number at the end of their names."""
+REFUSED_AT_ONCE = 60
+REFUSED_EVERY_S = 5.0
+"""Lines of requests refused to one token, or to all without one: so many at once, then one each time."""
+WORD_MOST = 300
+_LOG = get_logger(__name__)
+
+Outcome = Literal["allowed", "refused", "failed"]
+
+
+class _NotAFile(OSError):
+    """Something else lies where the log should be."""
+
+
+class _Allowance:
+    """Lines that one source of refused requests may still write."""
+
+    __slots__ = ("left", "left_out", "since_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.left = float(REFUSED_AT_ONCE)
+        self.since_s = now_s
+        self.left_out = 0
+
+    def takes(self, now_s: float) -> bool:
+        """Return True if one more line may be written now."""
+        self.left = min(REFUSED_AT_ONCE, self.left + (now_s - self.since_s) / REFUSED_EVERY_S)
+        self.since_s = now_s
+        if self.left < 1.0:
+            self.left_out += 1
+            return False
+        self.left -= 1.0
+        return True
+
+
+class AuditLog:
+    """Writes lines, from any thread, and reads them again. `to_syslog`: to the system's log as well."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        to_syslog: bool = False,
+        file_bytes_most: int = FILE_BYTES_MOST,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self._path = home / FILE
+        self._to_syslog = to_syslog
+        self._file_bytes_most = file_bytes_most
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._allowances: dict[int | None, _Allowance] = {}
+        self._lost = 0
+        self.trouble: str | None = None
+        """Return why lines can't be written now; None if they can."""
+        if to_syslog:
+            syslog.openlog("weir-audit", syslog.LOG_PID, syslog.LOG_AUTHPRIV)
+
+    def write(
+        self,
+        *,
+        request: str = "",
+        user: str | None = None,
+        token: int | None = None,
+        label: str = "",
+        source: str = "",
+        method: str = "",
+        path: str = "",
+        status: int | None = None,
+        outcome: Outcome = "allowed",
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        """Write a line. A failure is kept in `trouble`, never raised: the request has its outcome already."""
+        with self._lock:
+            said: dict[str, object] = dict(details or {})
+            if outcome != "allowed":
+                allowance = self._allowances.setdefault(token, _Allowance(monotonic()))
+                if not allowance.takes(monotonic()):
+                    return
+                if allowance.left_out:
+                    said["left_out_before"], allowance.left_out = allowance.left_out, 0
+            if self._lost:
+                said["lost_before"] = self._lost
+            line = {
+                "at": datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds"),
+                "request": request,
+                "user": user,
+                "token": token,
+                "label": label,
+                "source": source,
+                "method": method[:WORD_MOST],
+                "path": path[:WORD_MOST],
+                "status": status,
+                "outcome": outcome,
+                "details": said,
+            }
+            self._append(json.dumps(line, separators=(",", ":"), default=str))
+
+    def _append(self, line: str) -> None:
+        try:
+            self._put((line + "\n").encode())
+            if self._to_syslog:
+                syslog.syslog(syslog.LOG_NOTICE, line)
+        except OSError as error:
+            self._lost += 1
+            if self.trouble is None:
+                _LOG.error("audit_log_failed", why=str(error))
+            self.trouble = f"The audit log can't be written: {error.strerror or error}."
+        else:
+            self._lost = 0
+            self.trouble = None
+
+    def _put(self, line: bytes) -> None:
+        """Append a line to the file that lies there now, whoever put it there."""
+        descriptor = _opened(self._path)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and size + len(line) > self._file_bytes_most:
+                os.close(descriptor)
+                descriptor = -1
+                self._rotate()
+                descriptor = _opened(self._path)
+                size = 0
+            written = os.write(descriptor, line)
+            if written != len(line):
+                os.ftruncate(descriptor, size)
+                raise OSError(28, "the disk is full")
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _rotate(self) -> None:
+        for number in range(FILES_KEPT - 2, -1, -1):
+            older = self._former(number)
+            if older.exists():
+                older.replace(self._former(number + 1))
+
+    def _former(self, number: int) -> Path:
+        return self._path if number == 0 else self._path.with_name(f"{FILE}.{number}")
+
+    def read(
+        self, limit: int, *, user: str | None = None, outcome: str | None = None, path: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return the newest lines, newest first; `path` is a part of theirs."""
+        found: list[dict[str, Any]] = []
+        for line in self._lines():
+            if user is not None and line.get("user") != user:
+                continue
+            if outcome is not None and line.get("outcome") != outcome:
+                continue
+            if path and path not in str(line.get("path")):
+                continue
+            found.append(line)
+            if len(found) >= limit:
+                break
+        return found
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        for number in range(FILES_KEPT):
+            try:
+                descriptor = _opened(self._former(number), os.O_RDONLY)
+            except OSError:
+                continue
+            with os.fdopen(descriptor, "rb") as file:
+                lines = file.read(2 * self._file_bytes_most).splitlines()
+            for raw in reversed(lines):
+                try:
+                    line = json.loads(raw)
+                except ValueError:
+                    continue
+                if isinstance(line, dict):
+                    yield line
+
+
+def _opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> int:
+    """Open a regular file, never through a link, and never one whose opening waits for somebody."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _NotAFile(22, f"{path} is no regular file")
+    return descriptor

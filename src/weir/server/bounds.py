@@ -1,0 +1,57 @@
+"""The limits of the server: what one request, one person and all of them together may use."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from weir.model.files.complaints import complain
+from weir.model.files.document import read_document, text_of
+from weir.model.files.lines import Mistakes
+
+
+class ServerLimits(BaseModel):
+    """Limits of a server, each with a default that suits one machine and its team."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    # Connections
+    connections_max: int = Field(2048, ge=128, le=100_000)
+    header_bytes_max: int = Field(32 << 10, ge=4096, le=1 << 20)
+    header_s_max: float = Field(5.0, gt=0, le=3600, strict=False)
+    keep_alive_s_max: int = Field(75, ge=1, le=3600)
+    descriptors_max: int = Field(16_384, ge=256, le=1 << 20)
+
+    # One request
+    body_bytes_max: int = Field(1 << 20, ge=1024, le=64 << 20)
+    body_values_max: int = Field(10_000, ge=100, le=1_000_000)
+    body_s_max: float = Field(20.0, gt=0, le=3600, strict=False)
+    workload_bytes_max: int = Field(256 << 10, ge=1024, le=64 << 20)
+
+    # One person
+    requests_per_s: float = Field(100.0, gt=0, le=1_000_000, strict=False)
+    requests_burst: int = Field(1000, ge=100, le=1_000_000)
+    requests_open_max: int = Field(32, ge=1, le=10_000)
+    streams_per_person_max: int = Field(32, ge=1, le=10_000)
+    pending_per_person_max: int = Field(1000, ge=1, le=1_000_000)
+    pending_per_project_max: int = Field(5000, ge=1, le=1_000_000)
+
+    # All together
+    streams_max: int = Field(256, ge=1, le=10_000)
+    log_repeats_max: int = Field(20, ge=1, le=1_000_000)
+
+
+def read_limits(path: Path | str) -> ServerLimits:
+    """Return the limits of a file; a setting that isn't in it has its default.
+
+    Raises:
+        Refused: with everything that is wrong with the file, or that it can't be opened.
+    """
+    mistakes = Mistakes(str(path))
+    raw = read_document(text_of(path, mistakes), mistakes)
+    limits = ServerLimits()
+    try:
+        limits = ServerLimits.model_validate({} if raw is None else raw)
+    except ValidationError as error:
+        complain(error, ServerLimits, (), mistakes)
+    mistakes.refuse_if_any()
+    return limits

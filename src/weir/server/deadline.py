@@ -1,0 +1,46 @@
+"""A stop takes a bounded time, whatever hangs: then the process ends itself, and says what it waited for."""
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from structlog import get_logger
+
+STOP_S_MOST = 15.0
+"""From the signal to the end of the process. Jobs go on without it."""
+FAILED = 1
+_LOG = get_logger(__name__)
+
+
+class Deadline:
+    """The end of a stop. Once begun it can't be taken back: threads may hang after the last line of ours."""
+
+    def __init__(
+        self,
+        *,
+        within_s: float = STOP_S_MOST,
+        last: Callable[[], None] = lambda: None,
+        end: Callable[[int], None] = os._exit,
+    ) -> None:
+        """`last`: done before the process is ended, if it can be."""
+        self.waits_for = "open requests"
+        """The thread, or what else, whose end is waited for now."""
+        self._within_s = within_s
+        self._last = last
+        self._end = end
+        self._begun = threading.Event()
+
+    def begin(self) -> None:
+        """Count from now on. A second call changes nothing."""
+        if not self._begun.is_set():
+            self._begun.set()
+            threading.Thread(target=self._run, name="weir-deadline", daemon=True).start()
+
+    def _run(self) -> None:
+        threading.Event().wait(self._within_s)
+        with suppress(Exception):
+            _LOG.error("stop_took_too_long", waited_for=self.waits_for, within_s=self._within_s)
+        with suppress(Exception):
+            self._last()
+        self._end(FAILED)

@@ -1,0 +1,84 @@
+"""Answers on the wall clock: times inside the server are times of its timeline, people read the wall clock.
+
+The two differ only after the wall clock was set, so an answer is mostly shown as it is.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from weir.model.pool import (
+    Answer,
+    EventPage,
+    EventRow,
+    Eviction,
+    PodRow,
+    PoolStatus,
+    SecretPage,
+    SecretRow,
+    Suggestion,
+    TokenMade,
+    TokenPage,
+    TokenRow,
+    UsageReport,
+    WhyAnswer,
+    WorkloadDetail,
+    WorkloadPage,
+    WorkloadRow,
+)
+
+Shown = TypeVar("Shown", bound=Answer)
+_OF_WORKLOAD = ("submitted_s", "first_started_s", "started_s", "ended_s")
+_TIMES: Mapping[type[Answer], tuple[str, ...]] = {
+    WorkloadRow: _OF_WORKLOAD,
+    WorkloadDetail: (*_OF_WORKLOAD, "checkpointed_s"),
+    Eviction: ("at_s",),
+    PodRow: ("since_s",),
+    EventRow: ("at_s",),
+    Suggestion: ("at_s",),
+    PoolStatus: ("started_s",),
+    UsageReport: ("since_s", "until_s"),
+    TokenMade: ("expires_s",),
+    TokenRow: ("created_s", "expires_s", "used_s"),
+    SecretRow: ("set_s",),
+}
+"""Fields that are times rather than durations."""
+_WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
+    WorkloadDetail: ("pod_rows", "events"),
+    WorkloadPage: ("items",),
+    EventPage: ("items",),
+    WhyAnswer: ("suggestions",),
+    TokenPage: ("items",),
+    SecretPage: ("items",),
+}
+"""Fields that are lists of such answers."""
+_EVICTED = (WorkloadRow, WhyAnswer)
+"""Answers that may tell of an eviction."""
+_TIMES_OF_EVENTS = ("retry_at_s",)
+"""Numbers of events that are times."""
+
+
+def shown(answer: Shown, ahead_s: float) -> Shown:
+    """Return an answer with its times as the wall clock reads them, which is so far ahead of the timeline."""
+    kind = type(answer)
+    if not ahead_s or not (kind in _TIMES or kind in _WITHIN):
+        return answer
+    changed: dict[str, Any] = {}
+    for name in _TIMES.get(kind, ()):
+        at_s = getattr(answer, name)
+        if at_s is not None:
+            changed[name] = at_s + ahead_s
+    for name in _WITHIN.get(kind, ()):
+        changed[name] = [shown(each, ahead_s) for each in getattr(answer, name)]
+    if isinstance(answer, _EVICTED) and answer.evicted is not None:
+        changed["evicted"] = shown(answer.evicted, ahead_s)
+    if isinstance(answer, EventRow):
+        changed["numbers"] = _numbers(answer.numbers, ahead_s)
+    return answer.model_copy(update=changed)
+
+
+def _numbers(numbers: Mapping[str, object], ahead_s: float) -> dict[str, object]:
+    """Return the numbers of an event, those that are times on the wall clock."""
+    return {
+        name: value + ahead_s if name in _TIMES_OF_EVENTS and isinstance(value, int | float) else value
+        for name, value in numbers.items()
+    }
