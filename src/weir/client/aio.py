@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import httpx
 
@@ -19,21 +19,24 @@ from weir.client.carrying import (
     LOOK_S_MAX,
     LOOK_S_MIN,
     PATIENCE_S,
+    async_client,
     here,
-    settings,
+    retry_s,
     unreachable,
 )
 from weir.client.errors import Unreachable
 from weir.client.stream import Change, Reader, wait_s
-from weir.client.submissions import Wanted
 from weir.model.pool import (
+    AuditRow,
+    CheckpointRow,
     EventPage,
     EventRow,
     NodeRow,
     Page,
     PoolStatus,
+    QueueDeleted,
     QueueRow,
-    Submission,
+    SecretRow,
     TokenMade,
     TokenRow,
     UsageReport,
@@ -42,6 +45,10 @@ from weir.model.pool import (
     WorkloadPage,
     WorkloadRow,
 )
+
+if TYPE_CHECKING:
+    from weir.client.submissions import Amount, Wanted
+    from weir.model.submissions import Submission
 
 Answered = TypeVar("Answered")
 Paged = TypeVar("Paged", bound=Page)
@@ -64,7 +71,7 @@ class AsyncPool:
         self.address = find(url, token)
         if self.address.is_cluster and transport is None:
             raise Unreachable(NO_CLUSTER.format(self.address.url))
-        self._http = httpx.AsyncClient(**settings(self.address, timeout_s), transport=transport)
+        self._http = async_client(self.address, timeout_s, transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,7 +88,7 @@ class AsyncPool:
     # Workloads
 
     async def submit(
-        self, submission: Submission | Mapping[str, Any] | None = None, /, **words: Unpack[Wanted]
+        self, submission: "Submission | Mapping[str, Any] | None" = None, /, **words: "Unpack[Wanted]"
     ) -> WorkloadDetail:
         """Queue a workload: `pool.submit(project="vision", gpus=2, command=["python", "train.py"])`.
 
@@ -177,7 +184,7 @@ class AsyncPool:
         start: int | None = None,
         tail: int | None = None,
     ) -> AsyncIterator[str]:
-        """The output of a pod (`group/index`; by default the first), piece by piece as it comes."""
+        """The output of a pod (`group/index`, or `all`; by default the first), piece by piece as it comes."""
         call = calls.logs(name, pod=pod, start=start, tail=tail, follow=follow)
         timeout = FOLLOW_LOGS if follow else httpx.USE_CLIENT_DEFAULT
         try:
@@ -227,9 +234,21 @@ class AsyncPool:
         """Make a project, or set one: `department`, `quota`, `limit`, `weight`, `priority`."""
         return await self._ask(calls.set_queue("projects", name, words))
 
-    async def delete_project(self, name: str) -> None:
-        """Delete a project."""
-        await self._ask(calls.delete_queue("projects", name))
+    async def delete_project(self, name: str) -> QueueDeleted:
+        """Delete a project; what went with it."""
+        return await self._ask(calls.delete_queue("projects", name))
+
+    async def secrets(self, project: str) -> Sequence[SecretRow]:
+        """Names of a project's secrets; their values are never told."""
+        return (await self._ask(calls.secrets(project))).items
+
+    async def set_secret(self, project: str, name: str, value: str) -> SecretRow:
+        """Set a secret; workloads of the project that name it get this value when they start."""
+        return await self._ask(calls.set_secret(project, name, value))
+
+    async def delete_secret(self, project: str, name: str) -> None:
+        """Delete a secret; pending workloads that name it are suspended."""
+        await self._ask(calls.delete_secret(project, name))
 
     async def departments(self) -> Sequence[QueueRow]:
         """All departments, with what they have and hold."""
@@ -243,9 +262,9 @@ class AsyncPool:
         """Make a department, or set one: `parent`, `quota`, `limit`, `weight`, `priority`."""
         return await self._ask(calls.set_queue("departments", name, words))
 
-    async def delete_department(self, name: str) -> None:
-        """Delete a department."""
-        await self._ask(calls.delete_queue("departments", name))
+    async def delete_department(self, name: str) -> QueueDeleted:
+        """Delete a department; what went with it."""
+        return await self._ask(calls.delete_queue("departments", name))
 
     # The pool
 
@@ -317,13 +336,40 @@ class AsyncPool:
         """A scenario file that replays the next decision."""
         return await self._ask(calls.snapshot())
 
+    async def checkpoints(self) -> Sequence[CheckpointRow]:
+        """Return all directories in which workloads saved their state."""
+        return [row async for page in self._pages(calls.checkpoints()) for row in page.items]
+
     async def tokens(self) -> Sequence[TokenRow]:
         """All tokens, without their secrets."""
         return [row async for page in self._pages(calls.tokens()) for row in page.items]
 
-    async def make_token(self, user: str, *, role: str = "member", projects: Sequence[str] = ()) -> TokenMade:
-        """A new token; its text is shown this once."""
-        return await self._ask(calls.make_token(user, role, projects))
+    async def make_token(
+        self,
+        user: str,
+        *,
+        role: str = "member",
+        projects: Sequence[str] = (),
+        label: str = "",
+        expires: "Amount | None" = None,
+    ) -> TokenMade:
+        """A new token; its text is shown this once. `expires`: for how long it holds, such as "90d"."""
+        return await self._ask(calls.make_token(user, role, projects, label, expires))
+
+    async def rotate_token(self, number: int | None = None, *, expires: "Amount | None" = None) -> TokenMade:
+        """Another text for a token, or for the one this pool is asked with; the old text is worth nothing."""
+        return await self._ask(calls.rotate_token(number, expires))
+
+    async def audit(
+        self,
+        *,
+        limit: int = 100,
+        user: str | None = None,
+        outcome: str | None = None,
+        path: str | None = None,
+    ) -> Sequence[AuditRow]:
+        """The newest lines of the audit log, newest first."""
+        return (await self._ask(calls.audit(limit=limit, user=user, outcome=outcome, path=path))).items
 
     async def revoke_token(self, number: int) -> None:
         """A token is worth nothing from now on."""
@@ -352,12 +398,18 @@ class AsyncPool:
             call = replace(call, params={**call.params, "after": page.next})
 
     async def _ask(self, call: Call[Answered]) -> Answered:
-        try:
-            answer = await self._http.request(
-                call.method, call.path, params=dict(call.params), json=call.body
-            )
-        except httpx.TransportError as error:
-            raise unreachable(self.address, error) from error
+        started_s = time.monotonic()
+        while True:
+            try:
+                answer = await self._http.request(
+                    call.method, call.path, params=dict(call.params), json=call.body
+                )
+            except httpx.TransportError as error:
+                raise unreachable(self.address, error) from error
+            pause_s = retry_s(answer)
+            if pause_s is None or time.monotonic() + pause_s > started_s + PATIENCE_S:
+                break
+            await asyncio.sleep(pause_s)
         if not answer.is_success:
             raise calls.refusal(answer.status_code, answer.content)
         return call.reads(answer.content)

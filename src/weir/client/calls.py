@@ -5,15 +5,18 @@ The two clients differ only in how a call is carried out.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
 from weir.client.errors import PoolError, Refused
-from weir.client.submissions import written
 from weir.model import pool as model
-from weir.model.pool import Problem, Submission
+from weir.model.pool import Problem
+
+if TYPE_CHECKING:
+    from weir.client.submissions import Amount
+    from weir.model.submissions import Submission
 
 Answered = TypeVar("Answered")
 Form = TypeVar("Form", bound=BaseModel)
@@ -43,13 +46,15 @@ def pool_status() -> Call[model.PoolStatus]:
 
 
 def submit(
-    submission: Submission | Mapping[str, Any] | None, words: Mapping[str, Any]
+    submission: "Submission | Mapping[str, Any] | None", words: Mapping[str, Any]
 ) -> Call[model.WorkloadDetail]:
     """Queue a workload.
 
     Raises:
         Refused: it can't be used as it is.
     """
+    from weir.client.submissions import written
+
     return Call("POST", "/workloads", _form(model.WorkloadDetail), body=written(submission, words))
 
 
@@ -109,9 +114,15 @@ def set_queue(kind: Kind, name: str, words: Mapping[str, Any]) -> Call[model.Que
     return Call("PUT", f"/{kind}/{_part(name)}", _form(model.QueueRow), body={**words, "name": name})
 
 
-def delete_queue(kind: Kind, name: str) -> Call[None]:
-    """Delete one."""
-    return Call("DELETE", f"/{kind}/{_part(name)}", _nothing)
+def delete_queue(kind: Kind, name: str) -> Call[model.QueueDeleted]:
+    """Delete one; what went with it."""
+
+    def read(raw: bytes) -> model.QueueDeleted:
+        if not raw:  # a cluster, or an older server, says no more
+            return model.QueueDeleted(name=name)
+        return model.QueueDeleted.model_validate_json(raw)
+
+    return Call("DELETE", f"/{kind}/{_part(name)}", read)
 
 
 def nodes() -> Call[model.NodePage]:
@@ -142,20 +153,60 @@ def snapshot() -> Call[str]:
     return Call("GET", "/snapshot", lambda raw: raw.decode("utf-8"))
 
 
+def checkpoints() -> Call[model.CheckpointPage]:
+    """Return the call for all checkpoint directories."""
+    return Call("GET", "/checkpoints", _form(model.CheckpointPage), {"limit": "1000"})
+
+
 def tokens() -> Call[model.TokenPage]:
     """All tokens, without their secrets."""
     return Call("GET", "/tokens", _form(model.TokenPage), {"limit": "1000"})
 
 
-def make_token(user: str, role: str, projects: Sequence[str]) -> Call[model.TokenMade]:
+def make_token(
+    user: str, role: str, projects: Sequence[str], label: str, expires: "Amount | None"
+) -> Call[model.TokenMade]:
     """A new token."""
-    asked = {"user": user, "role": role, "projects": list(projects)}
+    asked: dict[str, Any] = {"user": user, "role": role, "projects": list(projects)}
+    if label:
+        asked["label"] = label
+    if expires is not None:
+        asked["expires"] = expires
     return Call("POST", "/tokens", _form(model.TokenMade), body=asked)
+
+
+def rotate_token(number: int | None, expires: "Amount | None") -> Call[model.TokenMade]:
+    """Another text for a token; for that which is asked with, if no number is given."""
+    body = {} if expires is None else {"expires": expires}
+    path = f"/tokens/{'own' if number is None else number}/rotate"
+    return Call("POST", path, _form(model.TokenMade), body=body)
+
+
+def audit(*, limit: int, user: str | None, outcome: str | None, path: str | None) -> Call[model.AuditPage]:
+    """The newest lines of the audit log."""
+    params = _params(limit=limit, user=user, outcome=outcome, path=path)
+    return Call("GET", "/audit", _form(model.AuditPage), params)
 
 
 def revoke_token(number: int) -> Call[None]:
     """A token is worth nothing from now on."""
     return Call("DELETE", f"/tokens/{number}", _nothing)
+
+
+def secrets(project: str) -> Call[model.SecretPage]:
+    """Names of a project's secrets."""
+    return Call("GET", f"/projects/{_part(project)}/secrets", _form(model.SecretPage))
+
+
+def set_secret(project: str, name: str, value: str) -> Call[model.SecretRow]:
+    """Set one."""
+    path = f"/projects/{_part(project)}/secrets/{_part(name)}"
+    return Call("PUT", path, _form(model.SecretRow), body={"value": value})
+
+
+def delete_secret(project: str, name: str) -> Call[None]:
+    """Delete one."""
+    return Call("DELETE", f"/projects/{_part(project)}/secrets/{_part(name)}", _nothing)
 
 
 def refusal(status: int, raw: bytes) -> Refused:

@@ -1,15 +1,20 @@
 """What both clients have in common: how a connection is made, and when it is given up."""
 
+import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from weir import __version__
-from weir.client.address import TOKEN, Address
+from weir.client import listener
+from weir.client.address import TOKEN, URL, Address, open_socket_path
 from weir.client.errors import Unreachable
-from weir.model.pool import Submission
+
+if TYPE_CHECKING:
+    from weir.model.submissions import Submission
 
 ENDED = ("succeeded", "failed", "stopped")
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0
@@ -22,6 +27,7 @@ FOLLOW_LOGS = httpx.Timeout(10.0, read=None)
 """A job may be silent for days."""
 CONNECT_S = 5.0
 RETRY_AFTER_S_MAX = 10.0
+"""The longest pause before a request is sent again that a busy pool refused."""
 
 
 def settings(address: Address, timeout_s: float) -> dict[str, Any]:
@@ -46,15 +52,152 @@ def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
         )
     if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
         return Unreachable(f"The connection to the pool at {address.url} broke: try again.")
-    start = "start it with `weir up`" if address.is_loopback else f"check the address and {TOKEN}"
-    return Unreachable(f"The pool at {address.url} can't be reached: {start}.")
+    if address.home is not None:
+        return Unreachable(
+            f"The pool in {address.home} doesn't run any more: start it again with `weir up`; "
+            "its jobs run on."
+        )
+    if address.is_loopback:
+        return Unreachable(
+            f"The pool at {address.url} can't be reached: ask who runs it to start it with `weir up`, "
+            f"or check {URL}."
+        )
+    return Unreachable(f"The pool at {address.url} can't be reached: check {URL} and {TOKEN}.")
+
+
+def retry_s(answer: httpx.Response) -> float | None:
+    """Return the pause after which a refused request may be sent again; None if it shouldn't."""
+    said = answer.headers.get("Retry-After", "")
+    if answer.status_code not in (429, 503) or not (said.isascii() and said.isdigit()):
+        return None
+    return min(RETRY_AFTER_S_MAX, float(said[:6]))
+
+
+class _Checking:
+    """Checks who listens when a connection is made, before anything is sent over it."""
+
+    def __init__(self, address: Address, host: str) -> None:
+        self._address = address
+        self._host = host
+        self._is_direct = False
+
+    def __call__(self, event: str, details: Mapping[str, Any]) -> None:
+        """Check a connection that was just made."""
+        if event.endswith("connect_unix_socket.started"):
+            _try_socket(details["path"], details["timeout"])
+        stream = self._made(event, details)
+        if stream is not None:
+            try:
+                self._check(stream)
+            except Unreachable:
+                stream.close()
+                raise
+
+    async def later(self, event: str, details: Mapping[str, Any]) -> None:
+        """Check a connection of a client that doesn't wait."""
+        stream = self._made(event, details)
+        if stream is not None:
+            try:
+                self._check(stream)
+            except Unreachable:
+                await stream.aclose()
+                raise
+
+    def _made(self, event: str, details: Mapping[str, Any]) -> Any:
+        """Return the stream of a new connection to the pool itself, rather than to a proxy."""
+        if event.endswith("connect_tcp.started"):
+            self._is_direct = details["host"] == self._host
+        elif event.endswith("connect_unix_socket.complete") or (
+            event.endswith("connect_tcp.complete") and self._is_direct
+        ):
+            return details["return_value"]
+        return None
+
+    def _check(self, stream: Any) -> None:
+        address = self._address
+        assert address.uids is not None
+        called = address.url if address.home is None else str(address.home)
+        listener.check(stream.get_extra_info("socket"), address.uids, called)
+
+
+def _try_socket(path: str, timeout_s: float | None) -> None:
+    """Connect once beforehand: httpcore doesn't close the socket of a connection that is refused."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trying:
+        trying.settimeout(timeout_s)
+        try:
+            trying.connect(path)
+        except TimeoutError as error:
+            raise httpx.ConnectTimeout(str(error)) from None
+        except OSError as error:
+            raise httpx.ConnectError(str(error)) from None
+
+
+def _is_checked(address: Address) -> bool:
+    return address.uids is not None and address.url.startswith("http:")
+
+
+class SocketTransport(httpx.HTTPTransport):
+    """HTTP over the socket in a home."""
+
+    def __init__(self, at: Path) -> None:
+        self._opened = ExitStack()
+        super().__init__(uds=self._opened.enter_context(open_socket_path(at)))
+
+    def close(self) -> None:
+        """Let its connections go."""
+        super().close()
+        self._opened.close()
+
+
+class AsyncSocketTransport(httpx.AsyncHTTPTransport):
+    """HTTP over the socket in a home, for a client that doesn't wait."""
+
+    def __init__(self, at: Path) -> None:
+        self._opened = ExitStack()
+        super().__init__(uds=self._opened.enter_context(open_socket_path(at)))
+
+    async def aclose(self) -> None:
+        """Let its connections go."""
+        await super().aclose()
+        self._opened.close()
+
+
+def client(address: Address, timeout_s: float, transport: httpx.BaseTransport | None) -> httpx.Client:
+    """Return what asks a pool; it sends nothing to a listener that isn't the pool's."""
+    if transport is None and address.home is not None:
+        transport = SocketTransport(address.home)
+
+    def check(request: httpx.Request) -> None:
+        request.extensions = {**request.extensions, "trace": _Checking(address, request.url.host)}
+
+    hooks = {"request": [check] if _is_checked(address) else []}
+    return httpx.Client(**settings(address, timeout_s), transport=transport, event_hooks=hooks)
+
+
+def async_client(
+    address: Address, timeout_s: float, transport: httpx.AsyncBaseTransport | None
+) -> httpx.AsyncClient:
+    """Return what asks a pool and doesn't wait; it sends nothing to a listener that isn't the pool's."""
+    if transport is None and address.home is not None:
+        transport = AsyncSocketTransport(address.home)
+
+    async def check(request: httpx.Request) -> None:
+        checking = _Checking(address, request.url.host)
+        request.extensions = {**request.extensions, "trace": checking.later}
+
+    hooks = {"request": [check] if _is_checked(address) else []}
+    return httpx.AsyncClient(**settings(address, timeout_s), transport=transport, event_hooks=hooks)
 
 
 def here(
-    address: Address, submission: Submission | Mapping[str, Any] | None, words: Mapping[str, Any]
+    address: Address, submission: "Submission | Mapping[str, Any] | None", words: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The words of a submission, with the current directory where the pool can have the same one."""
-    said = submission.directory if isinstance(submission, Submission) else (submission or {}).get("directory")
+    said = (
+        submission.get("directory")
+        if isinstance(submission, Mapping)
+        else getattr(submission, "directory", None)
+    )
     if said or words.get("directory") or not address.is_loopback:
         return words
     return {**words, "directory": str(Path.cwd())}

@@ -42,6 +42,7 @@ def _note(kind: str, step: int | None, values: dict[str, float]) -> None:
     said = {
         "kind": kind,
         "at_s": time.time(),
+        "boot_s": time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None,
         "step": None if step is None else int(step),
         "values": _numbers(values),
     }

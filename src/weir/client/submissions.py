@@ -13,7 +13,9 @@ from weir.client.errors import Refused
 from weir.model import scenario
 from weir.model.files.complaints import complain
 from weir.model.files.lines import Mistakes
-from weir.model.pool import Problem, Submission, Type
+from weir.model.pool import Problem, Type
+from weir.model.submission_words import OF_PODS, gathered
+from weir.model.submissions import Submission
 
 Amount = int | float | str
 
@@ -37,6 +39,7 @@ class Wanted(TypedDict, total=False):
     retries: int | None
     topology: Mapping[str, str] | None
     env: Mapping[str, str]
+    secrets: Mapping[str, str]
     directory: str | None
     min_pods: int | None
     pods: Sequence[Mapping[str, Any]]
@@ -53,9 +56,6 @@ class Wanted(TypedDict, total=False):
     nodes: Sequence[str]
 
 
-_OF_PODS = (
-    "gpus", "devices", "gpu_memory", "gpu_models", "cpu", "memory", "resources", "node_selector", "nodes",
-)  # fmt: skip
 _MILLI = ("gpus", "cpu")
 """Words of pods that a checked submission holds in thousandths."""
 
@@ -66,9 +66,12 @@ def written(submission: Submission | Mapping[str, Any] | None, words: Mapping[st
     Raises:
         Refused: it can't be used; with all that is wrong.
     """
-    body = _as_written(submission) if isinstance(submission, Submission) else dict(submission or {})
+    try:
+        body = _as_written(submission) if isinstance(submission, Submission) else gathered(submission or {})
+    except ValueError as error:
+        raise _wrong([f"the submission {str(error).replace(': write ', '; write ', 1)}"]) from None
     for word, value in words.items():
-        if word not in (*_OF_PODS, "workers", "elastic") and value is not None:
+        if word not in (*OF_PODS, "workers", "elastic") and value is not None:
             body[word] = _plain(value)
     pods = _of_pods(words)
     if pods:
@@ -98,7 +101,7 @@ def check(body: Mapping[str, Any]) -> None:
 
 
 def _of_pods(words: Mapping[str, Any]) -> dict[str, Any]:
-    pods = {word: _plain(words[word]) for word in _OF_PODS if words.get(word) is not None}
+    pods = {word: _plain(words[word]) for word in OF_PODS if words.get(word) is not None}
     elastic, workers = words.get("elastic"), words.get("workers")
     if elastic is not None and workers is not None:
         raise _wrong(["workers: elastic says how many there are at least and at most; leave workers out"])

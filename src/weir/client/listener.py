@@ -1,0 +1,148 @@
+"""Who listens at the other end of a connection: a token is sent to the pool's own server and to nobody else.
+
+Any user of a machine can bind a port of it. Before something is sent to a program of this machine, the user
+that program runs as is looked up in the kernel: by the socket itself, or in /proc/net/tcp. Standard library
+alone: completion uses it while a person types.
+"""
+
+import ipaddress
+import os
+import pwd
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.client.errors import Unreachable
+
+SERVER_USER = "WEIR_SERVER_USER"
+ANY = "any"
+_ROOT = 0
+_LISTEN = "0A"
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A socket of /proc/net/tcp or tcp6."""
+
+    local: tuple[str, int]
+    remote: tuple[str, int]
+    is_listening: bool
+    uid: int
+    inode: int
+
+
+def check(connection: socket.socket, expected_uids: frozenset[int], called: str) -> None:
+    """Refuse a connection whose other end is a program of this machine and of another user.
+
+    Args:
+        connection: a socket that is connected, before anything was sent.
+        expected_uids: the users a pool may run as, besides root.
+        called: the pool's address, for the sentence.
+
+    Raises:
+        Unreachable: the listener isn't the pool's.
+    """
+    if connection.family == socket.AF_UNIX:
+        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        uids = {_CREDENTIALS.unpack(raw)[1]}
+    else:
+        found = _uids_of(connection)
+        if found is None:
+            return
+        uids = found
+    if not uids:
+        raise Unreachable(
+            f"It can't be known which program answers at {called}, so no token is sent there: "
+            f"set {SERVER_USER}={ANY} if that is how your pool is reached."
+        )
+    strangers = uids - expected_uids - {_ROOT}
+    if strangers:
+        name = user_name(min(strangers))
+        raise Unreachable(
+            f"{called} is answered by a program of user {name}, so no token is sent there: "
+            f"if {name} runs your pool, set {SERVER_USER}={name}."
+        )
+
+
+def expected_uids() -> frozenset[int] | None:
+    """Return the users that the pool at $WEIR_URL may run as; None for any.
+
+    Raises:
+        Unreachable: WEIR_SERVER_USER names no user.
+    """
+    named = os.environ.get(SERVER_USER, "").strip()
+    if named == ANY:
+        return None
+    own = {os.getuid()}
+    if not named:
+        return frozenset(own)
+    if named.isascii() and named.isdigit():
+        return frozenset(own | {int(named)})
+    try:
+        return frozenset(own | {pwd.getpwnam(named).pw_uid})
+    except KeyError:
+        said = f"{SERVER_USER} is {named!r}, no user of this machine: write who runs the pool, such as root."
+        raise Unreachable(said) from None
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the number where there is none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _uids_of(connection: socket.socket) -> set[int] | None:
+    """Return the users that listen where a connection leads; None if that is on another machine.
+
+    The end of the connection itself counts too: its listener may have made way for another meanwhile.
+    """
+    near, far = _plain(connection.getsockname()), _plain(connection.getpeername())
+    if far[0] != near[0] and not ipaddress.ip_address(far[0]).is_loopback:
+        return None
+    rows = _rows()
+    if rows is None:  # not Linux
+        return None
+    uids = set()
+    for row in rows:
+        address, port = row.local
+        if row.is_listening:
+            if port == far[1] and (address == far[0] or ipaddress.ip_address(address).is_unspecified):
+                uids.add(row.uid)
+        elif row.inode and row.local == far and row.remote == near:
+            uids.add(row.uid)
+    return uids
+
+
+def _plain(name: tuple[str, int]) -> tuple[str, int]:
+    return _unmapped(ipaddress.ip_address(name[0].partition("%")[0])), name[1]
+
+
+def _rows() -> list[_Row] | None:
+    rows, is_there = [], False
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in Path("/proc/net", table).read_text("ascii").splitlines()[1:]:
+                fields = line.split()
+                local, remote = _address(fields[1]), _address(fields[2])
+                rows.append(_Row(local, remote, fields[3] == _LISTEN, int(fields[7]), int(fields[9])))
+            is_there = True
+    return rows if is_there else None
+
+
+def _address(written: str) -> tuple[str, int]:
+    """Read an address as the kernel writes it: words in the order of the machine, then the port."""
+    host, _, port = written.partition(":")
+    raw = bytes.fromhex(host)
+    words = struct.unpack(f">{len(raw) // 4}I", raw)
+    address = ipaddress.ip_address(struct.pack(f"={len(words)}I", *words))
+    return _unmapped(address), int(port, 16)
+
+
+def _unmapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
