@@ -31,7 +31,7 @@ def stopped_once(home: Path, command: list[str], env: dict[str, str]) -> tuple[s
             server.ask("PUT", f"/api/v1/projects/{name}", {"name": name, "quota": {"gpu": quota}})
         job = server.submit(*command, name="job", project="guests", env=env)
         server.until("job", "running")
-        log = home / "pods" / str(job["uid"])
+        log = home / "jobs" / str(job["uid"])
         notes = log / "1-0-0" / "notes.jsonl"
         while not notes.exists() or "checkpointed" not in notes.read_text():
             assert server.get("/api/v1/workloads/job")["status"] == "running"

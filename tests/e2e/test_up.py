@@ -18,13 +18,14 @@ SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
 TRIES = """
 import os, sys
 from pathlib import Path
+from weir.server.settings import Settings
 from weir.server.up import run
 
 for at, words in enumerate(sys.argv[2:]):
     if os.fork() == 0:
         for stream, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(f"{sys.argv[1]}/{name}{at}", os.O_CREAT | os.O_WRONLY), stream)
-        sys.exit(eval(f"run({words})"))
+        sys.exit(eval(f"run(Settings(home={words}))"))
     print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
 """Each of them a process; what they import, most of the time one takes, is imported once for all."""
@@ -119,7 +120,7 @@ def test_jobs_go_on_without_the_server_and_are_found_again(tmp_path: Path) -> No
         server.until(name, "running")
     server.end(signal.SIGKILL)
     (tmp_path / "go").touch()
-    _wait_for(lambda: any("done" in log.read_text() for log in server.home.glob("pods/*/*/log")))
+    _wait_for(lambda: any("done" in log.read_text() for log in server.home.glob("jobs/*/*/log")))
     server.begin()
     try:
         assert server.until("short", "succeeded")["restarts"] == 0
@@ -173,7 +174,7 @@ def _wait_for(true: Callable[[], bool]) -> None:
 
 def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    code = f"import sys; from pathlib import Path; from weir.server.up import run; sys.exit(run(Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug'))"
+    code = f"import sys; from pathlib import Path; from weir.server.settings import Settings; from weir.server.up import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=log, env={**os.environ})
         server = Serving.__new__(Serving)
@@ -224,6 +225,18 @@ def test_exec_runs_beside_a_pod_and_counts_for_its_limits(server: Serving) -> No
         timeout=30,
         check=True,
     ).stdout.splitlines()
-    (log,) = server.home.glob(f"pods/{uid}/*/log")
+    (log,) = server.home.glob(f"jobs/{uid}/*/log")
     assert said[0] == "yes"
     assert sorted(said[1:]) == sorted(log.read_text().splitlines())
+
+
+def test_jobs_have_the_umask_the_server_was_started_with(tmp_path: Path, server: Serving) -> None:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    server.submit("sh", "-c", "touch file; mkdir folder", name="files", directory=str(tmp_path))
+    server.until("files", "succeeded")
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~mask
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o777 & ~mask
+    kept = [server.home / "token", *server.home.glob("*.db"), *server.home.glob("pods/*/*/*")]
+    assert len(kept) > 3
+    assert not any(stat.S_IMODE(path.stat().st_mode) & 0o077 for path in kept)

@@ -48,8 +48,13 @@ TOPICS = (
             Command("status", "weir.cli.machines:status", "Show the pool in one glance."),
             Command("top", "weir.cli.machines:top", "Show what projects hold and what GPUs do."),
             Command("nodes", "weir.cli.machines:nodes", "List the machines."),
+            Command(
+                "checkpoints", "weir.cli.checkpoints:checkpoints", "List what workloads saved, and where."
+            ),
             Command("events", "weir.cli.happened:events", "Show what happened, and why.", "workloads"),
             Command("report", "weir.cli.report:app", "Report who used what."),
+            Command("backup", "weir.cli.backups:backup", "Write the pool's database to one file."),
+            Command("restore", "weir.cli.backups:restore", "Put a backup in its place again."),
         ),
     ),
     Topic(
@@ -57,7 +62,9 @@ TOPICS = (
         (
             Command("project", "weir.cli.queues:project", "Make, set, list and delete projects.", "projects"),
             Command("department", "weir.cli.queues:department", "The same for departments.", "departments"),
-            Command("token", "weir.cli.tokens:app", "Make, list and revoke tokens."),
+            Command("token", "weir.cli.tokens:app", "Make, list, rotate and revoke tokens."),
+            Command("secret", "weir.cli.secrets:app", "Set, list and delete secrets of a project."),
+            Command("audit", "weir.cli.audits:audit", "Show who did what, and who was refused."),
         ),
     ),
     Topic(

@@ -6,8 +6,10 @@ Names are asked of the pool, with little patience: where it doesn't answer, ther
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
@@ -140,6 +142,7 @@ def _words_of(app: "App", last: str, begun: str) -> Iterator[str]:
 def _names(of: str) -> list[str]:
     """Names the pool knows, if it says so quickly."""
     from weir.client.address import find
+    from weir.client.listener import check
 
     address = find()
     path, params = _QUERIES[of]
@@ -147,6 +150,12 @@ def _names(of: str) -> list[str]:
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=_PATIENCE_S)
     try:
+        if address.home is not None:
+            connection.sock = _connected(address.home)
+        else:
+            connection.connect()
+        if address.uids is not None and parts.scheme == "http":
+            check(connection.sock, address.uids, address.url)
         headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
         connection.request("GET", f"{parts.path}/api/v1/{path}?{urlencode(params)}", headers=headers)
         answer = connection.getresponse()
@@ -154,3 +163,17 @@ def _names(of: str) -> list[str]:
     finally:
         connection.close()
     return [str(item["name"]) for item in said.get("items", ())]
+
+
+def _connected(home: Path) -> socket.socket:
+    from weir.client.address import open_socket_path
+
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_PATIENCE_S)
+        with open_socket_path(home) as path:
+            connection.connect(path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -4,15 +4,15 @@ What a pod's process sees is in /proc, for the person who runs the pool and nobo
 server is needed for it. Its id stays in the environment, so what is started here ends with the pod.
 """
 
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from weir.backends.local.records import RunningRecord
     from weir.model.pool import PodRow, WorkloadDetail
 
 _TICKS_AT = 19
@@ -61,7 +61,7 @@ def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
     except _NotHere as reason:
         print(f"weir: {reason}.", file=sys.stderr)
         return reason.code
-    _join(said.get("cgroups", []))
+    _join(said.cgroups)
     sys.stdout.flush()
     try:
         os.chdir(directory)
@@ -86,31 +86,35 @@ def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
     raise _NotHere(f"{which} doesn't run; `weir describe {detail.name}` shows what does")
 
 
-def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> dict[str, Any]:
+def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> "RunningRecord":
     """What its supervisor wrote down."""
+    from weir.backends.local import pods
+    from weir.backends.local.job_files import Unreadable
+    from weir.backends.local.records import running_of
     from weir.client.address import home
 
     if not local:
         raise _NotHere("the pool is on another machine: run this there")
     row, group = chosen
     index = row.name.rsplit("/", 1)[1]
-    path = home() / "pods" / str(detail.uid) / f"{row.start}-{group}-{index}" / "running.json"
+    directory = home().absolute() / pods.RECORDS / str(detail.uid) / f"{row.start}-{group}-{index}"
     try:
-        said = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise _NotHere(f"{path.parent} isn't there: run this on the machine of the pool") from None
-    except (OSError, ValueError) as error:
-        raise _NotHere(f"{path} can't be read: run this as the person who runs the pool") from error
-    assert isinstance(said, dict)
+        said = running_of(pods.read(str(directory), pods.RUNNING))
+    except OSError:
+        said = None
+    if said is None:
+        raise _NotHere(f"{directory} isn't there: run this on the machine of the pool")
+    if isinstance(said, Unreadable):
+        raise _NotHere(f"{directory} can't be read: run this as the person who runs the pool")
     return said
 
 
-def _seen(said: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+def _seen(said: "RunningRecord") -> tuple[dict[str, str], str]:
     """The environment and the directory of the pod's process, if it still is that process."""
-    at = Path("/proc") / str(said.get("leader"))
+    at = Path("/proc") / str(said.leader)
     try:
         ticks = (at / "stat").read_text().rpartition(")")[2].split()[_TICKS_AT]
-        if said.get("leader_ticks") not in (None, int(ticks)):
+        if said.leader_ticks not in (None, int(ticks)):
             raise _NotHere("its process is over")
         raw = (at / "environ").read_bytes().decode("utf-8", "surrogateescape")
         directory = str((at / "cwd").readlink())

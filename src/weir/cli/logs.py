@@ -1,17 +1,25 @@
-"""`weir logs`, and following a workload to its end."""
+"""`weir logs`, and following a workload to its end.
 
+Output goes to a terminal with its control characters written out: those of a stranger's job could change
+what is seen, or what the terminal does. Files and other programs get it as it is.
+"""
+
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from weir.cli.paint import screen
+from weir.cli.exit_codes import exit_code_of
+from weir.cli.paint import plain, screen
 
 if TYPE_CHECKING:
     from weir.client.api import Pool
     from weir.model.pool import WorkloadDetail
 
 _ENDED = ("succeeded", "failed", "stopped")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters but for tabs and ends of lines, and characters that change the direction of text."""
 
 
 def logs(
@@ -22,6 +30,7 @@ def logs(
     pod: str | None = None,
     start: int | None = None,
     tail: Annotated[int | None, Parameter(name=("--tail", "-n"))] = None,
+    raw: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Print the output of a workload.
 
@@ -32,40 +41,53 @@ def logs(
     follow
         Go on, and print what comes, until it is over.
     pod
-        Of this pod, as group/index; `weir describe` lists them. By default the first one.
+        Of this pod, as group/index, or all for all of them; `weir describe` lists them. The first if none.
     start
         Of this start of it; by default the last one.
     tail
         Only so many of its last lines.
+    raw
+        Print control characters on a terminal as they are: colours, and whatever else a job writes.
     """
     from weir.cli.where import the_pool
 
     with the_pool() as pool:
-        _print(pool, name, follow=follow, pod=pod, start=start, tail=tail)
+        _print(pool, name, follow=follow, pod=pod, start=start, tail=tail, raw=raw)
     return 0
 
 
 def _print(
-    pool: "Pool", name: str, *, follow: bool, pod: str | None, start: int | None, tail: int | None
+    pool: "Pool",
+    name: str,
+    *,
+    follow: bool,
+    pod: str | None = None,
+    start: int | None = None,
+    tail: int | None = None,
+    raw: bool = False,
 ) -> None:
-    last = "\n"
+    last, harmless = "\n", not raw and sys.stdout.isatty()
     for text in pool.logs(name, follow=follow, pod=pod, start=start, tail=tail):
         if text:
-            sys.stdout.write(text)
+            sys.stdout.write(_CONTROL.sub(_written_out, text) if harmless else text)
             sys.stdout.flush()
             last = text[-1]
     if last != "\n" and sys.stdout.isatty():
         print()
 
 
+def _written_out(found: "re.Match[str]") -> str:
+    return ascii(found[0])[1:-1]
+
+
 def follow_to_end(pool: "Pool", name: str) -> int:
-    """Print a workload's output as it comes, until it is over; 0 if it succeeded.
+    """Print a workload's output as it comes, until it is over; its exit code.
 
     Raises:
         KeyboardInterrupt: the person has seen enough; the workload goes on.
     """
     try:
-        _print(pool, name, follow=True, pod=None, start=None, tail=None)
+        _print(pool, name, follow=True)
     except KeyboardInterrupt:
         _goes_on(name)
         raise
@@ -73,7 +95,7 @@ def follow_to_end(pool: "Pool", name: str) -> int:
 
 
 def wait_to_end(pool: "Pool", name: str) -> int:
-    """Wait until a workload is over, and say how it ended; 0 if it succeeded.
+    """Wait until a workload is over, and say how it ended; its exit code.
 
     Raises:
         KeyboardInterrupt: the person doesn't want to wait; the workload goes on.
@@ -84,7 +106,7 @@ def wait_to_end(pool: "Pool", name: str) -> int:
         _goes_on(name)
         raise
     print(ended(found), file=sys.stderr)
-    return 0 if found.status == "succeeded" else 1
+    return exit_code_of(found)
 
 
 def ended(found: "WorkloadDetail") -> str:
@@ -93,7 +115,7 @@ def ended(found: "WorkloadDetail") -> str:
     from weir.cli.workloads import time_of, tone_of
 
     reason = found.reason if found.status != "succeeded" else None
-    why = f". {sentence(reason.sentence, found.name)}" if reason is not None else "."
+    why = f". {plain(sentence(reason.sentence, found.name))}" if reason is not None else "."
     ran = "" if time_of(found) == "-" else f" after running for {time_of(found)}"
     return f"{found.name} {screen(sys.stderr).paint(found.status, tone_of(found))}{ran}{why}"
 

@@ -118,8 +118,14 @@ def _memory(device: _Device) -> str:
     )
 
 
+def _on(row: "DeviceRow") -> list[str]:
+    return row.workloads if row.foreign is None else [*row.workloads, row.foreign]
+
+
 def _share(device: _Device) -> str:
     held = device.row.allocated
+    if held <= 0 and device.row.foreign is not None:
+        return "foreign"
     return "free" if held <= 0 else "whole" if held >= 1 else percent(held)
 
 
@@ -131,7 +137,7 @@ DEVICES: tuple[Column[_Device], ...] = (
     Column("HELD", _share, right=True, tone=lambda each: "quiet" if each.row.allocated <= 0 else "plain"),
     Column("USE", lambda each: percent(each.row.use), right=True, tone=_use_tone),
     Column("MEMORY", _memory, right=True, drop=2),
-    Column("WORKLOADS", lambda each: ", ".join(each.row.workloads), least=14),
+    Column("WORKLOADS", lambda each: ", ".join(_on(each.row)), least=14),
 )
 
 
@@ -243,6 +249,7 @@ _STATUS: "tuple[Column[PoolStatus], ...]" = (
 def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
     """The pool, for people."""
     virtual = ", virtual" if found.virtual else ""
+    trouble = ["", here.paint(found.trouble, "bad")] if found.trouble else []
     return [
         f"{here.paint('up', 'good')} for {since(found.started_s)} at {url}",
         "",
@@ -256,4 +263,5 @@ def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
             ],
             here,
         ),
+        *trouble,
     ]

@@ -5,14 +5,17 @@ the list of commands alone: people and completions ask for it all the time, and 
 costs more to import than everything else.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from weir import __version__
 from weir.cli.commands import COMMANDS, TOPICS
 
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
+_GARBAGE_AFTER = 50_000
 _TAKE_COMMANDS = ("submit", "exec")
 _OF_KUBERNETES = ("aiohttp", "cryptography", "httptools", "kubernetes", "msgspec")
 """What the extra of that name brings."""
@@ -20,6 +23,7 @@ _OF_KUBERNETES = ("aiohttp", "cryptography", "httptools", "kubernetes", "msgspec
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Do what the words say; the exit code."""
+    _start_fast()
     words = list(sys.argv[1:] if tokens is None else tokens)
     try:
         code = _answered(words)
@@ -31,6 +35,17 @@ def main(tokens: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return code
+
+
+def _start_fast() -> None:
+    """Import less: a command that lists a pool takes longer to import than to run.
+
+    httpx imports its own command line with click, rich and pygments where it can; a module that is None
+    can't be imported. Few of the objects that imports make are ever garbage.
+    """
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("httpx._main", None)
+    gc.set_threshold(_GARBAGE_AFTER)
 
 
 def _answered(words: list[str]) -> int:
@@ -90,8 +105,10 @@ def _carried_out(words: list[str]) -> int:
 
 def _complain(said: str) -> None:
     """One line of the error output, after whatever was printed before."""
+    from weir.cli.paint import plain
+
     sys.stdout.flush()
-    print(f"weir: {said}", file=sys.stderr)
+    print(f"weir: {plain(said)}", file=sys.stderr)
 
 
 def _misunderstood(words: Sequence[str], said: str) -> str:

@@ -1,6 +1,7 @@
 """What is listed, in the form that was asked for: a table, or all of it as JSON or YAML."""
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
@@ -13,11 +14,14 @@ from weir.cli.paint import screen
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+_C1 = re.compile("[\x7f-\x9f]")
+"""Control characters that JSON takes as they are, and terminals obey."""
 Output = Literal["table", "wide", "json", "yaml"]
 OutputOption = Annotated[Output, Parameter(name=("--output", "-o"))]
 WatchOption = Annotated[bool, Parameter(name=("--watch", "-w"), negative=())]
 ProjectOption = Annotated[str | None, Parameter(name=("--project", "-p"))]
 
+_UNSAFE = re.compile(r"[^\n -~]")
 Row = TypeVar("Row", bound="BaseModel")
 
 
@@ -38,12 +42,24 @@ def show(
 
 def print_plain(value: object, output: str) -> None:
     """Print what programs read."""
-    print(as_yaml(value) if output == "yaml" else json.dumps(value, indent=2, ensure_ascii=False))
+    print(as_yaml(value) if output == "yaml" else as_json(value, indent=2))
+
+
+def as_json(value: object, indent: int | None = None) -> str:
+    """Return the value as JSON that can do nothing to a terminal: what doesn't print is escaped."""
+    return _UNSAFE.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def as_yaml(value: object) -> str:
-    """The value as YAML, keys in their order."""
+    """Return the value as YAML, keys in their order; with characters that don't print all are escaped."""
     import yaml
 
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+    if any(not line.isprintable() for line in text.split("\n")):
+        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
     return text.rstrip("\n")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if character.isprintable() else json.dumps(character)[1:-1]

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
 from weir.cli.outputs import OutputOption, WatchOption, show
-from weir.cli.quotas import Kind, put, times, words
+from weir.cli.quotas import Kind, highest, put, times, words
 from weir.cli.watching import append, changed, is_terminal, repaint
 from weir.cli.words import amount, lasting, number
 
@@ -80,6 +80,8 @@ def create_project(
     limit: Amounts = (),
     weight: Amounts = (),
     priority: int | None = None,
+    max_priority: int | None = None,
+    max_priority_of: Amounts = (),
     max_runtime: str | None = None,
     idle_limit: str | None = None,
     lifetime: str | None = None,
@@ -104,6 +106,10 @@ def create_project(
         Its claim on what others don't use, beside its siblings; 0 for none.
     priority
         Among siblings, who gets surplus first.
+    max_priority
+        The highest priority its members may give a workload; 125 if it isn't set.
+    max_priority_of
+        The same for one person, such as mia=60; may be given several times.
     max_runtime
         Its workloads are ended after this long, such as 24h; 0 for no such rule.
     idle_limit
@@ -116,10 +122,16 @@ def create_project(
         In a cluster: a namespace that may use it; may be given several times.
     """
     rules = times(max_runtime, idle_limit, lifetime, grace)
+    if max_priority is not None:
+        rules["max_priority"] = max_priority
     if namespace:
         rules["namespaces"] = list(namespace)
     return put(
-        "project", name, department, lambda: words(gpus, quota, limit, weight, priority) | rules, new=True
+        "project",
+        name,
+        department,
+        lambda: words(gpus, quota, limit, weight, priority) | highest(max_priority_of) | rules,
+        new=True,
     )
 
 
@@ -134,6 +146,8 @@ def set_project(
     limit: Amounts = (),
     weight: Amounts = (),
     priority: int | None = None,
+    max_priority: int | None = None,
+    max_priority_of: Amounts = (),
     max_runtime: str | None = None,
     idle_limit: str | None = None,
     lifetime: str | None = None,
@@ -158,6 +172,10 @@ def set_project(
         Its claim on what others don't use, beside its siblings; 0 for none.
     priority
         Among siblings, who gets surplus first.
+    max_priority
+        The highest priority its members may give a workload; 125 if it isn't set.
+    max_priority_of
+        The same for one person, such as mia=60; may be given several times.
     max_runtime
         Its workloads are ended after this long, such as 24h; 0 for no such rule.
     idle_limit
@@ -170,10 +188,16 @@ def set_project(
         In a cluster: a namespace that may use it; may be given several times.
     """
     rules = times(max_runtime, idle_limit, lifetime, grace)
+    if max_priority is not None:
+        rules["max_priority"] = max_priority
     if namespace:
         rules["namespaces"] = list(namespace)
     return put(
-        "project", name, department, lambda: words(gpus, quota, limit, weight, priority) | rules, new=False
+        "project",
+        name,
+        department,
+        lambda: words(gpus, quota, limit, weight, priority) | highest(max_priority_of) | rules,
+        new=False,
     )
 
 
@@ -289,7 +313,9 @@ def _list(
         if watch:
             return append(changed(lambda: look(pool), lambda row: row.name), columns, output)
         rows = look(pool)
-    show(rows, columns, output, none=f"There is no {kind} yet: `weir {kind} create NAME --gpus 4` makes one.")
+    warnings = dict.fromkeys(warning for row in rows for warning in row.warnings)
+    none = f"There is no {kind} yet: `weir {kind} create NAME --gpus 4` makes one."
+    show(rows, columns, output, none=none, more="\n".join(warnings))
     return 0
 
 
@@ -305,8 +331,13 @@ def delete_project(name: str, /) -> int:
     from weir.cli.where import the_pool
 
     with the_pool() as pool:
-        pool.delete_project(name)
+        deleted = pool.delete_project(name)
     print(f"Project {name} is deleted.")
+    if deleted.tokens:
+        whose = ", ".join(f"{row.id} ({row.user})" for row in deleted.tokens)
+        print(f"These tokens don't hold for it any more: {whose}.")
+    if deleted.secrets:
+        print(f"Its secrets are deleted: {', '.join(deleted.secrets)}.")
     return 0
 
 

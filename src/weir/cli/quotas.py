@@ -51,6 +51,23 @@ def times(
     return {"times": times} if times else {}
 
 
+def highest(written: Sequence[str]) -> dict[str, Any]:
+    """Return the highest priorities of single people, written as USER=PRIORITY.
+
+    Raises:
+        ValueError: one isn't written so.
+    """
+    found = {}
+    for each in written:
+        user, _, value = each.rpartition("=")
+        if not user or not value.removeprefix("-").isdecimal():
+            raise ValueError(
+                f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
+            )
+        found[user] = int(value)
+    return {"max_priority_of": found} if found else {}
+
+
 def _amount(option: str, written: str) -> tuple[str, str]:
     """`gpu=4`; a bare `4` is of GPUs."""
     name, parted, value = written.partition("=")
@@ -70,6 +87,10 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
     if row.follows:
         before["quota"].pop("gpu", None)
     after: dict[str, Any] = {**before, "priority": row.priority, "times": dict(row.times)}
+    if row.max_priority is not None:
+        after["max_priority"] = row.max_priority
+    if row.kind == "project":
+        after["max_priority_of"] = dict(row.max_priority_of)
     if row.parent is not None:
         after["department" if row.kind == "project" else "parent"] = row.parent
     for key, value in words.items():
@@ -117,6 +138,8 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
                 return 2
             done = put(name, **_merged(row, said))
     print(f"{kind.capitalize()} {name} {'is made' if new else 'is set'}: {_said(done)}.")
+    for warning in done.warnings:
+        print(f"weir: warning: {warning}", file=sys.stderr)
     return 0
 
 

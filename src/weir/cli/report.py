@@ -1,7 +1,6 @@
 """`weir report`: who used what."""
 
 import csv
-import json
 import sys
 import time
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
+from weir.cli.outputs import as_json
 from weir.cli.paint import screen
 from weir.cli.words import hours, lasting, moment, number, percent
 
@@ -74,7 +74,7 @@ def usage(
     with the_pool() as pool:
         report = pool.usage(since_s=since_s, until_s=until_s, by=by)
     if output == "json":
-        print(json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        print(as_json(report.model_dump(mode="json"), indent=2))
     elif output == "csv":
         _csv(report)
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from weir.cli.outputs import ProjectOption, print_plain
-from weir.cli.paint import screen
+from weir.cli.paint import plain, screen
 from weir.cli.words import counted, number
 from weir.model.reasons import Why
 
@@ -24,6 +24,7 @@ INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHON
 LOOKS, LOOK_EVERY_S = 5, 0.05
 """How often, and how long apart, the pool is asked what it makes of a new workload."""
 _OPTIONS = {"type_": "type", "gpu_model": "gpu_models", "node": "nodes"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
 
 
@@ -47,13 +48,14 @@ def submit(
     retries: int | None = None,
     name: str | None = None,
     env: Annotated[Sequence[str], Parameter(name=("--env", "-e"), negative=())] = (),
+    secret: Annotated[Sequence[str], Parameter(negative=())] = (),
     inherit: bool = True,
     directory: str | None = None,
     node: Annotated[Sequence[str], Parameter(negative=())] = (),
     topology: str | None = None,
     image: str | None = None,
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None,
-    file: Annotated[Path | None, Parameter(name=("--file", "-f"))] = None,
+    file: Annotated[Path | None, Parameter(name=("--file", "-f"), allow_leading_hyphen=True)] = None,
     wait: Annotated[bool, Parameter(negative=())] = False,
     follow: Annotated[bool, Parameter(negative=())] = False,
     output: Annotated[Literal["name", "json", "yaml"], Parameter(name=("--output", "-o"))] = "name",
@@ -81,9 +83,10 @@ def submit(
     gpu_model
         Only on GPUs of this model; may be given several times.
     cpu
-        Cores for each pod; 1 by default.
+        Cores for each pod. By default its GPUs' part of the machine, which is charged and not reserved.
     memory
-        Memory for each pod, such as 8Gi; 1Gi by default.
+        Memory for each pod, such as 8Gi: a pod that uses more is ended. Without it there is no limit, and
+        its GPUs' part of the machine is charged.
     type_
         train, build (interactive) or inference: sets priority and whether it may be preempted.
     priority
@@ -102,6 +105,8 @@ def submit(
         What it is called; made up if left out.
     env
         A variable for it: KEY=VALUE, or KEY with the value it has here; may be given several times.
+    secret
+        A secret of the project: NAME, or NAME=VARIABLE if the variable's name is another; several times.
     inherit
         Give it PATH and what else makes it find the programs this shell finds.
     directory
@@ -115,11 +120,12 @@ def submit(
     namespace
         In a cluster: where its Job is made; the only namespace of its project if left out.
     file
-        A submission as YAML or JSON; options go over what it says.
+        A submission as YAML or JSON, - for the standard input; options go over what it says.
     wait
-        Wait until it is over: exit code 0 if it succeeded, else 1.
+        Wait until it is over. The exit code is the job's own: 128 and the number of a signal that ended it;
+        143 if it was stopped for good, by a person or a limit; 1 if it failed without a code.
     follow
-        Print its output as it comes and wait until it is over.
+        Print its output as it comes and wait until it is over, with the exit code of --wait.
     output
         name, or all of it as json or yaml.
     """
@@ -137,20 +143,23 @@ def submit(
     for key, values in (("command", command), ("gpu_models", gpu_model), ("nodes", node)):
         if values:
             words[key] = list(values)
+    from weir.cli.submission_file import read_submission
     from weir.cli.where import the_pool
     from weir.client.errors import Refused
     from weir.model import scenario
 
     try:
         words |= _read_options(elastic, topology)
-        body = {} if file is None else _read(file)
+        if secret:
+            words["secrets"] = _secrets(secret)
+        body = {} if file is None else read_submission(file)
         _check(words, body)
         with the_pool(namespace=namespace, image=image) as pool:
             return _submit(pool, body, words, env, inherit=inherit, wait=wait, follow=follow, output=output)
     except ValueError as error:
-        print(f"weir: {error}.", file=sys.stderr)
+        print(f"weir: {plain(str(error))}.", file=sys.stderr)
     except Refused as refused:
-        print(f"weir: {in_options(str(refused))}", file=sys.stderr)
+        print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
         return 2 if refused.is_ours else 1
     except scenario.Refused as refused:
         for mistake in refused.mistakes:
@@ -230,7 +239,7 @@ def _warn(pool: "Pool", name: str) -> None:
             break
         time.sleep(LOOK_EVERY_S)
     if row.status == "pending" and row.reason is not None and row.reason.why == Why.NO_NODE_MATCHES:
-        said = f"it can't start in this pool as it is: {row.reason.sentence}"
+        said = f"it can't start in this pool as it is: {plain(row.reason.sentence)}"
         print(screen(sys.stderr).paint(said, "bad"), file=sys.stderr)
 
 
@@ -263,32 +272,23 @@ def _variables(env: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """The submission of a file; everything wrong with it is told with its line.
+def _secrets(secret: Sequence[str]) -> dict[str, str]:
+    """Secrets by their variables.
 
     Raises:
-        scenario.Refused: it can't be read.
+        ValueError: one can't be read.
     """
-    from pydantic import ValidationError
-
-    from weir.model.files.complaints import complain
-    from weir.model.files.document import read_document, text_of
-    from weir.model.files.lines import Mistakes
-    from weir.model.pool import Submission
-
-    mistakes = Mistakes(str(file))
-    body = read_document(text_of(file, mistakes), mistakes)
-    if not isinstance(body, dict):
-        mistakes.on(1, "is no mapping; write keys and values such as project: vision")
-    mistakes.refuse_if_any()
-    # What options may still say isn't missing yet.
-    whole = {"project": "-", "command": ["-"], **body}
-    try:
-        Submission.model_validate(whole)
-    except ValidationError as error:
-        complain(error, Submission, (), mistakes)
-    mistakes.refuse_if_any()
-    return dict(body)
+    found: dict[str, str] = {}
+    for each in secret:
+        name, parted, variable = each.partition("=")
+        variable = variable if parted else name
+        if not name or _VARIABLE.fullmatch(variable) is None:
+            said = "write NAME=VARIABLE, with a variable of letters, digits and underscores"
+            raise ValueError(f"--secret {name}: {variable!r} can't be a variable; {said}")
+        if variable in found:
+            raise ValueError(f"--secret {name}: {variable} gets two secrets; write one")
+        found[variable] = name
+    return found
 
 
 def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
@@ -301,7 +301,7 @@ def _check(words: dict[str, Any], body: Mapping[str, Any]) -> None:
         words["project"] = os.environ["WEIR_PROJECT"]
     if "project" not in words and "project" not in body:
         raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
-    if "command" not in words and "command" not in body:
+    if "command" not in words and not {"command", "run"}.intersection(body):
         raise ValueError("no command is named: write it after --, such as -- python train.py")
 
 
@@ -310,11 +310,15 @@ def in_options(said: str) -> str:
 
     def option(match: re.Match[str]) -> str:
         key = match[1]
-        return "--" + {"gpu_models": "gpu-model", "nodes": "node", "count": "workers", "min": "elastic"}.get(
-            key, key.replace("_", "-")
-        )
+        return "--" + {
+            "gpu_models": "gpu-model",
+            "secrets": "secret",
+            "nodes": "node",
+            "count": "workers",
+            "min": "elastic",
+        }.get(key, key.replace("_", "-"))
 
     said = re.sub(r"\bpods\[0\]\.(\w+)", option, said)
     keys = "gpus|gpu_memory|gpu_models|devices|cpu|memory|priority|type|name|namespace|project|directory"
-    keys += "|env|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
+    keys += "|env|secrets|topology|max_runtime|idle_limit|grace|retries|elastic|workers|nodes|count|min"
     return re.sub(rf"(?:(?<=^)|(?<=; ))({keys})(?=:)", option, said)

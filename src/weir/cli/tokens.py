@@ -11,9 +11,10 @@ from weir.cli.outputs import OutputOption, print_plain, show
 from weir.cli.words import moment
 
 if TYPE_CHECKING:
-    from weir.model.pool import TokenRow
+    from weir.model.pool import TokenMade, TokenRow
 
-app = App(name="token", help="Make, list and revoke the tokens people ask with.")
+MadeOutput = Annotated[Literal["token", "json", "yaml"], Parameter(name=("--output", "-o"))]
+app = App(name="token", help="Make, list, rotate and revoke the tokens people ask with.")
 
 COLUMNS: "tuple[Column[TokenRow], ...]" = (
     Column("ID", lambda row: str(row.id), right=True),
@@ -25,7 +26,10 @@ COLUMNS: "tuple[Column[TokenRow], ...]" = (
         least=10,
         drop=2,
     ),
+    Column("LABEL", lambda row: row.label or "-", least=6, drop=4),
     Column("MADE", lambda row: moment(row.created_s), drop=3),
+    Column("EXPIRES", lambda row: "never" if row.expires_s is None else moment(row.expires_s), drop=5),
+    Column("USED", lambda row: "never" if row.used_s is None else moment(row.used_s), drop=6),
 )
 
 
@@ -35,7 +39,9 @@ def create(
     *,
     admin: Annotated[bool, Parameter(negative=())] = False,
     project: Annotated[Sequence[str], Parameter(name=("--project", "-p"), negative=())] = (),
-    output: Annotated[Literal["token", "json", "yaml"], Parameter(name=("--output", "-o"))] = "token",
+    label: str = "",
+    expires: str | None = None,
+    output: MadeOutput = "token",
 ) -> int:
     """Make a token for a person, and print it. It is shown this once.
 
@@ -47,6 +53,10 @@ def create(
         They may do everything, in every project.
     project
         A project they may act in; may be given several times.
+    label
+        What it is for, such as laptop: tells several tokens of one person apart.
+    expires
+        How long it holds, such as 90d; for good if left out.
     output
         token (its text alone), json or yaml.
     """
@@ -56,17 +66,43 @@ def create(
         print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
         return 2
     with the_pool() as pool:
-        made = pool.make_token(user, role="admin" if admin else "member", projects=project)
+        made = pool.make_token(
+            user, role="admin" if admin else "member", projects=project, label=label, expires=expires
+        )
+    return _print(made, output)
+
+
+def _print(made: "TokenMade", output: str) -> int:
+    """Print a token's text, and on the error output what it is good for."""
     if output != "token":
         print_plain(made.model_dump(mode="json"), output)
         return 0
     print(made.token, flush=True)
-    may = "everywhere" if made.role == "admin" else f"in {', '.join(made.projects)}"
-    print(
-        f"for {made.user}, who may act {may}. It isn't shown again; `weir token revoke {made.id}` ends it.",
-        file=sys.stderr,
-    )
+    may = "everywhere" if made.role == "admin" else f"in {', '.join(made.projects) or 'no project'}"
+    until = "" if made.expires_s is None else f" It expires {moment(made.expires_s)}."
+    said = f"for {made.user}, who may act {may}. It isn't shown again; `weir token revoke {made.id}` ends it."
+    print(said + until, file=sys.stderr)
     return 0
+
+
+@app.command
+def rotate(number: int | None = None, /, *, expires: str | None = None, output: MadeOutput = "token") -> int:
+    """Give a token another text, and print it. The old text is worth nothing from now on.
+
+    Parameters
+    ----------
+    number
+        Its id, as `weir token list` shows it; the token this command asks with if left out.
+    expires
+        How long the new text holds, such as 90d; as long as the old one did if left out.
+    output
+        token (its text alone), json or yaml.
+    """
+    from weir.cli.where import the_pool
+
+    with the_pool() as pool:
+        made = pool.rotate_token(number, expires=expires)
+    return _print(made, output)
 
 
 @app.command(name="list")

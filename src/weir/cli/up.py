@@ -1,5 +1,7 @@
 """`weir up`: the pool on this machine, or the scheduler of a cluster."""
 
+import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,6 +12,9 @@ from cyclopts.validators import Number
 if TYPE_CHECKING:
     from weir.server.door import Opening
 
+_PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]+@")
+DATABASE_URL = "WEIR_DATABASE_URL"
+
 
 def up(
     *,
@@ -17,6 +22,7 @@ def up(
     context: str | None = None,
     namespace: str | None = None,
     scheduler: str = "weir",
+    devices: str | None = None,
     kinds: Path | None = None,
     service: str | None = None,
     client_authorities: Path | None = None,
@@ -25,9 +31,17 @@ def up(
     port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
     virtual_gpus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=1024))] = None,
     policy: Path | None = None,
+    limits: Path | None = None,
     database: str | None = None,
+    database_file: Path | None = None,
+    begin_again: Annotated[bool, Parameter(negative=())] = False,
     log_most: str = "1Gi",
     keep_logs: str = "30d",
+    keep_checkpoints: str | None = None,
+    pids_most: Annotated[int, Parameter(validator=Number(gte=0, lte=4_194_304))] = 16_384,
+    keep_details: str = "30d",
+    audit_syslog: Annotated[bool, Parameter(negative=())] = False,
+    hide_others: Annotated[bool, Parameter(negative=())] = False,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> int:
     """Serve this machine's GPUs as a pool, until it is told to stop. What runs goes on without it.
@@ -45,6 +59,8 @@ def up(
         Where those that stand by for one another keep their lease: where this one runs, by default.
     scheduler
         What pods of a cluster write as schedulerName to be placed by this one.
+    devices
+        The resources of a cluster that are devices, separated by commas; a name may end in *.
     kinds
         A file with more entries for the table of kinds that make pods.
     service
@@ -61,22 +77,45 @@ def up(
         So many GPUs that aren't there, instead of those that are: to try things out.
     policy
         A policy file; the preset fair if none.
+    limits
+        A file with limits of the server, such as requests for each person; the defaults if none.
     database
-        Where state is kept, as a URL, instead of the file in the home.
+        Where state is kept, as a URL, instead of the file in the home; $WEIR_DATABASE_URL if left out.
+    database_file
+        A file with that URL, so that a password in it isn't among the processes' arguments.
+    begin_again
+        Make one pool of a home and a database that don't belong together; numbers begin above what is there.
     log_most
         How much of a pod's output is kept, its beginning and its end, such as 1Gi; 0 for all of it.
     keep_logs
         How long the output of a workload is kept once it is over, such as 30d. What a job saved stays.
+    keep_checkpoints
+        How long a checkpoint directory is kept once its workload is over, such as 90d; for ever if none.
+    pids_most
+        Processes and threads one pod may have, where the kernel lets Weir limit them; 0 for no limit.
+    keep_details
+        How long the command and environment of a workload are kept once it is over, such as 30d.
+    audit_syslog
+        Send lines of the audit log to syslog as well, out of the reach of jobs.
+    hide_others
+        Leave names of other projects' workloads out of the metrics, and use by person out of reports.
     log_level
         What the server says of itself on the error output.
     """
     if on == "kubernetes":
+        from weir.backends.kubernetes.reading.device_list import device_names
         from weir.server.on_kubernetes import run as run_on_kubernetes
 
+        try:
+            resources = None if devices is None else device_names(devices)
+        except ValueError as error:
+            print(f"weir: --devices: {error}.", file=sys.stderr)
+            return 2
         return run_on_kubernetes(
             context=context,
             namespace=namespace or "",
             scheduler=scheduler,
+            resources=resources,
             opening=_opening(service, namespace, host, port, client_authorities),
             elects=not alone,
             policy_file=policy,
@@ -84,25 +123,59 @@ def up(
             log_level=log_level,
         )
     from weir.client.address import home
-    from weir.server.up import DEFAULT_HOST, DEFAULT_PORT, run
+    from weir.server.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
+    from weir.server.tidying import Keeping
+    from weir.server.up import run
 
     try:
         most = _bytes(log_most)
-        kept_s = _kept(keep_logs)
+        kept_s = _kept("--keep-logs", keep_logs)
+        saved_s = None if keep_checkpoints is None else _kept("--keep-checkpoints", keep_checkpoints)
+        details_s = _kept("--keep-details", keep_details)
+        url = database_url(database, database_file)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    return run(
-        home(),
+    settings = Settings(
+        home=home(),
         host=DEFAULT_HOST if host is None else host,
         port=DEFAULT_PORT if port is None else port,
         virtual_gpus=virtual_gpus,
         policy_file=policy,
-        database=database,
+        limits_file=limits,
+        database=url,
+        begin_again=begin_again,
         log_most=most,
-        output_kept_s=kept_s,
+        kept=Keeping(kept_s, details_s, saved_s),
+        pids_most=pids_most,
+        audit_to_syslog=audit_syslog,
+        hides_others=hide_others,
         log_level=log_level,
     )
+    return run(settings)
+
+
+def database_url(url: str | None, file: Path | None) -> str | None:
+    """Return the database's address: as an option says it, or a file, or the environment.
+
+    Raises:
+        ValueError: two of them are given, or the file can't be used.
+    """
+    if url is not None and file is not None:
+        raise ValueError("--database and --database-file both name the database; write one of them")
+    if url is not None and _PASSWORD.match(url):
+        warning = "the password in --database can be read in the list of processes; use --database-file"
+        print(f"weir: {warning}.", file=sys.stderr)
+    if file is None:
+        return url or os.environ.get(DATABASE_URL) or None
+    try:
+        written = file.read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it isn't text"
+        raise ValueError(f"--database-file: {file} can't be read: {said}") from None
+    if not written or len(written.split()) != 1:
+        raise ValueError(f"--database-file: {file} doesn't hold one address; write the URL on one line")
+    return written
 
 
 def _opening(
@@ -133,13 +206,13 @@ def _bytes(written: str) -> int:
     return most
 
 
-def _kept(written: str) -> float:
+def _kept(option: str, written: str) -> float:
     from weir.model.resources import seconds
 
     try:
         kept_s = seconds(written)
     except ValueError as error:
-        raise ValueError(f"--keep-logs: {error}") from None
+        raise ValueError(f"{option}: {error}") from None
     if kept_s < 0:
-        raise ValueError(f"--keep-logs: {written!r} is negative; write how long, such as 30d")
+        raise ValueError(f"{option}: {written!r} is negative; write how long, such as 30d")
     return kept_s

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from weir.cli.columns import Column, Lines
-from weir.cli.outputs import Output, as_yaml
+from weir.cli.outputs import Output, as_json, as_yaml
 from weir.cli.paint import Screen, screen, shortened
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def append(rows: Iterable[Row], columns: Sequence[Column[Row]], output: Output) 
     try:
         for row in rows:
             if output == "json":
-                print(row.model_dump_json(), flush=True)
+                print(as_json(row.model_dump(mode="json")), flush=True)
             elif output == "yaml":
                 print(f"---\n{as_yaml(row.model_dump(mode='json'))}", flush=True)
             else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weir.cli.columns import Column, table
 from weir.cli.outputs import OutputOption, print_plain
 from weir.cli.paint import Screen, plain, screen, wrapped
-from weir.cli.words import number, ordinal, sentence
+from weir.cli.words import number, ordinal, sentence, since
 from weir.cli.workloads import TONES
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ def why(name: str, /, *, output: OutputOption = "table") -> int:
 def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
     """The answer, for people."""
     lines = [_head(answer, here)]
+    if answer.evicted is not None and answer.status == "pending":
+        at = f"Evicted {since(answer.evicted.at_s)} ago: {plain(answer.evicted.sentence)}"
+        lines += ["", *wrapped(sentence(at), here.width, "  ").split("\n")]
     if answer.reason is not None and answer.status != "succeeded":
         lines += [
             "",

@@ -39,17 +39,28 @@ def tone_of(row: "WorkloadRow | PodRow") -> Tone:
 
 
 def time_of(row: "WorkloadRow", now_s: float | None = None) -> str:
-    """How long it has run, with what it keeps from before; for one that waits what it keeps, if any."""
-    now = time.time() if now_s is None else now_s
+    """Return the wall time of all its runs, or a dash where it never ran."""
     ran_s = row.ran_s
-    if row.started_s is not None:
-        ran_s += max(0.0, (now if row.ended_s is None else row.ended_s) - row.started_s)
+    if row.started_s is not None and row.ended_s is None:
+        now = time.time() if now_s is None else now_s
+        ran_s = max(ran_s, row.ran_before_s + now - row.started_s)
     return lasting(ran_s) if ran_s or row.started_s is not None else "-"
 
 
 def why_of(row: "WorkloadRow") -> str:
-    """Why it waits, or how it ended."""
-    return "" if row.reason is None or row.status == "succeeded" else sentence(row.reason.sentence, row.name)
+    """Return why it waits or how it ended, after the eviction that made it wait."""
+    reason = "" if row.reason is None or row.status == "succeeded" else row.reason.sentence
+    parts = [part for part in (evicted(row), reason) if part]
+    return sentence("; ".join(parts), row.name) if parts else ""
+
+
+def evicted(row: "WorkloadRow") -> str:
+    """Return when and for whom a pending workload was evicted; nothing for any other."""
+    if row.evicted is None or row.status != "pending":
+        return ""
+    by = row.evicted.by or "the cluster"
+    whose = f" of {row.evicted.by_user} in {row.evicted.by_project}" if row.evicted.by_project else ""
+    return f"evicted {since(row.evicted.at_s)} ago for {by}{whose}"
 
 
 COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
@@ -57,6 +68,7 @@ COLUMNS: "tuple[Column[WorkloadRow], ...]" = (
     Column("PROJECT", lambda row: row.project, least=8, drop=3),
     Column("USER", lambda row: row.user, least=6, drop=7),
     Column("TYPE", lambda row: row.type, drop=8),
+    Column("UID", lambda row: str(row.uid), right=True, drop=9, wide=True),
     Column("PRIORITY", lambda row: f"{row.priority:,}", right=True, drop=9, wide=True),
     Column("PREEMPTIBLE", lambda row: "yes" if row.preemptible else "no", drop=9, wide=True),
     Column("STATUS", lambda row: row.status, least=9, tone=tone_of),
@@ -115,7 +127,7 @@ def list_(
             return repaint(lambda here: _frame(picked.of(pool, here.height or _LIMIT), here, output))
         if watch:
             return append(_changes(pool, picked, limit), COLUMNS, output)
-        rows, total = picked.of(pool, limit)
+        rows, total, trouble = picked.all(pool, limit)
         if project and not rows and all(row.name != project for row in pool.projects()):
             said = f"there is no project {project}; `weir project list` shows which there are"
             print(f"weir: --project: {said}.", file=sys.stderr)
@@ -127,6 +139,8 @@ def list_(
     )
     more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
     show(rows, COLUMNS, output, none=none, more=more)
+    if trouble:
+        print(f"weir: {trouble}", file=sys.stderr)
     return 0
 
 
@@ -143,6 +157,11 @@ class Picked:
 
     def of(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int]":
         """So many of them (0: all), and how many there are."""
+        rows, total, _ = self.all(pool, limit)
+        return rows, total
+
+    def all(self, pool: "Pool", limit: int) -> "tuple[list[WorkloadRow], int, str | None]":
+        """Return up to `limit` of them (0: all), how many there are, and what the pool can't do now."""
         rows: list[WorkloadRow] = []
         after: str | None = None
         while True:
@@ -158,7 +177,7 @@ class Picked:
             )
             rows += page.items
             if page.next is None or not page.items or 0 < limit <= len(rows):
-                return rows, max(page.total, len(rows))
+                return rows, max(page.total, len(rows)), page.trouble
             after = page.next
 
     def holds(self, row: "WorkloadRow") -> bool:
@@ -204,7 +223,7 @@ def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption
     Parameters
     ----------
     name
-        The workload: the newest of that name.
+        The workload: the newest of that name, or any by its uid, which --output wide lists.
     output
         table for people (wide says the environment, too), json or yaml for programs.
     watch
@@ -230,6 +249,9 @@ def description(detail: "WorkloadDetail", here: Screen, *, wide: bool = False) -
     """A workload, for people."""
     head = f"{here.paint(detail.name, 'strong')}  {here.paint(_standing(detail), tone_of(detail))}"
     lines = [head]
+    if detail.evicted is not None:
+        at = f"Evicted at {moment(detail.evicted.at_s)}: {detail.evicted.sentence}"
+        lines += wrapped(sentence(plain(at)), here.width, "  ").split("\n")
     if detail.reason is not None:
         lines += wrapped(sentence(plain(detail.reason.sentence), detail.name), here.width, "  ").split("\n")
     lines += ["", *pairs(_facts(detail, wide=wide), here)]
@@ -257,6 +279,7 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
     asks = f"{pods}, {number(detail.devices)} GPU{'' if detail.devices == 1 else 's'}"
     running = f", {detail.pods_running} running" if 0 < detail.pods_running < detail.pods else ""
     said = [
+        *([("Uid", str(detail.uid))] if wide else []),
         ("Project", f"{detail.project}, submitted by {detail.user}" if detail.user else detail.project),
         ("Asks for", f"{asks} together{running}" if detail.pods > 1 and detail.devices else asks + running),
         (
@@ -265,23 +288,29 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         ),
         ("Submitted", f"{moment(detail.submitted_s)}, {since(detail.submitted_s)} ago"),
     ]
-    if detail.started_s is not None:
-        said.append(("Started", f"{moment(detail.started_s)}, {since(detail.started_s)} ago"))
+    said += _starts(detail)
     if detail.ended_s is not None:
         said.append(("Ended", f"{moment(detail.ended_s)}, {since(detail.ended_s)} ago"))
     limit = f" of at most {lasting(detail.max_runtime_s)}" if detail.max_runtime_s else ""
     if time_of(detail) != "-" or limit:
         again = f", restarted {'once' if detail.restarts == 1 else f'{detail.restarts:,} times'}"
         said.append(("Ran", f"{time_of(detail)}{limit}{again if detail.restarts else ''}"))
+    if detail.exit_code:
+        said.append(("Exit code", str(detail.exit_code)))
     if detail.checkpointed_s is not None:
         step = f"step {detail.step:,}, " if detail.step is not None else ""
         said.append(("Saved", f"{step}{since(detail.checkpointed_s)} ago"))
+        if detail.checkpoints:
+            said.append(("Saved in", detail.checkpoints))
     if detail.reported:
         said.append(("Reported", ", ".join(f"{name} {value:g}" for name, value in detail.reported.items())))
     if detail.command is not None:
         said.append(("Command", shlex.join(detail.command)))
     if detail.directory:
         said.append(("Directory", detail.directory))
+    if detail.secrets:
+        secrets = ", ".join(f"{key} from {name}" for key, name in detail.secrets.items())
+        said.append(("Secrets", secrets))
     if detail.env and wide:
         said += [
             ("Environment" if not at else "", f"{key}={value}")
@@ -290,6 +319,15 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
     elif detail.env:
         said.append(("Environment", f"{counted(len(detail.env), 'variable')}: --output wide shows them"))
     return said
+
+
+def _starts(detail: "WorkloadDetail") -> list[tuple[str, str]]:
+    """Return when it first started, and when last if that was another start."""
+    first_s, last_s = detail.first_started_s, detail.started_s
+    starts = [("Started", first_s or last_s)]
+    if first_s is not None and last_s is not None and last_s > first_s:
+        starts.append(("Last start", last_s))
+    return [(label, f"{moment(at_s)}, {since(at_s)} ago") for label, at_s in starts if at_s is not None]
 
 
 _PODS: "tuple[Column[PodRow], ...]" = (

@@ -35,7 +35,15 @@ ROWS = [
         preemptible=False,
         priority=100,
     ),
-    row("train-4k2p", uid=2, restarts=1, ran_s=1800.0, submitted_s=NOW_S - 90000, started_s=NOW_S - 3600),
+    row(
+        "train-4k2p",
+        uid=2,
+        restarts=1,
+        ran_s=5400.0,
+        ran_before_s=1800.0,
+        submitted_s=NOW_S - 90000,
+        started_s=NOW_S - 3600,
+    ),
     row(
         "eval",
         uid=1,
@@ -43,6 +51,8 @@ ROWS = [
         pods_running=0,
         started_s=NOW_S - 500,
         ended_s=NOW_S - 400,
+        ran_s=100.0,
+        ran_before_s=100.0,
         reason=why("it ended with exit code 3"),
     ),
 ]
@@ -208,6 +218,7 @@ def fill(f: Fake) -> None:
                 "role": "member",
                 "projects": ["vision", "speech"],
                 "created_s": NOW_S - 5,
+                "label": "laptop",
             },
             {"id": 4, "user": "root", "role": "admin", "projects": [], "created_s": NOW_S - 90000},
         ),

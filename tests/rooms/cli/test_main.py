@@ -88,10 +88,12 @@ Arguments:
 
 Options:
   -f, --follow  Go on, and print what comes, until it is over.
-  --pod         Of this pod, as group/index; `weir describe` lists them.
-                By default the first one.
+  --pod         Of this pod, as group/index, or all for all of them;
+                `weir describe` lists them. The first if none.
   --start       Of this start of it; by default the last one.
   -n, --tail    Only so many of its last lines.
+  --raw         Print control characters on a terminal as they are:
+                colours, and whatever else a job writes.
 
 """
 

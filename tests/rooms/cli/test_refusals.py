@@ -113,7 +113,9 @@ def test_a_pool_that_cannot_be_reached(
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     monkeypatch.setenv("WEIR_URL", url)
     assert main(words.split()) == 3
-    assert _one_sentence(capsys) == f"weir: The pool at {url} can't be reached: start it with `weir up`."
+    assert _one_sentence(capsys) == (
+        f"weir: The pool at {url} can't be reached: ask who runs it to start it with `weir up`, or check WEIR_URL."
+    )
 
 
 def test_no_pool_at_all(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from tests.rooms.cli.shown import DETAIL, ROWS, USAGE, fill
+from tests.rooms.cli.shown import DETAIL, ROWS, STATUS, USAGE, fill
 from tests.rooms.client.fake import Fake, Said, page, problem, queue, row
 
 from weir.cli.main import main
@@ -99,9 +99,9 @@ vision       100.0  75 %        10.0        50 %   1h30m         12          3
 speech         1.0     -           -         0 %      0s          1          0
 """
 TOKENS = """\
-ID  USER  ROLE    PROJECTS        MADE
- 3  ada   member  vision, speech  1970-01-12 14:46:35
- 4  root  admin   all             1970-01-11 13:46:40
+ID  USER  ROLE    PROJECTS        LABEL   MADE                 EXPIRES  USED
+ 3  ada   member  vision, speech  laptop  1970-01-12 14:46:35  never    never
+ 4  root  admin   all             -       1970-01-11 13:46:40  never    never
 """
 
 
@@ -290,19 +290,43 @@ def test_submitting_a_file_with_options_over_it(
     assert capsys.readouterr().err.endswith(f"{file}:4: unknown key gpuz; did you mean gpus?\n")
 
 
-@pytest.mark.parametrize(("status", "code"), [("succeeded", 0), ("failed", 1), ("stopped", 1)])
-def test_waiting_for_the_end(status: str, code: int, fake: Fake, still: float, capsys) -> None:
+@pytest.mark.parametrize(
+    ("status", "exit_code", "code"),
+    [
+        ("succeeded", 0, 0),
+        ("failed", 7, 7),
+        ("failed", 139, 139),
+        ("failed", None, 1),
+        ("failed", 4096, 1),
+        ("stopped", None, 143),
+    ],
+)
+def test_waiting_for_the_end(
+    status: str, exit_code: int | None, code: int, fake: Fake, still: float, capsys
+) -> None:
     fill(fake)
-    reason = {"why": status, "sentence": "it ended with exit code 3"}
-    fake.on(
-        "GET", "/workloads/train-4k2p", row("train-4k2p", status=status, reason=reason, ended_s=1_000_120.0)
-    )
+    ended = {"ended_s": 1_000_120.0, "ran_s": 60.0, "exit_code": exit_code}
+    ended["reason"] = {"why": status, "sentence": "it ended with exit code 3"}
+    fake.on("GET", "/workloads/train-4k2p", row("train-4k2p", status=status, **ended))
     fake.on("GET", "/workloads/train-4k2p/logs", Said(pieces=("epoch 1\n",), content="text/plain"))
     assert main(["submit", "-p", "vision", "--follow", "--", "true"]) == code
     said = capsys.readouterr()
     assert said.out == "train-4k2p\nepoch 1\n"
     why = "." if code == 0 else ". It ended with exit code 3."
     assert said.err.endswith(f"train-4k2p {status} after running for 1m{why}\n")
+
+
+@pytest.mark.parametrize("command", ["list", "status"])
+def test_what_the_pool_cant_do_now_stands_beside_what_is_shown(
+    command: str, fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(fake)
+    trouble = "The disk that holds /home/pool is full. Stops work; free some space."
+    fake.on("GET", "/workloads", {**page(*ROWS), "trouble": trouble})
+    fake.on("GET", "/status", {**STATUS, "trouble": trouble})
+    assert main([command]) == 0
+    said = capsys.readouterr()
+    assert trouble in (said.err if command == "list" else said.out)
 
 
 def test_several_are_stopped_and_one_refusal_keeps_nobody(

@@ -141,7 +141,7 @@ def test_wide_characters_take_two_columns() -> None:
     ("words", "found"),
     [
         (["sub"], ["submit"]),
-        (["s"], ["submit", "stop", "suspend", "status", "scenario", "simulate", "snapshot"]),
+        (["s"], ["submit", "stop", "suspend", "status", "secret", "scenario", "simulate", "snapshot"]),
         (["submit", "--gpu-"], ["--gpu-memory", "--gpu-model"]),
         (["submit", "--type", ""], ["train", "build", "inference"]),
         (["submit", "-p", ""], ["vision", "speech"]),

@@ -15,6 +15,7 @@ from weir.backends.kubernetes.api.objects import Object
 from weir.backends.kubernetes.api.paths import path_of
 from weir.backends.kubernetes.own.shapes import API_VERSION, camel
 from weir.cli.cluster import things
+from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.refusing import not_here, refused, wrong
 from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, queue_row, workload_row
@@ -25,13 +26,13 @@ from weir.model.pool import (
     PoolStatus,
     QueuePage,
     QueueRow,
-    Submission,
     WhyAnswer,
     WorkloadDetail,
     WorkloadPage,
     WorkloadRow,
 )
 from weir.model.resources import seconds
+from weir.model.submissions import Submission
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 if TYPE_CHECKING:
@@ -132,7 +133,9 @@ class Answering:
             raise wrong(str(error)) from None
         namespace = await self._namespace_of(asked.project)
         classes = await self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses", things.PriorityThing)
-        job = job_of(asked, words, self._image, {each.value: each.metadata.name for each in classes})
+        names = {each.value: each.metadata.name for each in classes}
+        installed = await read_installation(self._api, self._home)
+        job = job_of(asked, words, self._image, names, installed)
         made = await self._api.post(path_of(JOBS, "jobs", namespace), job, Object)
         return _queued(asked, namespace, made)
 
@@ -244,7 +247,8 @@ class Answering:
         data = {} if settings is None else settings.data
         written = data.get("policy.yaml")
         policy = Policy() if written is None else parse_policy(written, "policy.yaml")
-        return await look(self._api, policy, "weir", data.get("kinds.yaml"))
+        installed = await read_installation(self._api, self._home)
+        return await look(self._api, policy, installed.scheduler, installed.devices, data.get("kinds.yaml"))
 
     async def _maybe(self, path: str, of: type[Thing]) -> Thing | None:
         """An object that may not be there, or not for us."""

@@ -5,13 +5,13 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from weir.cli.cluster.installation import Installed
 from weir.cli.cluster.refusing import wrong
 from weir.model.files.written import WrittenPods
-from weir.model.pool import Submission
 from weir.model.resources import CPU, MEMORY, written
+from weir.model.submissions import Submission
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
 
-GPU_RESOURCE = "nvidia.com/gpu"
 MODEL_LABEL = "nvidia.com/gpu.product"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", re.ASCII)
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -21,7 +21,11 @@ _IGNORE_PREEMPTION = {
 
 
 def job_of(
-    asked: Submission, words: Mapping[str, Any], image: str, classes: Mapping[int, str]
+    asked: Submission,
+    words: Mapping[str, Any],
+    image: str,
+    classes: Mapping[int, str],
+    installed: Installed,
 ) -> dict[str, Any]:
     """The Job of a submission; `words` are those of it as they were written, `classes` priorities by value.
 
@@ -32,6 +36,8 @@ def job_of(
         raise wrong(
             "pods: a Job has one kind of pods; write another kind of object for several, and apply it"
         )
+    if asked.secrets:
+        raise wrong("secrets: a Job takes Secrets of its namespace; write one in its pods' env, and apply it")
     if asked.idle_limit is not None:
         raise wrong("idle_limit: what GPUs do isn't measured on a cluster; leave it out")
     pods = asked.pods[0]
@@ -49,7 +55,7 @@ def job_of(
         "podReplacementPolicy": "Failed",
         "template": {
             "metadata": {"labels": labels, "annotations": annotations},
-            "spec": _pod(asked, pods, image, classes),
+            "spec": _pod(asked, pods, image, classes, installed),
         },
     }
     metadata = {"name": name, "labels": labels, "annotations": annotations}
@@ -84,11 +90,13 @@ def _annotations(asked: Submission, words: Mapping[str, Any], pods: WrittenPods)
     return said
 
 
-def _pod(asked: Submission, pods: WrittenPods, image: str, classes: Mapping[int, str]) -> dict[str, Any]:
+def _pod(
+    asked: Submission, pods: WrittenPods, image: str, classes: Mapping[int, str], installed: Installed
+) -> dict[str, Any]:
     devices = pods.gpus // WHOLE_MILLI
     resources: dict[str, Any] = {
         "requests": {"cpu": written(CPU, pods.cpu), "memory": _bytes(pods.memory), **_texts(pods.resources)},
-        "limits": {**({GPU_RESOURCE: str(devices)} if devices else {}), **_texts(pods.resources)},
+        "limits": {**({installed.gpu_resource: str(devices)} if devices else {}), **_texts(pods.resources)},
     }
     container: dict[str, Any] = {
         "name": "main",
@@ -100,7 +108,11 @@ def _pod(asked: Submission, pods: WrittenPods, image: str, classes: Mapping[int,
         container["env"] = [{"name": name, "value": value} for name, value in asked.env.items()]
     if asked.directory:
         container["workingDir"] = asked.directory
-    spec: dict[str, Any] = {"restartPolicy": "Never", "schedulerName": "weir", "containers": [container]}
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "schedulerName": installed.scheduler,
+        "containers": [container],
+    }
     if asked.grace is not None:
         spec["terminationGracePeriodSeconds"] = round(asked.grace)
     if pods.node_selector:

@@ -1,5 +1,6 @@
 """Objects of a cluster as the rows every pool answers with."""
 
+import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -31,6 +32,8 @@ def workload_row(thing: WorkloadThing) -> WorkloadRow:
     """A Workload object as a line of a list."""
     spec, status, made_s = thing.spec, thing.status, at_s(thing.metadata.creation_timestamp) or 0.0
     life = status.life
+    started_s, ended_s = at_s(status.started_at), at_s(status.ended_at)
+    until_s = time.time() if ended_s is None else ended_s
     reason = None
     if status.reason is not None:
         reason = Why(why=status.reason.why, sentence=status.reason.sentence, numbers=status.reason.numbers)
@@ -49,9 +52,10 @@ def workload_row(thing: WorkloadThing) -> WorkloadRow:
         pods=status.pods,
         pods_running=status.pods_running,
         submitted_s=at_s(status.submitted_at) or made_s,
-        started_s=at_s(status.started_at),
-        ended_s=at_s(status.ended_at),
-        ran_s=life.ran_seconds if life else 0.0,
+        started_s=started_s,
+        ended_s=ended_s,
+        ran_s=0.0 if started_s is None else max(0.0, until_s - started_s),
+        kept_s=life.ran_seconds if life else 0.0,
         restarts=life.restarts if life else 0,
         reason=reason,
         nodes=status.nodes,

@@ -6,6 +6,7 @@ to, the cluster the kubeconfig names. What a cluster has no part in is refused w
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote
@@ -13,7 +14,7 @@ from urllib.parse import unquote
 import httpx
 from pydantic import BaseModel
 
-from weir.backends.kubernetes.api.access import Kubeconfig, NoAccess
+from weir.backends.kubernetes.api.access import NOT_VERIFIED, Kubeconfig, NoAccess
 from weir.backends.kubernetes.api.answers import ApiError
 from weir.backends.kubernetes.api.answers import Refused as Said
 from weir.backends.kubernetes.api.answers import Unreachable as NoAnswer
@@ -42,6 +43,8 @@ class ClusterTransport(httpx.BaseTransport):
         except NoAccess as error:
             raise Unreachable(str(error)) from None
         self._server = access.server
+        if not access.is_verified:
+            print(f"weir: warning: {NOT_VERIFIED}.", file=sys.stderr)
         self._loop = asyncio.new_event_loop()
         self._api = Connection(access)
         self._loop.run_until_complete(self._api.__aenter__())
@@ -138,6 +141,10 @@ def _instead(parts: list[str]) -> str:  # noqa: PLR0911 - one for each question
             return "changes are followed with kubectl get workloads -A --watch"
         case ["usage"]:
             return "a cluster keeps no history of who used what: Prometheus does, from /metrics"
+        case ["projects", _, "secrets", *_]:
+            return "a cluster has Secrets of its own: kubectl create secret generic"
+        case ["audit"]:
+            return "a cluster has an audit log of its own: see its API server's settings"
         case ["tokens", *_]:
             return "who may do what in a cluster is said by its RBAC: bind the ClusterRole weir-view"
     return "a cluster doesn't answer that"

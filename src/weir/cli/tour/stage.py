@@ -19,14 +19,17 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 import weir
-from weir.backends.local import leftovers, pods
+from weir.backends.local import leftovers, pods, records
+from weir.backends.local.home import ended
+from weir.backends.local.notes import read_notes
+from weir.backends.local.records import SAVED, Span
 from weir.cli.tour.cast import GPUS
 from weir.client.api import Pool
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """More threads would add up in another order, and the last bits with it."""
-_BEGIN_S_MAX, _GO_S_MAX, _END_S_MAX = 60.0, 8.0, 20.0
+_BEGIN_S_MAX, _GO_S_MAX = 60.0, 8.0
 _LOOK_S = 0.02
 
 
@@ -114,16 +117,16 @@ class Stage:
     def saved_s(self, uid: int) -> list[float]:
         """When a workload told that its state is saved."""
         found = []
-        for path in self.home.glob(f"pods/{uid}/*/{pods.NOTES}"):
-            notes = map(json.loads, path.read_text("utf-8").splitlines())
-            found += [note["at_s"] for note in notes if note["kind"] == "checkpointed"]
+        for own in self.home.glob(f"{pods.OWN}/{uid}/*"):
+            notes = read_notes(str(own), 0, Span(0.0, time.time())).notes
+            found += [note.at_s for note in notes if note.kind == SAVED]
         return sorted(found)
 
     def began_s(self, uid: int) -> list[float]:
         """When the processes of a workload began, at all its starts, as their supervisors wrote it down."""
         directories = self.home.glob(f"pods/{uid}/*")
-        said = [pods.read(str(directory), pods.EXIT) or {} for directory in directories]
-        return sorted(at_s for each in said if isinstance(at_s := each.get("started_s"), float))
+        ends = [ended(str(directory)) for directory in directories]
+        return sorted(each.started_s for each in ends if each is not None and each.started_s is not None)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self._told = True
@@ -156,16 +159,10 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 def _end_pod(directory: str) -> None:
     """End what is left of a pod: its supervisor, and then all that was its own."""
-    until_s = time.monotonic() + _END_S_MAX
-    while time.monotonic() < until_s:
-        with suppress(OSError):
-            if leftovers.conclude(directory, pods.read(directory, pods.START), time.time()) is not None:
-                return
-        supervisor = pods.signed(directory)
-        if supervisor is not None and pods.started_ticks(supervisor.pid) == supervisor.ticks:
-            with suppress(ProcessLookupError):
-                os.kill(supervisor.pid, signal.SIGKILL)
-        time.sleep(_LOOK_S)
+    with suppress(OSError):
+        start = records.start_of(pods.read(directory, pods.START))
+        groups = start.cgroups if isinstance(start, records.StartRecord) else ()
+        leftovers.end_supervised(directory, groups, time.time())
 
 
 def _environment() -> dict[str, str]:

@@ -5,24 +5,33 @@ from typing import Any
 import msgspec
 import pytest
 
+from weir.backends.kubernetes.reading.requests import Devices
+from weir.cli.cluster.installation import Installed
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.rows import event_rows, queue_row, workload_row
 from weir.cli.cluster.things import EventThing, QueueThing, WorkloadThing
 from weir.client.errors import Refused
-from weir.model.pool import Submission
+from weir.model.submissions import Submission
 
 CLASSES = {50: "train", 60: "urgent", 100: "build"}
+DEFAULTS = Installed()
 AT = "2026-01-31T12:00:00Z"
 
 
-def job(**words: Any) -> dict[str, Any]:
+def job(*, on: Installed = DEFAULTS, **words: Any) -> dict[str, Any]:
     written = {"project": "vision", "command": ["/bin/train", "-x"], **words}
-    return job_of(Submission.model_validate(written), written, "image:1", CLASSES)
+    return job_of(Submission.model_validate(written), written, "image:1", CLASSES, on)
 
 
 def pod_spec(made: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = made["spec"]["template"]["spec"]
     return found
+
+
+def test_a_job_names_the_scheduler_and_the_devices_of_the_installation() -> None:
+    spec = pod_spec(job(pods=[{"gpus": 2}], on=Installed("night", Devices(("a.io/card-*", "amd.com/gpu")))))
+    assert spec["schedulerName"] == "night"
+    assert spec["containers"][0]["resources"]["limits"] == {"amd.com/gpu": "2"}
 
 
 def test_a_gang_of_whole_devices() -> None:

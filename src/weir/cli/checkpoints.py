@@ -1,0 +1,42 @@
+"""`weir checkpoints`: what workloads saved, and where."""
+
+from typing import TYPE_CHECKING
+
+from weir.cli.columns import Column
+from weir.cli.outputs import OutputOption, ProjectOption, show
+from weir.cli.words import number, since, size
+
+if TYPE_CHECKING:
+    from weir.model.pool import CheckpointRow
+
+COLUMNS: "tuple[Column[CheckpointRow], ...]" = (
+    Column("UID", lambda row: str(row.uid), right=True),
+    Column("NAME", lambda row: row.name or "-", least=12),
+    Column("PROJECT", lambda row: row.project or "-", least=8, drop=5),
+    Column("USER", lambda row: row.user or "-", least=6, drop=7),
+    Column("STATUS", lambda row: row.status or "forgotten", drop=6),
+    Column("SIZE", lambda row: f"{'' if row.whole else '>'}{size(row.bytes)}", right=True),
+    Column("FILES", lambda row: number(row.files), right=True, drop=8),
+    Column("SAVED", lambda row: since(row.saved_s), right=True, drop=4),
+    Column("PATH", lambda row: row.path),
+)
+
+
+def checkpoints(*, project: ProjectOption = None, output: OutputOption = "table") -> int:
+    """List the directories in which workloads saved their state, newest workload first.
+
+    Weir deletes none of them: what isn't needed any more is removed with rm -r.
+
+    Parameters
+    ----------
+    project
+        Only those of this project.
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.where import the_pool
+
+    with the_pool() as pool:
+        rows = [row for row in pool.checkpoints() if project in (None, row.project)]
+    show(rows, COLUMNS, output, none="No workload saved anything.")
+    return 0

@@ -1,0 +1,21 @@
+"""Exit codes of commands that wait for a workload."""
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from weir.model.pool import WorkloadRow
+
+FAILED: Final = 1
+STOPPED: Final = 143
+"""As of a process that SIGTERM ended: the workload was stopped for good, by a person or a limit."""
+CODE_MAX: Final = 255
+
+
+def exit_code_of(found: "WorkloadRow") -> int:
+    """Return the exit code of a workload that is over, as a shell has it."""
+    if found.status == "succeeded":
+        return 0
+    if found.status == "stopped":
+        return STOPPED
+    code = found.exit_code
+    return code if code is not None and 0 < code <= CODE_MAX else FAILED

@@ -1,0 +1,135 @@
+"""`weir secret`: values for workloads that nothing shows again."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import App
+
+from weir.cli.columns import Column
+from weir.cli.outputs import OutputOption, ProjectOption, show
+from weir.cli.words import moment
+
+if TYPE_CHECKING:
+    from weir.model.pool import SecretRow
+
+app = App(name="secret", help="Set, list and delete secrets of a project, for `weir submit --secret`.")
+
+COLUMNS: "tuple[Column[SecretRow], ...]" = (
+    Column("NAME", lambda row: row.name, least=8),
+    Column("SET BY", lambda row: row.user or "-", least=6),
+    Column("SET", lambda row: "-" if row.set_s is None else moment(row.set_s), drop=2),
+)
+
+
+@app.command(name="set")
+def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = None) -> int:
+    """Set a secret: its value is read from the input, or from a file, and shown nowhere again.
+
+    Workloads that name it get the value when they start; those that run keep what they have.
+
+    Parameters
+    ----------
+    name
+        What it is called, such as WANDB_API_KEY.
+    project
+        The project it belongs to; $WEIR_PROJECT if left out.
+    file
+        Where its value is; without, it is typed unseen, or read from the input. A last newline is left out.
+    """
+    from weir.cli.where import the_pool
+
+    try:
+        chosen = _project(project)
+        value = _value(name, file)
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    with the_pool() as pool:
+        pool.set_secret(chosen, name, value)
+    print(f"Secret {name} of project {chosen} is set.")
+    return 0
+
+
+@app.command(name="list")
+def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> int:
+    """List the secrets of a project, without their values.
+
+    Parameters
+    ----------
+    project
+        The project; $WEIR_PROJECT if left out.
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.where import the_pool
+
+    try:
+        chosen = _project(project)
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    with the_pool() as pool:
+        rows = pool.secrets(chosen)
+    show(rows, COLUMNS, output, none=f"Project {chosen} has no secrets.")
+    return 0
+
+
+@app.command
+def delete(name: str, /, *, project: ProjectOption = None) -> int:
+    """Delete a secret. Pending workloads that name it are suspended until it is set again.
+
+    Parameters
+    ----------
+    name
+        The secret.
+    project
+        The project it belongs to; $WEIR_PROJECT if left out.
+    """
+    from weir.cli.where import the_pool
+
+    try:
+        chosen = _project(project)
+    except ValueError as error:
+        print(f"weir: {error}.", file=sys.stderr)
+        return 2
+    with the_pool() as pool:
+        pool.delete_secret(chosen, name)
+    print(f"Secret {name} of project {chosen} is deleted.")
+    return 0
+
+
+def _project(project: str | None) -> str:
+    import os
+
+    found = project or os.environ.get("WEIR_PROJECT")
+    if not found:
+        raise ValueError("no project is named: write -p PROJECT; `weir project list` shows which there are")
+    return found
+
+
+def _value(name: str, file: Path | None) -> str:
+    """Return the value a person gives, never from the command line: others see that.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        if file is not None:
+            value = file.read_text("utf-8")
+        elif sys.stdin.isatty():
+            from getpass import getpass
+
+            value = getpass(f"Value of {name}: ")
+        else:
+            value = sys.stdin.read()
+    except OSError as error:
+        raise ValueError(f"--file: {file} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"the value of {name} isn't text; write it as base64, and decode it in the job"
+        ) from None
+    value = value.removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise ValueError(f"the value of {name} is empty; write it to the input, or name a file with --file")
+    return value

@@ -1,0 +1,57 @@
+"""A submission as a YAML or JSON file, or from the standard input."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from weir.model.files.complaints import complain
+from weir.model.files.document import BYTES_MAX, decoded, read_document, text_of
+from weir.model.files.lines import Mistakes, Step
+from weir.model.submissions import Submission
+
+STANDARD_INPUT = Path("-")
+
+
+class _Lines(Mistakes):
+    """Mistakes of a submission, whose words of pods may stand at its top."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self.top: frozenset[str] = frozenset()
+
+    def line(self, path: Sequence[Step]) -> int:
+        """Return the line of what a path leads to, as the file has it."""
+        inside = list(path[2:])
+        at_top = list(path[:2]) == ["pods", 0] and bool(inside) and inside[0] in self.top
+        return super().line(inside if at_top else path)
+
+
+def read_submission(file: Path) -> dict[str, Any]:
+    """Return the submission of a file; `-` is the standard input.
+
+    Raises:
+        scenario.Refused: it can't be read; every mistake has its line.
+    """
+    if file == STANDARD_INPUT:
+        mistakes = _Lines("standard input")
+        text = decoded(sys.stdin.buffer.read(BYTES_MAX + 1), mistakes)
+    else:
+        mistakes = _Lines(str(file))
+        text = text_of(file, mistakes)
+    body = read_document(text, mistakes)
+    if not isinstance(body, dict):
+        mistakes.on(1, "is no mapping; write keys and values such as project: vision")
+        mistakes.refuse_if_any()
+    mistakes.refuse_if_any()
+    mistakes.top = frozenset(body)
+    # Options may still name the project and the command.
+    whole = {"project": "-", **({} if "run" in body else {"command": ["-"]}), **body}
+    try:
+        Submission.model_validate(whole)
+    except ValidationError as error:
+        complain(error, Submission, (), mistakes)
+    mistakes.refuse_if_any()
+    return dict(body)
