@@ -10,7 +10,9 @@ JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 3)')
 unexport PYTHONDONTWRITEBYTECODE
 SEED ?= 1
 NODES ?= 4
-PINNED := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1
+# Every package comes at its pinned version and with one of its recorded hashes, or not at all.
+VERIFIED := -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+PROJECT := -m pip install --quiet --disable-pip-version-check --no-deps
 COMPILED_VENV := build/compiled
 COMPILED_READY := $(COMPILED_VENV)/.ready
 BENCH_VENV := $(if $(filter 0,$(COMPILED)),$(VENV),$(COMPILED_VENV))
@@ -18,7 +20,7 @@ COMPILED_TESTS := tests/compiled.py tests/scenarios tests/rooms/cluster tests/ro
   tests/rooms/backends/test_replay.py tests/rooms/backends/test_world.py tests/rooms/store
 
 .DEFAULT_GOAL := help
-.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints clean wheel test-compiled
+.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean wheel test-compiled
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
@@ -28,12 +30,14 @@ help:
 	@echo "make soak    simulate seed after seed, from SEED=1, until one fails"
 	@echo "make format  format and mend what can be     make docs    build the manual"
 	@echo "make wheel   build Weir with its engine compiled, which makes it faster, into dist/"
+	@echo "make sbom    write the bill of materials of what is shipped, as CycloneDX, into dist/"
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Weir needs Python 3.11 or later; name one: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet -e '.[dev]'
+	$(PY) $(VERIFIED)
+	$(PY) $(PROJECT) --no-build-isolation -e .
 	@touch $@
 
 test: $(READY)
@@ -69,13 +73,14 @@ bench: $(BENCH_VENV)/.ready
 # Compiled unless COMPILED=0. It takes three minutes of a processor and a C compiler.
 wheel: $(READY)
 	rm -f dist/weir-*.whl
-	$(PINNED) HATCH_BUILD_HOOK_ENABLE_CUSTOM=$(if $(filter 0,$(COMPILED)),0,1) \
-	  $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=$(if $(filter 0,$(COMPILED)),0,1) \
+	  $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 $(COMPILED_READY): pyproject.toml constraints.txt tools/compiled.py $(shell find src -name '*.py')
 	$(MAKE) wheel COMPILED=1
 	$(PYTHON) -m venv --clear $(COMPILED_VENV)
-	$(PINNED) $(COMPILED_VENV)/bin/python -m pip install --quiet "$$(ls dist/weir-*.whl)[dev]"
+	$(COMPILED_VENV)/bin/python $(VERIFIED)
+	$(COMPILED_VENV)/bin/python $(PROJECT) "$$(ls dist/weir-*.whl)"
 	@touch $@
 
 test-compiled: $(COMPILED_READY)
@@ -88,8 +93,19 @@ properties: $(READY)
 soak: $(READY)
 	$(PY) -m tests.simulation.ordeal --from $(SEED)
 
+# Versions stay as they are where they can; UPGRADE=--upgrade takes the newest.
 constraints: $(READY)
-	$(PY) tools/constraints.py > constraints.new && mv constraints.new constraints.txt
+	$(PY) -m uv pip compile --quiet pyproject.toml --all-extras --universal --generate-hashes --no-annotate \
+	  --no-header $(UPGRADE) --output-file constraints.txt
+
+# What an installation for a cluster and for PostgreSQL consists of, as CycloneDX.
+sbom: $(READY)
+	@mkdir -p build dist
+	$(PY) -m uv pip compile --quiet pyproject.toml --extra kubernetes --extra postgres --universal --generate-hashes \
+	  --no-annotate --no-header --constraints constraints.txt --output-file build/shipped.txt
+	$(VENV)/bin/cyclonedx-py requirements build/shipped.txt --pyproject pyproject.toml --output-reproducible \
+	  --of JSON --output-file dist/weir.cdx.json
+	@echo "dist/weir.cdx.json"
 
 clean:
 	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache docs/_build dist build
