@@ -8,6 +8,7 @@ Cases, with the goals of the design for the size in brackets:
     fill     8 one-device workloads a node, a project for every 10 nodes, onto empty nodes (10,000: 4 s)
     cycle    a cycle after 100 mixed events on that full cluster (10,000: 20 ms)
     backlog  the same with a workload of every project waiting, a quarter of the devices borrowed
+    parts    the same as backlog, where one workload has half a device
     node     a cycle after one node changed on that full cluster
     cannot   "can't run, because" for a gang of 8-device pods on full nodes, nobody to take from (500: 50 ms)
     reclaim  a quarter of all devices for one gang of whole nodes (1,000: 0.5 s)
@@ -39,6 +40,7 @@ from weir.cluster.reduce import reduce
 from weir.decide.explain import reason
 from weir.decide.plan import Plan
 from weir.model.policy import Policy
+from weir.model.workloads import WHOLE_MILLI
 
 Row = dict[str, object]
 ONE_CORE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -76,14 +78,16 @@ def fill(nodes: int, policy: Policy) -> Row:
 class Busy:
     """A full cluster in which small work comes and goes."""
 
-    def __init__(self, nodes: int, policy: Policy, *, borrowed: float, waiting: int) -> None:
+    def __init__(self, nodes: int, policy: Policy, *, borrowed: float, waiting: int, parts: int = 0) -> None:
         self.gpus = nodes * NODE_GPUS
         self.projects = max(1, nodes // PROJECT_NODES)
         self.chance = random.Random(1)
         quota = int(self.gpus / self.projects * (1 - borrowed))
         self.made = Made(nodes, {project(at): quota for at in range(self.projects)}, policy)
         for at in range(self.gpus):
-            self.made.run(work(f"job-{at:06d}", project(at % self.projects), at / self.gpus), (at,))
+            milli = WHOLE_MILLI // 2 if at < parts else WHOLE_MILLI
+            spec = work(f"job-{at:06d}", project(at % self.projects), at / self.gpus, milli=milli)
+            self.made.run(spec, (at,))
         self.count = self.gpus
         self.made.now_s = 3600.0
         for at in range(waiting * self.projects):
@@ -137,6 +141,12 @@ def cycle(nodes: int, policy: Policy) -> Row:
 def backlog(nodes: int, policy: Policy) -> Row:
     """After 100 events, while work over quota waits."""
     busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
+    return busy.measured(busy.events, CYCLES)
+
+
+def parts(nodes: int, policy: Policy) -> Row:
+    """After 100 events, while work over quota waits and one workload has part of a device."""
+    busy = Busy(nodes, policy, borrowed=0.25, waiting=1, parts=1)
     return busy.measured(busy.events, CYCLES)
 
 
@@ -233,6 +243,7 @@ CASES: dict[str, tuple[Callable[[int, Policy], Row], int | None, str, float]] = 
     "fill": (fill, 10_000, "seconds", 4.0),
     "cycle": (cycle, 10_000, "ms_p50", 20.0),
     "backlog": (backlog, 10_000, "ms_p50", 20.0),
+    "parts": (parts, None, "ms_p50", 0.0),
     "node": (node_changed, None, "ms_p50", 0.0),
     "cannot": (cannot, 500, "ms_p50", 50.0),
     "reclaim": (reclaim, 1000, "ms_p50", 500.0),

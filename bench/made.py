@@ -113,8 +113,15 @@ def project(at: int) -> str:
 
 
 def work(
-    name: str, project_: str, submitted_s: float = 0.0, *, pods: int = 1, gpus: int = 1, priority: int = 50
+    name: str,
+    project_: str,
+    submitted_s: float = 0.0,
+    *,
+    pods: int = 1,
+    gpus: int = 1,
+    milli: int = WHOLE_MILLI,
+    priority: int = 50,
 ) -> Workload:
-    """A preemptible workload of one group; all its pods are needed."""
-    group = PodGroup("worker", Request(devices=gpus), count=pods, min=pods)
+    """A preemptible workload of one group; all its pods are needed, each with `milli` of its devices."""
+    group = PodGroup("worker", Request(devices=gpus, share_milli=milli), count=pods, min=pods)
     return Workload(name, project_, (group,), pods, submitted_s, priority=priority)

@@ -22,8 +22,9 @@ SUBMITTERS = 8
 ASKED = 10
 """How often each page is asked for."""
 _SERVE = (
-    "import sys; from pathlib import Path; from weir.server.up import run; "
-    "sys.exit(run(Path(sys.argv[1]), port=0, virtual_gpus=8, log_level='warning'))"
+    "import sys; from pathlib import Path; from weir.server.settings import Settings; "
+    "from weir.server.up import run; "
+    "sys.exit(run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=8, log_level='warning')))"
 )
 
 

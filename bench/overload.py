@@ -1,0 +1,401 @@
+"""A pool under attack: `python -m bench.overload [--seconds N] [--loads NAME ...]`.
+
+Starts a server with 1,024 descriptors and virtual devices, and has one person, or a program without a token,
+ask too much of it. Meanwhile another person submits and lists all the time, over a new connection each time.
+Prints how the load was answered, how long the other person waited (median / most; the goal is 1 s), and how
+much the server logged.
+
+`long_line` needs a job that writes one line of 300 MB; sixteen readers then ask for its last line.
+"""
+
+import argparse
+import asyncio
+import http.client
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+DESCRIPTORS = 1024
+GOAL_S = 1.0
+LOOK_S = 0.25
+_SERVE = (
+    "import resource, sys; from pathlib import Path; from weir.server.up import run; "
+    "from weir.server.settings import Settings; "
+    "most = int(sys.argv[2]); resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)); "
+    "limits = Path(sys.argv[3]) if sys.argv[3:] else None; "
+    "home = Path(sys.argv[1]); "
+    "sys.exit(run(Settings(home=home, port=0, virtual_gpus=8, limits_file=limits, log_level='info')))"
+)
+_LINE = "head -c {} /dev/zero | tr '\\0' x; sleep 600"
+
+
+Outcomes = Counter[str]
+LATE_S = 60.0
+"""Extra seconds for a load without enough answers."""
+
+
+@dataclass
+class Target:
+    """The address of the load, its token, and the answers to it."""
+
+    port: int
+    token: str
+    seconds: float
+    is_enough: Callable[[Outcomes], bool] = lambda _: True
+    outcomes: Outcomes = field(default_factory=Counter)
+    _until_s: float = 0.0
+
+    def begin(self) -> None:
+        self._until_s = time.monotonic() + self.seconds
+
+    @property
+    def goes_on(self) -> bool:
+        late_s = time.monotonic() - self._until_s
+        return late_s < 0 or (late_s < LATE_S and not self.is_enough(self.outcomes))
+
+    def head(self, method: str, path: str, length: int = 0, *, closes: bool = True) -> bytes:
+        close = "Connection: close\r\n" if closes else ""
+        return (
+            f"{method} {path} HTTP/1.1\r\nHost: pool\r\nAuthorization: Bearer {self.token}\r\n"
+            f"Content-Length: {length}\r\n{close}\r\n"
+        ).encode()
+
+
+Load = Callable[[Target, int], Awaitable[None]]
+
+
+async def asked(target: Target, method: str, path: str, body: bytes = b"") -> str:
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
+    except OSError:
+        return "no connection"
+    try:
+        writer.write(target.head(method, path, len(body)))
+        with suppress(ConnectionError):
+            writer.write(body)
+            await writer.drain()
+        line = await reader.readline()
+        await reader.read()
+        return line.split()[1].decode() if line else "cut off"
+    except (ConnectionError, TimeoutError):
+        return "cut off"
+    finally:
+        writer.close()
+
+
+async def half_open(target: Target, count: int) -> None:
+    """Connections whose head never ends; those that are closed are opened again."""
+
+    async def one() -> None:
+        while target.goes_on:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
+            except OSError:
+                target.outcomes["no connection"] += 1
+                await asyncio.sleep(0.1)
+                continue
+            try:
+                writer.write(b"GET /api/v1/status HTTP/1.1\r\nHost: po")
+                while target.goes_on:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_S):
+                            line = await reader.readline()
+                            target.outcomes[line.split()[1].decode() if line else "cut off"] += 1
+                            break
+                else:
+                    target.outcomes["open at the end"] += 1
+            except ConnectionError:
+                target.outcomes["cut off"] += 1
+            finally:
+                writer.close()
+
+    target.begin()
+    await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def unknown_keys(target: Target, count: int) -> None:
+    """Send submissions of unknown keys, above and within the limit, four at a time."""
+    bodies = [
+        json.dumps(
+            {"project": "attack", "command": ["true"], **{f"key{at}": 1 for at in range(size)}}
+        ).encode()
+        for size in (count, min(count, 70_000), min(count, 9_000))
+    ]
+
+    async def one(at: int) -> None:
+        while target.goes_on:
+            target.outcomes[await asked(target, "POST", "/api/v1/workloads", bodies[at % 3])] += 1
+            at += 1
+
+    target.begin()
+    await asyncio.gather(*(one(at) for at in range(4)))
+
+
+async def streams(target: Target, count: int) -> None:
+    """Open streams and keep them open."""
+
+    async def one() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
+        try:
+            writer.write(target.head("GET", "/api/v1/stream"))
+            line = await reader.readline()
+            target.outcomes[line.split()[1].decode() if line else "cut off"] += 1
+            while target.goes_on:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        if not await reader.read(1 << 16):
+                            break
+        except ConnectionError:
+            target.outcomes["cut off"] += 1
+        finally:
+            writer.close()
+
+    target.begin()
+    await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def submissions(target: Target, count: int) -> None:
+    """Send submissions, sixteen at a time, as fast as they are answered."""
+    body = json.dumps({"project": "attack", "command": ["sleep", "600"], "pods": [{"gpus": 8}]}).encode()
+    left = [count]
+
+    async def one() -> None:
+        while target.goes_on and left[0] > 0:
+            left[0] -= 1
+            target.outcomes[await asked(target, "POST", "/api/v1/workloads", body)] += 1
+
+    target.begin()
+    await asyncio.gather(*(one() for _ in range(16)))
+
+
+async def questions(target: Target, count: int) -> None:
+    """Ask `why` and the longest lists, several at a time."""
+    paths = ("/api/v1/workloads/waits/why", "/api/v1/workloads?limit=1000", "/api/v1/usage")
+
+    async def one(at: int) -> None:
+        while target.goes_on:
+            target.outcomes[await asked(target, "GET", paths[at % len(paths)])] += 1
+            at += 1
+
+    target.begin()
+    await asyncio.gather(*(one(at) for at in range(count)))
+
+
+async def long_line(target: Target, count: int) -> None:
+    """Read the end of a log of one long line, several readers at a time."""
+
+    async def one() -> None:
+        while target.goes_on:
+            try:
+                async with asyncio.timeout(2.0):  # and they leave before they have it
+                    target.outcomes[await asked(target, "GET", "/api/v1/workloads/long/logs?tail=1")] += 1
+            except TimeoutError:
+                target.outcomes["left"] += 1
+
+    target.begin()
+    await asyncio.gather(*(one() for _ in range(count)))
+
+
+LOADS: dict[str, tuple[Load, int]] = {
+    "half_open": (half_open, 1100),
+    "unknown_keys": (unknown_keys, 300_000),
+    "streams": (streams, 300),
+    "submissions": (submissions, 20_000),
+    "questions": (questions, 32),
+    "long_line": (long_line, 16),
+}
+
+
+class Pool:
+    """A server with few descriptors, an attacker and somebody who works."""
+
+    def __init__(self, home: Path, limits: Path | None = None, descriptors: int = DESCRIPTORS) -> None:
+        self.home = home
+        self._log = home.with_name("log")
+        with self._log.open("wb") as log:
+            command = [sys.executable, "-c", _SERVE, str(home), str(descriptors)]
+            command += [] if limits is None else [str(limits)]
+            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+        until = time.monotonic() + 60
+        while not (home / "server.json").exists():
+            assert self.process.poll() is None, self._log.read_text()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        self.port = int(json.loads((home / "server.json").read_text())["url"].rsplit(":", 1)[1])
+        self.admin = (home / "token").read_text().strip()
+        for name in ("attack", "work"):
+            self.ask("PUT", f"/api/v1/projects/{name}", {"name": name, "quota": {"gpu": 4}})
+        self.attacker, self.worker = (
+            self.ask("POST", "/api/v1/tokens", {"user": user, "projects": [project]})["token"]
+            for user, project in (("mallory", "attack"), ("alice", "work"))
+        )
+
+    def ask(self, method: str, path: str, body: object = None, token: str | None = None) -> dict:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            headers = {"Authorization": f"Bearer {self.admin if token is None else token}"}
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            said = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= 300:
+            raise RuntimeError(f"{method} {path}: {answer.status} {said.decode()[:400]}")
+        return json.loads(said) if said else {}
+
+    def submit_waiting(self) -> None:
+        body = {"project": "attack", "name": "waits", "command": ["true"], "pods": [{"gpus": 8}]}
+        body |= {"preemptible": False, "priority": 100}  # beyond the quota of its project
+        self.ask("POST", "/api/v1/workloads", body, self.attacker)
+
+    def submit_long_line(self, size: int) -> None:
+        """Submit a job that writes one line of this many bytes."""
+        command = ["sh", "-c", _LINE.format(size)]
+        body = {"project": "attack", "name": "long", "command": command}
+        self.ask("POST", "/api/v1/workloads", body, self.attacker)
+        until = time.monotonic() + 120
+        while not any(log.stat().st_size >= size for log in self.home.glob("pods/*/*/log")):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+    @property
+    def log_bytes(self) -> int:
+        return self._log.stat().st_size
+
+    def close(self) -> None:
+        for row in self.ask("GET", "/api/v1/workloads?limit=1000&status=running")["items"]:
+            self.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def pool(home: Path, limits: Path | None = None) -> Iterator[Pool]:
+    found = Pool(home, limits)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@dataclass
+class Worker:
+    """Somebody else, who submits and lists."""
+
+    pool: Pool
+    submits_s: list[float] = field(default_factory=list)
+    lists_s: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def turn(self) -> None:
+        body = {"project": "work", "command": ["true"], "pods": [{"gpus": 0, "cpu": "10m", "memory": "1Mi"}]}
+        for took_s, words in (
+            (self.submits_s, ("POST", "/api/v1/workloads", body)),
+            (self.lists_s, ("GET", "/api/v1/workloads", None)),
+        ):
+            begun_s = time.monotonic()
+            try:
+                self.pool.ask(*words, self.pool.worker)
+            except (OSError, RuntimeError, http.client.HTTPException) as error:
+                self.failures.append(f"{words[0]}: {error or type(error).__name__}")
+            took_s.append(time.monotonic() - begun_s)
+
+
+def measure(found: Pool, name: str, size: int, seconds: float) -> dict[str, object]:
+    """Measure one load, and the answers to another person meanwhile."""
+    worker, before = Worker(found), found.log_bytes
+    command = [sys.executable, "-m", "bench.overload", "--load", name, "--size", str(size)]
+    command += ["--seconds", str(seconds), "--port", str(found.port)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TOKEN": found.attacker}
+    )
+    while process.poll() is None:
+        worker.turn()
+        time.sleep(0.05)
+    said, _ = process.communicate()
+    return {
+        "load": name,
+        "size": size,
+        "answers": json.loads(said),
+        "turns": len(worker.submits_s),
+        "submit_ms": median(worker.submits_s) * 1000,
+        "submit_ms_max": max(worker.submits_s) * 1000,
+        "list_ms": median(worker.lists_s) * 1000,
+        "list_ms_max": max(worker.lists_s) * 1000,
+        "failures": worker.failures,
+        "log_bytes": found.log_bytes - before,
+    }
+
+
+def apply(name: str, size: int, target: Target) -> Outcomes:
+    asyncio.run(LOADS[name][0](target, size))
+    return target.outcomes
+
+
+def beside(name: str, size: int, target: Target) -> threading.Thread:
+    thread = threading.Thread(target=lambda: apply(name, size, target))
+    thread.start()
+    return thread
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.overload", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--loads", nargs="*", default=list(LOADS), choices=list(LOADS))
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--line", type=int, default=300_000_000, help="bytes of the long line")
+    parser.add_argument("--output", default="text", choices=("text", "json"))
+    parser.add_argument("--load", help=argparse.SUPPRESS)
+    parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.load:
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, soft))
+        target = Target(args.port, os.environ["TOKEN"], args.seconds)
+        print(json.dumps(apply(args.load, args.size, target)))
+        return 0
+    rows = []
+    with tempfile.TemporaryDirectory() as directory, pool(Path(directory, "home")) as found:
+        found.submit_waiting()
+        if "long_line" in args.loads:
+            found.submit_long_line(args.line)
+        for name in args.loads:
+            row = measure(found, name, LOADS[name][1], args.seconds)
+            rows.append(row)
+            if args.output == "text":
+                print(_line(row), flush=True)
+    if args.output == "json":
+        print(json.dumps(rows))
+    worst = max(max(row["submit_ms_max"], row["list_ms_max"]) for row in rows) / 1000
+    return int(worst > GOAL_S or any(row["failures"] for row in rows))
+
+
+def _line(row: dict) -> str:
+    answers = ", ".join(f"{status} {count:,}" for status, count in sorted(row["answers"].items()))
+    failed = f"; {len(row['failures'])} failed: {row['failures'][0]}" if row["failures"] else ""
+    return (
+        f"{row['load']:<13} {row['size']:>7,}"
+        f"  submit {row['submit_ms']:6.0f} / {row['submit_ms_max']:6.0f} ms"
+        f"  list {row['list_ms']:6.0f} / {row['list_ms_max']:6.0f} ms  log {row['log_bytes']:,} B"
+        f"  [{answers}]{failed}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
