@@ -41,11 +41,19 @@ def test_the_core_needs_its_nouns_and_numpy(room: str) -> None:
             assert own or module.split(".")[0] in ALLOWED, f"{file.name} imports {module}"
 
 
-def test_pins_name_versions_and_nothing_else() -> None:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = [line for line in lines if not line.startswith("#")]
-    assert len(pins) > 10
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", pin) for pin in pins)
+def test_pins_name_versions_and_hashes_and_nothing_else() -> None:
+    text = (ROOT / "constraints.txt").read_text().replace(" \\\n", "\n")
+    pin = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+( ; [a-zA-Z0-9_.<>=!' ]+)?")
+    pinned: list[list[str]] = []
+    for line in text.splitlines():
+        if line.startswith(" "):
+            assert re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}", line)
+            pinned[-1].append(line)
+        else:
+            assert pin.fullmatch(line), line
+            pinned.append([])
+    assert len(pinned) > 10
+    assert all(pinned), "every package has a hash"
 
 
 def test_the_entry_of_ci_can_be_run() -> None:
