@@ -1,7 +1,7 @@
 """Weir against a real API server: 500 nodes of 8 devices that only pretend, and everything else as it is.
 
     python -m bench.kubernetes [--nodes 500] [--case bare stock-made made stock-jobs jobs gang reclaim reason]
-        [--output json]
+        [--webhooks] [--output json]
 
 Cases, with the goals of the design in brackets:
 
@@ -13,6 +13,9 @@ Cases, with the goals of the design in brackets:
     gang        a Job of 512 pods that start together
     reclaim     half of all devices, borrowed by single-device Jobs, for a gang of whole nodes
     reason      why a gang of ten whole nodes can't run on the full cluster, from its creation (1 s)
+
+Weir is installed as in production, with its account's rights and limits; its webhooks are called with
+--webhooks. It runs as this interpreter has it, and says itself which engine that is.
 
 Rates are bindings, from the first to the last. Everything runs on this one machine, the API server too;
 who used how many seconds of its processors in each case, and what was written, is in the JSON.
@@ -31,8 +34,9 @@ from typing import Self
 
 from tools.controlplane.binaries import NoBinaries
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import Weir, install_kinds, project
+from tools.controlplane.weir import Weir, install_kinds, log_lines, project
 from tools.controlplane.work import job, pod
 
 from bench.kube_made import Bare, Count
@@ -45,17 +49,18 @@ GANG = 512
 STALLED_S = 600
 FEW = 20  # pods of which no rate is told
 RESTING_WRITES = 100  # a second, of a control plane that has little to do
-WEIR = ("--alone", "--log-level=debug")  # so that it says how long its plans took
+DEBUG = ("--log-level=debug",)  # so that it says how long its plans took
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
-_TOOK = re.compile(r"event='planned'.* took_s=([0-9.e-]+)")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Rig:
     """A control plane with its nodes, and the rows measured on it."""
 
-    def __init__(self, plane: ControlPlane, nodes: int) -> None:
+    def __init__(self, plane: ControlPlane, nodes: int, *, webhooks: bool = False) -> None:
         self.plane = plane
+        self.webhooks = webhooks
+        self.engine = ""  # as the last Weir said
         self.cluster = Cluster(plane)
         self.gpus = nodes * GPUS
         self.names = self.cluster.add_nodes(nodes, gpus=GPUS)
@@ -66,7 +71,9 @@ class Rig:
     @contextmanager
     def weir(self) -> Iterator[Weir]:
         """Weir, started now."""
-        with Weir(self.plane, self.plane.kubeconfig_for("weir"), arguments=WEIR) as running:
+        with Installed(self.plane, webhooks=self.webhooks, extra=DEBUG) as running:
+            self.cluster.until(lambda: any(running.lines("started")) or running.check(), 60, "Weir to start")
+            self.engine = running.engine()
             yield running
 
     @contextmanager
@@ -190,7 +197,7 @@ class Measured:
             row["per_second"] = round((count - 1) / max(1e-9, bound[-1] - bound[0]))
         if watched is not None:
             row["weir_mib"] = round(watched.memory_mib())
-            took_s = [float(each) for each in _TOOK.findall(watched.said()[self._said :])]
+            took_s = [line["took_s"] for line in log_lines(watched.said()[self._said :], "planned")]
             row["plans"], row["plan_ms_most"] = len(took_s), round(1000 * max(took_s, default=0.0))
         return row
 
@@ -340,15 +347,18 @@ CASES: dict[str, tuple[Callable[[Rig], Row], str]] = {
 }
 
 
-def measure(plane: ControlPlane, nodes: int, cases: list[str]) -> list[Row]:
+def measure(plane: ControlPlane, nodes: int, cases: list[str], *, webhooks: bool = False) -> list[Row]:
     """The rows of these cases, measured one after another on one control plane."""
     rows: dict[str, Row] = {}
     plane.grant_all("weir")
-    rig = Rig(plane, nodes)
+    rig = Rig(plane, nodes, webhooks=webhooks)
     for name in cases:
         run, stock = CASES[name]
         rig.rest()
+        rig.engine = ""
         row: Row = {"case": name, "nodes": nodes, **run(rig)}
+        if rig.engine:
+            row["engine"] = rig.engine
         if name != "bare" and "bare" in rows and "per_second" in row:
             row["of_bare"] = _ratio(row, rows["bare"], "per_second")
         if stock in rows:
@@ -370,11 +380,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.kubernetes", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--webhooks", action="store_true", help="have the API server call Weir's webhooks")
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()
     try:
         with ControlPlane() as plane:
-            rows = measure(plane, args.nodes, args.case)
+            rows = measure(plane, args.nodes, args.case, webhooks=args.webhooks)
     except NoBinaries as why:
         print(why, file=sys.stderr)
         return 1
@@ -383,6 +394,7 @@ def main() -> int:
         rows,
         args.output,
         hide=("binding_cpu_s", "bound_cpu_s", "cpu_s", "writes", "said"),
+        measured=next((str(row["engine"]) for row in rows if "engine" in row), None),
     )
     return 0
 

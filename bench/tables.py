@@ -6,18 +6,26 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 
-from weir.decide import cycle
+from weir.server.engine import engine
 
 
-def machine() -> str:
-    """What the figures were measured on, and whether with the engine compiled."""
-    engine = "sources" if cycle.__file__.endswith(".py") else "compiled"
+def machine(measured: str | None = None) -> str:
+    """Describe the machine and the engine: this process's, or the one that another process said it runs."""
     python = platform.python_version()
-    return f"{platform.machine()}, {os.cpu_count()} cores, Python {python}, engine: {engine}"
+    return f"{platform.machine()}, {os.cpu_count()} cores, Python {python}, engine: {measured or engine()}"
 
 
-def show(title: str, rows: Sequence[Mapping[str, object]], output: str, hide: Sequence[str] = ()) -> None:
-    """Print the rows: `output` is text or json; `hide` are columns only JSON has."""
+def show(
+    title: str,
+    rows: Sequence[Mapping[str, object]],
+    output: str,
+    hide: Sequence[str] = (),
+    measured: str | None = None,
+) -> None:
+    """Print the rows: `output` is text or json; `hide` are columns only JSON has.
+
+    `measured` is the engine that was measured, where that is another process's.
+    """
     if output == "json":
         json.dump(list(rows), sys.stdout, indent=1)
         print()
@@ -25,7 +33,7 @@ def show(title: str, rows: Sequence[Mapping[str, object]], output: str, hide: Se
     columns = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in hide]
     cells = [columns, *([_cell(row.get(name, "")) for name in columns] for row in rows)]
     widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
-    print(f"{title}  ({machine()})")
+    print(f"{title}  ({machine(measured)})")
     for line in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
 

@@ -3,10 +3,13 @@
 from bench.kubernetes import measure
 from tools.controlplane.cluster import Cluster
 
+from weir.server.engine import engine
+
 
 def test_every_case_of_weirs(cluster: Cluster) -> None:
     cases = ["bare", "made", "gang", "reclaim", "reason"]
     rows = {row["case"]: row for row in measure(cluster.plane, 4, cases)}
+    assert {rows[case]["engine"] for case in cases[1:]} == {engine()}, "as this interpreter has it"
     assert rows["made"]["pods"] == rows["gang"]["pods"] == 32
     assert rows["made"]["writes"]["POST pods/binding 201"] == 32
     assert rows["reclaim"]["pods"] == 2

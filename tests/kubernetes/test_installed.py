@@ -8,21 +8,25 @@ from typing import Any
 import pytest
 import yaml
 from tests.kubernetes.kinds import establish
-from tools.controlplane.api import ApiError, Object
+from tools.controlplane.__main__ import STORY
+from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import Asked, FaultProxy, Faults
-from tools.controlplane.weir import Weir, project
-from tools.controlplane.work import job
+from tools.controlplane.weir import ROOT, Weir, project
+from tools.controlplane.work import job, pod
 
 from weir.backends.kubernetes.admission.registration import registrations
 from weir.backends.kubernetes.own.manifests import Installation, as_yaml, manifests
 from weir.backends.kubernetes.reading.kinds import load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
 
+EXAMPLES = ROOT / "examples" / "kubernetes"
+
 
 def installed(cluster: Cluster, **options: Any) -> str:
-    """As `weir kube manifests | kubectl apply` has it, without the pods, which the test runs; in which namespace."""
+    """Install the manifests without webhooks, for a Weir that the test runs; return the namespace."""
     establish(cluster)
     home = cluster.namespace()
     objects = [
@@ -36,23 +40,15 @@ def installed(cluster: Cluster, **options: Any) -> str:
 
 @pytest.fixture
 def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
-    home = installed(cluster)
-    kubeconfig = plane.kubeconfig_of(home, "weir")
-    words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1"]
-    with Weir(plane, kubeconfig, name="installed", arguments=words) as running:
-        port = cluster.until(lambda: listening(running), 30, "its port")
-        client = {"url": f"https://127.0.0.1:{port[1]}"}
-        devices = Devices().resources
-        cluster.api.apply(
-            *registrations(client, scheduler="weir", devices=devices, but_not_in=["kube-system", home])
-        )
-        yield running
-        assert "forbidden" not in running.said().lower()
-
-
-def listening(running: Weir) -> re.Match[str] | None:
-    running.check()
-    return re.search(r"listening.*?port=(\d+)", running.said())
+    establish(cluster)
+    plane.start_scheduler()
+    try:
+        with Installed(plane, namespace=cluster.namespace(), name="installed") as running:
+            running.wait_ready()
+            yield running
+            assert "forbidden" not in running.said().lower()
+    finally:
+        plane.kill("kube-scheduler")
 
 
 def workloads(cluster: Cluster, within: str) -> dict[str, Any]:
@@ -78,7 +74,6 @@ def test_two_teams_with_exactly_the_rights_of_the_manifests(
     cluster.add_nodes(2, gpus=2)
     a, b = cluster.namespace(), cluster.namespace()
     cluster.api.create(project("team-a", 2, [a]), project("team-b", 2, [b]))
-    cluster.until(lambda: "no-such" in refusal(cluster, project("probe", 1, department="no-such")), 20)
     for within, name, gpus in ((a, "two", 2), (a, "lent", 1), (b, "first", 1)):
         cluster.api.create(one(within, name, gpus))
         cluster.until(
@@ -100,13 +95,24 @@ def reason(cluster: Cluster, within: str, name: str) -> Any:
     return (workloads(cluster, within)[name].get("status") or {}).get("reason")
 
 
-def refusal(cluster: Cluster, thing: Object) -> str:
-    try:
-        cluster.api.create(thing)
-    except ApiError as why:
-        return why.said
-    cluster.api.delete(f"/apis/weir.dev/v1alpha1/projects/{thing['metadata']['name']}")
-    return ""
+def test_the_first_story_of_the_tour_with_the_stock_scheduler_beside(
+    weir: Weir, cluster: Cluster, plane: ControlPlane
+) -> None:
+    """The printed commands one after another: pods without a schedulerName are Weir's where they ask for GPUs."""
+    cluster.add_nodes(4, gpus=8)
+    for words, _ in STORY:
+        files = (str(EXAMPLES / word) if word.endswith(".yaml") else word for word in words.split())
+        made = re.fullmatch(r"job.batch/(\S+) created\n", plane.kubectl(*files))
+        if made is not None:
+            within, name = words.split()[2], f"job-{made[1]}"
+            cluster.until(lambda w=within, n=name: phase(cluster, w, n) == "Running", 30, words)
+    cluster.until(lambda: len(cluster.running("team-a")) == 3, 30, "all work of team A to run again")
+    pods = cluster.pods("team-a")
+    assert {pod["spec"]["schedulerName"] for pod in pods} == {"weir"}
+    cluster.api.create(pod("team-a", "plain", 0, scheduler="default-scheduler"))
+    cluster.until(lambda: "plain" in cluster.running("team-a"), 20, "a pod without GPUs to run")
+    plain = cluster.api.get("/api/v1/namespaces/team-a/pods/plain")
+    assert plain["spec"]["schedulerName"] == "default-scheduler"
 
 
 def test_the_manifests_are_taken_as_a_whole_and_again(

@@ -1,5 +1,7 @@
 """`make kubernetes`: a control plane with pretended nodes, and Weir running against it, until Ctrl-C.
 
+The control plane has the stock kube-scheduler too, and Weir is installed as in production, webhooks included.
+
 python -m tools.controlplane [--nodes 4] [--gpus 8] [--bare]
 """
 
@@ -8,16 +10,18 @@ import shutil
 import signal
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
 from tools.controlplane.binaries import NoBinaries, find
 from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.processes import Ended
-from tools.controlplane.weir import ROOT, Weir, install_kinds
+from tools.controlplane.weir import ROOT
 
-_STORY = (
+STORY = (
     ("apply -f teams.yaml", "two teams, 16 of 32 GPUs guaranteed to each"),
     ("create -n team-a -f train-on-two.yaml", "team A takes 16 GPUs"),
     ("create -n team-a -f train-on-one.yaml", "and borrows 8"),
@@ -46,8 +50,7 @@ def main() -> int:
     try:
         with ControlPlane(find()) as plane:
             if not stopped.is_set():
-                _show(plane, args.nodes, args.gpus)
-                _run(plane, stopped, with_weir=not args.bare)
+                _run(plane, stopped, args)
     except (NoBinaries, Ended, TimeoutError) as why:
         print(why, file=sys.stderr)
         return 1
@@ -56,31 +59,30 @@ def main() -> int:
 
 
 def _show(plane: ControlPlane, nodes: int, gpus: int) -> None:
-    Cluster(plane).add_nodes(nodes, gpus=gpus)
-    install_kinds(plane.api)
     print(
-        f"Kubernetes is up at {plane.url} with {nodes} nodes of {gpus} pretended GPUs. In another terminal:\n"
+        f"Kubernetes is up at {plane.url} with {nodes} nodes of {gpus} simulated GPUs and kube-scheduler.\n"
+        "In another terminal:\n"
     )
     print(f"    cd {ROOT / 'examples' / 'kubernetes'}")
     print(f"    export KUBECONFIG={plane.kubeconfig}")
     if shutil.which("kubectl") is None:
         print(f'    export PATH="$PATH:{Path(plane.binaries["kubectl"]).parent}"')
     print("\nA first story, for 4 nodes of 8 GPUs:\n")
-    for words, why in _STORY:
+    for words, why in STORY:
         print(f"    kubectl {words:40} # {why}")
     print("\nCtrl-C removes all of it.\n", flush=True)
 
 
-def _run(plane: ControlPlane, stopped: threading.Event, *, with_weir: bool) -> None:
-    weir = Weir(plane, plane.kubeconfig, arguments=["--alone"], aloud=True) if with_weir else None
-    if weir is not None:
-        weir.start()
-    try:
+def _run(plane: ControlPlane, stopped: threading.Event, args: argparse.Namespace) -> None:
+    Cluster(plane).add_nodes(args.nodes, gpus=args.gpus)
+    plane.start_scheduler()
+    with ExitStack() as stack:
+        if not args.bare:
+            weir = stack.enter_context(Installed(plane, aloud=True, extra=["--log-format", "text"]))
+            weir.wait_ready()
+        _show(plane, args.nodes, args.gpus)
         while not stopped.wait(0.5):
             plane.check()
-    finally:
-        if weir is not None:
-            weir.stop()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """Weir beside a control plane, as people run it: a process, to be stopped, killed and started again."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tools.controlplane.api import Api, Object
 from tools.controlplane.plane import ControlPlane
@@ -82,9 +83,8 @@ class Weir:
         return [sys.executable, "-m", "weir", "up", "--on", "kubernetes", "--port", "0", *self._arguments]
 
     def environment(self) -> dict[str, str]:
-        """What it is run with."""
-        path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        return {"KUBECONFIG": str(self._kubeconfig), "WEIR_HOME": str(self.home), "PYTHONPATH": path}
+        """What it is run with: Weir itself comes from where this interpreter has it."""
+        return {"KUBECONFIG": str(self._kubeconfig), "WEIR_HOME": str(self.home)}
 
     def start(self) -> None:
         """Run it."""
@@ -112,6 +112,16 @@ class Weir:
         """All of its log."""
         return self.log.read_text(errors="replace")
 
+    def lines(self, event: str) -> Iterator[dict[str, Any]]:
+        """Yield its log lines of one event, oldest first."""
+        return log_lines(self.said(), event)
+
+    def engine(self) -> str:
+        """Return the engine that the running process said it runs: compiled, or the sources."""
+        started = list(self.lines("started"))
+        assert started, "it hasn't started yet"
+        return str(started[-1]["engine"])
+
     def memory_mib(self) -> float:
         """What it holds in memory now."""
         assert self._process is not None
@@ -130,3 +140,13 @@ class Weir:
         if self._process is not None:
             self._plane.stop_beside(self.log.stem, how, _STOP_S)
             self._process = None
+
+
+def log_lines(log: str, event: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a log that tell of one event, oldest first."""
+    for line in log.splitlines():
+        if f'"event": "{event}"' in line:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue  # it is being written

@@ -43,6 +43,7 @@ def up(
     audit_syslog: Annotated[bool, Parameter(negative=())] = False,
     hide_others: Annotated[bool, Parameter(negative=())] = False,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
+    log_format: Literal["text", "json"] | None = None,
 ) -> int:
     """Serve this machine's GPUs as a pool, until it is told to stop. What runs goes on without it.
 
@@ -101,10 +102,12 @@ def up(
         Leave names of other projects' workloads out of the metrics, and use by person out of reports.
     log_level
         What the server says of itself on the error output.
+    log_format
+        Lines of text or of JSON; JSON by default in front of a cluster, else text.
     """
     if on == "kubernetes":
         from weir.backends.kubernetes.reading.device_list import device_names
-        from weir.server.on_kubernetes import run as run_on_kubernetes
+        from weir.server.cluster_up import run as run_on_kubernetes
 
         try:
             resources = None if devices is None else device_names(devices)
@@ -121,6 +124,7 @@ def up(
             policy_file=policy,
             kinds_file=kinds,
             log_level=log_level,
+            log_format=log_format or "json",
         )
     from weir.client.address import home
     from weir.server.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
@@ -151,6 +155,7 @@ def up(
         audit_to_syslog=audit_syslog,
         hides_others=hide_others,
         log_level=log_level,
+        log_format=log_format or "text",
     )
     return run(settings)
 

@@ -1,17 +1,25 @@
 """The server's own log: what it does, never what jobs are made of: no command, environment or token."""
 
+import json
 import logging
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
+from typing import Any, Literal
 
 import structlog
+
+Format = Literal["text", "json"]
 
 HIDDEN = frozenset({"command", "env", "environment", "token", "authorization", "body", "headers"})
 """Keys whose values never get into the log, whoever gives them."""
 REPEATS_MAX = 20
 """Lines of one kind in a minute; what comes beyond is counted, and told with the next line."""
+DECISIONS_MAX = 6_000
+"""The same for decisions, which are what the log of a scheduler is read for."""
+DECISIONS = frozenset({"placed", "evicted", "waits", "refused"})
 KINDS_MAX = 256
 _WINDOW_S = 60.0
 _KIND_LENGTH = 80
@@ -28,6 +36,7 @@ class RepeatLimit:
 
     def admit(self, kind: str) -> int | None:
         """Return None if a line is one too many, else the lines of its kind left out before it."""
+        most = max(self._most, DECISIONS_MAX) if kind in DECISIONS else self._most
         now_s = self._clock()
         with self._lock:
             if kind not in self._counts and len(self._counts) >= KINDS_MAX:
@@ -35,9 +44,9 @@ class RepeatLimit:
             since_s, count = self._counts.get(kind, (now_s, 0))
             left_out = 0
             if now_s - since_s >= _WINDOW_S:
-                since_s, left_out, count = now_s, max(0, count - self._most), 0
+                since_s, left_out, count = now_s, max(0, count - most), 0
             self._counts[kind] = (since_s, count + 1)
-        return left_out if count < self._most else None
+        return left_out if count < most else None
 
 
 class _RepeatFilter(logging.Filter):
@@ -56,7 +65,23 @@ class _RepeatFilter(logging.Filter):
         return left_out is not None
 
 
-def set_up(level: str = "info", *, repeats_max: int = REPEATS_MAX) -> None:
+class _JsonFormatter(logging.Formatter):
+    """Writes lines of libraries in the form of Weir's own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line of JSON."""
+        line = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            "logger": record.name,
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def set_up(level: str = "info", *, repeats_max: int = REPEATS_MAX, form: Format = "text") -> None:
     """Log everything to standard error, one line each, repeated lines a few times a minute."""
     limit = RepeatLimit(repeats_max)
 
@@ -78,7 +103,7 @@ def set_up(level: str = "info", *, repeats_max: int = REPEATS_MAX) -> None:
             structlog.processors.TimeStamper(fmt="iso"),
             hidden,
             structlog.processors.format_exc_info,
-            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+            _as_json if form == "json" else _as_text,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -86,8 +111,19 @@ def set_up(level: str = "info", *, repeats_max: int = REPEATS_MAX) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_RepeatFilter(limit))
-    form = "%(levelname)s %(name)s %(message)s"
-    logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
+    words = logging.Formatter("%(levelname)s %(name)s %(message)s")
+    handler.setFormatter(_JsonFormatter() if form == "json" else words)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+_FIRST = ("timestamp", "level", "event")
+_as_text = structlog.processors.KeyValueRenderer(key_order=list(_FIRST))
+
+
+def _as_json(_logger: object, _method: str, event: structlog.typing.EventDict) -> str:
+    """Return one line of JSON, the time first; what JSON can't say stands as its text."""
+    line: dict[str, Any] = {key: event[key] for key in _FIRST if key in event}
+    return json.dumps({**line, **event}, default=str)
 
 
 def hidden(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from weir.backends.local.backend import LOG_MOST
 from weir.backends.local.machine import PIDS_MOST
@@ -30,6 +31,7 @@ class Settings:
         audit_to_syslog: send lines of the audit log to syslog as well.
         hides_others: leave names of other projects' work and people out of metrics and usage.
         log_level: of the server's own log, on standard error.
+        log_format: of its lines.
     """
 
     home: Path
@@ -46,3 +48,4 @@ class Settings:
     audit_to_syslog: bool = False
     hides_others: bool = False
     log_level: str = "info"
+    log_format: Literal["text", "json"] = "text"

@@ -62,7 +62,7 @@ def run(settings: Settings, tell: Callable[[str], None] = print) -> int:
         limits = ServerLimits() if settings.limits_file is None else read_limits(settings.limits_file)
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
-    log.set_up(settings.log_level, repeats_max=limits.log_repeats_max)
+    log.set_up(settings.log_level, repeats_max=limits.log_repeats_max, form=settings.log_format)
     sys.setswitchinterval(SWITCH_S)
     if (refusal := _address_refused(settings.host)) is not None:
         return _refuse(refusal, WRONG_REQUEST)

@@ -1,0 +1,126 @@
+"""`weir up --on kubernetes`: from its options to a scheduler that runs until it is told to stop."""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from structlog import get_logger
+
+from weir import __version__
+from weir.backends.kubernetes.api.access import (
+    NOT_VERIFIED,
+    SERVICE_ACCOUNT,
+    Access,
+    Kubeconfig,
+    NoAccess,
+    ServiceAccount,
+)
+from weir.backends.kubernetes.api.connection import Connection
+from weir.backends.kubernetes.api.server_clock import server_clock
+from weir.backends.kubernetes.reading.requests import Devices
+from weir.model.files.policies import read_policy
+from weir.model.policy import Policy
+from weir.model.scenario import Refused as FileRefused
+from weir.server import log
+from weir.server.engine import engine
+from weir.server.on_kubernetes import Instance, Options
+
+if TYPE_CHECKING:
+    from weir.server.door import Opening
+
+FAILED, WRONG_REQUEST = 1, 2
+_LOG = get_logger(__name__)
+
+
+def access_of(options: Options) -> Access:
+    """In the cluster as its service account, else as a kubeconfig says."""
+    named = options.kubeconfig is not None or options.context is not None or "KUBECONFIG" in os.environ
+    if not named and (SERVICE_ACCOUNT / "token").exists():
+        return ServiceAccount()
+    return Kubeconfig(options.kubeconfig, options.context)
+
+
+def run(
+    *,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    namespace: str = "",
+    scheduler: str = "weir",
+    resources: tuple[str, ...] | None = None,
+    opening: "Opening | None" = None,
+    elects: bool = True,
+    policy_file: Path | None = None,
+    kinds_file: Path | None = None,
+    log_level: str = "info",
+    log_format: log.Format = "json",
+) -> int:
+    """Schedule a cluster until SIGTERM or SIGINT; the exit code."""
+    log.set_up(log_level, form=log_format)
+    try:
+        policy = Policy() if policy_file is None else read_policy(policy_file)
+        kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
+        devices = Devices() if resources is None else Devices(resources)
+        options = Options(kubeconfig, context, namespace, scheduler, elects, policy, kinds, devices, opening)
+        asyncio.run(_serve(options))
+    except FileRefused as error:
+        print(f"weir: {error}", file=sys.stderr)
+        return WRONG_REQUEST
+    except NoAccess as error:
+        print(f"weir: {error}", file=sys.stderr)
+        return FAILED
+    except ExceptionGroup as several:
+        from weir.server.door import CannotListen
+
+        deaf = several.subgroup(CannotListen)
+        if deaf is None:
+            raise
+        print(f"weir: {_innermost(deaf)}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What went wrong first, of tasks within tasks."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _serve(options: Options) -> None:
+    async with AsyncExitStack() as stack:
+        access = access_of(options)
+        if not access.is_verified:
+            _LOG.warning("api_server_not_verified", server=access.server, why=NOT_VERIFIED)
+        api = await stack.enter_async_context(Connection(access))
+        instance = Instance(api, options, await server_clock(api))
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def stop(_signal: int, _frame: object) -> None:
+            instance.deadline.begin()  # in the handler itself: the event loop may be what hangs
+            loop.call_soon_threadsafe(stopped.set)
+
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, stop)
+        _LOG.info(
+            "started",
+            version=__version__,
+            engine=engine(),
+            server=api.server,
+            scheduler=options.scheduler,
+            policy=options.policy.preset,
+        )
+        running = asyncio.create_task(instance.run())
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            stopping.cancel()
+            running.result()
+        await instance.close()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running

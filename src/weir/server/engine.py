@@ -1,0 +1,8 @@
+"""Which engine this process runs: compiled, or the sources."""
+
+from weir.decide import cycle
+
+
+def engine() -> str:
+    """Return `compiled` or `sources`, by the file the engine was loaded from."""
+    return "sources" if cycle.__file__.endswith(".py") else "compiled"

@@ -1,0 +1,132 @@
+"""Weir installed as in production: its manifests applied, its account's rights, its webhooks called.
+
+    with ControlPlane() as plane, Installed(plane) as weir:
+        ...
+
+The Deployment has no replicas, because no pod runs here for real: a process with the arguments of its
+container runs instead. The API server reaches the webhooks on loopback.
+"""
+
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.controlplane.api import ApiError, Object
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, install_kinds, project
+
+_CONFIGURED_S = 30.0
+
+
+class Installed(Weir):
+    """An installation of `weir kube manifests`, and its first instance as a process.
+
+    Args:
+        plane: the control plane.
+        namespace: where Weir is installed; it needn't exist.
+        webhooks: whether the API server calls them.
+        name: of the process and of its log.
+        kubeconfig: to use instead of one of the account, such as that of a proxy in front of it.
+        extra: arguments beside those of the manifests.
+        aloud: whether the log goes to the terminal.
+        options: of the installation, as `Installation` takes them.
+    """
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        *,
+        namespace: str = "weir-system",
+        name: str = "weir",
+        webhooks: bool = True,
+        kubeconfig: Path | None = None,
+        extra: Sequence[str] = (),
+        aloud: bool = False,
+        **options: Any,
+    ) -> None:
+        self.namespace = namespace
+        self.port = _free_port()
+        self._webhooks = webhooks
+        self._options = options
+        self._apply(plane)
+        account = kubeconfig or plane.kubeconfig_of(namespace, "weir")
+        super().__init__(plane, account, name=name, aloud=aloud)
+        self._extra = list(extra)
+
+    def command(self) -> list[str]:
+        """Return the command of the container, with files and a port of this machine."""
+        words = list(self._container["args"])
+        for flag, path in self._files().items():
+            words[words.index(flag) + 1] = str(path)
+        words[words.index("--port") + 1] = str(self.port)
+        own = ["--host", "127.0.0.1", "--namespace", self.namespace, *self._extra]
+        return [*super().command()[:3], *words, *own]
+
+    def wait_ready(self) -> None:
+        """Wait until the API server calls the webhooks.
+
+        Raises:
+            TimeoutError: it doesn't after a while.
+        """
+        assert self._webhooks, "without webhooks nothing is called"
+        end = time.monotonic() + _CONFIGURED_S
+        while not self._is_called():
+            self.check()
+            if time.monotonic() > end:
+                raise TimeoutError(f"no webhook is called after {_CONFIGURED_S:g} s; see {self.log}")
+            time.sleep(0.05)
+
+    def _is_called(self) -> bool:
+        """Return True if a webhook refuses a project whose department doesn't exist."""
+        probe = project("probe", 0, department="none")
+        try:
+            self._plane.api.post("/apis/weir.dev/v1alpha1/projects?dryRun=All", probe)
+        except ApiError as why:
+            return "admission webhook" in why.said
+        return False
+
+    def objects(self) -> list[Object]:
+        """Return the manifests, without pods, and with webhooks that are reached on loopback."""
+        from weir.backends.kubernetes.own.manifests import Installation, manifests
+
+        found = []
+        for each in manifests(Installation(self.namespace, **self._options)):
+            if "WebhookConfiguration" in each["kind"]:
+                if not self._webhooks:
+                    continue
+                for hook in each["webhooks"]:
+                    hook["clientConfig"] = {"url": f"https://127.0.0.1:{self.port}"}
+            elif each["kind"] == "Deployment":
+                each["spec"]["replicas"] = 0
+            found.append(each)
+        return found
+
+    def _apply(self, plane: ControlPlane) -> None:
+        install_kinds(plane.api)
+        objects = [each for each in self.objects() if each["kind"] != "CustomResourceDefinition"]
+        plane.api.apply(*objects)
+        (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+        (self._container,) = deployment["spec"]["template"]["spec"]["containers"]
+        self._configuration = {
+            each["metadata"]["name"]: each.get("data", {}) for each in objects if each["kind"] == "ConfigMap"
+        }
+
+    def _files(self) -> dict[str, Path]:
+        """Return the files of the container's configuration, by the flag that names them."""
+        self.home.mkdir(exist_ok=True)
+        files = {}
+        words = self._container["args"]
+        for name, text in self._configuration["weir"].items():
+            flag = f"--{Path(name).stem}"
+            if flag in words:
+                files[flag] = self.home / name
+                files[flag].write_text(text)
+        return files
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
