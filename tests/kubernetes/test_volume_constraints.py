@@ -152,10 +152,10 @@ def test_a_claim_that_one_pod_at_a_time_may_use(team: Team) -> None:
     here = {"nodeSelector": {HOST: "a"}}
     assert team.lands("first", **using("data"), **here) == "a"
     team.submit("second", **using("data"))
-    team.waits_for("second", "which one pod at a time may")
+    team.waits_for("second", "which only one pod may use at a time")
     team.place("other", "b", **using("theirs"))
     team.submit("third", **using("theirs"))
-    team.waits_for("third", "which one pod at a time may")
+    team.waits_for("third", "which only one pod may use at a time")
     team.delete("first")
     assert team.land("second") == ["a"]
     team.delete("other")

@@ -55,7 +55,8 @@ class Claims:
         self._rows = [row for row, amount in candidate.asks if amount > 0]
         self._fixed = not self.job.preemptible
         self._entitled = entitled
-        self.is_patient = now_s - self.job.waits_since_s >= policy.borrower_patience
+        self.waited_s = now_s - self.job.waits_since_s
+        self.is_patient = self.waited_s >= policy.borrower_patience
 
     @property
     def is_owner(self) -> bool:
@@ -67,6 +68,11 @@ class Claims:
         """Whether its own queue lets it reclaim from anyone at all."""
         own = self.path[-1]
         return self._fixed or self._entitled or (self.is_patient and self._books.in_share(own, self.asks))
+
+    @property
+    def in_share(self) -> bool:
+        """Return True if its project stays within its fair share."""
+        return self._books.in_share(self.path[-1], self.asks)
 
     def by_share(self, level: int) -> bool:
         """Whether it stays within the share of every queue from that level of its path down."""

@@ -16,10 +16,14 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The domains of one level: `of[node]` is the domain's number, -1 where a label is missing."""
+    """The domains of one level: `of[node]` is the domain's number, -1 where a label is missing.
+
+    `labels` are the node labels in which the nodes of a domain are equal, coarse to fine.
+    """
 
     of: Ints
     count: int
+    labels: tuple[str, ...] = ()
 
     def sums(self, amounts: Ints) -> Ints:
         """Amounts by node summed by domain."""
@@ -40,7 +44,7 @@ def level_of(cluster: Cluster, labels: Sequence[str]) -> Level:
         path = _path(node, labels)
         if path is not None:
             of[at] = numbers.setdefault(path, len(numbers))
-    return Level(of, len(numbers))
+    return Level(of, len(numbers), tuple(labels))
 
 
 def levels_of(cluster: Cluster, topology: Topology) -> list[Level]:

@@ -14,7 +14,9 @@ from weir.decide.books import Books, Refusal, usage_of
 from weir.decide.claims import Claims, parting, past_minimum
 from weir.decide.domains import missing
 from weir.decide.infeasible import Refusals, amount_phrase, sentence_of
+from weir.decide.infeasible_gang import best_domain, domain_name, group_phrase, infeasible_gang
 from weir.decide.memo import Memo
+from weir.decide.missing_claim import missing_claim
 from weir.decide.order import Candidate
 from weir.decide.room import Room
 from weir.decide.serve import Server
@@ -115,7 +117,7 @@ class _Diagnosis:
         have, need = sum(there), sum(job.needed)
         if have >= need:
             at = next(at for at, exist in enumerate(there) if exist < job.needed[at])
-            have, need, named = there[at], job.needed[at], f" of group {job.spec.groups[at].name}"
+            have, need, named = there[at], job.needed[at], group_phrase(job, job.spec.groups[at].name)
         return Reason(Why.NOT_READY, f"{have} of {need} pods{named} exist", {"exist": have, "needed": need})
 
     # Gates
@@ -140,28 +142,19 @@ class _Diagnosis:
         )
 
     def _unmatched(self, candidate: Candidate) -> Reason | None:
-        """No node could ever take it: nodes counted by the constraint that refuses them."""
+        """Return why the nodes could never take it, however idle; None if they may."""
         asked = self._job.topology
         if asked is not None and (what := missing(self._cluster.topologies, asked)) is not None:
             numbers: dict[str, object] = {"topology": asked.name, "known": sorted(self._cluster.topologies)}
             return Reason(Why.NO_NODE_MATCHES, f"it is to be together by {what}, which there isn't", numbers)
-        for group, shape, lack in self._lacking(candidate):
+        for group, shape, _ in self._lacking(candidate):
             nodes = self._cluster.nodes
             refusals = Refusals.of(nodes, shape.request, self._affinity)
             if not refusals.able:
                 sentence = sentence_of(refusals, nodes, shape.request)
                 by = {"group": group, "refused_by": dict(refusals.by)}
                 return Reason(Why.NO_NODE_MATCHES, sentence, by)
-            if not self._memo.could_run(self._cluster, candidate.of):
-                able = refusals.able
-                those = "1 matching node" if able == 1 else f"{able} matching nodes"
-                pods = "1 pod" if lack == 1 else f"{lack} pods at once"
-                return Reason(
-                    Why.NO_NODE_MATCHES,
-                    f"it needs {pods} of group {group}, more than {those} can take even when idle",
-                    {"group": group, "needed": lack, "nodes": able},
-                )
-        return None
+        return infeasible_gang(self._cluster, self._policy, self._memo, self._job, self._affinity)
 
     # Room that is short
 
@@ -171,7 +164,7 @@ class _Diagnosis:
         short: Counter[str] = Counter()
         full: list[tuple[Shape, int]] = []
         self._room.try_out()
-        shortage = Shortage(self._cluster, self._policy, self._memo, self._room, self._affinity)
+        shortage = Shortage(self._cluster, self._policy, self._memo, self._room, self._affinity, self._job)
         for group, shape, lack in self._lacking(candidate):
             fitting[group] = (shortage.fitting(shape, lack), lack)
             for node, what in shortage.nodes(shape):
@@ -182,13 +175,14 @@ class _Diagnosis:
         numbers["needed"] = {group: lack for group, (_, lack) in fitting.items()}
         pods = sum(candidate.lacks)
         placed = sum(have for have, _ in fitting.values())
-        by_rules = sum(pods for what, pods in short.items() if what in shortage.rules)
-        where = shortage.on(*full[0]) if len(full) == 1 else shortage.among(short)
+        helped = [what for what, _ in short.most_common() if shortage.helped_by_eviction(what)]
+        where = shortage.among(short, full)
         self._room.drop()
         if placed == pods:
             return self._kept_from(candidate, numbers)
-        if full and by_rules == len(full):  # whoever stopped, pods would stand in its way
-            return self._left_out(fitting, pods, where, numbers)
+        where += self._together()
+        if full and not helped:  # whatever is evicted for its capacity, this remains
+            return self._left_out(candidate, fitting, where, numbers)
         partners = self._partners(candidate)
         if partners:
             numbers["partners"] = partners
@@ -198,28 +192,42 @@ class _Diagnosis:
                 f"left as it is for up to {span(until_s)} more, so that they don't stop one another in turn"
             )
             return Reason(Why.WOULD_ALTERNATE, sentence, numbers)
-        resource = next((what for what, _ in short.most_common() if what not in shortage.rules), GPU)
+        resource = helped[0] if helped else GPU
         holders = self._holders(candidate, resource)
         if holders:
             numbers["held_by"], numbers["resource"] = holders, resource
-            sentence = f"no eligible victims: {where}; {_sentence_of(resource, holders)}"
+            sentence = f"{where}; no eligible victims: {_sentence_of(resource, holders)}"
             return Reason(Why.NOT_TAKEABLE, sentence, numbers)
         if self._has_claim(candidate):
-            sentence = f"eligible victims don't hold enough: {where}"
+            sentence = f"{where}; eligible victims don't hold enough"
             return Reason(Why.NOT_TAKEABLE, sentence, numbers)
-        return self._left_out(fitting, pods, where, numbers)
+        return self._left_out(candidate, fitting, where, numbers)
+
+    def _together(self) -> str:
+        """Return the topology domain that all of it has to share, as the end of a sentence."""
+        asked = self._job.topology
+        if asked is None or asked.required is None:
+            return ""
+        return f"; all of its pods have to share one {asked.required}"
 
     def _left_out(
-        self, fitting: Mapping[str, tuple[int, int]], pods: int, where: str, numbers: dict[str, object]
+        self,
+        candidate: Candidate,
+        fitting: Mapping[str, tuple[int, int]],
+        where: str,
+        numbers: dict[str, object],
     ) -> Reason:
-        """It has no claim on what others hold, or that wouldn't help."""
-        if pods > 1 and any(have for have, _ in fitting.values()):
+        """Return the reason of work without a claim on what others hold, or that evictions wouldn't help."""
+        claim = missing_claim(self._cluster, self._policy, self._claims(candidate), numbers)
+        meek = "" if self._job.may_take else "it may not preempt"
+        rest = "".join(f"; {each}" for each in (meek, claim) if each)
+        if sum(candidate.lacks) > 1 and any(have for have, _ in fitting.values()):
             parts = ", ".join(
-                f"{have} of {lack} pods of group {group}" for group, (have, lack) in fitting.items()
+                f"{have} of {lack} pods{group_phrase(self._job, group)}"
+                for group, (have, lack) in fitting.items()
             )
-            return Reason(Why.GANG_INCOMPLETE, f"only {parts} fit now: {where}", numbers)
-        meek = "" if self._job.may_take else ", and it may not preempt"
-        return Reason(Why.NO_ROOM, f"insufficient capacity{meek}: {where}", numbers)
+            return Reason(Why.GANG_INCOMPLETE, f"only {parts} fit now: {where}{rest}", numbers)
+        return Reason(Why.NO_ROOM, f"insufficient capacity: {where}{rest}", numbers)
 
     def _kept_from(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
         """There is room, but it may not have it, or not together."""
@@ -243,7 +251,7 @@ class _Diagnosis:
             keep = server.headroom_milli
             numbers.update(free=free, kept=keep, want=candidate.of.step.gpu_milli)
             sentence = (
-                f"it would go over quota, and of {written('gpu', free)} free devices "
+                f"it would go over quota, and of {written('gpu', free)} free GPUs "
                 f"{written('gpu', keep)} are kept for owners"
             )
             return Reason(Why.HELD_BACK, sentence, numbers)
@@ -255,7 +263,35 @@ class _Diagnosis:
                 f"it would fit only scattered and waits up to {span(until_s)} more for one {asked.preferred}"
             )
             return Reason(Why.HELD_BACK, sentence, numbers)
-        return Reason(Why.GANG_INCOMPLETE, "there is room, but not for all of it together", numbers)
+        return self._not_together(candidate, numbers)
+
+    def _not_together(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
+        """Return the reason of a gang each of whose pods fits now, but not all of them at once."""
+        asked, job = self._job.topology, self._job
+        claim = missing_claim(self._cluster, self._policy, self._claims(candidate), numbers)
+        rest = f"; {claim}" if claim else ""
+        if asked is None or asked.required is None:
+            return Reason(
+                Why.GANG_INCOMPLETE, f"each of its pods fits, but not all of them at once{rest}", numbers
+            )
+        depth = self._cluster.topologies[asked.name].levels.index(asked.required)
+        level = self._memo.levels(self._cluster, asked.name)[depth]
+        runs_in = {int(level.of[pod.node]) for pod in job.running_pods()} - {-1}
+        needs = self._lacking(candidate)
+        pods = sum(lack for _, _, lack in needs)
+        numbers.update(level=asked.required, pods=pods)
+        if runs_in:
+            names = " and ".join(domain_name(self._cluster, level, domain) for domain in sorted(runs_in))
+            those = "one more pod" if pods == 1 else f"{pods} more pods"
+            sentence = f"its pods share one {asked.required} and run in {names}, which can't take {those}"
+            return Reason(Why.GANG_INCOMPLETE, f"{sentence}{rest}", numbers)
+        best = best_domain(self._cluster, self._memo, self._room, level, needs, self._affinity)
+        numbers.update(best=best.name, fitting_there=best.pods)
+        sentence = (
+            f"no {asked.required} has capacity for all {pods} pods that have to share one: "
+            f"the best, {best.name}, takes {best.pods} now"
+        )
+        return Reason(Why.GANG_INCOMPLETE, f"{sentence}{rest}", numbers)
 
     def _has_claim(self, candidate: Candidate) -> bool:
         """Whether it may reclaim and there is someone it may reclaim from."""

@@ -17,7 +17,7 @@ from weir.decide.domains import Level, level_of
 from weir.decide.fit import Bools, selected, untolerated
 from weir.decide.ranking import NOWHERE, WISH_BITS
 from weir.decide.score import COST_BITS, TIE_BITS
-from weir.model.workloads import PodRule
+from weir.model.workloads import ONE_POD_CLAIM, PodRule
 
 _NOBODY = -1
 
@@ -201,10 +201,8 @@ def _by_node(level: Level, domains: Bools, elsewhere: bool = False) -> Bools:
 
 
 def said(rule: PodRule) -> str:
-    """A rule as what refuses a node."""
-    what = {
-        "affinity": "being beside pods marked",
-        "anti_affinity": "keeping apart from pods marked",
-        "spread": "spreading pods marked",
-    }[rule.kind]
-    return f"{what} {rule.mark} by {rule.topology}"
+    """Return a rule as what excludes a node."""
+    if rule.mark.startswith(ONE_POD_CLAIM):
+        return rule.mark
+    what = {"affinity": "pod affinity", "anti_affinity": "pod anti-affinity", "spread": "topology spread"}
+    return f"{what[rule.kind]} ({rule.mark} by {rule.topology})"

@@ -17,6 +17,10 @@ PODS = "pods"
 CPU_SLOTS = "cpu_slots"
 """Limits how many CPU-only pods that state no CPU run at once on a machine."""
 GPU_MODEL_PREFIX = "gpu."
+HOST_PORT_PREFIX = "hostport/"
+"""Ports of a node as resources: PROTOCOL/PORT of all its addresses, PROTOCOL/PORT/ADDRESS of one."""
+ATTACHED_PREFIX = "attached-volumes/"
+"""Volumes of a driver on a node as a resource. A volume of two pods counts twice: no node gets too many."""
 
 UNLIMITED: Final = 1 << 62
 """Stands for no bound where amounts are integers."""

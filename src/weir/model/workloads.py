@@ -26,6 +26,8 @@ PREEMPTIBLE_BELOW = 100
 
 NODE_NAME = "metadata.name"
 """As the key of an expression: the node's name in place of one of its labels."""
+ONE_POD_CLAIM = "the volume claim "
+"""How the mark begins of pods that use a volume claim which only one pod may use at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def test_wishes_order_nodes_and_shut_none(wish: PodRule, first: str) -> None:
 
 
 def test_rules_in_words() -> None:
-    assert said(rule("spread")) == "spreading pods marked m by zone"
+    assert said(rule("spread")) == "topology spread (m by zone)"
 
 
 def _named(cluster: Cluster, names: tuple[str, ...]):  # type: ignore[no-untyped-def]  # an array of bools

@@ -33,7 +33,6 @@ from weir.backends.kubernetes.reading.requests import Asked, Devices, ask, gates
 from weir.backends.kubernetes.reading.resource_names import ResourceNames
 from weir.backends.kubernetes.reading.volumes import (
     ANYWHERE,
-    ATTACHED_PREFIX,
     Stock,
     Volumes,
     alone_with,
@@ -41,6 +40,7 @@ from weir.backends.kubernetes.reading.volumes import (
     claims_of,
     reach,
 )
+from weir.model.resources import ATTACHED_PREFIX
 from weir.model.workloads import Request
 
 _OVER = ("Succeeded", "Failed")

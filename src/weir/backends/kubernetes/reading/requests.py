@@ -19,17 +19,15 @@ from weir.backends.kubernetes.reading.node_terms import terms
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Neighbours
 from weir.backends.kubernetes.reading.quantities import amounts, in_unit
 from weir.backends.kubernetes.reading.resource_names import ResourceNames
-from weir.backends.kubernetes.reading.volumes import ANYWHERE, ATTACHED_PREFIX, Volumes
+from weir.backends.kubernetes.reading.volumes import ANYWHERE, Volumes
 from weir.model.nodes import Effect, Toleration
-from weir.model.resources import CPU, MEMORY
+from weir.model.resources import ATTACHED_PREFIX, CPU, HOST_PORT_PREFIX, MEMORY
 from weir.model.workloads import WHOLE_MILLI, Expression, NodeRule, PodRule, Request
 
 DEVICES_LABEL = "weir.dev/devices"
 """A label Weir gives nodes in its own books: the device resource that they have."""
 CLUSTER_LABEL = "weir.dev/cluster"
 """Another one: the same on all nodes, which makes one domain of them."""
-HOST_PORT_PREFIX = "hostport/"
-"""A port of the node as a resource: PROTOCOL/PORT of all its addresses, PROTOCOL/PORT/ADDRESS of one."""
 ADDRESSES_MOST = 1 << 10
 """A node has so much of a port of all its addresses: who listens on one takes 1, who on all takes all."""
 PLENTY = 1 << 20

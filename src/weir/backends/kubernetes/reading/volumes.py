@@ -16,7 +16,8 @@ from weir.backends.kubernetes.reading.quantities import exact
 from weir.backends.kubernetes.reading.selectors import selector
 from weir.decide.fit import is_granted
 from weir.model.nodes import Node
-from weir.model.workloads import NODE_NAME, Expression, NodeRule
+from weir.model.resources import ATTACHED_PREFIX
+from weir.model.workloads import NODE_NAME, ONE_POD_CLAIM, Expression, NodeRule
 
 FIRST_POD = "WaitForFirstConsumer"
 ONE_POD = "ReadWriteOncePod"
@@ -24,8 +25,6 @@ ONE_POD = "ReadWriteOncePod"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """The annotation of a claim by which a provisioner learns where its volume is wanted."""
-ATTACHED_PREFIX = "attached-volumes/"
-"""Volumes of a driver on a node, as a resource. A volume of two pods counts twice: no node gets too many."""
 BOUND_BY = "pv.kubernetes.io/bound-by-controller"
 ZONE_LABELS = (
     "topology.kubernetes.io/zone",
@@ -117,7 +116,7 @@ def alone_with(claims: Iterable[tuple[str, str]], stock: Stock) -> tuple[str, ..
     """The marks of who uses these claims (namespace, name), of those that one pod at a time may use."""
     return tuple(
         sorted(
-            f"using the claim {name} of {namespace}, which one pod at a time may"
+            f"{ONE_POD_CLAIM}{name} of {namespace}, which only one pod may use at a time"
             for namespace, name in claims
             if (claim := stock.claims.get((namespace, name))) is not None
             and ONE_POD in claim.spec.access_modes
