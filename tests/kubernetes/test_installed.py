@@ -1,5 +1,6 @@
 """Weir as the manifests install it: with exactly the rights they give, its webhooks called, a story carried through."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,6 +137,65 @@ def test_the_manifests_are_taken_as_a_whole_and_again(
     }
 
 
+def test_it_installs_where_the_cluster_has_a_class_train_of_its_own(
+    cluster: Cluster, plane: ControlPlane, tmp_path: Path
+) -> None:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    cluster.api.create({**kind, "metadata": {"name": "train"}, "value": 1000})
+    path = tmp_path / "weir.yaml"
+    path.write_text(as_yaml(manifests(Installation("weir-critical"))))
+    plane.kubectl("apply", "--server-side", "-f", str(path))
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    assert cluster.api.get(f"{classes}/train")["value"] == 1000
+    assert cluster.api.get(f"{classes}/weir-train")["value"] == 50
+    cluster.until(lambda: len(cluster.pods("weir-critical")) == 2, 20, "critical pods that the quota lets in")
+    assert cluster.pods("weir-critical")[0]["spec"]["priority"] == 2_000_000_000
+
+
+def test_a_lead_changes_the_times_of_its_project_and_no_quota(cluster: Cluster, plane: ControlPlane) -> None:
+    installed(cluster)
+    cluster.api.create(project("vision", 4), project("other", 4))
+    group = "rbac.authorization.k8s.io"
+    rule = {"apiGroups": ["weir.dev"], "resources": ["projects"], "resourceNames": ["vision"]}
+    cluster.api.apply(
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "lead-of-vision"},
+            "rules": [{**rule, "verbs": ["get", "patch", "update"]}],
+        },
+        bound("lead-of-vision", "lead"),
+        bound("weir-project-admin", "admin"),
+    )
+    lead, admin = (plane.kubeconfig_for(user) for user in ("lead", "admin"))
+
+    def patched(kubeconfig: Path, name: str, spec: str) -> str:
+        words = ("patch", "project", name, "--type=merge", "-p", f'{{"spec": {spec}}}')
+        try:
+            return plane.kubectl(*words, kubeconfig=kubeconfig)
+        except RuntimeError as why:
+            return str(why)
+
+    tries = (f'{{"quota": {{"gpu": {at}}}}}' for at in itertools.count(10))
+    cluster.until(lambda: "spec.times alone" in patched(lead, "vision", next(tries)), 20, "the policy")
+    assert "patched" in patched(lead, "vision", '{"times": {"maxRuntime": "8h"}}')
+    assert "spec.times alone" in patched(lead, "vision", '{"limit": {"gpu": 9}, "quota": null}')
+    assert "Forbidden" in patched(lead, "other", '{"times": {"maxRuntime": "8h"}}')
+    assert "patched" in patched(admin, "vision", next(tries))
+
+
+def bound(role: str, user: str) -> Object:
+    """Return the binding of a cluster role to a user."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{role}-{user}"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+
+
 RARELY = {
     ("get", "pods"),  # after a binding nobody answered
     ("patch", "persistentvolumeclaims"),  # of a pod whose volumes wait for its node
@@ -185,10 +245,12 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
             cluster.api.create(project("p", 1, [within], department="d"))
             cluster.api.create(job(within, "low", 2))
             cluster.until(lambda: phase(cluster, within, "job-low") == "Running", 30)
-            classes = next(each for each in manifests(Installation()) if each["metadata"]["name"] == "build")
+            classes = next(
+                each for each in manifests(Installation()) if each["metadata"]["name"] == "weir-build"
+            )
             assert classes["kind"] == "PriorityClass"
             urgent = job(within, "urgent", 1)
-            urgent["spec"]["template"]["spec"]["priorityClassName"] = "build"
+            urgent["spec"]["template"]["spec"]["priorityClassName"] = "weir-build"
             cluster.api.create(urgent)
             cluster.until(lambda: phase(cluster, within, "job-urgent") == "Running", 30)
             cluster.until(lambda: ("patch", "pods/status") in used, 20, "why a pod waits to be on it")

@@ -1,21 +1,15 @@
 """`weir kube`: what installs Weir in a cluster."""
 
-import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
-T = TypeVar("T")
 _NAMES = Parameter(consume_multiple=True, negative=())
 _SWITCH = Parameter(negative=())
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_IMAGE = re.compile(
-    r"[A-Za-z0-9][\w.:/-]*?(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.ASCII
-)  # as strict as needed to find typing errors in a digest
 
 
 @app.command(name="manifests")
@@ -31,6 +25,14 @@ def manifests(
     require_scheduler: Annotated[bool, _SWITCH] = False,
     daemonsets_in: Annotated[Sequence[str], _NAMES] = (),
     exempt: Annotated[Sequence[str], _NAMES] = (),
+    priority_classes: Literal["prefixed", "plain", "none"] = "prefixed",
+    pod_priority_class: str = "system-cluster-critical",
+    requests: str = "cpu=500m,memory=512Mi",
+    limits: str = "cpu=4,memory=2Gi",
+    node_selector: str | None = None,
+    tolerate: Annotated[Sequence[str], _NAMES] = (),
+    pull_secret: Annotated[Sequence[str], _NAMES] = (),
+    monitoring: Annotated[bool, _SWITCH] = False,
 ) -> int:
     """Print all objects of an installation, for kubectl.
 
@@ -57,32 +59,63 @@ def manifests(
         Refuse GPU pods of DaemonSets in all namespaces but these.
     exempt
         Namespaces that the three options before don't cover, beside kube-system.
+    priority_classes
+        Names of the classes for types of workloads: weir-train and so on, plain names such as train, or none.
+    pod_priority_class
+        The PriorityClass of Weir's own pods; none leaves it out.
+    requests
+        What a pod of Weir requests, as NAME=AMOUNT separated by commas.
+    limits
+        What a pod of Weir may use at most, in the same form.
+    node_selector
+        Labels of the nodes that Weir's pods run on, as KEY=VALUE separated by commas.
+    tolerate
+        Taints that Weir's pods tolerate, each as KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT.
+    pull_secret
+        Secrets of the namespace that hold the credentials of the image's registry.
+    monitoring
+        Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
     """
     from weir import __version__
+    from weir.backends.kubernetes.own.deployment import PodOptions
     from weir.backends.kubernetes.own.manifests import Installation, as_yaml
     from weir.backends.kubernetes.own.manifests import manifests as objects
     from weir.backends.kubernetes.own.network import source
     from weir.backends.kubernetes.own.policies import OptionalPolicies
     from weir.backends.kubernetes.reading.device_list import device_names
     from weir.backends.kubernetes.reading.requests import Devices
+    from weir.cli import kube_options as check
 
     try:
         named = image or f"weir:{__version__}"
-        _checked("--image", _image, named)
+        check.one("--image", check.image, named)
         optional = OptionalPolicies(
             refuse_node_name=refuse_node_name,
             require_scheduler=require_scheduler,
-            daemonset_namespaces=_all_checked("--daemonsets-in", _namespace, daemonsets_in),
-            exempt_namespaces=_all_checked("--exempt", _namespace, exempt),
+            daemonset_namespaces=check.each("--daemonsets-in", check.namespace, daemonsets_in),
+            exempt_namespaces=check.each("--exempt", check.namespace, exempt),
+        )
+        pods = PodOptions(
+            None
+            if pod_priority_class == "none"
+            else check.one("--pod-priority-class", check.name, pod_priority_class),
+            check.one("--requests", check.amounts, requests),
+            check.one("--limits", check.amounts, limits),
+            {} if node_selector is None else check.one("--node-selector", check.labels, node_selector),
+            [check.one("--tolerate", check.toleration, text) for text in tolerate],
+            check.each("--pull-secret", check.name, pull_secret),
         )
         chosen = Installation(
-            _checked("--namespace", _namespace, namespace),
+            check.one("--namespace", check.namespace, namespace),
             named,
             replicas,
-            _checked("--scheduler", _scheduler, scheduler),
-            Devices().resources if devices is None else _checked("--devices", device_names, devices),
-            _all_checked("--reachable-from", source, reachable_from),
+            check.one("--scheduler", check.scheduler, scheduler),
+            Devices().resources if devices is None else check.one("--devices", device_names, devices),
+            check.each("--reachable-from", source, reachable_from),
             optional,
+            priority_classes,
+            pods,
+            monitoring,
         )
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
@@ -92,32 +125,3 @@ def manifests(
         print("# The image is named by a tag, which can be moved: --image NAME@sha256:DIGEST pins it.")
     sys.stdout.write(as_yaml(objects(chosen)))
     return 0
-
-
-def _checked(flag: str, check: Callable[[str], T], text: str) -> T:
-    try:
-        return check(text)
-    except ValueError as error:
-        raise ValueError(f"{flag}: {error}") from None
-
-
-def _all_checked(flag: str, check: Callable[[str], str], texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_checked(flag, check, text) for text in texts))
-
-
-def _namespace(text: str) -> str:
-    if not _NAMESPACE.fullmatch(text):
-        raise ValueError(f"{text!r} is no namespace: write small letters, digits and dashes, at most 63")
-    return text
-
-
-def _scheduler(text: str) -> str:
-    if len(text) > 253 or not all(_NAMESPACE.fullmatch(part) for part in text.split(".")):
-        raise ValueError(f"{text!r} is no name of a scheduler: write small letters, digits, dashes and dots")
-    return text
-
-
-def _image(text: str) -> str:
-    if not _IMAGE.fullmatch(text):
-        raise ValueError(f"{text!r} is no image: write NAME:TAG or NAME@sha256: and 64 digits of hexadecimal")
-    return text

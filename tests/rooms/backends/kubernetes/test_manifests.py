@@ -97,7 +97,8 @@ def test_the_account_of_weir_alone_writes_its_kinds() -> None:
     roles = [each for each in things if each["kind"] in ("ClusterRole", "Role")]
     bindings = [each for each in things if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     writing = {each["metadata"]["name"] for each in roles if any(map(writes_own_kinds, each["rules"]))}
-    assert writing == {"weir"}
+    assert writing == {"weir", "weir-project-admin"}
+    writing.remove("weir-project-admin")  # bound to nobody: it is for people
     bound = [each["subjects"] for each in bindings if each["roleRef"]["name"] in (*writing, "weir-kinds")]
     assert len(bound) == 3
     assert all(subjects == account for subjects in bound)
@@ -105,6 +106,47 @@ def test_the_account_of_weir_alone_writes_its_kinds() -> None:
         if each["metadata"]["name"] in writing:
             assert not [name for name in each["metadata"]["labels"] if "aggregate-to" in name]
         assert "*" not in str(each["rules"])
+
+
+def test_pods_of_weir_are_critical_and_run_where_they_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    things = printed(capsys)
+    pod = by_kind(things, "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert not {"tolerations", "nodeSelector", "imagePullSecrets"} & pod.keys()
+    quota = by_kind(things, "ResourceQuota")["weir-critical-pods"]["spec"]
+    assert quota["scopeSelector"]["matchExpressions"][0]["values"] == ["system-cluster-critical"]
+
+    words = [
+        *("--pod-priority-class", "none", "--requests", "cpu=1,memory=1Gi", "--limits", "memory=4Gi"),
+        *("--node-selector", "node-role.kubernetes.io/control-plane=,zone=a", "--pull-secret", "one", "two"),
+        *("--tolerate", "dedicated=infra:NoSchedule", "spot"),
+    ]
+    things = printed(capsys, *words)
+    pod = by_kind(things, "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert "priorityClassName" not in pod
+    assert not by_kind(things, "ResourceQuota")
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
+    assert pod["containers"][0]["resources"] == resources
+    assert pod["nodeSelector"] == {"node-role.kubernetes.io/control-plane": "", "zone": "a"}
+    assert pod["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
+    assert pod["tolerations"] == [
+        {"key": "dedicated", "operator": "Equal", "value": "infra", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Exists"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ((), {"weir-train", "weir-build", "weir-inference"}),
+        (("--priority-classes", "plain"), {"train", "build", "inference"}),
+        (("--priority-classes", "none"), set()),
+    ],
+)
+def test_priority_classes_are_prefixed_plain_or_left_out(
+    words: tuple[str, ...], names: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {*by_kind(printed(capsys, *words), "PriorityClass")} == names
 
 
 def writes_own_kinds(rule: dict[str, Any]) -> bool:
@@ -123,6 +165,13 @@ WRONG = [
     (("--scheduler", "a' || true"), '--scheduler: "a\' || true" is no name of a scheduler'),
     (("--devices", "gpu"), "--devices: 'gpu' is no resource of a device plugin"),
     (("--devices", ""), "--devices: '' is no resource"),
+    (("--requests", "cpu"), "--requests: 'cpu' can't be used: write cpu=500m,memory=512Mi"),
+    (("--limits", "cpu=a"), "--limits: 'a' is no amount of cpu"),
+    (("--node-selector", "a=b c"), "--node-selector: 'b c' is no value of a label"),
+    (("--tolerate", "a:Never"), "--tolerate: 'Never' is no effect of a taint: write one of NoSchedule"),
+    (("--tolerate", "a b"), "--tolerate: 'a b' is no taint"),
+    (("--pull-secret", "A"), "--pull-secret: 'A' is no name"),
+    (("--pod-priority-class", "x y"), "--pod-priority-class: 'x y' is no name"),
     (("--devices", "nvidia.com/*"), "--devices: 'nvidia.com/*' is no resource"),
 ]
 

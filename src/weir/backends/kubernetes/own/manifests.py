@@ -14,14 +14,15 @@ import yaml
 from weir import __version__
 from weir.backends.kubernetes.admission.registration import NAME, registrations
 from weir.backends.kubernetes.own.definitions import definitions
-from weir.backends.kubernetes.own.network import network_policy
+from weir.backends.kubernetes.own.deployment import PodOptions, deployment
+from weir.backends.kubernetes.own.parts import LABELS, RESTRICTED, Thing, thing, within
 from weir.backends.kubernetes.own.policies import OptionalPolicies, policies
+from weir.backends.kubernetes.own.priority_classes import ClassNames, priority_classes
+from weir.backends.kubernetes.own.project_leads import people
 from weir.backends.kubernetes.own.shapes import GROUP
 from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
-from weir.model.workloads import DEFAULT_PRIORITY
 
-PORT = 9443
 SECRET = f"{NAME}-webhook"
 INSTALLATION = f"{NAME}-installation"
 """A ConfigMap every user may read: the scheduler's name and the resources that are devices."""
@@ -37,13 +38,6 @@ _KINDS = """\
 kinds: []
 """
 _OWN = ("departments", "projects", "topologies", "workloads")
-_MEANINGS = {
-    "train": "Training: may use more than its project's quota, and may be preempted.",
-    "build": "Interactive work: within quota, and not preempted.",
-    "inference": "Serving: within quota, and not preempted; first in its project.",
-}
-
-Thing = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +51,31 @@ class Installation:
     devices: tuple[str, ...] = Devices().resources
     sources: tuple[str, ...] = ()  # of traffic to its port, by network.source; empty: any
     optional: OptionalPolicies = field(default_factory=OptionalPolicies)
+    priority_classes: ClassNames = "prefixed"
+    pods: PodOptions = field(default_factory=PodOptions)
+    monitoring: bool = False  # objects of the Prometheus operator
 
 
 def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
     """All objects, in an order in which they can be made."""
     return [
-        _thing("v1", "Namespace", of.namespace, labels={**_LABELS, **_RESTRICTED}),
+        thing("v1", "Namespace", of.namespace, labels={**LABELS, **RESTRICTED}),
         *definitions(),
-        *priority_classes(),
+        *priority_classes(of.priority_classes),
         *access(of, kinds or load_kinds()),
-        _within(of, "v1", "ConfigMap", NAME, data={"policy.yaml": _POLICY, "kinds.yaml": _KINDS}),
+        *people(_OWN),
+        within(of.namespace, "v1", "ConfigMap", NAME, data={"policy.yaml": _POLICY, "kinds.yaml": _KINDS}),
         *_settings_for_all(of),
-        _within(of, "v1", "Secret", SECRET, type="Opaque"),
-        {**_within(of, "networking.k8s.io/v1", "NetworkPolicy", NAME), **_network(of)},
-        _service(of),
-        _deployment(of),
-        *_budget(of),
+        within(of.namespace, "v1", "Secret", SECRET, type="Opaque"),
+        *deployment(
+            of.namespace,
+            of.image,
+            of.replicas,
+            scheduler=of.scheduler,
+            devices=of.devices,
+            sources=of.sources,
+            options=of.pods,
+        ),
         *registrations(
             {"service": {"namespace": of.namespace, "name": NAME, "port": 443}},
             scheduler=of.scheduler,
@@ -97,36 +100,6 @@ def as_yaml(things: Iterable[Thing]) -> str:
     return text
 
 
-_LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/version": __version__}
-_CHOSEN = {"app.kubernetes.io/name": NAME}
-_RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-
-
-def _thing(api_version: str, kind: str, name: str, *, labels: Thing | None = None, **rest: Any) -> Thing:
-    metadata = {"name": name, "labels": _LABELS if labels is None else labels}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
-
-
-def _within(of: Installation, api_version: str, kind: str, name: str, **rest: Any) -> Thing:
-    found = _thing(api_version, kind, name, **rest)
-    return {**found, "metadata": {**found["metadata"], "namespace": of.namespace}}
-
-
-def priority_classes() -> list[Thing]:
-    """The three types of workloads, as classes a pod can name."""
-    return [
-        _thing(
-            "scheduling.k8s.io/v1",
-            "PriorityClass",
-            type_.value,
-            value=value,
-            globalDefault=False,
-            description=_MEANINGS[type_.value],
-        )
-        for type_, value in DEFAULT_PRIORITY.items()
-    ]
-
-
 # What it may do
 
 
@@ -135,25 +108,25 @@ def access(of: Installation, kinds: Kinds) -> list[Thing]:
     account = {"kind": "ServiceAccount", "name": NAME, "namespace": of.namespace}
     aggregated = {"clusterRoleSelectors": [{"matchLabels": {MORE_KINDS: "true"}}]}
     return [
-        {**_within(of, "v1", "ServiceAccount", NAME), "automountServiceAccountToken": False},
-        _thing(f"{_RBAC}/v1", "ClusterRole", NAME, rules=_rules(kinds)),
+        {**within(of.namespace, "v1", "ServiceAccount", NAME), "automountServiceAccountToken": False},
+        thing(f"{_RBAC}/v1", "ClusterRole", NAME, rules=_rules(kinds)),
         _bound("ClusterRoleBinding", NAME, account),
-        _thing(f"{_RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated, rules=[]),
+        thing(f"{_RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated, rules=[]),
         _bound("ClusterRoleBinding", f"{NAME}-kinds", account),
-        _within(of, f"{_RBAC}/v1", "Role", NAME, rules=_rules_at_home()),
-        {**_within(of, f"{_RBAC}/v1", "RoleBinding", NAME), **_to("Role", NAME, account)},
-        _thing(
+        within(of.namespace, f"{_RBAC}/v1", "Role", NAME, rules=_rules_at_home()),
+        {**within(of.namespace, f"{_RBAC}/v1", "RoleBinding", NAME), **_to("Role", NAME, account)},
+        thing(
             f"{_RBAC}/v1",
             "ClusterRole",
             f"{NAME}-metrics",
             rules=[{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
         ),
-        _thing(
+        thing(
             f"{_RBAC}/v1",
             "ClusterRole",
             f"{NAME}-view",
             labels={
-                **_LABELS,
+                **LABELS,
                 **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
             },
             rules=[_may("get list watch", GROUP, *_OWN)],
@@ -162,7 +135,7 @@ def access(of: Installation, kinds: Kinds) -> list[Thing]:
 
 
 def _bound(kind: str, role: str, account: Thing) -> Thing:
-    return {**_thing(f"{_RBAC}/v1", kind, role), **_to("ClusterRole", role, account)}
+    return {**thing(f"{_RBAC}/v1", kind, role), **_to("ClusterRole", role, account)}
 
 
 def _to(kind: str, role: str, account: Thing) -> Thing:
@@ -233,89 +206,10 @@ def _settings_for_all(of: Installation) -> list[Thing]:
     rules = [_may("get", "", "configmaps", names=[INSTALLATION])]
     everyone = {"apiGroup": _RBAC, "kind": "Group", "name": "system:authenticated"}
     return [
-        _within(of, "v1", "ConfigMap", INSTALLATION, data=data),
-        _within(of, f"{_RBAC}/v1", "Role", INSTALLATION, rules=rules),
-        {**_within(of, f"{_RBAC}/v1", "RoleBinding", INSTALLATION), **_to("Role", INSTALLATION, everyone)},
+        within(of.namespace, "v1", "ConfigMap", INSTALLATION, data=data),
+        within(of.namespace, f"{_RBAC}/v1", "Role", INSTALLATION, rules=rules),
+        {
+            **within(of.namespace, f"{_RBAC}/v1", "RoleBinding", INSTALLATION),
+            **_to("Role", INSTALLATION, everyone),
+        },
     ]
-
-
-# What runs
-
-
-def _network(of: Installation) -> Thing:
-    return {"spec": network_policy(_CHOSEN, PORT, of.sources)}
-
-
-def _service(of: Installation) -> Thing:
-    ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
-    return _within(of, "v1", "Service", NAME, spec={"selector": _CHOSEN, "ports": ports})
-
-
-def _deployment(of: Installation) -> Thing:
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": _CHOSEN},
-    }
-    pod = {
-        "serviceAccountName": NAME,
-        "automountServiceAccountToken": True,
-        "terminationGracePeriodSeconds": 30,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "topologySpreadConstraints": [spread],
-        "containers": [_container(of)],
-        "volumes": [
-            {"name": "configuration", "configMap": {"name": NAME}},
-            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
-        ],
-    }
-    spec = {
-        "replicas": of.replicas,
-        "selector": {"matchLabels": _CHOSEN},
-        "template": {"metadata": {"labels": _LABELS}, "spec": pod},
-    }
-    return _within(of, "apps/v1", "Deployment", NAME, spec=spec)
-
-
-def _container(of: Installation) -> Thing:
-    return {
-        "name": NAME,
-        "image": of.image,
-        "args": [
-            *("up", "--on", "kubernetes", "--scheduler", of.scheduler, "--devices", ",".join(of.devices)),
-            *("--policy", "/etc/weir/policy.yaml", "--kinds", "/etc/weir/kinds.yaml"),
-            *("--port", str(PORT), "--service", NAME),
-        ],
-        "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - its own, in memory
-        "ports": [{"name": "https", "containerPort": PORT, "protocol": "TCP"}],
-        "resources": {
-            "requests": {"cpu": "500m", "memory": "512Mi"},
-            "limits": {"cpu": "4", "memory": "2Gi"},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "livenessProbe": _probe("/healthz", every_s=10, failures=6),
-        "readinessProbe": _probe("/readyz", every_s=5, failures=2),
-        "startupProbe": _probe("/healthz", every_s=2, failures=60),
-        "volumeMounts": [
-            {"name": "configuration", "mountPath": "/etc/weir", "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
-        ],
-    }
-
-
-def _probe(path: str, *, every_s: int, failures: int) -> Thing:
-    get = {"path": path, "port": "https", "scheme": "HTTPS"}
-    return {"httpGet": get, "periodSeconds": every_s, "failureThreshold": failures, "timeoutSeconds": 3}
-
-
-def _budget(of: Installation) -> list[Thing]:
-    """One of several stays when nodes are drained; a single one has to be let go."""
-    if of.replicas < 2:
-        return []
-    spec = {"maxUnavailable": 1, "selector": {"matchLabels": _CHOSEN}}
-    return [_within(of, "policy/v1", "PodDisruptionBudget", NAME, spec=spec)]

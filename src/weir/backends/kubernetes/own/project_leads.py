@@ -1,0 +1,74 @@
+"""What people may do with projects: administrators everything, leads of a project a part of it.
+
+RBAC can limit a lead to projects by name, but not to fields. So an admission policy limits it: whoever lacks
+the verb `set-quota` may change the times of a project and nothing else of its spec. Administrators of
+the cluster have all verbs, and this one too.
+"""
+
+from collections.abc import Iterator
+
+from weir.backends.kubernetes.admission.registration import NAME
+from weir.backends.kubernetes.own.parts import LABELS, Thing, thing
+from weir.backends.kubernetes.own.shapes import GROUP, VERSION
+
+SET_QUOTA = "set-quota"
+ADMIN_ROLE = f"{NAME}-project-admin"
+_POLICIES = "admissionregistration.k8s.io/v1"
+_FREE = ("times",)
+"""Fields of a project's spec that a lead may change."""
+
+
+def people(own_kinds: tuple[str, ...]) -> Iterator[Thing]:
+    """Yield the role of administrators of projects, and the policy that limits leads."""
+    rules = [
+        {
+            "apiGroups": [GROUP],
+            "resources": ["projects", "departments", "topologies"],
+            "verbs": ["create", "update", "patch", "delete", SET_QUOTA],
+        },
+        {"apiGroups": [GROUP], "resources": list(own_kinds), "verbs": ["get", "list", "watch"]},
+    ]
+    yield thing("rbac.authorization.k8s.io/v1", "ClusterRole", ADMIN_ROLE, rules=rules)
+    name = f"{NAME}-project-leads"
+    yield {"apiVersion": _POLICIES, "kind": "ValidatingAdmissionPolicy", **_named(name), "spec": _policy()}
+    spec = {"policyName": name, "validationActions": ["Deny", "Audit"]}
+    yield {
+        "apiVersion": _POLICIES,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        **_named(name),
+        "spec": spec,
+    }
+
+
+def _named(name: str) -> Thing:
+    return {"metadata": {"name": name, "labels": LABELS}}
+
+
+def _policy() -> Thing:
+    free = ", ".join(f"'{field}'" for field in _FREE)
+    may = (
+        f"authorizer.group('{GROUP}').resource('projects').name(request.name).check('{SET_QUOTA}').allowed()"
+    )
+    same = f"{{one}}.?spec.orValue({{{{}}}}).all(k, k in [{free}] || object.?spec[?k] == oldObject.?spec[?k])"
+    rule = {
+        "apiGroups": [GROUP],
+        "apiVersions": [VERSION],
+        "operations": ["UPDATE"],
+        "resources": ["projects"],
+    }
+    message = (
+        f"A lead of a project may change {', '.join(f'spec.{field}' for field in _FREE)} alone: "
+        f"the rest needs the verb {SET_QUOTA}, which the ClusterRole {ADMIN_ROLE} has."
+    )
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [
+            {
+                "expression": " && ".join(same.format(one=one) for one in ("object", "oldObject"))
+                + f" || {may}",
+                "message": message,
+                "reason": "Forbidden",
+            }
+        ],
+    }
