@@ -18,6 +18,7 @@ from weir.backends.kubernetes.api.paths import key_of, path_of
 from weir.backends.kubernetes.api.reflector import Set
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing
+from weir.backends.kubernetes.picture.owners import not_listed, not_served
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
@@ -126,38 +127,37 @@ async def _listed(api: Connection, api_version: str, resource: str, of: type[Any
 
 async def _see_owners(
     api: Connection, kinds: Kinds, picture: Picture, now_s: float
-) -> frozenset[tuple[str, str]]:
-    """Everything that makes pods; the kinds that can't be read."""
+) -> dict[tuple[str, str], str]:
+    """Everything that makes pods; the kinds that can't be read, and why."""
     wanted = [
         (api_version, watched.kind, watched.resource)
         for watched in kinds.watched
         for api_version in watched.api_versions
     ]
-    unreadable = set()
+    unreadable: dict[tuple[str, str], str] = {}
     found = await asyncio.gather(*(_owners(api, *each) for each in wanted))
     for (api_version, kind, _), things in zip(wanted, found, strict=True):
-        if things is None:
-            unreadable.add((api_version, kind))
+        if isinstance(things, str):
+            unreadable[api_version, kind] = things
             continue
         bodies = (
             kinds.narrow({**msgspec.to_builtins(each), "apiVersion": api_version, "kind": kind})
             for each in things
         )
         picture.see_owners([Set("", body) for body in bodies], now_s)
-    return frozenset(unreadable)
+    return unreadable
 
 
-async def _owners(
-    api: Connection, api_version: str, _kind: str, resource: str
-) -> Sequence[MakerThing] | None:
+async def _owners(api: Connection, api_version: str, kind: str, resource: str) -> Sequence[MakerThing] | str:
+    """Return all objects of a kind, or why they can't be listed."""
     try:
         return await api.list_all(path_of(api_version, resource), MakerThing)
     except NotFound:
-        return None
+        return not_served(api_version, kind)
     except Refused as error:
         if error.status != 403:
             raise
-        return None
+        return not_listed(kind, str(error))
 
 
 def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:

@@ -25,6 +25,7 @@ from weir.backends.kubernetes.api.reflector import Change, Reflector, Set, Unrea
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
 from weir.backends.kubernetes.own.shapes import API_VERSION
+from weir.backends.kubernetes.picture.owners import not_listed, not_served
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.reading.kinds import Kinds, Watched, load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
@@ -246,10 +247,16 @@ class Instance:
             self._note_unreadable()
 
     def _note_unreadable(self) -> None:
-        """Nobody waits to see an object of a kind that this cluster doesn't have, or that we may not read."""
-        self.backend.unreadable(
-            frozenset(key for key, each in self._owners.items() if each.absent or not each.synced.is_set())
-        )
+        """Tell the backend of the kinds that can't be read, and look for those again that pods name."""
+        unreadable = {
+            key: not_served(*key) if each.absent else not_listed(key[1], each.failure)
+            for key, each in self._owners.items()
+            if each.absent or not each.synced.is_set()
+        }
+        self.backend.unreadable(unreadable)
+        if unreadable:
+            for key in self.backend.awaited_kinds() & unreadable.keys():
+                self._owners[key].look_again()
 
 
 def _identity() -> str:

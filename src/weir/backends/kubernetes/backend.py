@@ -8,7 +8,7 @@ takes it too.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structlog import get_logger
@@ -114,13 +114,18 @@ class KubernetesBackend:
 
         return take
 
-    def unreadable(self, kinds: frozenset[tuple[str, str]]) -> None:
-        """(apiVersion, kind) of what makes pods and can't be read here."""
+    def unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
+        """Set the kinds of owners, by apiVersion and kind, that can't be read here, and why."""
         with self._lock:
             self.picture.gathering.set_unreadable(kinds)
             stale = bool(self.picture.gathering.stale)
         if stale:
             self.wake()
+
+    def awaited_kinds(self) -> set[tuple[str, str]]:
+        """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
+        with self._lock:
+            return self.picture.gathering.owners.awaited()
 
     def told(self, write: Write, outcome: Outcome) -> None:
         """What became of a write."""

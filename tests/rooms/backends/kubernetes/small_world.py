@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from weir.backends.kubernetes.api.objects import (
     Container,
     KubeNode,
@@ -70,10 +72,37 @@ def job(
     )
 
 
+def maker(
+    kind: str,
+    api_version: str,
+    name: str,
+    uid: str,
+    spec: dict[str, Any] | None = None,
+    *,
+    above: OwnerReference | None = None,
+    namespace: str = "team",
+) -> dict[str, Any]:
+    """An object of any kind that makes pods."""
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": BEGAN}
+    if above is not None:
+        metadata["ownerReferences"] = [msgspec.to_builtins(above)]
+    return KINDS.narrow(
+        {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec or {}, "status": {}}
+    )
+
+
+def reference(made: dict[str, Any] | Pod) -> OwnerReference:
+    """The controller reference to an object."""
+    if isinstance(made, Pod):
+        return OwnerReference("v1", "Pod", made.metadata.name, made.metadata.uid, controller=True)
+    meta = made["metadata"]
+    return OwnerReference(made["apiVersion"], made["kind"], meta["name"], meta["uid"], controller=True)
+
+
 def pod(
     name: str,
     *,
-    owner: tuple[str, str] | None = None,
+    owner: tuple[str, str] | OwnerReference | None = None,
     namespace: str = "team",
     gpus: int = 1,
     on: str = "",
@@ -89,9 +118,9 @@ def pod(
     annotations = {} if not start else {"weir.dev/start": str(start)}
     if devices is not None:
         annotations["weir.dev/gpus"] = devices
-    references = (
-        [] if owner is None else [OwnerReference("batch/v1", "Job", owner[0], owner[1], controller=True)]
-    )
+    if isinstance(owner, tuple):
+        owner = OwnerReference("batch/v1", "Job", owner[0], owner[1], controller=True)
+    references = [] if owner is None else [owner]
     return Pod(
         Metadata(
             name,

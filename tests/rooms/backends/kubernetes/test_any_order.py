@@ -49,6 +49,13 @@ class World:
             self.made += 1
             name = f"{key}-{self.made}"
             self.put("pods", f"team/{name}", pod(name, owner=(key, jobs[key]["metadata"]["uid"])))
+        elif what == "member" and jobs:
+            key = sorted(jobs)[one % len(jobs)]
+            self.made += 1
+            owner = key, jobs[key]["metadata"]["uid"]
+            on = NODES[two] if two < len(NODES) else ""
+            name = f"m-{self.made}"
+            self.put("pods", f"team/{name}", pod(name, scheduler="other", owner=owner, on=on))
         elif what == "foreign":
             self.made += 1
             name = f"f-{self.made}"
@@ -141,6 +148,7 @@ ACTS = st.tuples(
             "delete",
             "remove",
             "foreign",
+            "member",
             "node",
             "unnode",
             "unjob",

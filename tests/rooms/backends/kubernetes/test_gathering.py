@@ -13,6 +13,7 @@ from weir.backends.kubernetes.api.objects import (
     Volume,
 )
 from weir.backends.kubernetes.picture.gathering import SPARE, Gathering
+from weir.backends.kubernetes.picture.owners import not_served
 from weir.backends.kubernetes.reading.requests import CLUSTER_LABEL, Devices
 from weir.model.workloads import PodRule
 
@@ -88,14 +89,20 @@ def using(it: Pod, name: str) -> Pod:
     return it
 
 
-def test_an_owner_that_is_not_there_is_waited_for_unless_nobody_can_read_it() -> None:
+def test_an_owner_that_is_not_there_is_waited_for_also_where_its_kind_cannot_be_read() -> None:
     gathering = gathered(pod("train-0", owner=("train", "j1")))
     assert gathering.read("team/train-0", bound=False).wait == "Its Job train isn't there."
     assert gathering.read("team/train-0", bound=True).wait == ""
-    gathering.set_unreadable(frozenset({("batch/v1", "Job")}))
+    gathering.stale.clear()
+    gathering.set_unreadable({("batch/v1", "Job"): not_served("batch/v1", "Job")})
+    assert gathering.stale == {"team/train-0"}
     reading = gathering.read("team/train-0", bound=False)
-    assert reading.wait == ""
-    assert reading.gang.name == "train"
+    why = "the API server doesn't have the kind Job of batch/v1"
+    assert reading.wait == f"Its Job train can't be read: {why}."
+    assert gathering.owners.awaited() == {("batch/v1", "Job")}
+    gathering.see_owner(job("train", "j1", 4))
+    assert gathering.read("team/train-0", bound=False).wait == ""
+    assert gathering.owners.awaited() == set()
 
 
 def test_what_changes_above_is_read_again_below() -> None:

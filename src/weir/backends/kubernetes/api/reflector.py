@@ -17,7 +17,7 @@ What is remembered of each object is its key, uid and resource version.
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, Protocol, TypeVar
@@ -36,6 +36,8 @@ _LOG = get_logger(__name__)
 FREEZE_FROM = 10_000
 """Objects of a list from which on they are taken out of the collector's sight."""
 
+LOOK_AGAIN_AFTER_S = 0.5
+"""A kind that the server doesn't have isn't looked for more often."""
 FAULTS_MOST = 3
 """Faults of the server in a row after which a watch isn't resumed any more."""
 
@@ -133,6 +135,7 @@ class Reflector(Generic[T]):
         self.synced = asyncio.Event()
         """The whole picture has been delivered once. A kind that the server doesn't have is an empty one."""
         self.absent = False
+        self._looked_for = asyncio.Event()
         self.failure = ""
         self.heard_s = -float("inf")
         """When the server last said something, by the monotonic clock."""
@@ -140,6 +143,10 @@ class Reflector(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def look_again(self) -> None:
+        """Look at once for a kind that the server didn't have."""
+        self._looked_for.set()
 
     async def run(self) -> None:
         """List and watch, for ever."""
@@ -151,6 +158,8 @@ class Reflector(Generic[T]):
                     await self._watch()
                 except Silent:
                     await self._look_whether_it_went_back()
+            except NotFound as error:
+                await self._rest(self._after(error))
             except ApiError as error:
                 await asyncio.sleep(self._after(error))
             except Exception as error:  # noqa: BLE001 - one resource's fault must not end the others' watches
@@ -160,6 +169,13 @@ class Reflector(Generic[T]):
                 self._resource_version = ""
                 self._known = {key: (uid, "") for key, (uid, _) in self._known.items()}  # all is told again
                 await asyncio.sleep(self._backoff.next_s())
+
+    async def _rest(self, for_s: float) -> None:
+        """Wait before a kind is looked for again: for so long, or until somebody needs it."""
+        await asyncio.sleep(min(for_s, LOOK_AGAIN_AFTER_S))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._looked_for.wait(), max(0.0, for_s - LOOK_AGAIN_AFTER_S))
+        self._looked_for.clear()
 
     def _after(self, error: ApiError) -> float:
         """Draw the consequences of a failure; how long to wait."""

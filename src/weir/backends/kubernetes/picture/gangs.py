@@ -6,9 +6,12 @@ between what there is and what it was told last, so that any number of changes b
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 
+from weir.backends.kubernetes.picture.foreign_pods import NO_MEMBERS, Members
 from weir.backends.kubernetes.picture.gathering import GangKey, Reading
 from weir.backends.kubernetes.picture.seen import Group, Seen
 from weir.cluster.events import (
@@ -36,6 +39,7 @@ from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
     PodGroup,
+    Request,
     TopologyRequest,
     Workload,
 )
@@ -64,6 +68,7 @@ class Gang:
         "last_over",
         "left",
         "life",
+        "members",
         "name",
         "needed",
         "newer",
@@ -84,6 +89,7 @@ class Gang:
         "told_gate",
         "topology",
         "verdict",
+        "whole",
     )
 
     def __init__(self, key: GangKey) -> None:
@@ -102,7 +108,9 @@ class Gang:
         self.topology: TopologyRequest | None = None  # as asked for, if there is one
         self.newer = False  # another one of its name has taken its place
         self.counted: str | None = None  # the project it counts for among those in use
-        self.needed = 1
+        self.members: Members = NO_MEMBERS  # those that other schedulers place
+        self.whole = 1  # pods that it needs, whoever places them
+        self.needed = 1  # of these, pods that Weir places
         self.count = 0  # of its pods that are there
         self.empty_since_s: float | None = None
         self.left = False  # its pods are gone, and no more will come
@@ -151,10 +159,11 @@ class Gang:
 
     def _new_group(self, reading: Reading) -> int:
         role, request = reading.derived.role, reading.request
-        for at, group in enumerate(self.groups):
-            if group.is_empty and group.role == role:
-                group.request = request
-                return at
+        empty = [at for at, group in enumerate(self.groups) if group.is_empty]
+        if empty:
+            at = next((at for at in empty if self.groups[at].role == role), empty[0])
+            self.groups[at].role, self.groups[at].request = role, request
+            return at
         self.groups.append(Group(role, request))
         return len(self.groups) - 1
 
@@ -225,7 +234,9 @@ class Gang:
         assert self.head is not None
         head = self.head
         derived, said = head.derived, head.said
-        needed = derived.needed(said.min_pods, len(self.succeeded))
+        needed = derived.needed(said.min_pods, len(self.succeeded) + self.members.succeeded)
+        self.whole = max(1, needed.min_pods)
+        needed = self.members.left_of(needed)
         self.needed = max(1, needed.min_pods)
         self._trim()
         counts = [max(1, len(group.slots)) for group in self.groups]
@@ -299,14 +310,44 @@ class Gang:
         ready = sum(max(1, len(group.slots)) for group in self.groups) - absent
         if ready >= self.needed:
             return None
+        return self._shortage(ready)
+
+    def _shortage(self, ready: int) -> str:
+        """Why too few pods can be placed, in a sentence."""
         waiting = (each for each in self.pods() if not each.holds and each.wait)
         waits = min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)
-        if waits is None:
-            verb = "exists" if self.count == 1 else "exist"
-            return f"{self.count} of {self.needed} pods {verb}."
-        if self.needed == 1:
+        if waits is not None and self.whole == 1:
             return waits.wait
-        return f"{ready} of {self.needed} pods are ready to be placed; {waits.name}: {waits.wait}"
+        ready += sum(self.members.placed.values())
+        placed = f"{ready} of {self.whole} pods are ready to be placed"
+        if waits is not None:
+            return f"{placed}; {waits.name}: {waits.wait}"
+        if self.members.next_pending is not None:
+            name, scheduler = self.members.next_pending
+            return f"{placed}; {name}: It waits for the scheduler {scheduler}."
+        there = self.count + self.members.count
+        return f"{there} of {self.whole} pods {'exists' if there == 1 else 'exist'}."
+
+    def groups_in_use(self, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
+        """Return those that have pods or are needed: pods may have gone over to another group."""
+        pairs = zip_longest(groups, self.groups[: len(groups)])
+        used = tuple(told for told, group in pairs if told.min or group is None or not group.is_empty)
+        return used or groups
+
+    def absent_requests(self) -> Iterator[Request]:
+        """Return the requests of pods that it needs and that don't exist, as far as they are known."""
+        there = Counter(group.role for group in self.groups for seen in group.slots if seen is not None)
+        there.update(self.members.placed)
+        left = self.whole - self.count - self.members.count
+        by_role = {group.role: group.request for group in reversed(self.groups)}
+        assert self.head is not None
+        minima = self.head.derived.minima
+        for role, least in minima.items():
+            lacking = max(0, min(least - there[role], left))
+            left -= lacking
+            if role in by_role:
+                yield from [by_role[role]] * lacking
+        yield from [self.head.request] * max(0, left)
 
     # What control is told
 

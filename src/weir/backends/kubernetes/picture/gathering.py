@@ -5,7 +5,7 @@ were heard of. Whatever changes only says which pods are to be read again (`stal
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,8 @@ from weir.backends.kubernetes.api.objects import (
     PriorityClass,
     StorageClass,
 )
-from weir.backends.kubernetes.picture.owners import Body, Chain, Owners, meaningful
+from weir.backends.kubernetes.picture.foreign_pods import ForeignPods, Members
+from weir.backends.kubernetes.picture.owners import Body, Chain, Owners, controller_of, meaningful, pod_body
 from weir.backends.kubernetes.reading.kinds import Derived, Kinds
 from weir.backends.kubernetes.reading.labels import Said, means_something
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Marks, Neighbours
@@ -100,7 +101,8 @@ class Gathering:
     """All pods that are to be placed by us, and what reading them takes."""
 
     def __init__(self, kinds: Kinds, devices: Devices) -> None:
-        self.owners = Owners(kinds)
+        self.owners = Owners(kinds, self._owning_pod)
+        self.others = ForeignPods(self.owners)
         self.devices = devices
         self._names = ResourceNames()
         self.marks = Marks()
@@ -111,7 +113,6 @@ class Gathering:
         self._uid_of: dict[str, str] = {}
         self._specs: dict[bytes, PodSpec] = {}
         self._words: dict[str, str] = {}
-        self._references: dict[str, OwnerReference] = {}
         self._asked: dict[tuple[object, ...], Asked] = {}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
@@ -144,6 +145,7 @@ class Gathering:
         else:
             self._see_marks(key, pod)
         self._pods[key] = self._kept(pod)
+        self._owner_changed(pod.metadata.uid)
         for name in claims_of(pod):
             self._users.setdefault((pod.metadata.namespace, name), set()).add(key)
         if not over and before is not None and _reads_alike(before, pod):
@@ -162,6 +164,7 @@ class Gathering:
         for name in claims_of(pod):
             _drop(self._users, (pod.metadata.namespace, name), key)
         self.owners.leave(key)
+        self._owner_changed(pod.metadata.uid)
 
     def drop(self, key: str) -> None:
         """Forget a pod that couldn't be taken in, however far that went."""
@@ -172,6 +175,30 @@ class Gathering:
                 _drop(self._users, (pod.metadata.namespace, name), key)
         self.forget_marks(key)
         self.owners.leave(key)
+        if pod is not None:
+            self._owner_changed(pod.metadata.uid)
+        self.forget_other(key)
+
+    def see_other(self, key: str, pod: Pod) -> None:
+        """Note a pod of another scheduler, wherever it is: it may be a member of a workload, or own pods."""
+        if self.others.see(key, pod):
+            self._owner_changed(pod.metadata.uid)
+
+    def forget_other(self, key: str) -> None:
+        """Forget a pod of another scheduler."""
+        uid = self.others.forget(key)
+        if uid:
+            self._owner_changed(uid)
+
+    def members(self, gang: GangKey) -> Members:
+        """Return the members of a workload that other schedulers place."""
+        return self.others.members(gang.namespace, gang.uid, gang.gang)
+
+    def take_touched(self, namespaces: Iterable[str]) -> set[str]:
+        """Return the uids of owners whose pods have changed since, in namespaces that have workloads."""
+        found = self.others.settle(namespaces) | self.owners.touched
+        self.owners.touched.clear()
+        return found
 
     def see_foreign(self, key: str, pod: Pod) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
         """A pod of others is there; the marks it bears, and what its volumes take of its node."""
@@ -218,9 +245,8 @@ class Gathering:
     def _tidy(self) -> None:
         """What was kept once for many pods goes when most of them must be gone; it is found out again."""
         most = SPARE + 8 * len(self._pods)
-        if len(self._words) > most or len(self._references) > most:
+        if len(self._words) > most:
             self._words.clear()
-            self._references.clear()
         if len(self._specs) > most or len(self._asked) > most:
             self._forget_asked()  # it goes by the identity of specs
             self._specs.clear()
@@ -233,9 +259,7 @@ class Gathering:
         metadata.annotations = {once(name, name): written[name] for name in written if means_something(name)}
         metadata.namespace = once(metadata.namespace, metadata.namespace)
         metadata.owner_references = [
-            self._references.setdefault(each.uid, each)
-            for each in metadata.owner_references
-            if each.controller
+            self.owners.shared(each) for each in metadata.owner_references if each.controller
         ]
         metadata.resource_version = ""
 
@@ -256,11 +280,29 @@ class Gathering:
 
     def see_owner(self, body: Body) -> None:
         """An object that makes pods is there, new or changed; `body` as `Kinds.narrow` leaves it."""
-        self.stale |= self.owners.see(body)
+        self._read_again(self.owners.see(body))
 
     def forget_owner(self, uid: str) -> None:
         """An object that makes pods is gone."""
-        self.stale |= self.owners.forget(uid)
+        self._read_again(self.owners.forget(uid))
+
+    def _owner_changed(self, uid: str) -> None:
+        """A pod has changed, which may own others."""
+        if self.owners.is_above(uid):
+            self._read_again(self.owners.changed(uid))
+
+    def _read_again(self, keys: set[str]) -> None:
+        ours = keys & self._pods.keys()
+        self.stale |= ours
+        self.others.look_again(keys - ours)
+
+    def _owning_pod(self, namespace: str, reference: OwnerReference) -> Body | None:
+        """Return a pod that owns others, as an object of the API."""
+        key = f"{namespace}/{reference.name}"
+        pod = self._pods.get(key)
+        if pod is not None and pod.metadata.uid == reference.uid:
+            return pod_body(pod.metadata, pod.status.phase)
+        return self.others.body(key, reference.uid)
 
     def see_namespace(self, name: str, namespace: Namespace | None) -> None:
         """A namespace is there, or gone; selectors go by its labels."""
@@ -315,10 +357,9 @@ class Gathering:
             self._forget_asked()
             self.stale.update(self._pods)
 
-    def set_unreadable(self, kinds: frozenset[tuple[str, str]]) -> None:
-        """(apiVersion, kind) of owners that this cluster doesn't have, or that we may not read."""
-        if self.owners.set_unreadable(kinds):
-            self.stale.update(self._pods)
+    def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
+        """Set the kinds of owners, by apiVersion and kind, that can't be read, and why."""
+        self._read_again(self.owners.set_unreadable(kinds))
 
     def _all_with_claims(self) -> None:
         for keys in self._users.values():
@@ -335,7 +376,8 @@ class Gathering:
     def read(self, key: str, *, bound: bool, over: bool = False) -> Reading:
         """What a pod comes to now; `bound`: it has its place already, and needn't be ready for one."""
         pod = self._pods[key]
-        above = self.owners.above(key, pod)
+        controller = controller_of(pod.metadata.owner_references)
+        above = self.owners.above(key, pod.metadata.namespace, controller)
         volumes = reach(pod, self.stock) if pod.spec.volumes else ANYWHERE
         neighbours = ALONE if over else self.marks.of(pod.metadata.uid)
         if not above.makers or volumes is not ANYWHERE or neighbours is not ALONE:
@@ -358,7 +400,7 @@ class Gathering:
         asked = self._ask(pod, said, volumes, neighbours)
         wait = ""
         if not bound:
-            lost = f"its {missing.kind} {missing.name} isn't there" if missing is not None else ""
+            lost = self.owners.why_missing(missing) if missing is not None else ""
             wait = next(filter(None, (lost, *mistakes, *asked.refusals, gates(pod), volumes.waits)), "")
         owner = derived.owner
         created = above.created(owner.uid) or pod.metadata.creation_timestamp

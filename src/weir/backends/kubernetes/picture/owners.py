@@ -4,7 +4,7 @@ What the pods of one owner come to is found out once for all that bear the same 
 thousand pods is read as fast as one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,11 +12,21 @@ import msgspec
 from weir.backends.kubernetes.api.objects import Metadata, OwnerReference, Pod
 from weir.backends.kubernetes.reading import labels
 from weir.backends.kubernetes.reading.kinds import Derived, Kinds
-from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR, Said, means_something
+from weir.backends.kubernetes.reading.labels import (
+    PREFIX,
+    SAID_OF_ONE_POD,
+    WRITTEN_BY_WEIR,
+    Said,
+    means_something,
+)
 
 Body = Mapping[str, Any]
 Words = tuple[tuple[tuple[str, str], ...], tuple[str | None, ...]]
 _OURS = frozenset(f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
+LEVELS_MAX = 16
+"""Levels of owners above a pod that are looked at; real controllers make at most six."""
+_REFERENCES_KEPT_MAX = 50_000
+_POD = "Pod"
 
 
 class _Maker:
@@ -27,7 +37,7 @@ class _Maker:
     def __init__(self, body: Body) -> None:
         self.body = body
         self.metadata = msgspec.convert(body["metadata"], Metadata)
-        self.above = _controller(self.metadata.owner_references)
+        self.above = controller_of(self.metadata.owner_references)
 
 
 class Chain:
@@ -80,55 +90,114 @@ class Chain:
         )
 
 
-class Owners:
-    """All objects that make pods, and which pods are below each."""
+def not_served(api_version: str, kind: str) -> str:
+    """Return why owners of a kind can't be read that the API server doesn't have."""
+    return f"the API server doesn't have the kind {kind} of {api_version}"
 
-    def __init__(self, kinds: Kinds) -> None:
+
+def not_listed(kind: str, failure: str) -> str:
+    """Return why owners of a kind can't be read that can't be listed."""
+    return f"the list of all {kind} objects failed: {failure or 'it takes long'}"
+
+
+def _no_pod(_namespace: str, _reference: OwnerReference) -> Body | None:
+    return None
+
+
+class Owners:
+    """All objects that make pods, and which pods are below each.
+
+    A pod may own others, as leaders and drivers do: `pod_body` returns such a pod as an object of the API.
+    """
+
+    def __init__(
+        self, kinds: Kinds, pod_body: Callable[[str, OwnerReference], Body | None] = _no_pod
+    ) -> None:
         self.kinds = kinds
+        self.touched: set[str] = set()  # uids of owners that pods came to or left, until somebody empties it
+        self._pod_body = pod_body
         self._telling: dict[tuple[tuple[str, str], ...], tuple[str, ...]] = {}  # by kinds
         self._makers: dict[str, _Maker] = {}
         self._chains: dict[str, Chain] = {}  # by the uid of the lowest
         self._through: dict[str, set[str]] = {}  # the lowest of the chains that one is in
+        self._missing: dict[str, OwnerReference] = {}  # the first unknown one of a chain, by its lowest
         self._pods: dict[str, set[str]] = {}  # by the uid of the lowest
         self._lowest: dict[str, str] = {}
-        self._unreadable: frozenset[tuple[str, str]] = frozenset()
+        self._unreadable: Mapping[tuple[str, str], str] = {}
+        self._references: dict[tuple[str, ...], OwnerReference] = {}
+
+    def shared(self, reference: OwnerReference) -> OwnerReference:
+        """Return one object for equal references."""
+        if len(self._references) > _REFERENCES_KEPT_MAX:
+            self._references.clear()
+        words = (reference.uid, reference.name, reference.kind, reference.api_version)
+        return self._references.setdefault(words, reference)
 
     def see(self, body: Body) -> set[str]:
         """One is there, new or changed, as `Kinds.narrow` leaves it; the pods to be read again."""
         maker = _Maker(body)
         self._makers[maker.metadata.uid] = maker
-        return self._changed(maker.metadata.uid)
+        return self.changed(maker.metadata.uid)
 
     def forget(self, uid: str) -> set[str]:
         """One is gone; the pods to be read again."""
-        return self._changed(uid) if self._makers.pop(uid, None) is not None else set()
+        return self.changed(uid) if self._makers.pop(uid, None) is not None else set()
 
-    def set_unreadable(self, kinds: frozenset[tuple[str, str]]) -> bool:
-        """(apiVersion, kind) of what this cluster doesn't have, or we may not read; whether that is new."""
+    def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> set[str]:
+        """Set the kinds that can't be read, and why; return the pods to read again."""
         if kinds == self._unreadable:
-            return False
-        self._unreadable = kinds
-        self._chains.clear()
-        self._through.clear()
-        return True
+            return set()
+        changed = {
+            key
+            for key in kinds.keys() | self._unreadable.keys()
+            if kinds.get(key) != self._unreadable.get(key)
+        }
+        self._unreadable = dict(kinds)
+        stale: set[str] = set()
+        for lowest, missing in self._missing.items():
+            if (missing.api_version, missing.kind) in changed:
+                self._chains[lowest].readings.clear()
+                stale |= self._pods.get(lowest, set())
+        return stale
 
-    def above(self, key: str, pod: Pod) -> Chain:
-        """Those above a pod."""
-        reference = _controller(pod.metadata.owner_references)
+    def why_missing(self, reference: OwnerReference) -> str:
+        """Return why an owner isn't known, in a sentence without a full stop."""
+        why = self._unreadable.get((reference.api_version, reference.kind))
+        if why is None:
+            return f"its {reference.kind} {reference.name} isn't there"
+        return f"its {reference.kind} {reference.name} can't be read: {why}"
+
+    def awaited(self) -> set[tuple[str, str]]:
+        """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
+        return {(each.api_version, each.kind) for each in self._missing.values()}
+
+    def above(self, key: str, namespace: str, reference: OwnerReference | None) -> Chain:
+        """Those above a pod with this controller."""
         if reference is None:
             return NOBODY
-        lowest = reference.uid
+        lowest = reference.uid if reference.kind != _POD else f"{namespace}/{reference.uid}"
         if lowest not in self._chains and not self._is_read(reference):
             return Chain((), (), None)
         if self._lowest.get(key) != lowest:
+            self.leave(key)
             self._lowest[key] = lowest
             self._pods.setdefault(lowest, set()).add(key)
         chain = self._chains.get(lowest)
         if chain is None:
-            chain = self._chains[lowest] = self._climb(reference)
+            chain = self._chains[lowest] = self._climb(namespace, reference)
             for uid in chain.uids:
                 self._through.setdefault(uid, set()).add(lowest)
+            if chain.missing is not None:
+                self._missing[lowest] = chain.missing
         return chain
+
+    def is_above(self, uid: str) -> bool:
+        """Return True if an object is among the owners of any pod."""
+        return uid in self._through
+
+    def pods_below(self, uid: str) -> list[str]:
+        """Return the pods below an object whose owners have been looked up."""
+        return [key for lowest in self._through.get(uid, ()) for key in self._pods.get(lowest, ())]
 
     def derived(self, chain: Chain, pod: Pod) -> Derived:
         """What the table of kinds says of a pod below these."""
@@ -149,7 +218,8 @@ class Owners:
                 del self._pods[lowest]
                 self._drop_chain(lowest)
 
-    def _changed(self, uid: str) -> set[str]:
+    def changed(self, uid: str) -> set[str]:
+        """An owner has changed; return the pods to be read again."""
         stale: set[str] = set()
         for lowest in list(self._through.get(uid, ())):
             stale |= self._pods.get(lowest, set())
@@ -158,25 +228,33 @@ class Owners:
 
     def _drop_chain(self, lowest: str) -> None:
         chain = self._chains.pop(lowest, None)
+        self._missing.pop(lowest, None)
         for uid in chain.uids if chain is not None else ():
+            self.touched.add(uid)
             through = self._through[uid]
             through.discard(lowest)
             if not through:
                 del self._through[uid]
 
-    def _climb(self, above: OwnerReference | None) -> Chain:
+    def _climb(self, namespace: str, above: OwnerReference | None) -> Chain:
         uids: list[str] = []
         makers: list[_Maker] = []
-        while above is not None and self._is_read(above) and above.uid not in uids:
+        missing = None
+        while above is not None and self._is_read(above) and above.uid not in uids and len(uids) < LEVELS_MAX:
             uids.append(above.uid)
-            maker = self._makers.get(above.uid)
+            maker = self._maker(namespace, above)
             if maker is None:
+                missing = above
                 break
             makers.append(maker)
-            above = maker.above
-        else:
-            above = None
-        return Chain(tuple(uids), makers, above, self._telling_of(makers))
+            above, namespace = maker.above, maker.metadata.namespace
+        return Chain(tuple(uids), makers, missing, self._telling_of(makers))
+
+    def _maker(self, namespace: str, reference: OwnerReference) -> _Maker | None:
+        if (reference.api_version, reference.kind) != ("v1", _POD):
+            return self._makers.get(reference.uid)
+        body = self._pod_body(namespace, reference)
+        return None if body is None else _Maker(body)
 
     def _telling_of(self, makers: Sequence[_Maker]) -> tuple[str, ...]:
         """The labels of pods by which the table tells the roles and gangs below these."""
@@ -190,8 +268,7 @@ class Owners:
         return found
 
     def _is_read(self, above: OwnerReference) -> bool:
-        kind = (above.api_version, above.kind)
-        return kind not in self._unreadable and self.kinds.knows(*kind)
+        return self.kinds.knows(above.api_version, above.kind)
 
 
 class _Nobody(Chain):
@@ -221,5 +298,25 @@ def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _controller(references: Sequence[OwnerReference]) -> OwnerReference | None:
+def pod_body(pod: Metadata, phase: str) -> Body:
+    """Return a pod that owns others as an object of the API, without what it says of itself alone."""
+    metadata = {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "uid": pod.uid,
+        "creationTimestamp": pod.creation_timestamp,
+        "labels": _of_all(pod.labels),
+        "annotations": _of_all(pod.annotations),
+        "ownerReferences": msgspec.to_builtins(pod.owner_references),
+    }
+    return {"apiVersion": "v1", "kind": _POD, "metadata": metadata, "status": {"phase": phase}}
+
+
+def _of_all(said: Mapping[str, str]) -> dict[str, str]:
+    """Return what is said of a whole workload."""
+    return {name: value for name, value in said.items() if name not in SAID_OF_ONE_POD}
+
+
+def controller_of(references: Sequence[OwnerReference]) -> OwnerReference | None:
+    """Return the reference to the controller, if there is one."""
     return next((each for each in references if each.controller), None)

@@ -160,6 +160,7 @@ class Picture:
         if pod is None:
             self.ground.foreign(key, None)
             self.gathering.forget_marks(key)
+            self.gathering.forget_other(key)
             return
         meta = pod.metadata
         if seen is None:
@@ -181,6 +182,7 @@ class Picture:
                 self.roll.dirty[seen.gang] = None
 
     def _pod_of_others(self, key: str, pod: Pod) -> None:
+        self.gathering.see_other(key, pod)
         if not pod.spec.node_name or pod.status.phase in _OVER:
             self.ground.foreign(key, None)
             self.gathering.forget_marks(key)
@@ -261,11 +263,14 @@ class Picture:
         for key in self.gathering.remarked:
             self.ground.remark(key, *map(self._once, self.gathering.of_others(key)))
         self.gathering.remarked.clear()
+        touched = self.gathering.take_touched(self.roll.namespaces)
+        self.roll.dirty.update(dict.fromkeys(self.roll.owned_by(touched)))
         facts, self._later = self._later, []
         for gang in list(self.roll.dirty):
             self.roll.give_name(gang)
         dirty = sorted(self.roll.dirty, key=lambda gang: (not gang.newer, gang.name))
         self.roll.dirty.clear()
+        facts += self._each(dirty, self._find_members)
         facts += self._each(dirty, self.roll.choose_project)
         try:
             self.roll.settle(dirty)
@@ -279,6 +284,9 @@ class Picture:
         facts += self.estate.facts(used | set(self.roll.projects))
         self.roll.changed.update(dict.fromkeys(dirty))
         return facts + told
+
+    def _find_members(self, gang: Gang) -> None:
+        gang.members = self.gathering.members(gang.key)
 
     def _each(self, gangs: Iterable[Gang], act: Callable[[Gang], Sequence[Fact] | None]) -> list[Fact]:
         """Do this with each workload; one with which it can't be done is left out from now on."""
@@ -359,8 +367,9 @@ class Picture:
                 self._set_aside(seen, error)
         for left in dict.fromkeys(seen.gang for seen, _ in moving if seen.gang is not None):
             left.regroup()
-        for seen, gang in moving:
-            self._move(seen, gang)
+        moving = [(seen, gang) for seen, gang in moving if self._moves_out(seen)]
+        for seen, gang in moving:  # after all have left, so that they find the groups free that they left
+            self._move_in(seen, gang)
 
     def _read(self, seen: Seen, moving: list[tuple[Seen, Gang]]) -> None:
         key = seen.key
@@ -398,27 +407,35 @@ class Picture:
             body = rough(self.gathering.pod(seen.key).spec, seen.node, seen.phase)
             self.ground.foreign(seen.key, held_roughly(body, seen.node, self.gathering.devices))
 
-    def _move(self, seen: Seen, to: Gang) -> None:
+    def _moves_out(self, seen: Seen) -> bool:
+        """Take a pod out of where it doesn't belong any more; return False if it stays."""
         reading, gang = seen.reading, seen.gang
         assert reading is not None
-        if gang is not None:
-            group = gang.groups[seen.group]
-            if (
-                gang.key == reading.gang
-                and group.role == reading.derived.role
-                and group.request == reading.request
-            ):
-                return
-            self.roll.dirty[gang] = None
-            if seen.told:
-                gang.leave(seen, self._now_s, Exit.LOST, "It is something else now.")
-                seen.start = 0
-            else:
-                gang.leave(seen, self._now_s, Exit.LOST)
-            if seen.bound:
-                seen.settled = False  # its devices have to fit what it requests now
-            self._emptied(gang)
-        to.join(seen, reading)
+        if gang is None:
+            return True
+        group = gang.groups[seen.group]
+        if (
+            gang.key == reading.gang
+            and group.role == reading.derived.role
+            and group.request == reading.request
+        ):
+            return False
+        self.roll.dirty[gang] = None
+        if seen.told:
+            gang.leave(seen, self._now_s, Exit.LOST, "It is something else now.")
+            seen.start = 0
+        else:
+            gang.leave(seen, self._now_s, Exit.LOST)
+        if seen.bound:
+            seen.settled = False  # its devices have to fit what it requests now
+        self._emptied(gang)
+        if not gang.count and gang.key != reading.gang and not gang.starts:
+            gang.empty_since_s = self._now_s - 2 * EMPTY_S  # its owners weren't all known: it never was one
+        return True
+
+    def _move_in(self, seen: Seen, to: Gang) -> None:
+        assert seen.reading is not None
+        to.join(seen, seen.reading)
         to.empty_since_s, to.left = None, False
 
     def _gang_of(self, reading: Reading) -> Gang:

@@ -5,7 +5,7 @@ at a time; what the other's pods still hold counts as what others hold.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from weir.backends.kubernetes.own.own_objects import WorkloadThing
@@ -39,6 +39,8 @@ class Roll:
         self.projects: Counter[str] = Counter()  # of the workloads that control knows
         self._records: dict[str, Records] = {}  # the allocations in them
         self._namesakes: dict[str, list[Gang]] = {}
+        self._by_owner: dict[str, list[Gang]] = {}
+        self.namespaces: Counter[str] = Counter()  # of all workloads
         self._fixed = NonPreemptibleUsage()
 
     def see(self, name: str, thing: WorkloadThing | None) -> None:
@@ -59,10 +61,17 @@ class Roll:
             gang = self.gangs[reading.gang] = Gang(reading.gang)
             gang.head = reading
             self._namesakes.setdefault(gang.name, []).append(gang)
+            self._by_owner.setdefault(gang.key.uid, []).append(gang)
+            self.namespaces[gang.key.namespace] += 1
             if gang.name not in self.named:
                 self.named[gang.name] = gang
                 self.recollect(gang)
         return gang
+
+    def owned_by(self, uids: Iterable[str]) -> Iterator[Gang]:
+        """Return the workloads of these owners."""
+        for uid in uids:
+            yield from self._by_owner.get(uid, ())
 
     def recollect(self, gang: Gang) -> None:
         """What its object remembers of it."""
@@ -172,6 +181,13 @@ class Roll:
         if self.gangs.pop(gang.key, None) is None:
             return
         self._fixed.forget(gang)
+        owned, namespace = self._by_owner[gang.key.uid], gang.key.namespace
+        owned.remove(gang)
+        if not owned:
+            del self._by_owner[gang.key.uid]
+        self.namespaces[namespace] -= 1
+        if not self.namespaces[namespace]:
+            del self.namespaces[namespace]
         alike = self._namesakes[gang.name]
         alike.remove(gang)
         if self.named[gang.name] is gang:

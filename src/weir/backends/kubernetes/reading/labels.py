@@ -233,12 +233,16 @@ FOREIGN = (
         "priorityClassName", "priority_class", "train", "The priority class, where the pod names none.", _name
     ),
 )
+_PARTS = ("fraction_milli", "gpu_memory", "devices")
+"""What a pod takes is said on the pod, in one piece; all else is said of the workload."""
+SAID_OF_ONE_POD = frozenset(
+    [PREFIX + key.name for key in OURS if key.sets in _PARTS]
+    + [key.name for key in FOREIGN if key.sets in _PARTS]
+)
+"""Keys that hold for the pod that bears them alone, even where other pods are below it."""
 _OURS_BY_NAME = {key.name: key for key in OURS}
 _FOREIGN_NAMES = frozenset(key.name for key in FOREIGN)
 _PREFIXES = (PREFIX, "kai.scheduler/", "runai/", "run.ai/")
-_PARTS = ("fraction_milli", "gpu_memory", "devices")
-"""What a pod takes is said on the pod, in one piece; all else is said of the workload."""
-
 
 NOTHING = Said()
 

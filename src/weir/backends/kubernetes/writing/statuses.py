@@ -5,6 +5,7 @@ changes often is written as often as there is room for it, with what holds by th
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -32,6 +33,8 @@ AT_ONCE = 500
 AGAIN_S = 5.0
 PASSING_S = 1.0
 """What a workload is only in passing isn't told before it has lasted so long."""
+OWNER_S = 10.0
+"""So long for the owners of pods to be known: until then it may be part of another workload."""
 FEW = 32
 """So many workloads are told of at once even in a burst: that costs nothing."""
 BUSY_EVERY_S = 2.0
@@ -254,8 +257,9 @@ class Statuses:
             done.phase, done.since_s = phase, since_s
         why = self._why(gang, phase)
         passing = phase == "Starting" or (phase == "Pending" and why is None)
-        if passing and not at_once and now_s < done.since_s + PASSING_S:
-            self._later[gang] = done.since_s + PASSING_S
+        passing_s = OWNER_S if phase == "Pending" and gang.head.orphan else PASSING_S if passing else 0.0
+        if passing_s and not at_once and now_s < done.since_s + passing_s:
+            self._later[gang] = done.since_s + passing_s
             return []  # it is something else in a moment, and one write says it all
         writes: list[Write | Emit] = []
         spec = self._spec(gang)
@@ -331,8 +335,10 @@ class Statuses:
     def _spec(self, gang: Gang) -> Words:
         key = gang.key
         workload = gang.told or gang.workload()
+        named = gang.groups_in_use(workload.groups)
         return spec_of(
-            workload, Owner(api_version=key.api_version, kind=key.kind, name=key.name, uid=key.uid)
+            replace(workload, groups=named),
+            Owner(api_version=key.api_version, kind=key.kind, name=key.name, uid=key.uid),
         )
 
     def _upsert(self, gang: Gang, spec: Words, written: str) -> Upsert:
@@ -360,16 +366,16 @@ class Statuses:
         pods = list(gang.pods())
         running = [seen for seen in pods if seen.bound and seen.phase == "Running" and not seen.deleting]
         holding = [seen for seen in pods if seen.holds]
-        asked = gang.told.pods if gang.told is not None else len(pods)
-        total = max(asked, gang.needed) if phase not in PHASES.values() else len(pods)
+        there, count = len(pods) + gang.members.count, len(running) + gang.members.running
+        total = max(there, gang.whole) if phase not in PHASES.values() else there
         head = gang.head
         assert head is not None
         return {
             "phase": phase,
-            "running": f"{len(running)}/{total}",
+            "running": f"{count}/{total}",
             "pods": total,
-            "podsRunning": len(running),
-            "gpus": written(GPU, self._devices_milli(gang, total)),
+            "podsRunning": count,
+            "gpus": written(GPU, self._devices_milli(gang, ended=phase in PHASES.values())),
             "nodes": sorted({seen.node for seen in holding})[:NODES_NAMED_MOST],
             "reason": None
             if why is None
@@ -384,13 +390,11 @@ class Statuses:
             **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
         }
 
-    def _devices_milli(self, gang: Gang, total: int) -> int:
-        """Thousandths of devices of all its pods: of one that isn't there as of the one read last."""
-        assert gang.head is not None
-        places = [(gang.head.request, "")] * total
-        for at, seen in enumerate(gang.pods()):
-            if seen.reading is not None:
-                places[at : at + 1] = [(seen.reading.request, seen.node)]
+    def _devices_milli(self, gang: Gang, *, ended: bool) -> int:
+        """Thousandths of devices of all its pods, and of those still to come unless it has ended."""
+        places = [(seen.reading.request, seen.node) for seen in gang.pods() if seen.reading is not None]
+        if not ended:
+            places += [(request, "") for request in gang.absent_requests()]
         ground = self._picture.ground
         return sum(
             request.devices * min(WHOLE_MILLI, request.share_on(ground.device_memory(node)))
