@@ -131,7 +131,7 @@ def test_a_training_job_that_does_not_fit_as_a_whole_does_not_start_in_part(team
     train = Owner(team, "PyTorchJob", "train", {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}})
     for at in range(3):
         train.pod(f"worker-{at}", 8, labels={ROLE: "worker"})
-    waits_for(team, "pytorchjob-train", "needs 3 pods at once of group worker")
+    waits_for(team, "pytorchjob-train", "needs 3 pods at once")
     team.is_left_out("worker-0", "worker-1", "worker-2")
     team.cluster.add([node("c")])
     assert set(team.land("worker-0", "worker-1", "worker-2")) == {"a", "b", "c"}
