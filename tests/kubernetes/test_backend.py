@@ -94,7 +94,8 @@ def test_a_gang_that_finds_no_room_binds_nothing_and_says_why(place: Place) -> N
 
 
 def test_shares_of_one_device(place: Place) -> None:
-    place.cluster.add_nodes(1, gpus=1)
+    (name,) = place.cluster.add_nodes(1, gpus=1)
+    place.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"weir.dev/gpu-sharing": "true"}}})
     place.api.create(project(place.team, 1))
     halves = [
         job(place.team, f"half-{at}", 0, annotations={"weir.dev/gpu-fraction": "0.5"}) for at in range(3)

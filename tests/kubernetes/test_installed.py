@@ -200,6 +200,7 @@ RARELY = {
     ("get", "pods"),  # after a binding nobody answered
     ("patch", "persistentvolumeclaims"),  # of a pod whose volumes wait for its node
     ("patch", "persistentvolumes"),
+    ("patch", "nodes"),  # of a node that is set aside for shares
     ("create", "secrets"),  # its own one, after a deletion
     ("create", "tokenreviews"),  # of whoever asks for metrics
     ("create", "subjectaccessreviews"),

@@ -20,6 +20,7 @@ from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.picture.queue_view import QueueView, view_of
 from weir.backends.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
 from weir.backends.kubernetes.writing.claiming import preparations
+from weir.backends.kubernetes.writing.node_taints import NodeTaints
 from weir.backends.kubernetes.writing.statuses import (
     Statuses,
     nominations,
@@ -78,6 +79,7 @@ class KubernetesBackend:
         self.picture = picture
         self.reasons: dict[str, Why] = {}  # why workloads wait, as somebody finds out
         self.statuses = Statuses(picture, self.reasons)
+        self._taints = NodeTaints(picture.ground)
         self._submit = submit
         self.wake = wake
         self._clock = clock
@@ -132,9 +134,10 @@ class KubernetesBackend:
         if isinstance(write, Bind | Evict):
             self._outcomes.append((write, outcome))
             self.wake()
-        elif isinstance(outcome, RefusedWrite | NotSent) and isinstance(write.about, Gang):
-            self._outcomes.append((write, outcome))
-            if isinstance(outcome, RefusedWrite) and outcome.status != 404:
+        elif isinstance(outcome, RefusedWrite | NotSent):
+            if isinstance(write.about, Gang):
+                self._outcomes.append((write, outcome))
+            if isinstance(outcome, RefusedWrite) and outcome.status not in (404, 409):
                 _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
 
     def check(self, write: Bind | Evict) -> str:
@@ -173,7 +176,8 @@ class KubernetesBackend:
                 self._whole = False
                 self.picture.retell()
             facts = self.picture.facts(now_s)
-            said, self._to_say = self._to_say, []
+            said: list[Write | Emit] = [*self._to_say, *self._taints.take(now_s)]
+            self._to_say = []
             said += [each for unread in self.picture.unreadable.take() if (each := unreadable_event(unread))]
         if said:
             self._submit(said)
@@ -213,7 +217,8 @@ class KubernetesBackend:
     def due_s(self) -> float | None:
         """Return when to ask for facts without a change from the API server."""
         with self._lock:
-            return self.picture.due_s
+            times = (self.picture.due_s, self._taints.due_s)
+            return min((time_s for time_s in times if time_s is not None), default=None)
 
     def people_due_s(self) -> float | None:
         """Return when the next status is due; None if none is."""

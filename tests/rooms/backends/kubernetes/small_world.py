@@ -10,6 +10,7 @@ from weir.backends.kubernetes.api.objects import (
     KubeNode,
     Metadata,
     NodeStatus,
+    NodeTaint,
     OwnerReference,
     Pod,
     PodSpec,
@@ -19,6 +20,7 @@ from weir.backends.kubernetes.api.objects import (
 from weir.backends.kubernetes.api.reflector import Removed, Set
 from weir.backends.kubernetes.own.own_objects import QueueThing
 from weir.backends.kubernetes.picture.picture import Picture
+from weir.backends.kubernetes.reading.gpu_sharing import GPU_SHARING, SET_ASIDE
 from weir.backends.kubernetes.reading.kinds import load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
 from weir.cluster.jobs import Phase
@@ -32,8 +34,15 @@ BEGAN = "2026-01-01T00:00:00Z"
 
 
 def node(
-    name: str, gpus: int = 4, *, cordoned: bool = False, labels: dict[str, str] | None = None
+    name: str,
+    gpus: int = 4,
+    *,
+    cordoned: bool = False,
+    labels: dict[str, str] | None = None,
+    shared: bool = False,
 ) -> KubeNode:
+    if shared:
+        labels = {**(labels or {}), GPU_SHARING: SET_ASIDE}
     made = KubeNode(
         Metadata(name, uid=name, labels={"kubernetes.io/hostname": name, **(labels or {})}),
         status=NodeStatus(
@@ -41,6 +50,8 @@ def node(
         ),
     )
     made.spec.unschedulable = cordoned
+    if shared:
+        made.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
     return made
 
 

@@ -272,7 +272,7 @@ def _shared(name: str, fraction: str, **more: Any) -> Any:
 def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_with() -> None:
     """After a restart too: the status says what part of which devices it holds."""
     for later, devices in (("0.001", "1"), ("1", "1"), ("1", "4")):
-        here = begun(node("n1", gpus=1))
+        here = begun(node("n1", gpus=1, shared=True))
         here.hear("pods", _shared("a", "0.6"))
         (bind,) = here.step()
         here.backend.told(bind, Done())
@@ -285,7 +285,7 @@ def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_wi
         here.now_s += 2.0
         (kept,) = status_of(here.told())["allocations"]
         assert (kept["devices"], kept["share"]) == ([0], 600)
-        after = begun(node("n1", gpus=1))
+        after = begun(node("n1", gpus=1, shared=True))
         allocation = KeptAllocation("u-a", "n1", kept["devices"], kept["share"], start=kept["start"])
         after.hear("workloads", record("pod-a", "u-a", allocation))
         again = _shared("a", later, on="n1", devices="0", start=1, phase="Running")

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from weir.backends.kubernetes.admission.shared_devices import share_changes
 from weir.backends.kubernetes.api.objects import Metadata, Pod
 from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR, Said, near, not_there, read
@@ -94,8 +95,10 @@ def _of_pod(new: Object, namespace: str, known: Known, reading: Reading) -> list
     ops: list[dict[str, Any]] = []
     if new["spec"].get("schedulerName") != reading.scheduler:
         ops.append({"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler})
-    projects = known.of(namespace)
-    if len(projects) == 1 and not _controller(new) and _project(_read(new)[0], known) is None:
+    projects, (said, _) = known.of(namespace), _read(new)
+    if (said.fraction_milli or said.gpu_memory) and not _asks_for_devices(new["spec"], reading):
+        ops += share_changes(new["spec"])
+    if len(projects) == 1 and not _controller(new) and _project(said, known) is None:
         metadata = new.get("metadata") or {}
         if not metadata.get("labels"):
             ops.append({"op": "add", "path": "/metadata/labels", "value": {}})

@@ -276,6 +276,7 @@ class NodeTaint(Narrow):
     key: str
     effect: str
     value: str = ""
+    time_added: str | None = None
 
 
 class NodeSpec(Narrow):

@@ -160,6 +160,7 @@ def _rules(kinds: Kinds) -> list[Thing]:
         _may("create", "", "pods/binding", "pods/eviction"),
         _may("patch", "", "pods/status"),  # the node kept for a pod
         _may("patch", "", "persistentvolumeclaims", "persistentvolumes"),  # a volume follows its pod's node
+        _may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
         _may("create", "events.k8s.io", "events"),
         # its own kinds
         _may(look, GROUP, *_OWN[:3]),

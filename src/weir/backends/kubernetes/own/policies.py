@@ -6,11 +6,12 @@ bindings.
 The rules are CEL. Each expression costs little and reads absent fields as absent, so that it can't fail.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weir.backends.kubernetes.admission.registration import NAME, is_device
+from weir.backends.kubernetes.reading.gpu_sharing import GPU_SHARING, SET_ASIDE
 from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR
 
 Policy = dict[str, Any]
@@ -23,6 +24,8 @@ _SHARE_KEYS = (
     *("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"),
 )
 """Labels and annotations that state the share of a GPU a pod takes."""
+_NOT_A_KUBELET = ("not-a-kubelet", "!('system:nodes' in request.userInfo.?groups.orValue([]))")
+"""Kubelets report static pods, which have a node from the start and no scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def policies(
     """Return each policy followed by its binding."""
     account = account_name(namespace)
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
-    made += _optional(scheduler, devices, options)
+    made += [_shared_nodes(devices, options), *_optional(scheduler, devices, options)]
     return [each for policy in made for each in (policy, _binding(policy))]
 
 
@@ -92,6 +95,63 @@ def _fixed_shares(account: str, scheduler: str) -> Policy:
     )
 
 
+def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
+    """Refuse pods with whole devices that name a node set aside for shares, or tolerate its taint.
+
+    The API server evaluates the policy once for each node with the label: the node is `params`.
+    """
+    wrong = (
+        "{pod}.spec.?nodeName.orValue('') == params.metadata.name || "
+        "({pod}.spec.?nodeName.orValue('') == '' && ({tolerates}) && !({avoids}))"
+    )
+    words = {
+        f"{when}_wrong": f"({_asks_for_devices(pod, devices)}) && "
+        f"({wrong.format(pod=pod, tolerates=_tolerates_sharing(pod), avoids=_avoids_shared_nodes(pod))})"
+        for when, pod in (("is", "object"), ("was", "oldObject"))
+    }
+    words["was_wrong"] = f"request.operation == 'UPDATE' && ({words['was_wrong']})"
+    aside = f"the node ' + params.metadata.name + ' is set aside for shares of GPUs ({GPU_SHARING})"
+    named = f"'{aside}, so a pod with whole GPUs can\\'t name it: leave out spec.nodeName'"
+    tolerated = (
+        f"'{aside}, and a pod with whole GPUs must not tolerate the taint {GPU_SHARING}: "
+        f"leave the toleration out, or require a node affinity: {GPU_SHARING} DoesNotExist'"
+    )
+    return _policy(
+        "shared-nodes",
+        [_rule("", ["CREATE", "UPDATE"], ["pods"])],
+        conditions=[_NOT_A_KUBELET],
+        variables=list(words.items()),
+        expression="!variables.is_wrong || variables.was_wrong",
+        message="A pod with whole GPUs can't use a node that is set aside for shares.",
+        told=f"object.spec.?nodeName.orValue('') == params.metadata.name ? {named} : {tolerated}",
+        exempt=sorted({"kube-system", *options.exempt_namespaces}),
+        for_each={"apiVersion": "v1", "kind": "Node"},
+    )
+
+
+def _tolerates_sharing(pod: str) -> str:
+    """Return an expression: a toleration covers the taint for shares."""
+    everything = "t.?key.orValue('') == '' && t.?operator.orValue('') == 'Exists'"
+    return (
+        f"{pod}.spec.?tolerations.orValue([]).exists(t, (t.?key.orValue('') == {_text(GPU_SHARING)} || "
+        f"({everything})) && t.?effect.orValue('') in ['', 'NoSchedule'])"
+    )
+
+
+def _avoids_shared_nodes(pod: str) -> str:
+    """Return an expression: the required node affinity leaves out nodes with the label for shares."""
+    terms = (
+        f"{pod}.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
+        ".?nodeSelectorTerms.orValue([])"
+    )
+    leaves_out = (
+        f"e.key == {_text(GPU_SHARING)} && (e.operator == 'DoesNotExist' || "
+        f"(e.operator == 'NotIn' && {_text(SET_ASIDE)} in e.?values.orValue([])))"
+    )
+    every = f"{terms}.all(t, t.?matchExpressions.orValue([]).exists(e, {leaves_out}))"
+    return f"{terms}.size() > 0 && {every}"
+
+
 def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
     """Limit what Weir's own account can do with rights that RBAC can't narrow."""
     is_weir = ("is-weir", f"request.userInfo.username == {_text(account)}")
@@ -110,6 +170,13 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         conditions=[is_weir],
         expression="object.spec == oldObject.spec",
         message="Weir changes no spec of a claim: it selects the node by an annotation.",
+    )
+    yield _policy(
+        "account-nodes",
+        [_rule("", ["UPDATE"], ["nodes"])],
+        conditions=[is_weir],
+        expression=_node_is_same_but_for(GPU_SHARING),
+        message=f"Weir changes the label and the taint {GPU_SHARING} of a node, and nothing else of it.",
     )
     old, new = "oldObject.spec.?claimRef", "object.spec.?claimRef"
     same_claim = " && ".join(f"{old}.?{part} == {new}.?{part}" for part in ("namespace", "name"))
@@ -135,8 +202,6 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
 
 def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies) -> Iterator[Policy]:
     exempt = ["kube-system", *options.exempt_namespaces]
-    # Kubelets report static pods, which have a node from the start and no scheduler.
-    by_people = ("not-a-kubelet", "!('system:nodes' in request.userInfo.?groups.orValue([]))")
 
     def refuse(name: str, wrong: str, message: str, told: str, **more: Any) -> Policy:
         """Refuse GPU pods with this property, and updates that give it to a pod that hadn't it."""
@@ -146,7 +211,7 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
         return _policy(
             name,
             [_rule("", ["CREATE", "UPDATE"], ["pods", "pods/status"])],
-            conditions=[by_people],
+            conditions=[_NOT_A_KUBELET],
             variables=[
                 ("is_wrong", f"({asked}) && ({wrong_now})"),
                 ("was_wrong", f"request.operation == 'UPDATE' && ({asked_before}) && ({wrong_before})"),
@@ -208,18 +273,36 @@ def _changed(key: str) -> str:
 
 def _asks_for_gpus(pod: str, devices: Sequence[str]) -> str:
     """Return an expression: a container asks for a device, or a label or an annotation states a share."""
+    shares = " || ".join(
+        f"{_texts(_SHARE_KEYS)}.exists(k, {pod}.metadata.?{part}[?k].hasValue())"
+        for part in ("annotations", "labels")
+    )
+    return f"{_asks_for_devices(pod, devices)} || {shares}"
+
+
+def _asks_for_devices(pod: str, devices: Sequence[str]) -> str:
+    """Return an expression: a container asks for a device."""
     device = " || ".join(is_device(each) for each in devices) or "false"
-    containers = " || ".join(
+    return " || ".join(
         f"{pod}.spec.?{part}.orValue([]).exists(c, "
         f"c.?resources.?limits.orValue({{}}).exists(r, {device}) || "
         f"c.?resources.?requests.orValue({{}}).exists(r, {device}))"
         for part in ("containers", "initContainers")
     )
-    shares = " || ".join(
-        f"{_texts(_SHARE_KEYS)}.exists(k, {pod}.metadata.?{part}[?k].hasValue())"
-        for part in ("annotations", "labels")
+
+
+def _node_is_same_but_for(key: str) -> str:
+    """Return an expression: a node is as before, but for a label and taints of this key."""
+    spec = _same("spec", "podCIDR", "podCIDRs", "providerID", "unschedulable", "configSource")
+    metadata = _same("metadata", "annotations", "finalizers", "ownerReferences")
+    others = f"?taints.orValue([]).filter(t, t.key != {_text(key)})"
+    taints = f"object.spec.{others} == oldObject.spec.{others}"
+    labels = " && ".join(
+        f"{one}.metadata.?labels.orValue({{}}).all(k, k == {_text(key)} || "
+        f"object.metadata.?labels[?k] == oldObject.metadata.?labels[?k])"
+        for one in ("object", "oldObject")
     )
-    return f"{containers} || {shares}"
+    return f"{spec} && {metadata} && {taints} && {labels}"
 
 
 def _of_daemonset(pod: str) -> str:
@@ -247,6 +330,7 @@ def _policy(
     variables: Sequence[tuple[str, str]] = (),
     told: str = "",
     exempt: Sequence[str] = (),
+    for_each: Mapping[str, str] | None = None,
 ) -> Policy:
     constraints: dict[str, Any] = {"resourceRules": rules}
     if exempt:
@@ -262,12 +346,17 @@ def _policy(
         "variables": [{"name": key, "expression": rule} for key, rule in variables],
         "validations": [validation],
     }
+    if for_each is not None:
+        spec["paramKind"] = dict(for_each)
     return _object("ValidatingAdmissionPolicy", f"{NAME}-{name}", spec)
 
 
 def _binding(policy: Policy) -> Policy:
     name = policy["metadata"]["name"]
-    spec = {"policyName": name, "validationActions": ["Deny", "Audit"]}
+    spec: dict[str, Any] = {"policyName": name, "validationActions": ["Deny", "Audit"]}
+    if "paramKind" in policy["spec"]:
+        selector = {"matchLabels": {GPU_SHARING: SET_ASIDE}}
+        spec["paramRef"] = {"selector": selector, "parameterNotFoundAction": "Allow"}
     return _object("ValidatingAdmissionPolicyBinding", name, spec)
 
 

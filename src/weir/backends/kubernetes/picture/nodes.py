@@ -6,15 +6,21 @@ that none of our pods holds; an entry stays as it was chosen for as long as its 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from weir.backends.kubernetes.api.objects import KubeNode, Pod
-from weir.backends.kubernetes.reading.quantities import exact, in_unit
+from weir.backends.kubernetes.picture.node_reading import CORDONED, node_of
+from weir.backends.kubernetes.picture.shared_node import SharedNode, as_shared, shared_node_of
+from weir.backends.kubernetes.reading.gpu_sharing import (
+    DRAINING,
+    NO_SHARED_NODES,
+    SET_ASIDE,
+    SHARED_NODES_DRAIN,
+    is_share,
+)
 from weir.backends.kubernetes.reading.requests import (
-    CLUSTER_LABEL,
-    DEVICE_MEMORY_MOST,
     DEVICES_LABEL,
     DEVICES_MOST,
     Devices,
@@ -24,20 +30,9 @@ from weir.backends.kubernetes.reading.requests import (
     requested,
 )
 from weir.cluster.events import NodeLost, NodeSet
-from weir.model.nodes import Effect, Node, Taint
+from weir.model.nodes import Node, Taint
 from weir.model.resources import PODS
 from weir.model.workloads import WHOLE_MILLI, Request
-
-MIB, GIB = 1 << 20, 1 << 30
-MODEL_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
-MEMORY_MIB_LABELS = ("nvidia.com/gpu.memory", "gpu.intel.com/memory.max")
-MEMORY_LABELS = ("amd.com/gpu.vram",)
-CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-_EFFECTS: Mapping[str, Effect] = {
-    "NoSchedule": "NoSchedule",
-    "PreferNoSchedule": "PreferNoSchedule",
-    "NoExecute": "NoExecute",
-}
 
 Amounts = tuple[tuple[str, int], ...]
 """What a pod holds by resource, itself as one of `pods` included, devices not."""
@@ -85,10 +80,11 @@ def held_of(
 class _Site:
     """One node, and who is on it."""
 
-    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "told", "unschedulable")
+    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "shared", "told", "unschedulable")
 
     def __init__(self) -> None:
         self.base: Node | None = None  # as if nobody were on it; None: it isn't there
+        self.shared: SharedNode | None = None  # its label and taint for shares, where it has either
         self.unschedulable = False
         self.limits: dict[str, int] = {}  # of volumes by their driver, as resources
         self.foreign: dict[str, Held] = {}
@@ -113,6 +109,7 @@ class Ground:
         self._unstated: dict[str, int] = {}
         self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
         self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
+        self.shared: dict[str, SharedNode] = {}  # nodes with the label or the taint for shares
 
     def __contains__(self, node: object) -> bool:
         """Whether whoever is told of nodes knows this one."""
@@ -134,6 +131,7 @@ class Ground:
         self._count_kind(site.base, -1)
         site.base = base
         site.unschedulable = node.spec.unschedulable
+        self._share(node.metadata.name, site, shared_node_of(node))
         self._count_kind(site.base, 1)
         return mistakes
 
@@ -142,6 +140,7 @@ class Ground:
         site = self._site(name)
         self._count_kind(site.base, -1)
         site.base = None
+        self._share(name, site, None)
 
     def foreign(self, pod: str, held: Held | None) -> None:
         """A pod of others holds this; None: nothing any more."""
@@ -175,7 +174,9 @@ class Ground:
                 return
             self._leave(pod, at)
         if ours is not None:
-            site = self._site(ours.node) if self._collides(ours) else self._still(ours.node)
+            site = self._still(ours.node)
+            if site.shared is not None or self._collides(ours):
+                self._changed.add(ours.node)
             site.ours[pod] = ours
             self._where[pod] = ours.node
 
@@ -259,18 +260,24 @@ class Ground:
             return f"Node {place.node} is gone."
         if site.unschedulable and not _tolerated(place.request, CORDONED):
             return f"Node {place.node} was cordoned."
+        if place.devices and self._sharing(site) != (SET_ASIDE if is_share(place.request) else ""):
+            return f"Node {place.node} changed between whole GPUs and shares."
+        return self._refusal_by_amount(pod, place, site, site.base)
+
+    @staticmethod
+    def _refusal_by_amount(pod: str, place: Ours, site: _Site, base: Node) -> str:
         held = [amounts_of(each.request) for each in site.ours.values()]
         totals = _total([*held, *(each.takes for each in site.foreign.values())])
         for name, amount in amounts_of(place.request):
             has = site.limits.get(name, has_unstated(name))
-            has = site.base.capacity.get(name, 0) if has is None else has
+            has = base.capacity.get(name, 0) if has is None else has
             if amount and totals.get(name, 0) > has:
                 return f"Others took the {name} of node {place.node} that pod {pod} was to have."
-        shares = _shares(site.ours.values(), site.base.gpu_memory)
+        shares = _shares(site.ours.values(), base.gpu_memory)
         if any(shares.get(at, 0) > WHOLE_MILLI for at in place.devices):
             return f"Another pod has devices of node {place.node} that pod {pod} was to have."
         theirs = sum(each.devices for each in site.foreign.values())
-        if place.devices and len(shares) + theirs > site.base.gpus:
+        if place.devices and len(shares) + theirs > base.gpus:
             return f"Others took devices of node {place.node} that pod {pod} was to have."
         return ""
 
@@ -293,6 +300,41 @@ class Ground:
                 shares[at] = shares.get(at, 0) + each.request.share_on(site.base.gpu_memory)
         return all(share <= WHOLE_MILLI for share in shares.values())
 
+    # Shares
+
+    @property
+    def no_shares(self) -> str:
+        """Return the sentence by which shares are refused; empty if a node takes them."""
+        states = {self._sharing(self._sites[name]) for name in self.shared}
+        if SET_ASIDE in states:
+            return ""
+        drains = any(node.set_aside for node in self.shared.values())
+        return SHARED_NODES_DRAIN if drains else NO_SHARED_NODES
+
+    def keeps_taint(self, name: str) -> bool:
+        """Return True if a node has to bear the taint that keeps whole devices off shared ones."""
+        site = self._sites.get(name)
+        return site is not None and bool(self._sharing(site))
+
+    def _share(self, name: str, site: _Site, shared: SharedNode | None) -> None:
+        site.shared = shared
+        if shared is None:
+            self.shared.pop(name, None)
+        else:
+            self.shared[name] = shared
+
+    def _sharing(self, site: _Site) -> str:
+        """Return how far a node is set aside for shares; empty if it serves whole devices."""
+        shared = site.shared
+        if shared is None:
+            return ""
+        if not shared.set_aside:
+            return DRAINING if any(is_share(each.request) for each in site.ours.values()) else ""
+        whole = any(held.devices for held in site.foreign.values()) or any(
+            each.request.devices and not is_share(each.request) for each in site.ours.values()
+        )
+        return SET_ASIDE if shared.tainted and not whole else DRAINING
+
     # Below
 
     def _still(self, name: str) -> _Site:
@@ -314,7 +356,11 @@ class Ground:
             del site.foreign[pod]
             site.numbers.pop(pod, None)
             self._changed.add(at)
-        elif site.base is None or (site.numbers and any(map(self._collides, (left, *site.ours.values())))):
+        elif (
+            site.base is None
+            or site.shared is not None
+            or (site.numbers and any(map(self._collides, (left, *site.ours.values()))))
+        ):
             self._changed.add(at)  # nothing may be left to remember of it; or others get devices of their own
 
     def _collides(self, ours: Ours) -> bool:
@@ -330,6 +376,8 @@ class Ground:
 
     def _less(self, site: _Site, base: Node) -> Node:
         """The node less what others hold of it."""
+        if site.shared is not None:
+            base = as_shared(base, self._sharing(site))
         if not site.foreign:
             if not self._unstated:
                 return base
@@ -381,73 +429,6 @@ def _shares(places: Iterable[Ours], device_memory: int) -> dict[int, int]:
 
 def _tolerated(request: Request, taint: Taint) -> bool:
     return any(each.tolerates(taint) for each in request.tolerations)
-
-
-def node_of(node: KubeNode, devices: Devices, mistakes: list[str] | None = None) -> Node:
-    """A node with nobody on it; `mistakes` takes what of it can't be used."""
-    wrong: list[str] = [] if mistakes is None else mistakes
-    capacity: dict[str, int] = {}
-    kind, gpus = "", 0
-    for name, written in sorted(node.status.allocatable.items()):
-        try:
-            if not devices.names(name):
-                capacity[name] = in_unit(name, exact(written))
-                continue
-            count = int(exact(written))
-        except ValueError as error:
-            wrong.append(f"{name} is left out: {error}")
-            continue
-        if not 0 <= count <= DEVICES_MOST:
-            wrong.append(f"{name} is left out: {count} is no number of devices from 0 to {DEVICES_MOST}")
-        elif count > gpus:
-            kind, gpus = name, count
-    labels = {**node.metadata.labels, CLUSTER_LABEL: ""}
-    if kind:
-        labels[DEVICES_LABEL] = kind
-    return Node(
-        name=node.metadata.name,
-        gpus=gpus,
-        gpu_memory=_device_memory(labels) if gpus else 0,
-        capacity=capacity,
-        gpu_model=next((labels[name] for name in MODEL_LABELS if labels.get(name)), None) if gpus else None,
-        labels=labels,
-        taints=_taints(node),
-    )
-
-
-def _device_memory(labels: Mapping[str, str]) -> int:
-    """Bytes of each device, as its vendor's labels say; 0 where they don't."""
-    try:
-        for name in MEMORY_MIB_LABELS:
-            if labels.get(name):
-                return _sane_memory(int(exact(labels[name]) * MIB))
-        for name in MEMORY_LABELS:
-            if labels.get(name):  # in the units of its vendor: 192G is 192 GiB
-                text = labels[name]
-                return _sane_memory(int(exact(text[:-1]) * GIB) if text.endswith("G") else int(exact(text)))
-    except ValueError:
-        return 0
-    return 0
-
-
-def _sane_memory(value: int) -> int:
-    """Bytes of a device; 0, which means unknown, where no device can have so many."""
-    return value if 0 < value <= DEVICE_MEMORY_MOST else 0
-
-
-def _taints(node: KubeNode) -> tuple[Taint, ...]:
-    taints: list[Taint] = []
-    for taint in node.spec.taints:
-        effect = _EFFECTS.get(taint.effect)
-        if effect is not None:
-            taints.append(Taint(taint.key, taint.value, effect))
-    if node.spec.unschedulable and not any(_is_cordon(taint) for taint in taints):
-        taints.append(CORDONED)
-    return tuple(taints)
-
-
-def _is_cordon(taint: Taint) -> bool:
-    return taint.key == CORDONED.key and taint.effect == CORDONED.effect
 
 
 def _total(amounts: Iterable[Amounts]) -> dict[str, int]:

@@ -58,6 +58,7 @@ class Picture:
         self._now_s = 0.0
         self._later: list[Fact] = []  # to be told with the next facts
         self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
+        self._no_shares = ""  # why shares are refused, as the pods were read
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
@@ -330,7 +331,7 @@ class Picture:
     @property
     def due_s(self) -> float | None:
         """When to ask for facts though nothing is seen."""
-        if self.roll.dirty or self.gathering.stale:
+        if self.roll.dirty or self.gathering.stale or self.ground.no_shares != self._no_shares:
             return self._now_s
         return self._due[0][0] if self._due else None
 
@@ -352,9 +353,11 @@ class Picture:
         heappush(self._due, (at_s, len(self._due), key))
 
     def _settle_devices(self) -> None:
-        present = self.ground.present
-        if len(present) > 1 or len(self.gathering.devices.present) > 1:
-            self.gathering.set_devices(replace(self.gathering.devices, present=present))
+        before, present = self.gathering.devices, self.ground.present
+        if len(present) <= 1 and len(before.present) <= 1:
+            present = before.present
+        self._no_shares = self.ground.no_shares
+        self.gathering.set_devices(replace(before, present=present, no_shares=self._no_shares))
 
     def _read_stale(self) -> None:
         """Read pods anew, and bring them to where they belong."""

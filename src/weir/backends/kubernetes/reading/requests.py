@@ -14,6 +14,7 @@ from weir.backends.kubernetes.api.objects import (
     PodSpec,
     Resources,
 )
+from weir.backends.kubernetes.reading.gpu_sharing import SHARING_TOLERATION, sharing_rules
 from weir.backends.kubernetes.reading.labels import Said
 from weir.backends.kubernetes.reading.node_terms import terms
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Neighbours
@@ -58,10 +59,14 @@ _EFFECTS: Mapping[str, Effect | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Which resources are devices, and which of them the nodes have; a name may end in `*`."""
+    """Which resources are devices, and which of them the nodes have; a name may end in `*`.
+
+    `no_shares` is the sentence by which shares are refused; empty if a node takes them.
+    """
 
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
     present: frozenset[str] = field(default_factory=frozenset)
+    no_shares: str = ""
 
     def names(self, resource: str) -> bool:
         """Whether a resource is one of devices."""
@@ -213,6 +218,10 @@ def ask(
         refusals.append(f"it has resource claims ({claims}), which Weir doesn't place: {instead}")
     wanted = {name: int(each) for name, each in exactly.items() if each and devices.names(name)}
     count, share_milli, gpu_memory = _devices(wanted, said, refusals)
+    share, tolerated = bool(count) and not wanted, tolerations(spec)
+    if share:
+        tolerated = (*tolerated, SHARING_TOLERATION)
+        refusals += filter(None, (devices.no_shares,))
     cpu, memory = counted.pop(CPU, 0), counted.pop(MEMORY, 0)
     ports = host_ports(spec)
     if names is not None:
@@ -227,8 +236,13 @@ def ask(
         memory=memory,
         further=tuple(sorted(counted.items())),
         node_selector=tuple(sorted(spec.node_selector.items())),
-        tolerations=tolerations(spec),
-        rules=(*node_rules(spec), *volumes.rules, *_of_the_kind(wanted, devices)),
+        tolerations=tolerated,
+        rules=(
+            *node_rules(spec),
+            *volumes.rules,
+            *_of_the_kind(wanted, devices),
+            *(sharing_rules(share=share, tolerations=tolerated) if count else ()),
+        ),
         marks=(*neighbours.marks, *volumes.alone),
         pod_rules=(
             *neighbours.rules,

@@ -130,7 +130,26 @@ class PatchStatus:
         return Urgency.OBJECTS if self.urgent else Urgency.STATUSES
 
 
-Write = Bind | Evict | Upsert | PatchStatus
+@dataclass(frozen=True, slots=True)
+class PatchNode:
+    """Change a node, unless it has changed since the version that the patch names."""
+
+    name: str
+    patch: Mapping[str, object]
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """What is written to."""
+        return path_of("v1", "nodes", name=self.name)
+
+    @property
+    def urgency(self) -> Urgency:
+        """When it goes."""
+        return Urgency.OBJECTS
+
+
+Write = Bind | Evict | Upsert | PatchStatus | PatchNode
 
 
 # What comes of a write: one of these, once; `HeldUp` may come before it any number of times

@@ -1,0 +1,43 @@
+"""Nodes set aside for shares of GPUs, by a label and a taint, and the rules of pods that ask for a share.
+
+A device plugin hands out whole devices, and the kubelet chooses which. So a node serves either whole devices
+or shares. An administrator labels the nodes for shares; Weir adds the taint, which keeps pods of every
+scheduler off those nodes, and an admission policy refuses pods with whole devices that tolerate it.
+"""
+
+from collections.abc import Iterable
+
+from weir.model.nodes import Taint, Toleration
+from weir.model.workloads import Expression, NodeRule, Request
+
+GPU_SHARING = "weir.dev/gpu-sharing"
+"""Key of the label and of the taint. In Weir's own books the label's value is one of the two states below."""
+SET_ASIDE = "true"
+"""Value of the label and of the taint. As a state: the node takes shares."""
+DRAINING = "draining"
+"""State of a node that takes neither, because pods of its former use still run."""
+SHARING_TAINT = Taint(GPU_SHARING, SET_ASIDE, "NoSchedule")
+SHARING_TOLERATION = Toleration(GPU_SHARING, "Exists", "", "NoSchedule")
+SHARE_RULE = NodeRule(((Expression(GPU_SHARING, "In", (SET_ASIDE,)),),))
+_WHOLE_RULE = NodeRule(((Expression(GPU_SHARING, "NotIn", (SET_ASIDE, DRAINING)),),))
+
+NO_SHARED_NODES = (
+    "it asks for a share of a GPU, and no node is set aside for shares: an administrator sets one aside with "
+    f"kubectl label node NAME {GPU_SHARING}={SET_ASIDE}"
+)
+SHARED_NODES_DRAIN = (
+    "it asks for a share of a GPU, and pods with whole GPUs still run on every node that is set aside for "
+    "shares: wait for them, or delete them"
+)
+
+
+def is_share(request: Request) -> bool:
+    """Return True if a pod asks for a share of its devices, by an annotation and not by a resource."""
+    return SHARE_RULE in request.rules
+
+
+def sharing_rules(*, share: bool, tolerations: Iterable[Toleration]) -> tuple[NodeRule, ...]:
+    """Return the node rules of a pod with devices. The taint keeps whole devices off by itself."""
+    if share:
+        return (SHARE_RULE,)
+    return (_WHOLE_RULE,) if any(each.tolerates(SHARING_TAINT) for each in tolerations) else ()

@@ -1,0 +1,117 @@
+"""Shares of GPUs beside whole ones, with webhooks, policies and the stock kube-scheduler."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.kubernetes.kinds import establish
+from tools.controlplane.api import ApiError, Object
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import project
+from tools.controlplane.work import pod
+
+SHARING = "weir.dev/gpu-sharing"
+HALF = {"weir.dev/gpu-fraction": "0.5"}
+PLAIN: dict[str, Any] = {"scheduler": "default-scheduler"}
+EVERYTHING = [{"operator": "Exists"}]
+ELSEWHERE = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": SHARING, "operator": "DoesNotExist"}]}]
+        }
+    }
+}
+
+
+@pytest.fixture
+def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
+    establish(cluster)
+    plane.start_scheduler()
+    try:
+        with Installed(plane, namespace=cluster.namespace(), name="sharing") as running:
+            running.wait_ready()
+            yield running
+            assert "forbidden" not in running.said().lower()
+    finally:
+        plane.kill("kube-scheduler")
+
+
+def label(cluster: Cluster, node: str, value: str | None) -> None:
+    cluster.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {SHARING: value}}})
+
+
+def taints(cluster: Cluster, node: str) -> list[str]:
+    return [each["key"] for each in cluster.api.get(f"/api/v1/nodes/{node}")["spec"].get("taints", [])]
+
+
+def refusal(cluster: Cluster, one: Object) -> str:
+    try:
+        cluster.api.post(f"/api/v1/namespaces/{one['metadata']['namespace']}/pods?dryRun=All", one)
+    except ApiError as why:
+        return why.said
+    return ""
+
+
+def sentence(cluster: Cluster, within: str, name: str) -> str:
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/pod-{name}"
+    return str((cluster.api.maybe(path) or {}).get("status", {}).get("reason") or "")
+
+
+def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster: Cluster) -> None:
+    shared, whole = cluster.add_nodes(2, gpus=2)
+    team, other = cluster.namespace(), cluster.namespace()
+    cluster.api.create(project("vision", 4, [team]))
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    first = pod(team, "first", 0, annotations=HALF, **PLAIN)
+    first["spec"]["containers"][0]["env"] = env
+    cluster.api.create(first)
+    told = f"kubectl label node NAME {SHARING}=true"
+    cluster.until(lambda: told in sentence(cluster, team, "first"), 20, "what to do")
+
+    label(cluster, shared, "true")
+    cluster.until(lambda: cluster.running(team) == {"first": shared}, 20, "the share to run")
+    assert SHARING in taints(cluster, shared)
+    placed = cluster.pods(team)[0]
+    assert placed["metadata"]["annotations"]["weir.dev/gpus"] == "0"
+    reference = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['weir.dev/gpus']"}}
+    assert placed["spec"]["containers"][0]["env"] == [
+        {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": reference}
+    ]
+    assert any(each.get("key") == SHARING for each in placed["spec"]["tolerations"])
+
+    cluster.api.create(pod(other, "fits", 2, **PLAIN), pod(other, "waits", 2, **PLAIN))
+    cluster.until(lambda: whole in cluster.running(other).values(), 20, "a whole pod of kube-scheduler")
+    late = next(name for name in ("fits", "waits") if name not in cluster.running(other))
+    cluster.api.create(pod(team, "mine", 2, **PLAIN), pod(team, "second", 0, annotations=HALF, **PLAIN))
+    cluster.until(
+        lambda: cluster.running(team).get("second") == shared, 20, "a second share beside the first"
+    )
+    unschedulable = cluster.until(
+        lambda: cluster.api.get(f"/api/v1/namespaces/{other}/pods/{late}")["status"].get("conditions"), 20
+    )
+    assert "untolerated taint" in unschedulable[0]["message"]
+    assert set(cluster.running(team)) == {"first", "second"}
+
+    aside = f"the node {shared} is set aside for shares of GPUs"
+    assert aside in refusal(cluster, pod(other, "named", 1, nodeName=shared, **PLAIN))
+    for tolerations in (EVERYTHING, [{"key": SHARING, "operator": "Exists"}]):
+        assert aside in refusal(cluster, pod(other, "tolerant", 1, tolerations=tolerations, **PLAIN))
+        careful = pod(other, "careful", 1, tolerations=tolerations, affinity=ELSEWHERE, **PLAIN)
+        assert refusal(cluster, careful) == ""
+        assert refusal(cluster, pod(other, "no-gpus", 0, tolerations=tolerations, **PLAIN)) == ""
+    assert refusal(cluster, pod(other, "elsewhere", 1, nodeName=whole, **PLAIN)) == ""
+
+    label(cluster, shared, None)
+    cluster.api.create(pod(team, "third", 0, annotations=HALF, **PLAIN))
+    cluster.until(lambda: told in sentence(cluster, team, "third"), 20, "the third to hear of no node")
+    assert SHARING in taints(cluster, shared), "shares run on it still"
+    for name in ("first", "second"):
+        cluster.api.delete(f"/api/v1/namespaces/{team}/pods/{name}", grace_s=0)
+    cluster.until(
+        lambda: shared in {**cluster.running(other), **cluster.running(team)}.values(),
+        20,
+        "whole devices again",
+    )
+    cluster.until(lambda: SHARING not in taints(cluster, shared), 20, "the taint to be gone")

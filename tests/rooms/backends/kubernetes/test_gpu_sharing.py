@@ -1,0 +1,133 @@
+"""Nodes set aside for shares: which state they are in, the taint that is written, and what a pod is given."""
+
+from typing import Any
+
+from tests.rooms.backends.kubernetes.small_world import Told, node, pod, project
+
+from weir.backends.kubernetes.admission.shared_devices import share_changes
+from weir.backends.kubernetes.api.objects import KubeNode, NodeTaint
+from weir.backends.kubernetes.reading.gpu_sharing import (
+    DRAINING,
+    GPU_SHARING,
+    NO_SHARED_NODES,
+    SET_ASIDE,
+    SHARED_NODES_DRAIN,
+    SHARING_TAINT,
+)
+from weir.backends.kubernetes.writing.node_taints import AGAIN_S, NodeTaints
+
+OTHER = NodeTaint("example.com/x", "NoExecute", "1", "2026-01-01T00:00:00Z")
+
+
+def share(name: str, **more: Any) -> Any:
+    made = pod(name, gpus=0, **more)
+    made.metadata.annotations["weir.dev/gpu-fraction"] = "0.5"
+    return made
+
+
+def labelled(name: str, *, taint: bool, version: str = "1") -> KubeNode:
+    made = node(name, shared=True)
+    made.spec.taints = [OTHER, *(made.spec.taints if taint else [])]
+    made.metadata.resource_version = version
+    return made
+
+
+def told(*nodes: KubeNode) -> Told:
+    here = Told()
+    here.see("projects", project("team", gpus=8))
+    here.see("nodes", *nodes)
+    here.step()
+    return here
+
+
+def state(here: Told, name: str) -> str | None:
+    found = here.control.cluster.nodes[here.control.cluster.node_at[name]]
+    assert found is not None
+    assert (SHARING_TAINT in found.taints) == (GPU_SHARING in found.labels)
+    return found.labels.get(GPU_SHARING)
+
+
+def refusal(here: Told) -> str:
+    here.step()
+    if here.picture.due_s == here.now_s:  # what the step found out concerns how pods are read
+        here.step()
+    return here.picture.gathering.devices.no_shares
+
+
+def test_a_labelled_node_takes_shares_once_it_is_tainted_and_free_of_whole_devices() -> None:
+    here = told(node("n"))
+    assert (state(here, "n"), refusal(here)) == (None, NO_SHARED_NODES)
+    here.see("pods", pod("other", on="n", scheduler="another", phase="Running"))
+    here.see("nodes", labelled("n", taint=False))
+    assert (refusal(here), state(here, "n")) == (SHARED_NODES_DRAIN, DRAINING)
+    here.see("nodes", labelled("n", taint=True))
+    assert (refusal(here), state(here, "n")) == (SHARED_NODES_DRAIN, DRAINING)
+    here.gone("pods", "team/other", "u-other")
+    assert (refusal(here), state(here, "n")) == ("", SET_ASIDE)
+    here.see("pods", pod("mine", on="n", phase="Running"))
+    assert (refusal(here), state(here, "n")) == (SHARED_NODES_DRAIN, DRAINING)
+    here.gone("nodes", "n")
+    assert refusal(here) == NO_SHARED_NODES
+
+
+def test_a_node_without_the_label_takes_no_whole_devices_until_its_shares_are_gone() -> None:
+    bare = node("n")
+    bare.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
+    here = told(node("n", shared=True))
+    here.see("pods", share("a", on="n", devices="0", start=1, phase="Running"))
+    here.see("nodes", bare)
+    here.step()
+    assert state(here, "n") == DRAINING
+    here.gone("pods", "team/a", "u-a")
+    here.step()
+    assert state(here, "n") is None
+
+
+def test_shares_that_bind_themselves_to_a_node_for_whole_devices_dont_block_it() -> None:
+    here = told(node("n"))
+    here.see("pods", share("a", on="n", phase="Running"))
+    here.step()
+    assert state(here, "n") is None
+
+
+def test_the_taint_is_added_and_removed_beside_others_and_repeated_after_a_while() -> None:
+    here = told(labelled("n", taint=False, version="7"))
+    taints = NodeTaints(here.picture.ground)
+    (patch,) = taints.take(10.0)
+    own = {"key": GPU_SHARING, "value": SET_ASIDE, "effect": "NoSchedule"}
+    other = {"key": "example.com/x", "value": "1", "effect": "NoExecute", "timeAdded": OTHER.time_added}
+    assert patch.patch == {"metadata": {"resourceVersion": "7"}, "spec": {"taints": [other, own]}}
+    assert taints.take(10.1) == []
+    assert taints.due_s == 10.0 + AGAIN_S
+    assert len(taints.take(10.0 + AGAIN_S)) == 1
+    here.see("nodes", labelled("n", taint=True))
+    assert (taints.take(11.0), taints.due_s) == ([], None)
+    bare = labelled("n", taint=True)
+    bare.metadata.labels.pop(GPU_SHARING)
+    here.see("nodes", bare)
+    (patch,) = taints.take(12.0)
+    assert patch.patch["spec"] == {"taints": [other]}
+
+
+def test_each_container_of_a_share_sees_the_devices_of_its_pod() -> None:
+    named = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    spec = {
+        "containers": [{"env": [{"name": "A"}, named, named]}, {"env": [{"name": "A"}]}],
+        "initContainers": [{}],
+        "tolerations": [{"key": GPU_SHARING, "operator": "Exists"}],
+    }
+    operations = {each["path"]: each for each in share_changes(spec)}
+    assert sorted(operations) == [
+        "/spec/containers/0/env/1",
+        "/spec/containers/0/env/2",
+        "/spec/containers/1/env/-",
+        "/spec/initContainers/0/env",
+    ]
+    entry = operations["/spec/initContainers/0/env"]["value"][0]
+    assert entry["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.annotations['weir.dev/gpus']"}}
+    assert operations["/spec/containers/0/env/1"] == {
+        "op": "replace",
+        "path": "/spec/containers/0/env/1",
+        "value": entry,
+    }
+    assert [each["path"] for each in share_changes({"containers": []})] == ["/spec/tolerations"]
