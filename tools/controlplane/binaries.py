@@ -87,9 +87,9 @@ def find(say: Callable[[str], None] = _told) -> Binaries:
             "No control plane to test against: install Go (go.dev/dl) and it is built once, or set "
             f"KUBEBUILDER_ASSETS to a directory with {', '.join(one.name for one in PROGRAMS)}."
         )
-    there = Binaries(cache() / key(_go_version(go)))
+    there = Binaries(cache() / key(go_version(go)))
     if there.lacks():
-        with _one_at_a_time(there.directory):
+        with one_at_a_time(there.directory):
             if there.lacks():
                 build(go, there.directory, say)
     return there
@@ -101,7 +101,7 @@ def at_hand() -> bool:
         if os.environ.get("KUBEBUILDER_ASSETS"):
             return bool(find())
         go = shutil.which("go")
-        return go is not None and not Binaries(cache() / key(_go_version(go))).lacks()
+        return go is not None and not Binaries(cache() / key(go_version(go))).lacks()
     except NoBinaries:
         return False
 
@@ -132,7 +132,12 @@ def _named(directory: Path) -> Binaries:
     return found
 
 
-def _go_version(go: str) -> str:
+def go_version(go: str) -> str:
+    """Return the version that this Go states, such as go1.26.0.
+
+    Raises:
+        NoBinaries: it states none.
+    """
     asked = subprocess.run(
         [go, "env", "GOVERSION"], check=False, capture_output=True, text=True, env=_environment()
     )
@@ -147,7 +152,8 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _one_at_a_time(directory: Path) -> Iterator[None]:
+def one_at_a_time(directory: Path) -> Iterator[None]:
+    """Keep other processes from building the same directory."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -170,7 +176,7 @@ def build(go: str, directory: Path, say: Callable[[str], None] = _told) -> None:
     try:
         for program in PROGRAMS:
             began = time.monotonic()
-            _build_one(go, program, made)
+            build_one(go, program, made)
             say(f"  {program.name} in {time.monotonic() - began:.0f} s")
         shutil.rmtree(directory, ignore_errors=True)
         made.chmod(0o755)
@@ -179,9 +185,14 @@ def build(go: str, directory: Path, say: Callable[[str], None] = _told) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _build_one(go: str, program: Program, into: Path) -> None:
+def build_one(go: str, program: Program, into: Path) -> None:
+    """Build one program into a directory.
+
+    Raises:
+        NoBinaries: Go failed; its last words are in the sentence.
+    """
     flags = _STRIPPED
-    if program.module == "kubernetes":
+    if program.module in ("kubernetes", "kubelet"):
         major, minor, _ = VERSION.removeprefix("v").split(".")
         told = {"gitVersion": VERSION, "gitMajor": major, "gitMinor": minor}
         flags = " ".join(

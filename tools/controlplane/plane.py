@@ -93,7 +93,7 @@ class ControlPlane:
         self._processes = Processes(self.directory)
         self._authority = Authority(self.directory / "pki")
         self._admin = self._authority.client("admin", ["system:masters"])
-        self.url = f"https://127.0.0.1:{_free_port()}"
+        self.url = f"https://127.0.0.1:{free_port()}"
         self.kubeconfig = self._write_kubeconfig("admin", self.url, self._admin)
         self._commands = self._programs()
         for name in ("etcd", "kube-apiserver"):
@@ -108,7 +108,7 @@ class ControlPlane:
         pki = self.directory / "pki"
         server, tokens = self._authority.server(), service_account_keys(pki)
         authority, port = str(self._authority.certificate), self.url.rpartition(":")[2]
-        etcd, peers = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
+        etcd, peers = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         return {
             "etcd": [
                 *("--data-dir", str(self.directory / "etcd"), "--unsafe-no-fsync", "--log-level=warn"),
@@ -294,7 +294,8 @@ def _inline(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that nothing listens on."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -1,0 +1,183 @@
+"""A real node of a control plane, from `start` to `stop`.
+
+    with ControlPlane() as plane, RealNode(plane, find()) as node:
+        node.devices()
+
+The node has a process and a mount namespace of its own, so no process, mount or network namespace of it
+outlives its process 1. Its pods have no network but loopback.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools.controlplane.plane import ControlPlane, free_port
+from tools.controlplane.processes import Ended
+from tools.node.guard import PREFIX
+from tools.node.image import write_image
+from tools.node.programs import Programs
+from tools.node.settings import POD_RESOURCES, NodeSettings
+
+GPU = "nvidia.com/gpu"
+LABELS = {
+    "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+    "nvidia.com/gpu.memory": "81559",
+}
+_READY_S = 60.0
+_ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class RealNode:
+    """A kubelet with fake GPUs that has joined a control plane."""
+
+    def __init__(self, plane: ControlPlane, programs: Programs, *, name: str = "real", gpus: int = 8) -> None:
+        self.name = name
+        self.gpus = gpus
+        self.directory = plane.directory / f"node-{name}"
+        self._plane = plane
+        self._programs = programs
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _why: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Join the control plane, until the node is ready and offers its GPUs.
+
+        Raises:
+            Ended: one of its programs didn't stay up.
+            TimeoutError: the node wasn't ready in time.
+        """
+        assert self._guard is None, "it runs"
+        for part in ("logs", "static", "shared"):
+            (self.directory / part).mkdir(parents=True)
+        write_image(self._programs.directory / "busybox", self.directory / "image.tar")
+        self._settings().write()
+        self._guard = subprocess.Popen(
+            [sys.executable, "-m", "tools.node.guard", str(self.directory)],
+            stdin=subprocess.PIPE,
+            cwd=_ROOT,
+            start_new_session=True,
+        )
+        try:
+            self._until(self._is_ready, "the node to be ready")
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End all processes of the node, without grace, and remove what they left."""
+        if self._guard is not None:
+            assert self._guard.stdin is not None
+            self._guard.stdin.close()
+            self._guard.wait()
+            self._guard = None
+
+    def _settings(self) -> NodeSettings:
+        return NodeSettings(
+            directory=str(self.directory),
+            programs=str(self._programs.directory),
+            kubeconfig=str(self._plane.kubeconfig),
+            name=self.name,
+            gpus=self.gpus,
+            cgroup=f"{PREFIX}{os.getpid()}-{self.name}",
+            port=free_port(),
+        )
+
+    # What it does
+
+    @property
+    def shared(self) -> Path:
+        """A directory for `hostPath` volumes."""
+        return self.directory / "shared"
+
+    @property
+    def static(self) -> Path:
+        """The directory of manifests of static pods."""
+        return self.directory / "static"
+
+    def devices(self) -> dict[tuple[str, str], list[str]]:
+        """Return the IDs of the GPUs that the kubelet has allocated, by namespace and name of the pod."""
+        socket = f"/proc/{self._init()}/root{POD_RESOURCES}"
+        answer = self._run("gpuplugin", "list", socket)
+        return {
+            (pod["namespace"], pod["name"]): sorted(
+                device
+                for container in pod.get("containers", [])
+                for resource in container.get("devices", [])
+                if resource["resource_name"] == GPU
+                for device in resource["device_ids"]
+            )
+            for pod in json.loads(answer).get("pod_resources", [])
+        }
+
+    def set_unhealthy(self, indices: Collection[int]) -> None:
+        """Let these GPUs be unhealthy, and all others healthy."""
+        written = self.directory / "unhealthy.new"
+        written.write_text("\n".join(map(str, indices)))
+        written.rename(self.directory / "unhealthy")
+
+    def restart(self, name: str = "kubelet") -> None:
+        """Kill a program of the node and start it again; pods run on."""
+        assert self._guard is not None, "start it first"
+        assert self._guard.stdin is not None
+        self._guard.stdin.write(f"restart {name}\n".encode())
+        self._guard.stdin.flush()
+
+    def check(self) -> None:
+        """Raise `Ended` if a program of the node has ended by itself."""
+        if (self.directory / "ended").exists():
+            why = (self.directory / "ended").read_text()
+            raise Ended(f"the node, for {why},", 1, self.last_words())
+        if self._guard is None or self._guard.poll() is not None:
+            raise Ended("the guard of the node", -1, self.last_words())
+
+    def last_words(self, lines: int = 12) -> str:
+        """Return the ends of the logs of all programs."""
+        said = []
+        for log in sorted(self.directory.glob("*.log")):
+            said += [f"-- {log.name}", *log.read_text(errors="replace").splitlines()[-lines:]]
+        return "\n".join(said)
+
+    def _is_ready(self) -> bool:
+        self.check()
+        there = self._plane.api.maybe(f"/api/v1/nodes/{self.name}")
+        if there is None:
+            return False
+        status = there["status"]
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status["conditions"])
+        return ready and status["allocatable"].get(GPU) == str(self.gpus)
+
+    def _init(self) -> int:
+        """Return the number of the node's process 1: the guard's only grandchild."""
+        assert self._guard is not None, "start it first"
+        (unshare,) = _children(self._guard.pid)
+        (init,) = _children(unshare)
+        return init
+
+    def _run(self, program: str, *words: str) -> str:
+        done = subprocess.run([self._programs[program], *words], check=True, capture_output=True, text=True)
+        return done.stdout
+
+    def _until(self, true: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + _READY_S
+        while not true():
+            if time.monotonic() > end:
+                raise TimeoutError(f"waited {_READY_S:.0f} s for {what}\n{self.last_words()}")
+            time.sleep(0.1)
+
+
+def _children(process: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]

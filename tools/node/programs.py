@@ -1,0 +1,165 @@
+"""The programs of a node: a kubelet and a device plugin, built once, and a container runtime from packages.
+
+    python -m tools.node.programs     get them if need be, and say where they are
+
+The kubelet is built from the Go module in `tools/kubelet`, in about 45 s of processor time after a control
+plane, else in 5 minutes. containerd, runc and busybox are Debian packages. apt-get fetches and verifies
+them, and they are unpacked into the cache, not installed, so the machine stays as it is. Without apt-get,
+the programs on the PATH are used.
+"""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.controlplane.binaries import (
+    TOOLS,
+    VERSION,
+    NoBinaries,
+    Program,
+    build_one,
+    cache,
+    go_version,
+    one_at_a_time,
+)
+from tools.node.machine import is_skipped, must_run, obstacle
+
+_MODULE = "kubelet"
+_BUILT = (
+    Program("kubelet", _MODULE, "k8s.io/kubernetes/cmd/kubelet", 1.0),
+    Program("gpuplugin", _MODULE, "weir.dev/tools/kubelet/gpuplugin", 0.1),
+)
+_PACKAGES = ("containerd", "runc", "busybox-static")
+_FROM_PACKAGES = ("containerd", "containerd-shim-runc-v2", "ctr", "runc", "busybox")
+_PLACES = ("usr/bin", "usr/sbin", "bin", "sbin")
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """A directory with all programs of a node."""
+
+    directory: Path
+
+    def __getitem__(self, name: str) -> str:
+        return str(self.directory / name)
+
+    def are_complete(self) -> bool:
+        """Return True if none is missing."""
+        names = (*(one.name for one in _BUILT), *_FROM_PACKAGES)
+        return all(os.access(self.directory / name, os.X_OK) for name in names)
+
+
+def find() -> Programs:
+    """Return the programs, got now if they aren't in the cache.
+
+    Raises:
+        NoBinaries: one can't be had; the sentence says why.
+    """
+    go = shutil.which("go")
+    if go is None:
+        raise NoBinaries("There is no Go to build a kubelet with; install it (go.dev/dl).")
+    found = Programs(cache().with_name("node") / _key(go_version(go)))
+    if not found.are_complete():
+        with one_at_a_time(found.directory):
+            if not found.are_complete():
+                _get(go, found.directory)
+    return found
+
+
+def are_at_hand() -> bool:
+    """Return True if `find` has nothing to build."""
+    go = shutil.which("go")
+    return go is not None and Programs(cache().with_name("node") / _key(go_version(go))).are_complete()
+
+
+def _key(version: str) -> str:
+    """Return a name for what the programs are made of, in twelve letters."""
+    hashed = hashlib.sha256(f"{version} {VERSION} {platform.machine()} {_PACKAGES}".encode())
+    for file in ("go.mod", "go.sum", "gpuplugin/main.go"):
+        hashed.update((TOOLS / _MODULE / file).read_bytes())
+    return hashed.hexdigest()[:12]
+
+
+def _get(go: str, directory: Path) -> None:
+    """Put all programs into the directory in one move."""
+    print(
+        f"Getting a kubelet and a container runtime, once; kept in {directory}.", file=sys.stderr, flush=True
+    )
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="building-", dir=directory.parent) as above:
+        made = Path(above, "made")
+        made.mkdir()
+        if shutil.which("apt-get") and shutil.which("dpkg-deb"):
+            _unpack(Path(above), made)
+        else:
+            _link(made)
+        for program in _BUILT:
+            build_one(go, program, made)
+        shutil.rmtree(directory, ignore_errors=True)
+        made.rename(directory)
+
+
+def _link(made: Path) -> None:
+    for name in _FROM_PACKAGES:
+        there = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        if there is None:
+            raise NoBinaries(f"There is no {name}; install {', '.join(_PACKAGES)}.")
+        (made / name).symlink_to(there)
+
+
+def _unpack(above: Path, made: Path) -> None:
+    """Fetch the packages, with a package list of our own if that of the machine is missing or too old."""
+    packages, unpacked = above / "packages", above / "unpacked"
+    packages.mkdir()
+    lists, state = above / "lists", above / "state"
+    own = [f"-oDir::State::lists={lists}", f"-oDir::Cache={state}"]
+    (lists / "partial").mkdir(parents=True)
+    (state / "archives" / "partial").mkdir(parents=True)
+    if _apt(packages, "download", *_PACKAGES):
+        said = _apt(packages, *own, "update") or _apt(packages, *own, "download", *_PACKAGES)
+        if said:
+            raise NoBinaries(f"apt-get can't fetch {', '.join(_PACKAGES)}: {said}")
+    for package in packages.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", str(package), str(unpacked)], check=True)
+    for name in _FROM_PACKAGES:
+        there = [one for place in _PLACES if (one := unpacked / place / name).exists()]
+        if not there:
+            raise NoBinaries(f"The packages {', '.join(_PACKAGES)} have no {name}.")
+        shutil.copy2(there[0], made / name)
+
+
+def _apt(where: Path, *words: str) -> str:
+    """Run apt-get; return its last words if it failed."""
+    done = subprocess.run(
+        ["apt-get", "-oAPT::Sandbox::User=root", *words],
+        cwd=where,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return "" if done.returncode == 0 else done.stderr.strip()[-500:] or f"exit code {done.returncode}"
+
+
+def main() -> int:
+    """Run from the command line, before the tests, so that the building is seen."""
+    if is_skipped():
+        return 0
+    why = obstacle()
+    if not why:
+        try:
+            print(find().directory)
+        except NoBinaries as lacks:
+            why = str(lacks)
+    if why:
+        print(f"The tests on a real node are left out. {why}", file=sys.stderr)
+    return 1 if why and must_run() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
