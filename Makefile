@@ -42,6 +42,7 @@ $(READY): pyproject.toml constraints.txt
 
 test: $(READY)
 	@$(PY) -m tools.controlplane.binaries
+	@$(PY) -m tools.node.programs
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
 
 check: $(READY) docs

@@ -33,6 +33,7 @@ class Node:
             "kubelet": [
                 *(f"{programs}/kubelet", f"--config={self._directory}/kubelet.json"),
                 *(f"--kubeconfig={settings.kubeconfig}", f"--hostname-override={settings.name}"),
+                f"--node-labels={settings.labels}",
                 *("--root-dir=/var/lib/kubelet", "--housekeeping-interval=30s"),
             ],
             "gpuplugin": [
@@ -54,8 +55,8 @@ class Node:
         while True:
             pid, status = os.wait()
             with self._lock:
-                name = self._running.pop(pid, None)
-            if name is not None:
+                name = self._running.pop(pid, "")
+            if name:
                 code = os.waitstatus_to_exitcode(status)
                 (self._directory / "ended").write_text(f"{name} ended with {code}")
                 return 1

@@ -89,12 +89,27 @@ class RealNode:
         return NodeSettings(
             directory=str(self.directory),
             programs=str(self._programs.directory),
-            kubeconfig=str(self._plane.kubeconfig),
+            kubeconfig=str(self._account()),
             name=self.name,
             gpus=self.gpus,
             cgroup=f"{PREFIX}{os.getpid()}-{self.name}",
             port=free_port(),
+            labels=",".join(f"{key}={value}" for key, value in LABELS.items()),
         )
+
+    def _account(self) -> Path:
+        """Return a kubeconfig with the identity and the rights of a kubelet."""
+        group, rbac = "system:nodes", "rbac.authorization.k8s.io"
+        self._plane.api.apply(
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": "real-nodes"},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "system:node"},
+                "subjects": [{"apiGroup": rbac, "kind": "Group", "name": group}],
+            }
+        )
+        return self._plane.kubeconfig_for(f"system:node:{self.name}", [group])
 
     # What it does
 
@@ -122,6 +137,14 @@ class RealNode:
             )
             for pod in json.loads(answer).get("pod_resources", [])
         }
+
+    def log(self, namespace: str, pod: str, container: str = "main") -> str:
+        """Return what the latest container of a pod has written."""
+        logs = (self.directory / "logs").glob(f"{namespace}_{pod}_*/{container}/*.log")
+        newest = max(logs, key=lambda each: each.stat().st_mtime, default=None)
+        if newest is None:
+            return ""
+        return "".join(line.split(" ", 3)[3] for line in newest.read_text().splitlines(keepends=True))
 
     def set_unhealthy(self, indices: Collection[int]) -> None:
         """Let these GPUs be unhealthy, and all others healthy."""
@@ -160,10 +183,15 @@ class RealNode:
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status["conditions"])
         return ready and status["allocatable"].get(GPU) == str(self.gpus)
 
+    @property
+    def guard(self) -> int:
+        """The number of the process that outlives the test for a moment, to clean up."""
+        assert self._guard is not None, "start it first"
+        return self._guard.pid
+
     def _init(self) -> int:
         """Return the number of the node's process 1: the guard's only grandchild."""
-        assert self._guard is not None, "start it first"
-        (unshare,) = _children(self._guard.pid)
+        (unshare,) = _children(self.guard)
         (init,) = _children(unshare)
         return init
 

@@ -59,6 +59,7 @@ class NodeSettings:
     gpus: int
     cgroup: str  # its name, under the root of every hierarchy
     port: int
+    labels: str
 
     @classmethod
     def read(cls, directory: Path) -> "NodeSettings":
@@ -92,6 +93,8 @@ class NodeSettings:
             "podLogsDir": f"{self.directory}/logs",
             "staticPodPath": f"{self.directory}/static",
             "fileCheckFrequency": "1s",
+            "nodeStatusUpdateFrequency": "1s",
+            "nodeStatusReportFrequency": "5m",
             "resolvConf": "",
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{self.cgroup}",

@@ -1,0 +1,99 @@
+"""Work of one team on a real node, and what its containers saw there."""
+
+import re
+from typing import Any
+
+from tools.controlplane.api import Object
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.weir import project
+from tools.controlplane.work import job, pod
+from tools.node.image import IMAGE
+from tools.node.node import RealNode
+
+REPORT = "echo given $NVIDIA_VISIBLE_DEVICES; echo books $BOOKS; echo files $(ls /dev | grep nvidia); "
+"""A script that writes the IDs of the device plugin, Weir's annotation and the device files that it sees."""
+REST = "trap exit TERM; sleep 1000 & wait"
+REFUSALS = ("UnexpectedAdmissionError", "OutOf")
+"""Beginnings of the reasons of a kubelet that refuses a pod, since what it was bound to is in use."""
+_BOOKS = {
+    "name": "BOOKS",
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['weir.dev/gpus']"}},
+}
+
+
+class Team:
+    """A project with one namespace."""
+
+    def __init__(self, cluster: Cluster, name: str, gpus: int) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.namespace = cluster.namespace()
+        cluster.api.create(project(name, gpus, [self.namespace]))
+
+    def job(self, name: str, gpus: int, script: str, **more: Any) -> None:
+        self.cluster.api.create(for_real(job(self.namespace, name, gpus, **more), script))
+
+    def pod(self, name: str, gpus: int, script: str = REPORT + REST, **more: Any) -> None:
+        self.cluster.api.create(for_real(pod(self.namespace, name, gpus, **more), script))
+
+    def pods(self) -> dict[str, Object]:
+        return {each["metadata"]["name"]: each for each in self.cluster.pods(self.namespace)}
+
+    def run(self) -> list[str]:
+        """Return the names of its pods that run."""
+        return sorted(self.cluster.running(self.namespace))
+
+    def until_run(self, names: set[str], node: RealNode) -> None:
+        """Wait until these pods run, and no others."""
+        self.cluster.until(
+            lambda: set(self.run()) == names,
+            20,
+            lambda: f"{names} to run, not {self.run()}\n{node.last_words()}",
+        )
+
+    def refused(self) -> list[str]:
+        """Return why a kubelet refused pods, as it says itself."""
+        statuses = [each["status"] for each in self.pods().values()]
+        return [str(each) for each in statuses if str(each.get("reason", "")).startswith(REFUSALS)]
+
+    def workload(self, name: str) -> Object:
+        """Return the status of a workload."""
+        path = f"/apis/weir.dev/v1alpha1/namespaces/{self.namespace}/workloads/{name}"
+        status: Object = (self.cluster.api.maybe(path) or {}).get("status", {})
+        return status
+
+    def job_status(self, name: str) -> Object:
+        status: Object = self.cluster.api.get(f"/apis/batch/v1/namespaces/{self.namespace}/jobs/{name}")[
+            "status"
+        ]
+        return status
+
+    def remove(self) -> None:
+        """End its work and its quota."""
+        self.cluster.api.delete(f"/apis/batch/v1/namespaces/{self.namespace}/jobs", grace_s=0)
+        self.cluster.until(self._has_no_pods, 30, "its pods to be gone")
+        self.cluster.api.delete(f"/apis/weir.dev/v1alpha1/projects/{self.name}")
+
+    def _has_no_pods(self) -> bool:
+        self.cluster.api.delete(f"/api/v1/namespaces/{self.namespace}/pods", grace_s=1)
+        return not self.pods()
+
+
+def for_real(made: Object, script: str) -> Object:
+    """Let a pod, or the pods of a Job, run a script in a container that exists; a webhook names the scheduler."""
+    spec = made["spec"]["template"]["spec"] if made["kind"] == "Job" else made["spec"]
+    if spec["schedulerName"] == "weir":
+        del spec["schedulerName"]
+    (container,) = spec["containers"]
+    container |= {"image": IMAGE, "command": ["sh", "-c", script], "env": [_BOOKS]}
+    if "volumes" in spec:
+        container["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
+    gpus = {key: value for key, value in container["resources"]["limits"].items() if "gpu" in key}
+    container["resources"] = {"requests": {"cpu": "10m", **gpus}, "limits": {"memory": "64Mi", **gpus}}
+    return made
+
+
+def seen(node: RealNode, namespace: str, pod: str) -> dict[str, list[str]]:
+    """Return what a container with `REPORT` saw: `given`, `books` and `files`, each sorted."""
+    rows = [line.split(" ", 1) for line in node.log(namespace, pod).splitlines()]
+    return {row[0]: sorted(re.split(r"[ ,]+", row[1])) if row[1:] and row[1] else [] for row in rows}

@@ -1,0 +1,307 @@
+"""Weir in front of a real kubelet: what containers really get, hear and leave, compared with Weir's books.
+
+They run where a kubelet can: on Linux, as root. WEIR_REAL_NODE=skip leaves them out, WEIR_REAL_NODE=required makes
+it a failure if they can't run.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.kubernetes.node_team import REPORT, REST, Team, for_real, seen
+from tools.controlplane.binaries import NoBinaries
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import ROOT
+from tools.controlplane.work import pod
+from tools.node.guard import PREFIX, left_behind
+from tools.node.machine import is_skipped, must_run, obstacle
+from tools.node.node import GPU, RealNode
+from tools.node.programs import Programs, are_at_hand, find
+
+GPUS = 8
+
+
+@pytest.fixture(scope="module")
+def programs(pytestconfig: pytest.Config) -> Programs:
+    if is_skipped():
+        pytest.skip("LEFT OUT: THE TESTS ON A REAL NODE. WEIR_REAL_NODE=skip says so.")
+    why = obstacle()
+    captured = pytestconfig.pluginmanager.getplugin("capturemanager")
+    aloud = (
+        nullcontext() if captured is None or why or are_at_hand() else captured.global_and_fixture_disabled()
+    )
+    if not why:
+        try:
+            with aloud:
+                return find()
+        except NoBinaries as lacks:
+            why = str(lacks)
+    if must_run():
+        pytest.fail(f"THE TESTS ON A REAL NODE HAVE TO RUN HERE. {why}", pytrace=False)
+    pytest.skip(f"LEFT OUT: THE TESTS ON A REAL NODE. {why}")
+
+
+@pytest.fixture(scope="module")
+def shared(programs: Programs, plane: ControlPlane) -> Iterator[Cluster]:
+    """The control plane with the stock scheduler, for all tests of this file; emptied after them."""
+    cluster = Cluster(plane)
+    plane.start_scheduler()
+    try:
+        yield cluster
+    finally:
+        plane.kill("kube-scheduler")
+        cluster.empty()
+
+
+@pytest.fixture(scope="module")
+def node(shared: Cluster, programs: Programs) -> Iterator[RealNode]:
+    with RealNode(shared.plane, programs, gpus=GPUS) as running:
+        yield running
+        running.check()
+
+
+@pytest.fixture(scope="module")
+def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
+    with Installed(shared.plane, name="real") as running:
+        running.wait_ready()
+        yield running
+        assert "forbidden" not in running.said().lower()
+
+
+@pytest.fixture
+def teams(shared: Cluster, node: RealNode, weir: Installed) -> Iterator[tuple[Team, Team]]:
+    """Two teams, each with half of the GPUs."""
+    pair = Team(shared, "vision", GPUS // 2), Team(shared, "speech", GPUS // 2)
+    yield pair
+    for team in pair:
+        team.remove()
+    shared.until(lambda: not any(node.devices().values()), 30, "the kubelet to have its GPUs back")
+
+
+def test_a_job_runs_on_as_many_devices_as_it_asks_for(teams: tuple[Team, Team], node: RealNode) -> None:
+    vision, _ = teams
+    vision.job("train", 2, REPORT + "sleep 1")
+    (name,) = vision.cluster.until(vision.run, 20, node.last_words)
+    vision.cluster.until(lambda: "files" in seen(node, vision.namespace, name), 10, node.last_words)
+    saw, given = seen(node, vision.namespace, name), node.devices()[vision.namespace, name]
+    assert len(given) == 2
+    assert saw["given"] == given
+    assert saw["files"] == [f"nvidia{each.removeprefix('GPU-')}" for each in given]
+    assert len(saw["books"]) == 2, "Weir counts as many; the kubelet chooses which"
+    vision.cluster.until(lambda: vision.job_status("train").get("succeeded") == 1, 20, "the Job to succeed")
+    vision.cluster.until(
+        lambda: vision.workload("job-train").get("phase") == "Succeeded",
+        20,
+        lambda: str(vision.workload("job-train")),
+    )
+
+
+COUNT = """\
+file=/state/step; step=$(cat $file 2>/dev/null || echo 0); exec >> /state/history; echo from $step
+trap 'sleep 0.5; echo $step > $file; echo saved $step; exit 143' TERM
+while [ $step -lt 30 ]; do step=$((step + 1)); sleep 0.1 & wait $!; done
+echo done $step
+"""
+
+
+def test_an_evicted_job_saves_within_its_grace_and_resumes(teams: tuple[Team, Team], node: RealNode) -> None:
+    vision, speech = teams
+    path = {"path": str(node.shared / "long"), "type": "DirectoryOrCreate"}
+    vision.job("long", GPUS, COUNT, volumes=[{"name": "state", "hostPath": path}])
+    history = node.shared / "long" / "history"
+    vision.cluster.until(lambda: history.exists() and history.read_text(), 20, node.last_words)
+    speech.job("due", GPUS // 2, "true")
+    speech.cluster.until(
+        lambda: speech.job_status("due").get("succeeded"), 30, lambda: str(speech.workload("job-due"))
+    )
+    assert re.match(r"from 0\nsaved \d+\n", history.read_text()), history.read_text()
+    vision.cluster.until(
+        lambda: vision.job_status("long").get("succeeded"), 40, lambda: str(vision.workload("job-long"))
+    )
+    saved = re.fullmatch(r"from 0\nsaved (\d+)\nfrom (\d+)\ndone 30\n", history.read_text())
+    assert saved is not None, history.read_text()
+    assert saved[1] == saved[2] != "0"
+    assert vision.job_status("long").get("failed", 0) == 0, "an eviction counted as a failure"
+
+
+def test_a_container_that_ignores_its_notice_holds_its_devices_until_it_is_killed(
+    teams: tuple[Team, Team], node: RealNode
+) -> None:
+    vision, speech = teams
+    vision.pod("deaf", GPUS, REPORT + "trap : TERM; while :; do sleep 1; done", grace_s=2)
+    vision.until_run({"deaf"}, node)
+    speech.pod("due", GPUS)
+    speech.pod("late", GPUS // 2)
+    held = set()
+
+    def late_runs() -> bool:
+        given = node.devices()
+        no_device_twice(given)
+        held.add(tuple(sorted(name for (_, name), devices in given.items() if devices)))
+        return "late" in speech.run()
+
+    speech.cluster.until(late_runs, 20, node.last_words)
+    assert ("deaf",) in held
+    assert held <= {(), ("deaf",), ("late",)}
+    assert not speech.refused()
+
+
+def test_books_and_kubelet_agree_after_both_have_started_anew(
+    teams: tuple[Team, Team], node: RealNode, weir: Installed
+) -> None:
+    vision, speech = teams
+    vision.pod("a", 3)
+    speech.pod("b", 3)
+    for team, name in ((vision, "a"), (speech, "b")):
+        team.until_run({name}, node)
+    before = node.devices()
+    weir.stop()
+    node.restart("kubelet")
+    weir.start()
+    weir.wait_ready()
+    vision.pod("c", 1)
+    for name in ("d", "e"):
+        speech.pod(name, 1)
+    vision.until_run({"a", "c"}, node)
+    speech.cluster.until(lambda: len(speech.run()) == 2, 20, node.last_words)
+    after = node.devices()
+    no_device_twice(after)
+    assert {key: after[key] for key in before} == before
+    assert not vision.refused() + speech.refused()
+
+
+def test_pods_wait_for_devices_that_are_healthy(teams: tuple[Team, Team], node: RealNode) -> None:
+    vision, speech = teams
+    node.set_unhealthy([0, 3, 5])
+    try:
+        shown = f"/api/v1/nodes/{node.name}"
+        vision.cluster.until(
+            lambda: vision.cluster.api.get(shown)["status"]["allocatable"][GPU] == "5", 20, node.last_words
+        )
+        vision.pod("fits", 4)
+        vision.until_run({"fits"}, node)
+        speech.pod("waits", 2)
+        speech.pod("small", 1)
+        speech.until_run({"small"}, node)
+        assert not {"GPU-0", "GPU-3", "GPU-5"} & {one for given in node.devices().values() for one in given}
+    finally:
+        node.set_unhealthy([])
+    speech.until_run({"small", "waits"}, node)
+    assert not vision.refused() + speech.refused()
+
+
+def test_weir_never_binds_into_what_static_pods_and_other_schedulers_hold(
+    teams: tuple[Team, Team], node: RealNode, shared: Cluster
+) -> None:
+    vision, speech = teams
+    elsewhere = shared.namespace()
+    agent = for_real(pod("kube-system", "agent", 2, scheduler="default-scheduler"), REST)
+    (node.static / "agent.json").write_text(json.dumps(agent))
+    other = for_real(pod(elsewhere, "other", 1, scheduler="default-scheduler"), REST)
+    shared.api.create(other)
+    try:
+        shared.until(
+            lambda: len(held := node.devices()) >= 2 and sum(map(len, held.values())) == 3,
+            30,
+            node.last_words,
+        )
+        for at in range(GPUS):
+            (vision, speech)[at % 2].pod(f"p{at}", 1)
+        shared.until(lambda: len(vision.run() + speech.run()) == 5, 20, node.last_words)
+        given = node.devices()
+        no_device_twice(given)
+        assert sum(map(len, given.values())) == GPUS
+        shared.api.delete(f"/api/v1/namespaces/{elsewhere}/pods/other")
+        shared.until(lambda: len(vision.run() + speech.run()) == 6, 20, node.last_words)
+        assert not vision.refused() + speech.refused()
+    finally:
+        (node.static / "agent.json").unlink()
+        shared.api.delete(f"/api/v1/namespaces/{elsewhere}/pods")
+        shared.until(lambda: not shared.pods("kube-system"), 20, "the static pod to be gone")
+
+
+def test_many_short_jobs_are_never_refused_by_the_kubelet(teams: tuple[Team, Team], node: RealNode) -> None:
+    vision, speech = teams
+    jobs = [(team, f"j{at}", 1 + at % 3) for at in range(4) for team in (vision, speech)]
+    for team, name, gpus in jobs:
+        team.job(name, gpus, "sleep 0.2", retries=0)
+
+    def all_ended() -> bool:
+        no_device_twice(node.devices())
+        assert not vision.refused() + speech.refused()
+        statuses = [team.job_status(name) for team, name, _ in jobs]
+        assert not any(status.get("failed") for status in statuses)
+        return all(status.get("succeeded") for status in statuses)
+
+    vision.cluster.until(all_ended, 60, node.last_words)
+
+
+def no_device_twice(given: dict[tuple[str, str], list[str]]) -> None:
+    devices = sorted(one for held in given.values() for one in held)
+    assert all(one != other for one, other in pairwise(devices)), given
+
+
+ABANDONED = """\
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from tools.controlplane.api import Api
+from tools.controlplane.certificates import Pair
+from tools.node.node import RealNode
+from tools.node.programs import find
+
+url, authority, certificate, key, account, directory = sys.argv[1:]
+api = Api(url, Path(authority), Pair(Path(certificate), Path(key)))
+plane = SimpleNamespace(api=api, directory=Path(directory), kubeconfig_for=lambda *_: Path(account))
+node = RealNode(plane, find(), name="abandoned", gpus=1)
+node.start()
+print(node.guard, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_nothing_is_left_of_a_node_whose_test_was_killed(
+    shared: Cluster, programs: Programs, tmp_path: Path
+) -> None:
+    plane = shared.plane
+    account = plane.kubeconfig_for("system:node:abandoned", ["system:nodes"])
+    words = [
+        plane.url,
+        plane.authority.certificate,
+        plane.admin.certificate,
+        plane.admin.key,
+        account,
+        tmp_path,
+    ]
+    test = subprocess.Popen(
+        [sys.executable, "-c", ABANDONED, *map(str, words)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        with test:
+            assert test.stdout is not None
+            guard = psutil.Process(int(test.stdout.readline()))
+            shared.api.create(for_real(pod("default", "there", 1, nodeName="abandoned"), REST))
+            shared.until(lambda: "there" in shared.running("default"), 20, "a pod to run on it")
+            processes = [guard, *guard.children(recursive=True)]
+            assert {"containerd", "kubelet", "sleep"} <= {each.name() for each in processes}
+            group = f"{PREFIX}{test.pid}-abandoned"
+            assert group in left_behind()
+            test.kill()
+    finally:
+        shared.api.delete("/api/v1/namespaces/default/pods", grace_s=0)
+        shared.api.delete("/api/v1/nodes/abandoned")
+    shared.until(lambda: not any(each.is_running() for each in processes), 20, "its processes to end")
+    assert group not in left_behind()
+    assert not list(tmp_path.iterdir())
+    mounts = Path("/proc/self/mountinfo").read_text()
+    assert str(tmp_path) not in mounts
+    assert " tmpfs node " not in mounts
