@@ -86,6 +86,7 @@ class ClusterHooks:
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.turn(cluster, self.policy, now_s)
         backend.reasons_changed(changed)
+        backend.tell_waiting(now_s)
         if now_s >= self._people_next_s:
             backend.tell_people(now_s)
             self._people_next_s = self._clock() + PEOPLE_EVERY_S

@@ -19,16 +19,13 @@ from weir.backends.kubernetes.picture.nodes import Ours
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.picture.queue_view import QueueView, view_of
 from weir.backends.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
+from weir.backends.kubernetes.picture.unreadable import Unread
 from weir.backends.kubernetes.writing.claiming import preparations
+from weir.backends.kubernetes.writing.event_bodies import preempted, regarding_pod, unreadable_event
 from weir.backends.kubernetes.writing.node_taints import NodeTaints
-from weir.backends.kubernetes.writing.statuses import (
-    Statuses,
-    nominations,
-    preempted,
-    regarding,
-    regarding_pod,
-    unreadable_event,
-)
+from weir.backends.kubernetes.writing.pending_pods import condition
+from weir.backends.kubernetes.writing.status_fields import nominations
+from weir.backends.kubernetes.writing.statuses import Statuses
 from weir.backends.kubernetes.writing.words import room_of
 from weir.backends.kubernetes.writing.writes import (
     Bind,
@@ -178,7 +175,8 @@ class KubernetesBackend:
             facts = self.picture.facts(now_s)
             said: list[Write | Emit] = [*self._to_say, *self._taints.take(now_s)]
             self._to_say = []
-            said += [each for unread in self.picture.unreadable.take() if (each := unreadable_event(unread))]
+            for unread in self.picture.unreadable.take():
+                said += _of_unreadable(unread, now_s)
         if said:
             self._submit(said)
         return self._handed_over(facts)
@@ -238,10 +236,19 @@ class KubernetesBackend:
     def tell_people(self, now_s: float) -> None:
         """Write what people are to read, as far as it has changed."""
         with self._lock:
-            busy = self.binding > FEW or self.picture.moving(now_s) > FEW
-            writes = self.statuses.take(now_s, busy=busy)
+            writes = self.statuses.take(now_s, busy=self._is_busy(now_s))
         if writes:
             self._submit(writes)
+
+    def tell_waiting(self, now_s: float) -> None:
+        """Write why workloads wait that have a new reason."""
+        with self._lock:
+            writes = self.statuses.take_waiting(now_s, busy=self._is_busy(now_s))
+        if writes:
+            self._submit(writes)
+
+    def _is_busy(self, now_s: float) -> bool:
+        return self.binding > FEW or self.picture.moving(now_s) > FEW
 
     # Below
 
@@ -342,7 +349,7 @@ class KubernetesBackend:
         if gang is None or seen is None or not seen.holds or seen.told != effect.start:
             return
         self.picture.stops(seen, now_s)
-        self.statuses.stops(gang, effect)
+        self.statuses.stops(gang, effect, now_s)
         self.picture.roll.changed[gang] = None
         because = preempted(gang, seen, effect)
         yield Evict(gang.key.namespace, seen.name, seen.uid, None, because, (seen, effect.start, None))
@@ -369,11 +376,20 @@ class KubernetesBackend:
                 again = isinstance(outcome, NotSent)
                 self.picture.refused(seen, start, outcome.sentence, now_s, again=again)
         elif isinstance(outcome, HeldUp):
-            self._to_say.append(Emit(regarding(gang), "HeldUp", outcome.sentence, "Evicting", "Warning"))
+            self.statuses.say(gang, "HeldUp", outcome.sentence, "Evicting")
         elif isinstance(outcome, Unknown | NotSent) or (
             isinstance(outcome, RefusedWrite) and outcome.status != 404
         ):
             self.picture.not_stopped(seen, now_s)
+
+
+def _of_unreadable(unread: Unread, now_s: float) -> Iterator[Write | Emit]:
+    event = unreadable_event(unread)
+    if event is not None:
+        yield event
+    if unread.resource == "pods" and unread.uid:
+        namespace, _, name = unread.key.rpartition("/")
+        yield condition(namespace, name, unread.uid, "Unreadable", unread.sentence, now_s)
 
 
 def _workload(effect: Effect) -> str:

@@ -64,6 +64,15 @@ class KeptWhy(Narrow):
     why: str = ""
 
 
+class KeptEviction(Narrow):
+    """The last time that pods of a workload were stopped for another one."""
+
+    at: str = ""
+    rule: str = ""
+    sentence: str = ""
+    by: str | None = None
+
+
 class KeptAllocation(Narrow):
     """Placement of a bound pod; `self_bound` if Weir didn't choose the node."""
 
@@ -85,6 +94,7 @@ class WorkloadThingStatus(Narrow):
     promised: KeptRoom | None = None
     life: KeptLife | None = None
     reason: KeptWhy | None = None
+    last_eviction: KeptEviction | None = None
     allocations: list[KeptAllocation] = field(default_factory=list)
     written: str = ""
 
@@ -96,6 +106,7 @@ class WorkloadThing(Narrow):
     spec: WorkloadThingSpec = field(default_factory=WorkloadThingSpec)
     status: WorkloadThingStatus = field(default_factory=WorkloadThingStatus)
     written: str = ""  # the digest of its spec
+    uid: str = ""  # its metadata isn't kept
 
 
 class MakerThing(Narrow):

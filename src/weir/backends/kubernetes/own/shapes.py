@@ -103,6 +103,15 @@ class WhyWaiting(Shape):
     numbers: dict[str, Any] = Field(default={})
 
 
+class LastEviction(Shape):
+    """The last time that pods of a workload were stopped for another one, or to repair its gang."""
+
+    at: Moment
+    rule: str  # docs/reasons.md has them all
+    sentence: str
+    by: str | None = None  # the workload it was stopped for
+
+
 class PromisedPlace(Shape):
     """Room kept for one pod."""
 
@@ -154,6 +163,7 @@ class WorkloadStatus(Shape):
     gpus: str = "0"  # of all its pods together
     nodes: list[str] = Field(default=[])
     reason: WhyWaiting | None = None
+    last_eviction: LastEviction | None = None
     since: Moment | None = None  # in this phase
     submitted_at: Moment | None = None
     started_at: Moment | None = None  # the current run

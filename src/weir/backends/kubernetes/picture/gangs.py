@@ -314,8 +314,7 @@ class Gang:
 
     def _shortage(self, ready: int) -> str:
         """Why too few pods can be placed, in a sentence."""
-        waiting = (each for each in self.pods() if not each.holds and each.wait)
-        waits = min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)
+        waits = self.waits_first()
         if waits is not None and self.whole == 1:
             return waits.wait
         ready += sum(self.members.placed.values())
@@ -348,6 +347,11 @@ class Gang:
             if role in by_role:
                 yield from [by_role[role]] * lacking
         yield from [self.head.request] * max(0, left)
+
+    def waits_first(self) -> Seen | None:
+        """Return the pod that is named where some of its pods aren't ready to be placed."""
+        waiting = (each for each in self.pods() if not each.holds and each.wait)
+        return min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)
 
     # What control is told
 

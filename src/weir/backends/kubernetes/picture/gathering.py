@@ -27,6 +27,7 @@ from weir.backends.kubernetes.api.objects import (
 )
 from weir.backends.kubernetes.picture.foreign_pods import ForeignPods, Members
 from weir.backends.kubernetes.picture.owners import Body, Chain, Owners, controller_of, meaningful, pod_body
+from weir.backends.kubernetes.reading.gates import GATED, OWNER_MISSING, REFUSED, VOLUME
 from weir.backends.kubernetes.reading.kinds import Derived, Kinds
 from weir.backends.kubernetes.reading.labels import Said, means_something
 from weir.backends.kubernetes.reading.pod_rules import ALONE, Marks, Neighbours
@@ -73,6 +74,7 @@ class Reading:
     submitted_s: float
     orphan: bool = False  # an owner that ought to be there isn't
     wait: str = ""  # why it isn't ready to be placed, in a sentence
+    wait_why: str = ""  # the same as a code of `weir.backends.kubernetes.reading.gates`
 
     @property
     def request(self) -> Request:
@@ -398,19 +400,24 @@ class Gathering:
         said, mistakes = above.said(pod.metadata)
         derived = self.owners.derived(above, pod)
         asked = self._ask(pod, said, volumes, neighbours)
-        wait = ""
+        wait = why = ""
         if not bound:
             lost = self.owners.why_missing(missing) if missing is not None else ""
-            wait = next(filter(None, (lost, *mistakes, *asked.refusals, gates(pod), volumes.waits)), "")
+            waits = (
+                (lost, OWNER_MISSING),
+                *((each, REFUSED) for each in (*mistakes, *asked.refusals)),
+                (gates(pod), GATED),
+                (volumes.waits, VOLUME),
+            )
+            wait, why = next(((text, code) for text, code in waits if text), ("", ""))
         owner = derived.owner
         created = above.created(owner.uid) or pod.metadata.creation_timestamp
         gang = GangKey(
             pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, derived.gang
         )
         priority = priority_of(pod, said, self._priorities)
-        return Reading(
-            gang, derived, said, asked, priority, seconds_of(created), missing is not None, _sentence(wait)
-        )
+        submitted_s, orphan = seconds_of(created), missing is not None
+        return Reading(gang, derived, said, asked, priority, submitted_s, orphan, _sentence(wait), why)
 
     def _forget_asked(self) -> None:
         self._asked.clear()

@@ -142,6 +142,7 @@ class Picture:
     def _workload(self, key: str, thing: WorkloadThing | None) -> None:
         if thing is not None:
             thing.written = thing.metadata.annotations.get(WRITTEN_KEY, "")
+            thing.uid = thing.metadata.uid
             thing.metadata = _NAMELESS  # its key says it all
         self.roll.see(key, thing)
         gang = self.roll.named.get(key)

@@ -1,4 +1,7 @@
-"""Events for people: told one after another, at a modest rate, and dropped when there are too many."""
+"""Events for people: told one after another, at a modest rate, and dropped when there are too many.
+
+Events about work that waits go first: people look for them, and of a start they see the pod run.
+"""
 
 import asyncio
 import time
@@ -16,7 +19,7 @@ from weir.backends.kubernetes.writing.writes import Emit
 PAUSE_S = 1.0
 """After an event that wasn't taken."""
 LATE_S, LOOK_S = 10.0, 0.1
-"""How long an event waits while pods are under way, and how often that is looked at."""
+"""How long an event of a start waits while pods are under way, and how often that is looked at."""
 BESIDE_S = 0.2
 """Then they go no faster than this: to a server that has much to do an event is as much work as a pod."""
 
@@ -31,7 +34,8 @@ class Saying:
         self._api = api
         self._fence = fence
         self._rate = Rate(per_s, burst=max(1.0, per_s))
-        self._waiting: deque[tuple[float, int, Emit]] = deque()
+        self._first: deque[tuple[float, int, Emit]] = deque()
+        self._later: deque[tuple[float, int, Emit]] = deque()
         self._waiting_most = waiting_most
         self._busy = busy
         self._wake = asyncio.Event()
@@ -39,29 +43,30 @@ class Saying:
         self.dropped = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._first) + len(self._later)
 
     def say(self, event: Emit) -> None:
-        """Say it when there is time. The oldest go when there are too many."""
-        if len(self._waiting) >= self._waiting_most:
-            self._waiting.popleft()
+        """Say it when there is time. When there are too many the oldest start goes, or else the oldest."""
+        if len(self) >= self._waiting_most:
+            (self._later or self._first).popleft()
             self.dropped += 1
-        self._waiting.append((time.monotonic(), self._fence.term, event))
+        line = self._first if event.waits else self._later
+        line.append((time.monotonic(), self._fence.term, event))
         self._wake.set()
 
     async def run(self) -> None:
         """Say them, for ever."""
         while True:
-            if not self._waiting:
+            if not len(self):
                 self._wake.clear()
                 await self._wake.wait()
             if self._busy():
-                late = time.monotonic() >= self._waiting[0][0] + LATE_S
+                late = bool(self._first) or time.monotonic() >= self._later[0][0] + LATE_S
                 await asyncio.sleep(BESIDE_S if late else LOOK_S)
                 if not late:
                     continue
             await self._rate.wait()
-            _, term, event = self._waiting.popleft()
+            _, term, event = (self._first or self._later).popleft()
             try:
                 await emit(Fenced(self._api, self._fence, term), event)
                 self.said += 1

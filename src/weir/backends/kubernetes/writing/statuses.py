@@ -7,6 +7,7 @@ changes often is written as often as there is room for it, with what holds by th
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -17,13 +18,23 @@ from weir.backends.kubernetes.own.shapes import API_VERSION, Owner
 from weir.backends.kubernetes.own.workload_spec import spec_of
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.picture import Picture
-from weir.backends.kubernetes.picture.seen import Origin, Seen
-from weir.backends.kubernetes.picture.unreadable import QUARANTINED, Unread
-from weir.backends.kubernetes.writing.words import Words, digest, expected, life_of, moment, over, plain
-from weir.backends.kubernetes.writing.writes import Emit, PatchStatus, Regarding, Upsert, Write
-from weir.cluster.events import End, PodKey
+from weir.backends.kubernetes.picture.seen import Seen
+from weir.backends.kubernetes.picture.unreadable import QUARANTINED
+from weir.backends.kubernetes.writing.event_bodies import regarding
+from weir.backends.kubernetes.writing.pending_pods import PendingPods
+from weir.backends.kubernetes.writing.status_fields import (
+    allocations,
+    eviction_of,
+    gate_why,
+    pending,
+    status_path,
+)
+from weir.backends.kubernetes.writing.words import Words, cut, digest, expected, life_of, moment, over, plain
+from weir.backends.kubernetes.writing.writes import Emit, PatchStatus, Upsert, Write
+from weir.cluster.events import End
 from weir.control.port import Status, StopPod
 from weir.model.pool import Why
+from weir.model.reasons import Cause, inside
 from weir.model.resources import GPU, written
 from weir.model.workloads import WHOLE_MILLI
 
@@ -42,92 +53,15 @@ BUSY_EVERY_S = 2.0
 WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
 """How long it waits in a burst: why a workload waits, or that it is over; that it waits; that it runs,
 starts or stops."""
-CONDITION_AFTER_S, CONDITION_EVERY_S = 2.0, 60.0
+SETTLED_S, ARRIVING_S = 0.3, 2.0
+"""How long a pod has to wait before people are told: usually, and while its gang's pods are still coming."""
+WAITING_AT_ONCE = 8
+"""In a burst, workloads that wait and are told why in one turn."""
+EVENTS_HELD_MOST = 16
+"""Events about a workload that wait for its object."""
 NODES_NAMED_MOST = 16
-ALLOCATED_BYTES_MOST = 1 << 19
-"""Allocations of one workload that are recorded: an object of the API holds little more than a megabyte."""
-_KINDS = {
-    "pods": ("v1", "Pod"),
-    "nodes": ("v1", "Node"),
-    "workloads": (API_VERSION, "Workload"),
-    QUARANTINED: (API_VERSION, "Workload"),
-    "projects": (API_VERSION, "Project"),
-    "departments": (API_VERSION, "Department"),
-    "topologies": (API_VERSION, "Topology"),
-    "persistentvolumeclaims": ("v1", "PersistentVolumeClaim"),
-    "persistentvolumes": ("v1", "PersistentVolume"),
-}
 _MOVING = frozenset(("Starting", "Running", "Stopping"))
-
-
-def _allocations(holding: Iterable[Seen], *, granted: bool) -> list[Words]:
-    """Where pods are and on which devices, as far as Weir counts them and an object can hold it."""
-    found: list[Words] = []
-    left = ALLOCATED_BYTES_MOST
-    for seen in sorted(holding, key=lambda each: each.name):
-        if not seen.settled:
-            continue
-        words: Words = {
-            "pod": seen.name,
-            "uid": seen.uid,
-            "node": seen.node,
-            "devices": list(seen.devices),
-            "start": seen.start,
-        }
-        if seen.devices and seen.reading is not None:
-            request = seen.reading.request
-            words |= {"memory": request.gpu_memory} if request.gpu_memory else {"share": request.share_milli}
-        if seen.origin is not Origin.WEIR:
-            words["selfBound"] = True
-        if granted:
-            words["preemptible"] = False
-        left -= len(msgspec.json.encode(words))
-        if left < 0:
-            break
-        found.append(words)
-    return found
-
-
-def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[PatchStatus]:
-    """Where pods will be, for others who look at them: other schedulers, and what makes nodes."""
-    for pod, node in nodes.items():
-        seen = gang.at(pod)
-        if seen is not None and not seen.holds:
-            path = path_of("v1", "pods", gang.key.namespace, seen.name)
-            body = {"metadata": {"uid": seen.uid}, "status": {"nominatedNodeName": node}}
-            yield PatchStatus(path, body, kind=Patch.MERGE)
-
-
-def status_path(gang: Gang) -> str:
-    """Where its object is, whose status is patched."""
-    return path_of(API_VERSION, "workloads", gang.key.namespace, gang.object_name)
-
-
-def regarding(gang: Gang) -> Regarding:
-    """Its object, as an Event names it."""
-    return Regarding(API_VERSION, "Workload", gang.object_name, gang.key.namespace)
-
-
-def regarding_pod(gang: Gang, seen: Seen) -> Regarding:
-    """A pod, as an Event names it."""
-    return Regarding("v1", "Pod", seen.name, gang.key.namespace, seen.uid)
-
-
-def preempted(gang: Gang, seen: Seen, stop: StopPod) -> Emit:
-    """Why a pod is stopped."""
-    return Emit(
-        regarding_pod(gang, seen), "Preempted", stop.cause.sentence, action="Evicting", type="Warning"
-    )
-
-
-def unreadable_event(unread: Unread) -> Emit | None:
-    """Tell people that an object can't be read; None where an event can't name it."""
-    kind = _KINDS.get(unread.resource)
-    if kind is None:
-        return None
-    namespace, _, name = unread.key.rpartition("/")
-    about = Regarding(kind[0], kind[1], name, namespace, unread.uid)
-    return Emit(about, "Unreadable", unread.sentence, type="Warning")
+_WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
 
 
 NO_LIFE = Status()
@@ -136,7 +70,18 @@ NO_LIFE = Status()
 class _Written:
     """What was written of one workload."""
 
-    __slots__ = ("conditions", "found", "life", "phase", "since_s", "spec", "status", "why")
+    __slots__ = (
+        "eviction",
+        "found",
+        "life",
+        "pending",
+        "phase",
+        "since_s",
+        "spec",
+        "status",
+        "to_say",
+        "why",
+    )
 
     def __init__(self) -> None:
         self.spec = ""  # what was written, as a digest
@@ -146,7 +91,7 @@ class _Written:
         self.phase = ""
         self.since_s = 0.0
         self.why = ""
-        self.conditions: dict[str, tuple[str, float]] = {}  # by pod: what its condition says, and since when
+        self.pending = PendingPods()
 
 
 class Statuses:
@@ -160,16 +105,39 @@ class Statuses:
         self._later: dict[Gang, float] = {}
         self._busy_next_s = 0.0
         self._held: dict[Gang, float] = {}  # not told in a burst, and since when
+        self._evictions: dict[Gang, Words] = {}  # the last one of each, as its status says it
+        self._events: dict[Gang, list[Emit]] = {}  # about its object, until that has a uid
+        self._reasoned: dict[Gang, None] = {}  # whose reason is new, or is to be told by now
 
-    def stops(self, gang: Gang, stop: StopPod) -> None:
+    def stops(self, gang: Gang, stop: StopPod, now_s: float) -> None:
         """A pod of it is being stopped, and this is why."""
         cause = stop.cause
-        self._stops[gang] = Why(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
+        why = Why(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
+        before, self._stops[gang] = self._stops.get(gang), why
+        if isinstance(cause, Cause):
+            self._evictions[gang] = eviction_of(cause, now_s)
+            if before != why:
+                self._say(gang, "Evicted", cause.sentence, "Evicting", "Warning")
+
+    def say(self, gang: Gang, reason: str, sentence: str, action: str) -> None:
+        """Say something of a workload that people should look at."""
+        self._say(gang, reason, sentence, action, "Warning")
+        self._picture.roll.changed[gang] = None
+
+    def _say(
+        self, gang: Gang, reason: str, sentence: str, action: str, type_: Literal["Normal", "Warning"]
+    ) -> None:
+        """Say something of a workload once its object can be named."""
+        events = self._events.setdefault(gang, [])
+        if len(events) < EVENTS_HELD_MOST:
+            events.append(Emit(regarding(gang, ""), reason, cut(sentence), action, type_, waits=True))
 
     def reasons_changed(self, names: Iterable[str]) -> None:
         """These wait for another reason now."""
         named = self._picture.roll.named
-        self._picture.roll.changed.update({named[name]: None for name in names if name in named})
+        changed = {named[name]: None for name in names if name in named}
+        self._picture.roll.changed.update(changed)
+        self._reasoned.update(changed)
 
     @property
     def has_work(self) -> bool:
@@ -187,9 +155,7 @@ class Statuses:
         To the API server a word about a workload costs as much as a binding, and most of what changes in
         a burst is about to change again.
         """
-        for gang in [gang for gang, at_s in self._later.items() if at_s <= now_s]:
-            del self._later[gang]
-            self._picture.roll.changed[gang] = None
+        self._come_due(now_s)
         changed = self._picture.roll.changed
         writes: list[Write | Emit] = []
         busy = busy and len(changed) > FEW
@@ -200,15 +166,41 @@ class Statuses:
         for gang in list(changed):
             if busy and self._can_wait(gang, now_s):
                 continue
-            del changed[gang]
-            try:
-                writes += self._of(gang, now_s, self._held.pop(gang, now_s))
-            except Exception as error:  # noqa: BLE001 - the others have to be told
-                self._picture.unreadable.note(QUARANTINED, gang.name, "", error)
+            writes += self._told(gang, now_s)
             left -= 1
             if not left:
                 break
         return writes
+
+    def take_waiting(self, now_s: float, *, busy: bool = False) -> list[Write | Emit]:
+        """Return what is to be written now of workloads that wait, and whose reason is new.
+
+        They don't wait for others; while many pods start or stop they are told few at a time.
+        """
+        self._come_due(now_s)
+        writes: list[Write | Emit] = []
+        for gang in list(self._reasoned)[: WAITING_AT_ONCE if busy else AT_ONCE]:
+            del self._reasoned[gang]
+            if gang in self._picture.roll.changed and self._phase(gang) in _WAITING:
+                writes += self._told(gang, now_s)
+        return writes
+
+    def _come_due(self, now_s: float) -> None:
+        for gang in [gang for gang, at_s in self._later.items() if at_s <= now_s]:
+            del self._later[gang]
+            self._picture.roll.changed[gang] = None
+            if gang.name in self._reasons:
+                self._reasoned[gang] = None
+
+    def _told(self, gang: Gang, now_s: float) -> list[Write | Emit]:
+        """Return what is to be written of a workload that has changed."""
+        del self._picture.roll.changed[gang]
+        self._reasoned.pop(gang, None)
+        try:
+            return self._of(gang, now_s, self._held.pop(gang, now_s))
+        except Exception as error:  # noqa: BLE001 - the others have to be told
+            self._picture.unreadable.note(QUARANTINED, gang.name, "", error)
+            return []
 
     def _can_wait(self, gang: Gang, now_s: float) -> bool:
         waited_s = now_s - self._held.setdefault(gang, now_s)
@@ -219,7 +211,7 @@ class Statuses:
             return False
         phase = self._phase(gang)
         if phase in _MOVING:
-            return True
+            return not any(pending(gang))
         return phase == "Pending" and waited_s < UNKNOWN_S and self._why(gang, phase) is None
 
     def keep(self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False) -> list[Write | Emit]:
@@ -267,8 +259,8 @@ class Statuses:
             done.spec = text
             writes.append(self._upsert(gang, spec, text))
         writes += self._said(gang, self._status(gang, phase, why, done), done)
-        if phase in {"Pending", "Refused"}:
-            writes += self._waits(gang, why, done, now_s)
+        writes += self._waits(gang, phase, why, done, now_s)
+        writes += self._events_of(gang)
         if gang.key not in self._picture.roll.gangs:
             self._drop(gang)
         return writes
@@ -287,9 +279,12 @@ class Statuses:
 
     def _drop(self, gang: Gang) -> None:
         self._written.pop(gang, None)
+        self._evictions.pop(gang, None)
+        self._events.pop(gang, None)
         self._stops.pop(gang, None)
         self._later.pop(gang, None)
         self._held.pop(gang, None)
+        self._reasoned.pop(gang, None)
 
     def _begin(self, gang: Gang, done: _Written, now_s: float) -> None:
         """What its object says already needn't be written again; times go on from there."""
@@ -297,6 +292,10 @@ class Statuses:
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
         done.spec, done.found = thing.written, thing.status.written
+        last = thing.status.last_eviction
+        if last is not None:
+            words = {"at": last.at, "rule": last.rule, "sentence": last.sentence, "by": last.by}
+            self._evictions.setdefault(gang, words)
         if thing.status.since:
             done.phase = thing.status.phase
             since_s = datetime.fromisoformat(thing.status.since).timestamp()
@@ -324,12 +323,11 @@ class Statuses:
             return Why(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
         if phase in ("Running", "Starting"):
             self._stops.pop(gang, None)
-        if phase == "Stopping":
-            return self._stops.get(gang)
+            return self._reasons.get(gang.name) if any(pending(gang)) else None
         if phase != "Pending":
-            return None
+            return self._stops.get(gang) if phase == "Stopping" else None
         if gang.told_gate:
-            return Why(why="gated", sentence=gang.told_gate)
+            return Why(why=gate_why(gang), sentence=gang.told_gate)
         return self._reasons.get(gang.name) or self._stops.get(gang)
 
     def _spec(self, gang: Gang) -> Words:
@@ -379,14 +377,15 @@ class Statuses:
             "nodes": sorted({seen.node for seen in holding})[:NODES_NAMED_MOST],
             "reason": None
             if why is None
-            else {"why": why.why, "sentence": why.sentence, "numbers": plain(why.numbers)},
+            else {"why": why.why, "sentence": cut(why.sentence), "numbers": plain(why.numbers)},
+            **({"lastEviction": self._evictions[gang]} if gang in self._evictions else {}),
             "since": moment(done.since_s),
             "submittedAt": moment(head.submitted_s),
             "startedAt": moment(min(seen.at_s for seen in holding)) if holding else None,
             "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
             "estimatedStart": expected(why),
             "suspended": head.derived.suspended,
-            "allocations": _allocations(holding, granted=gang.granted),
+            "allocations": allocations(holding, granted=gang.granted),
             **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
         }
 
@@ -404,38 +403,38 @@ class Statuses:
 
     # Pods that wait
 
-    def _waits(self, gang: Gang, why: Why | None, done: _Written, now_s: float) -> list[Write | Emit]:
-        """The condition of its pods, and an Event when it waits for something else."""
-        if why is None:
-            return []
-        if now_s < done.since_s + CONDITION_AFTER_S:
-            self._later[gang] = done.since_s + CONDITION_AFTER_S
-            return []
-        writes: list[Write | Emit] = []
-        if why.why != done.why:
+    def _waits(
+        self, gang: Gang, phase: str, why: Why | None, done: _Written, now_s: float
+    ) -> Iterator[Write | Emit]:
+        """Yield the conditions and events of its pods that wait, and an event of its own."""
+        settled_s = done.since_s + (ARRIVING_S if gang.told_gate else SETTLED_S)
+        if now_s < settled_s:
+            if any(pending(gang)):
+                self._later[gang] = settled_s
+            return
+        if why is None or phase not in _WAITING:
+            done.why = ""
+        elif why.why != done.why:
             done.why = why.why
-            writes.append(Emit(regarding(gang), "Waiting", why.sentence))
-        there = {}
-        for seen in gang.pods():
-            said, since_s = done.conditions.get(seen.key, ("", 0.0))
-            if said != why.sentence and now_s >= since_s + CONDITION_EVERY_S:
-                said, since_s = why.sentence, now_s
-                writes.append(_condition(gang, seen, why.sentence, now_s))
-            elif said != why.sentence:
-                self._later.setdefault(gang, since_s + CONDITION_EVERY_S)
-            there[seen.key] = said, since_s
-        done.conditions = there
-        return writes
+            self._say(gang, "Waiting", why.sentence, "Scheduling", "Normal")
+        yield from done.pending.take(gang, self._whys(gang, phase, why), now_s)
+        if done.pending.next_s is not None:
+            self._later[gang] = min(self._later.get(gang, done.pending.next_s), done.pending.next_s)
 
+    def _whys(self, gang: Gang, phase: str, why: Why | None) -> Iterator[tuple[Seen, Why]]:
+        """Yield its pods that wait, each with the reason of its own or else that of the workload."""
+        if why is not None and phase in PHASES.values():
+            why = Why(why="workload_ended", sentence=f"its workload has ended: {inside(why.sentence)}")
+        for seen in pending(gang):
+            reading = seen.reading
+            if reading is not None and reading.wait and reading.wait_why:
+                yield seen, Why(why=reading.wait_why, sentence=cut(reading.wait))
+            elif why is not None:
+                yield seen, why
 
-def _condition(gang: Gang, seen: Seen, sentence: str, now_s: float) -> PatchStatus:
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": sentence,
-        "lastTransitionTime": moment(now_s),
-    }
-    path = path_of("v1", "pods", gang.key.namespace, seen.name)
-    body = {"metadata": {"uid": seen.uid}, "status": {"conditions": [condition]}}
-    return PatchStatus(path, body, kind=Patch.STRATEGIC)
+    def _events_of(self, gang: Gang) -> Iterator[Emit]:
+        """Yield the events about its object, once its uid is known."""
+        thing = self._picture.roll.objects.get(gang.name)
+        if gang in self._events and thing is not None and thing.uid and thing.spec.owner.uid == gang.key.uid:
+            about = regarding(gang, thing.uid)
+            yield from (replace(event, regarding=about) for event in self._events.pop(gang))

@@ -14,6 +14,7 @@ from weir.control.port import Status
 from weir.model.pool import Why
 
 Words = dict[str, Any]
+SENTENCE_MOST = 2000
 LATEST_S = 253402300799.0
 """The last second that a time of the API can say, in the year 9999."""
 
@@ -61,6 +62,11 @@ def over(status: Words, before: Words) -> Words:
         gone = dict.fromkeys(set(last["numbers"]) - set(reason["numbers"]))
         patch["reason"] = {**reason, "numbers": {**reason["numbers"], **gone}}
     return patch
+
+
+def cut(sentence: str) -> str:
+    """Return as much of a sentence as an object holds, and as anybody reads."""
+    return sentence if len(sentence) <= SENTENCE_MOST else f"{sentence[: SENTENCE_MOST - 1]}…"
 
 
 def expected(why: Why | None) -> str | None:

@@ -33,13 +33,17 @@ class Regarding:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An event for people to read. It may be dropped when there are too many."""
+    """An event for people to read. It may be dropped when there are too many.
+
+    Events about work that `waits` go before all others.
+    """
 
     regarding: Regarding
     reason: str  # one word in camel case, such as "Scheduled"
     note: str
     action: str = "Scheduling"
     type: Literal["Normal", "Warning"] = "Normal"
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

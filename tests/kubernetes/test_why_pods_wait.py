@@ -1,0 +1,181 @@
+"""What kubectl shows of work that waits: a condition and an event on every pod, and on its Workload."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.kubernetes.constraints import scheduling
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
+from tools.controlplane.work import job, pod
+
+SOON_S = 30
+
+
+@pytest.fixture(scope="module")
+def weir(plane: ControlPlane) -> Iterator[Weir]:
+    with scheduling(plane, "weir-why") as running:
+        yield running
+
+
+class Namespace:
+    """A namespace of a project, and what is said of its pods."""
+
+    def __init__(self, cluster: Cluster, plane: ControlPlane, gpus: int, **spec: object) -> None:
+        self.cluster = cluster
+        self.plane = plane
+        self.name = cluster.namespace()
+        cluster.api.create(project(self.name, gpus, **spec))
+
+    def submit(self, name: str, gpus: int, pods: int = 1, **more: Any) -> None:
+        self.cluster.api.create(job(self.name, name, gpus, pods=pods, **more))
+
+    def runs(self, name: str, pods: int = 1) -> None:
+        def enough() -> bool:
+            running = self.cluster.running(self.name)
+            return sum(each.startswith(f"{name}-") for each in running) == pods
+
+        self.cluster.until(enough, SOON_S, f"{pods} pods of {name} to run")
+
+    def pending(self, name: str) -> list[dict[str, Any]]:
+        """The pods of a Job, or a bare pod, that have no node."""
+        pods = self.cluster.pods(self.name)
+        named = [each for each in pods if f"{each['metadata']['name']}-".startswith(f"{name}-")]
+        return [each for each in named if not each["spec"].get("nodeName")]
+
+    def conditions(self, name: str) -> list[tuple[str, str]]:
+        """(reason, message) of `PodScheduled`, of each pod that waits."""
+        return [
+            (each.get("reason", ""), each.get("message", ""))
+            for one in self.pending(name)
+            for each in one["status"].get("conditions") or []
+            if each["type"] == "PodScheduled" and each["status"] == "False"
+        ]
+
+    def wait_with(self, name: str, reason: str, words: str = "", pods: int = 1) -> None:
+        """Wait until all pods that wait have this condition, and an event that describe shows."""
+
+        def said() -> bool:
+            found = self.conditions(name)
+            return len(found) == pods and all(why == reason and words in said for why, said in found)
+
+        self.cluster.until(said, SOON_S, f"{reason} of {name}, with {words!r}")
+        for one in self.pending(name):
+            self.cluster.until(
+                lambda uid=one["metadata"]["uid"]: reason in self.events(uid), SOON_S, f"events of {name}"
+            )
+
+    def events(self, uid: str) -> dict[str, str]:
+        """Notes by reason of the events that `kubectl describe` finds about an object."""
+        path = f"/api/v1/namespaces/{self.name}/events?fieldSelector=involvedObject.uid={uid}"
+        return {each["reason"]: each["message"] for each in self.cluster.api.items(path)}
+
+    def workload(self, name: str) -> dict[str, Any]:
+        path = f"/apis/weir.dev/v1alpha1/namespaces/{self.name}/workloads/{name}"
+        return self.cluster.api.maybe(path) or {}
+
+    def status(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.workload(name).get("status") or {}
+        return found
+
+
+def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, weir: Weir) -> None:
+    weir.check()
+    cluster.add_nodes(1, gpus=8)
+    team = Namespace(cluster, plane, 8)
+    capped = Namespace(cluster, plane, 0, limit={"gpu": 2})
+    team.submit("full", 8)
+    team.runs("full")
+    team.submit("late", 8)
+    half = job(team.name, "half", 1, annotations={"weir.dev/min-pods": "2"})
+    half["spec"]["completions"] = 2
+    cluster.api.create(half)
+    team.submit("huge", 9)
+    capped.submit("capped", 4)
+    cluster.api.create(pod(team.name, "gated", 1, schedulingGates=[{"name": "example.com/data"}]))
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    cluster.api.create(pod(team.name, "unbound", 1, volumes=volumes))
+    team.wait_with(
+        "late",
+        "Unschedulable",
+        f"{team.name} would hold 16 of a quota of 8 GPUs, so it may only use what is free",
+    )
+    team.wait_with("half", "GangIncomplete", "1 of 2 pods exist")
+    team.wait_with("huge", "Unschedulable", "a pod asks for 9 GPUs; the largest node offers 8")
+    capped.wait_with("capped", "LimitExceeded", "would pass its limit")
+    team.wait_with("gated", "SchedulingGated")
+    team.wait_with("unbound", "VolumeNotReady", "volume claim data, which doesn't exist")
+    uid = team.workload("job-late")["metadata"]["uid"]
+    cluster.until(lambda: "Waiting" in team.events(uid), SOON_S, "an event about the Workload")
+    (late,) = team.pending("late")
+    described = plane.kubectl("describe", "pod", "-n", team.name, late["metadata"]["name"])
+    assert "Unschedulable" in described.partition("Events:")[2]
+    described = plane.kubectl("describe", "workload", "-n", team.name, "job-late")
+    assert "Waiting" in described.partition("Events:")[2]
+    weir.check()
+
+
+def test_pods_that_wait_beside_running_ones_say_why(
+    cluster: Cluster, plane: ControlPlane, weir: Weir
+) -> None:
+    weir.check()
+    cluster.add_nodes(2, gpus=8)
+    team = Namespace(cluster, plane, 8)
+    elastic = {"weir.dev/min-pods": "1", "weir.dev/type": "build"}
+    team.submit("grows", 4, 4, annotations=elastic)
+    team.runs("grows", 2)
+    team.wait_with("grows", "QuotaExceeded", "quota for non-preemptible work", pods=2)
+    status = team.status("job-grows")
+    assert (status["phase"], status["running"], status["reason"]["why"]) == (
+        "Running",
+        "2/4",
+        "non_preemptible_over_quota",
+    )
+    weir.check()
+
+
+def test_a_pod_that_replaces_one_of_a_running_gang_says_why(
+    cluster: Cluster, plane: ControlPlane, weir: Weir
+) -> None:
+    weir.check()
+    cluster.add_nodes(1, gpus=8)
+    team = Namespace(cluster, plane, 8, limit={"gpu": 8})
+    team.submit("gang", 4, 2, grace_s=1)
+    team.runs("gang", 2)
+    path = f"/apis/weir.dev/v1alpha1/projects/{team.name}"
+    cluster.api.patch(path, {"spec": {"quota": {"gpu": 4}, "limit": {"gpu": 4}}})
+    first = next(each for each in cluster.running(team.name) if each.startswith("gang-"))
+    cluster.api.delete(f"/api/v1/namespaces/{team.name}/pods/{first}", grace_s=0)
+    team.wait_with("gang", "LimitExceeded", "would pass its limit")
+    status = team.status("job-gang")
+    assert (status["phase"], status["running"], status["reason"]["why"]) == ("Running", "1/2", "over_limit")
+    weir.check()
+
+
+def test_the_last_eviction_stays_with_the_workload(cluster: Cluster, plane: ControlPlane, weir: Weir) -> None:
+    weir.check()
+    cluster.add_nodes(1, gpus=8)
+    borrower, owner = Namespace(cluster, plane, 0), Namespace(cluster, plane, 8)
+    borrower.submit("lent", 8, grace_s=1)
+    borrower.runs("lent")
+    owner.submit("mine", 8)
+    owner.runs("mine")
+    borrower.wait_with("lent", "Unschedulable")
+
+    def evicted() -> dict[str, Any]:
+        found: dict[str, Any] = borrower.status("job-lent").get("lastEviction") or {}
+        return found
+
+    cluster.until(evicted, SOON_S, "the eviction in the status of the Workload")
+    assert borrower.status("job-lent")["phase"] == "Pending"
+    by, rule = f"{owner.name}/job-mine", "reclaim_quota"
+    assert (evicted()["by"], evicted()["rule"]) == (by, rule)
+    assert by in evicted()["sentence"]
+    uid = borrower.workload("job-lent")["metadata"]["uid"]
+    assert by in borrower.events(uid)["Evicted"]
+    cluster.api.delete(f"/apis/batch/v1/namespaces/{owner.name}/jobs/mine")
+    borrower.runs("lent")
+    cluster.until(lambda: borrower.status("job-lent")["phase"] == "Running", SOON_S, "lent to run again")
+    assert evicted()["by"] == by
+    weir.check()
