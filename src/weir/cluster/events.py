@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 
+from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import Node, Topology
 from weir.model.nouns import noun
 from weir.model.queues import Queue
@@ -63,6 +64,28 @@ class TopologiesSet:
     """All topologies."""
 
     topologies: tuple[Topology, ...]
+
+
+@noun()
+class BudgetSet:
+    """A disruption budget is there, new or with another allowance."""
+
+    budget: DisruptionBudget
+
+
+@noun()
+class BudgetRemoved:
+    """A disruption budget is gone."""
+
+    name: str
+
+
+@noun()
+class PodProtected:
+    """These disruption budgets, told before, count an eviction of the pod; none if it may always go."""
+
+    pod: PodKey
+    budgets: tuple[str, ...]
 
 
 @noun()
@@ -131,6 +154,16 @@ class PodStopping:
 
 
 @noun()
+class StopRefused:
+    """A pod that was told to stop runs on: it couldn't be stopped. `by` is the workload it was to go for."""
+
+    pod: PodKey
+    at_s: float
+    sentence: str = ""
+    by: str | None = None
+
+
+@noun()
 class PodStopped:
     """A pod holds nothing any more and waits again. `kept_s` is the workload's run that isn't lost."""
 
@@ -189,7 +222,11 @@ Event = (
     | WorkloadHeld
     | PodAssigned
     | PodStopping
+    | StopRefused
     | PodStopped
+    | BudgetSet
+    | BudgetRemoved
+    | PodProtected
     | Checkpointed
     | Promised
     | PromiseDropped

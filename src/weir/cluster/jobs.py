@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from operator import lt
 
+from weir.cluster.budgets import Budget
 from weir.cluster.ledger import Amounts
 from weir.cluster.runtimes import Like
 from weir.cluster.shapes import GPU_ROW, Shape
@@ -27,7 +28,7 @@ class Phase(IntEnum):
 class Pod:
     """One pod. `node` and `devices` are where it holds room; `promise` is where it will."""
 
-    __slots__ = ("amounts", "devices", "group", "index", "job", "node", "phase", "promise", "row")
+    __slots__ = ("amounts", "budgets", "devices", "group", "index", "job", "node", "phase", "promise", "row")
 
     def __init__(self, job: "Job", group: int, index: int) -> None:
         self.job = job
@@ -39,6 +40,7 @@ class Pod:
         self.promise: tuple[int, tuple[int, ...]] | None = None
         self.amounts: Amounts = ()  # what it counts with in the ledger while it holds or is promised
         self.row = -1  # in the columns of the pods that run; -1: in none
+        self.budgets: tuple[Budget, ...] = ()  # those that stopping it counts against
 
     @property
     def shape(self) -> Shape:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weir.cluster import events
-from weir.cluster.reducers import nodes, pods, promises, queues, workloads
+from weir.cluster.reducers import budgets, nodes, pods, promises, queues, workloads
 from weir.cluster.reducers.counting import holding
 from weir.cluster.state import Cluster
 
@@ -40,6 +40,10 @@ _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.PodAssigned: pods.assigned,
     events.PodStopping: pods.stopping,
     events.PodStopped: pods.stopped,
+    events.StopRefused: budgets.stop_refused,
+    events.BudgetSet: budgets.budget_set,
+    events.BudgetRemoved: budgets.budget_removed,
+    events.PodProtected: budgets.pod_protected,
     events.Promised: promises.promised,
     events.PromiseDropped: promises.promise_dropped,
     events.Noted: workloads.noted,

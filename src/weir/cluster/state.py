@@ -6,6 +6,7 @@ Only `weir.cluster.reduce` changes it; everyone else reads.
 import numpy as np
 import numpy.typing as npt
 
+from weir.cluster.budgets import Budget
 from weir.cluster.columns import Columns
 from weir.cluster.jobs import ClassKey, Job, PendingClass, Pod
 from weir.cluster.ledger import Ledger
@@ -54,6 +55,9 @@ class Cluster:
         self.waiting_by_shape: dict[int, dict[PendingClass, None]] = {}
         self.saved: list[Job] = []  # those that saved their state last, all at one instant
         self.saves = 0  # how often any did
+        self.budgets: dict[str, Budget] = {}
+        self.refused: dict[Pod, float] = {}  # running pods that couldn't be stopped, and when that was tried
+        self.withdrawn: dict[str, float] = {}  # workloads whose room a refused stop withdrew, and when
         self.usage = UsageHistory()
         self.mix = Mix()
         self.runtimes = RunTimes()

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from weir.cluster.events import (
+    BudgetRemoved,
+    BudgetSet,
     Checkpointed,
     End,
     NodeLost,
@@ -23,11 +25,13 @@ from weir.cluster.events import (
     Noted,
     PodAssigned,
     PodKey,
+    PodProtected,
     PodStopped,
     PodStopping,
     Promised,
     PromiseDropped,
     QueuesSet,
+    StopRefused,
     TopologiesSet,
     WorkloadChanged,
     WorkloadEnded,
@@ -88,6 +92,10 @@ class Lives:
             StatusFound: self._status_found,
             PodRuns: self._runs,
             PodStopping: happen,
+            StopRefused: self._stop_refused,
+            BudgetSet: happen,
+            BudgetRemoved: happen,
+            PodProtected: happen,
             PodExited: self._exited,
             UseSeen: self._use_seen,
             Withdrawn: self._withdrawn,
@@ -128,16 +136,38 @@ class Lives:
         self._begun(self._jobs[pod.workload], life)
         return life.starts
 
-    def stop(self, pod: PodKey, cause: Cause | LifeCause, now_s: float, moves: bool = False) -> None:
+    def stop(
+        self,
+        pod: PodKey,
+        cause: Cause | LifeCause,
+        now_s: float,
+        moves: bool = False,
+        overrides: bool = False,
+    ) -> None:
         """Tell a pod to stop. One that is done already only gives its room back."""
         life = self._lives[pod.workload]
         by_plan = cause if isinstance(cause, Cause) else None
         self._out.happen(PodStopping(pod, now_s, by_plan))
         if pod in life.alive:
             grace_s = self._limits(self._jobs[pod.workload]).grace_s
-            self._out.order(StopPod(pod, life.start_of[pod], grace_s, cause, moves))
+            self._out.order(StopPod(pod, life.start_of[pod], grace_s, cause, moves, overrides))
         else:
             self._out.happen(PodStopped(pod, now_s))
+
+    def _stop_refused(self, fact: StopRefused) -> None:
+        """A pod couldn't be stopped: it runs on, and who was to have its room chooses anew."""
+        life, job = self._lives.get(fact.pod.workload), self._jobs.get(fact.pod.workload)
+        if life is None or job is None or fact.pod not in life.alive:
+            return
+        beneficiary = None if fact.by is None else self._jobs.get(fact.by)
+        for name in dict.fromkeys((job.name, fact.by)):
+            if name is not None and name in self._out.cluster.promised:
+                self._out.happen(PromiseDropped(name))
+                self._out.order(LeaveRoom(name))
+        self._out.happen(fact)
+        if beneficiary is not None:
+            sentence = f"{job.name} could not be stopped for it: {fact.sentence}"
+            self._note(beneficiary, "stop_refused", sentence, {"pod": str(fact.pod)}, fact.at_s)
 
     # What facts do
 

@@ -100,7 +100,7 @@ class Control:
             out.happen(PromiseDropped(workload))
             out.order(LeaveRoom(workload))
         for eviction in plan.evictions:
-            lives.stop(eviction.pod, eviction.cause, now_s, eviction.moves)
+            lives.stop(eviction.pod, eviction.cause, now_s, eviction.moves, eviction.overrides)
         for promise in plan.promises:
             promised = Promised(promise.workload, promise.places, now_s, promise.freed_by)
             out.happen(promised)

@@ -8,6 +8,9 @@ Everything a backend is to the rest of Weir is in this file. A backend promises:
   a workload's the `PodExited`), saved states, and room kept (`Promised`). After that, what changed.
 - `WorkloadChanged`, `Gated`, `PodStopping` (someone else than control has a pod end) and `Finished` come
   from backends whose pods others make: there control starts and stops pods, and nothing else.
+- Where disruption budgets protect pods, `BudgetSet` comes before the `PodProtected` that name it. A plan's
+  `StopPod` that a backend can't carry out is answered by `StopRefused`: the pod runs on, and the backend
+  doesn't try it again.
 - Facts may come late and twice. Facts about one object (a node, a workload with its pods) come in
   the order in which they became true; those about different objects in any order.
 - `apply` carries effects out in order. It may break off after any of them; each is whole or not at
@@ -20,15 +23,19 @@ from enum import StrEnum
 from typing import Protocol
 
 from weir.cluster.events import (
+    BudgetRemoved,
+    BudgetSet,
     Checkpointed,
     End,
     NodeLost,
     NodeSet,
     Place,
     PodKey,
+    PodProtected,
     PodStopping,
     Promised,
     QueuesSet,
+    StopRefused,
     TopologiesSet,
     WorkloadChanged,
     WorkloadHeld,
@@ -176,6 +183,10 @@ Fact = (
     | StatusFound
     | PodRuns
     | PodStopping
+    | StopRefused
+    | BudgetSet
+    | BudgetRemoved
+    | PodProtected
     | PodExited
     | UseSeen
     | Withdrawn
@@ -197,13 +208,17 @@ class StartPod:
 
 @noun()
 class StopPod:
-    """Tell a pod to stop; after `grace_s` it is ended. `moves`: it has a new place already."""
+    """Tell a pod to stop; after `grace_s` it is ended.
+
+    `moves`: it has a new place already. `overrides`: whatever its disruption budgets say.
+    """
 
     pod: PodKey
     start: int
     grace_s: float
     cause: Cause | LifeCause
     moves: bool = False
+    overrides: bool = False
 
 
 @noun()

@@ -75,11 +75,20 @@ class Attempt:
             self.fell_short = self.is_final = True
             return None
         taken = self._from(None)
-        if taken is None and self._kind is Kind.RECLAIM and sum(self._candidate.lacks) > 1:
+        if taken is None and self._kind in (Kind.RECLAIM, Kind.OVERRIDE) and sum(self._candidate.lacks) > 1:
             for first in self._largest():
                 taken = self._from(first)
                 if taken is not None:
                     break
+        if taken is None and self._bench.disruptions.any and self._kind is not Kind.CONSOLIDATE:
+            taken = self._thoroughly()
+        return taken
+
+    def _thoroughly(self) -> Taken | None:
+        """Try again where budgets bind: look at every set of victims on each node, by budgets and quotas."""
+        self._reach.victims = self._victims
+        taken = self._from(None)
+        self._reach.victims = None
         return taken
 
     def _from(self, first: Job | None) -> Taken | None:
@@ -95,7 +104,7 @@ class Attempt:
                     return taken
         self._room.drop()
         for unit, _ in self._victims:
-            count_pods(self._books, unit.pods, 1)
+            self._reach.count(unit.pods, -1)
         self._spots, self._victims = [], []
         self._reach.taken.clear()
         self._nodes.clear()
@@ -220,7 +229,7 @@ class Attempt:
         touched: set[int] = set()
         for unit, rule in going:
             self._victims.append((unit, rule))
-            count_pods(self._books, unit.pods, -1)
+            self._reach.count(unit.pods, 1)
             self._reach.taken.update(unit.pods)
             for pod in unit.pods:
                 self._room.give(pod.node, pod.shape, pod.devices)
@@ -278,6 +287,7 @@ class Attempt:
                 self._room.drop()
                 return False
         self._room.keep()
+        self._bench.disruptions.count(unit.pods, -1)
         return True
 
     def _stay(self) -> bool:

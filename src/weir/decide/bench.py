@@ -9,6 +9,7 @@ from weir.cluster.reduce import holding
 from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
 from weir.decide.books import Books
+from weir.decide.disruptions import Disruptions
 from weir.decide.domains import Level
 from weir.decide.place import Placer, Spot
 from weir.model.policy import Affinity, Policy
@@ -30,6 +31,7 @@ class Bench:
     affinity_of: Callable[[Job], tuple[Affinity, ...]]
     levels_of: Callable[[str], list[Level]]
     now_s: float
+    disruptions: Disruptions
     headroom_milli: int = 0
     bounds: bool = True
     gone: set[Pod] = field(default_factory=set)

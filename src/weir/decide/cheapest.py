@@ -16,6 +16,7 @@ from weir.cluster.columns import Ints
 from weir.cluster.jobs import Pod
 from weir.cluster.shapes import Shape
 from weir.decide.bounds import Takeable, cheapest_whole, to_move
+from weir.decide.budgeted_sets import permitted_sets
 from weir.decide.fit import Bools, copies
 from weir.decide.pod_rules import PodRules
 from weir.decide.reach import Reach
@@ -178,7 +179,11 @@ class CheapestNode:
         if excesses is None:
             return False
         units = self._reach.units_on(node)
-        found = sets(self._room, node, self._shape, units, excesses)
+        limits = self._reach.limits(units)
+        if limits is None:
+            found = sets(self._room, node, self._shape, units, excesses)
+        else:
+            found = permitted_sets(self._room, node, self._shape, units, excesses, limits)
         for at, (key, chosen) in enumerate(islice(found, _SETS_MOST), 1):
             if sum(unit.price for unit in chosen) > self._price_most:
                 break

@@ -17,6 +17,7 @@ class Kind(IntEnum):
     CONSOLIDATE = 0
     RECLAIM = 1
     PREEMPT = 2
+    OVERRIDE = 3  # reclaim what only disruption budgets protect
 
 
 class Protection(IntEnum):

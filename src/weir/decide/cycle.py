@@ -1,6 +1,6 @@
 """One cycle: the whole decision on one page.
 
-1. Bind the pods whose promised room is free.
+1. Bind the pods whose promised room is free. Choose anew for workloads whose victims refused to stop.
 2. Serve pending workloads from free room, in order.
 3. Clear one domain by moves for each gang that step 2 would scatter, if the moves are cheap enough.
 4. Take room for workloads that passed their gates and found none: consolidate, reclaim, preempt.
@@ -20,6 +20,8 @@ from weir.decide.attempt import Taken
 from weir.decide.bench import Bench
 from weir.decide.books import Books, usage_of
 from weir.decide.causes import Causes
+from weir.decide.claims import Kind
+from weir.decide.disruptions import Disruptions
 from weir.decide.exchange import Exchange
 from weir.decide.fill import Fill
 from weir.decide.memo import Memo
@@ -47,6 +49,7 @@ class Cycle:
         self.memo = memo
         self.room = memo.sync(cluster, policy)
         self.books = Books(cluster, policy, usage_of(cluster, policy, now_s), memo.shares_known(cluster))
+        self.disruptions = Disruptions(cluster, policy, now_s)
         self.plan = Plan()
         self.domain_of: Ints | None = None
         self.gone: set[Pod] = set()  # pods stopped or moved in this plan
@@ -57,6 +60,8 @@ class Cycle:
         self._bind_promised()  # 1
         server = Server(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
         self.domain_of = server.domain_of
+        if self.cluster.withdrawn and self._take_again(server):
+            return self.plan
         quiet = self.memo.is_quiet(self.cluster, self.now_s)
         for spots in () if quiet else server.serve():  # 2
             self.plan.binds += [self._place(spot) for spot in spots]
@@ -74,6 +79,16 @@ class Cycle:
         self.plan.wake_s = self.memo.wake_s() if quiet else self._wakes_s(server)
         self.memo.note(self.cluster, self.plan, self.books.known)
         return self.plan
+
+    def _take_again(self, server: Server) -> bool:
+        """Choose anew for workloads whose victims refused to stop; all else waits for the next cycle then."""
+        for candidate, taken in Taker(server, lambda: self._bench(server)).take_again():
+            self._promise(candidate.job, taken)
+        if not self.plan.promises:
+            return False
+        self.plan.wake_s = self.now_s
+        self.memo.note(self.cluster, self.plan, self.books.known)
+        return True
 
     def _place(self, spot: Spot) -> Place:
         return Place(key_of(spot.pod), self.cluster.node_names[spot.node], spot.devices)
@@ -115,7 +130,7 @@ class Cycle:
         )
 
     def _exchange(self, server: Server) -> None:
-        for candidate, goes, spots in Exchange(server, self.gone, self.coming).run():
+        for candidate, goes, spots in Exchange(server, self.disruptions, self.gone, self.coming).run():
             by = candidate.job.name
             cause = Causes(self.cluster, self.books, candidate.job).of(Rule.EXCHANGE, goes)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
@@ -125,7 +140,7 @@ class Cycle:
     def _fill(self, server: Server) -> None:
         if self.plan.promises or self.cluster.promised or self.cluster.releasing_on:
             return  # who waits for that room comes first
-        for goes, spots in Fill(server).run():
+        for goes, spots in Fill(server, self.disruptions).run():
             names = [spot.pod.job.name for spot in spots]
             self.gone.add(goes)
             cause = Causes(self.cluster, self.books, spots[0].pod.job).of(Rule.FILL, goes.job)
@@ -148,9 +163,10 @@ class Cycle:
                 needed = sum(job.needed)
                 sentence = f"it ran with {len(job.running_pods())} of the {needed} pods it needs for too long"
                 cause = Cause(Rule.GANG_BROKEN, None, sentence, {"needed": needed})
-                self.plan.evictions += [
-                    Eviction(key_of(pod), cause) for pod in job.running_pods() if pod not in self.gone
-                ]
+                for pod in job.running_pods():
+                    if pod not in self.gone and self.disruptions.allows((pod,)):
+                        self.disruptions.count((pod,))
+                        self.plan.evictions.append(Eviction(key_of(pod), cause))
 
     def _grace_ends_s(self, job: Job) -> float:
         since_s = self.now_s if job.below_since_s is None else job.below_since_s
@@ -160,6 +176,10 @@ class Cycle:
         """When the plan could change by time alone."""
         times = [self._grace_ends_s(job) for job in self.cluster.incomplete.values()]
         times += server.times_s()
+        times += self.disruptions.ends_s()
+        if self.policy.budgets.borrowed == "override" and self.cluster.budgets:
+            grace_s = self.policy.budgets.grace
+            times += [of.first.waits_since_s + grace_s for of in self.cluster.waiting.values()]
         promised = self.cluster.promised.values()
         times += [self._absence_ends_s(job) for job in promised if job.absent_since_s is not None]
         return min((time_s for time_s in times if time_s > self.now_s), default=None)
@@ -175,6 +195,7 @@ class Cycle:
             self._affinity_of,
             lambda name: self.memo.levels(self.cluster, name),
             self.now_s,
+            self.disruptions,
             server.headroom_milli,
             self.memo.bounds,
             self.gone,
@@ -206,7 +227,8 @@ class Cycle:
         freed_by = dict.fromkeys(pod.job.name for pod, _ in taken.stopped)
         freed_by.update(dict.fromkeys(moved.name for moved, _, _ in taken.moved))
         for pod, rule in taken.stopped:
-            self.plan.evictions.append(Eviction(key_of(pod), causes.of(rule, pod.job)))
+            cause, overrides = causes.of(rule, pod.job), taken.kind is Kind.OVERRIDE
+            self.plan.evictions.append(Eviction(key_of(pod), cause, overrides=overrides))
         for moved, spots, rule in taken.moved:
             cause = causes.of(rule, moved)
             self.plan.evictions += [Eviction(key_of(spot.pod), cause, moves=True) for spot in spots]

@@ -10,6 +10,7 @@ from operator import itemgetter
 
 from weir.cluster.jobs import Job, PendingClass, Phase, Pod
 from weir.decide.claims import past_minimum
+from weir.decide.disruptions import Disruptions
 from weir.decide.order import Candidate, LearnedKey
 from weir.decide.place import Spot
 from weir.decide.reach import count_pods
@@ -19,11 +20,12 @@ from weir.decide.serve import Server
 class Exchange:
     """Finds the workloads that change places in this cycle."""
 
-    def __init__(self, server: Server, gone: set[Pod], coming: set[str]) -> None:
+    def __init__(self, server: Server, disruptions: Disruptions, gone: set[Pod], coming: set[str]) -> None:
         self._server = server
         self._cluster = server.cluster
         self._policy = server.policy
         self._books = server.books
+        self._disruptions = disruptions
         self._gone = gone
         self._coming = coming
         self._served: set[PendingClass] = set()
@@ -43,6 +45,7 @@ class Exchange:
                     running = [pod for group in job.pods for pod in group if pod.phase is Phase.RUNNING]
                     spots = [Spot(next(pods), pod.node, pod.devices) for pod in running]
                     count_pods(self._books, running, -1)
+                    self._disruptions.count(running)
                     self._gone.update(running)
                     self._lines.clear()
                     yield found, job, spots
@@ -58,6 +61,7 @@ class Exchange:
             and past_minimum(job, self._policy, self._server.now_s)
             and not any(pod in self._gone for group in job.pods for pod in group)
             and any(books.over_quota(queue) for queue in job.path)
+            and self._disruptions.allows(job.running_pods())
         )
 
     def _better(self, job: Job) -> Candidate | None:

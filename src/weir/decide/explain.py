@@ -12,12 +12,14 @@ from weir.cluster.shapes import Shape
 from weir.cluster.state import Cluster
 from weir.decide.books import Books, Refusal, usage_of
 from weir.decide.claims import Claims, parting, past_minimum
+from weir.decide.disruptions import Disruptions
 from weir.decide.domains import missing
 from weir.decide.infeasible import Refusals, amount_phrase, sentence_of
 from weir.decide.infeasible_gang import best_domain, domain_name, group_phrase, infeasible_gang
 from weir.decide.memo import Memo
 from weir.decide.missing_claim import missing_claim
 from weir.decide.order import Candidate
+from weir.decide.protected import BUDGETS_MOST, Protected, protected_over_quota
 from weir.decide.room import Room
 from weir.decide.serve import Server
 from weir.decide.shortage import Shortage
@@ -73,7 +75,7 @@ class _Diagnosis:
         if not job.preemptible:
             refusal = self._books.fixed_over_quota(job.path, candidate.asks)
             if refusal is not None:
-                return self._gate(refusal, "quota for non-preemptible work")
+                return protected_over_quota(job, self._gate(refusal, "quota for non-preemptible work"))
         unmatched = self._unmatched(candidate)
         if unmatched is not None:
             return unmatched
@@ -193,7 +195,7 @@ class _Diagnosis:
             )
             return Reason(Why.WOULD_ALTERNATE, sentence, numbers)
         resource = helped[0] if helped else GPU
-        holders = self._holders(candidate, resource)
+        holders = self._holders(candidate, resource, numbers)
         if holders:
             numbers["held_by"], numbers["resource"] = holders, resource
             sentence = f"{where}; no eligible victims: {_sentence_of(resource, holders)}"
@@ -327,20 +329,26 @@ class _Diagnosis:
         entitled = self._books.entitled(self._job.path, candidate.asks)
         return Claims(self._books, self._policy, candidate, entitled, self._now_s)
 
-    def _holders(self, candidate: Candidate, resource: str) -> dict[str, int]:
+    def _holders(self, candidate: Candidate, resource: str, numbers: dict[str, object]) -> dict[str, int]:
         """Return how much of a resource ineligible victims hold, by why they are; empty without a claim."""
         claims, row = self._claims(candidate), self._cluster.rows.known(resource)
         if not claims.any_reclaim or row is None or not self._job.may_take:
             return {}
         held: Counter[str] = Counter()
+        protected = Protected(Disruptions(self._cluster, self._policy, self._now_s), row)
         for project, running in self._cluster.running.items():
             path = self._cluster.ledger.path[project]
             level = parting(claims.path, path)
             name = self._cluster.ledger.queues[project].name
             for other in running.values():
                 units = sum(amount for pod in other.running_pods() for at, amount in pod.amounts if at == row)
-                held[self._why_not(claims, other, project, level, path, name)] += units
-        return {why: units for why, units in held.items() if units and why}
+                why = self._why_not(claims, other, project, level, path, name)
+                if not why or (not other.preemptible and other.spec.project != self._job.spec.project):
+                    units -= protected.add(other)
+                held[why] += units
+        if protected.names:
+            numbers["budgets"] = protected.names[:BUDGETS_MOST]
+        return {why: units for why, units in (*protected.holders().items(), *held.items()) if units and why}
 
     def _why_not(
         self, claims: Claims, other: Job, project: int, level: int, path: Sequence[int], name: str

@@ -17,6 +17,7 @@ from weir.cluster.jobs import PendingClass, Phase, Pod
 from weir.cluster.reduce import holding
 from weir.cluster.shapes import GPU_ROW, Shape
 from weir.decide.claims import effective_priority, past_minimum
+from weir.decide.disruptions import Disruptions
 from weir.decide.fit import Bools
 from weir.decide.order import Candidate
 from weir.decide.place import Spot
@@ -50,11 +51,12 @@ class Comer(NamedTuple):
 class Fill:
     """Finds who makes way for whom in this cycle, the greatest gain first."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, disruptions: Disruptions) -> None:
         self._server = server
         self._cluster = server.cluster
         self._policy = server.policy
         self._room = server.room
+        self._disruptions = disruptions
         self._gain_milli = max(1, round(server.policy.fill.gain * WHOLE_MILLI))
         self._gone: set[Pod] = set()
         self._at: dict[PendingClass, int] = {}  # the first of each class that still waits
@@ -77,12 +79,13 @@ class Fill:
         stops = 0
         while heap and stops < rules.max_stops:
             _, _, node, change = heappop(heap)
-            if change.goes in self._gone:
+            if change.goes in self._gone or not self._disruptions.allows((change.goes,)):
                 continue
             spots = self._made(node, change)
             if spots is not None:
                 stops += 1
                 self._gone.add(change.goes)
+                self._disruptions.count((change.goes,))
                 yield change.goes, spots
             if free[node] >= self._gain_milli:
                 for key, other in self._changes(node, change.goes if spots is None else None):
@@ -145,6 +148,7 @@ class Fill:
             and job.name not in self._cluster.promised
             and past_minimum(job, self._policy, self._server.now_s)
             and self._price(pod) <= self._policy.consolidation.budget
+            and self._disruptions.allows((pod,))
         )
 
     def _price(self, pod: Pod) -> float:

@@ -8,11 +8,15 @@ from weir.model.reasons import Cause
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod to be stopped. `moves` says that it has a new place promised in the same plan."""
+    """A pod to be stopped. `moves`: it has a new place promised in the same plan.
+
+    `overrides`: whatever its disruption budgets say.
+    """
 
     pod: PodKey
     cause: Cause
     moves: bool = False
+    overrides: bool = False
 
 
 @dataclass(frozen=True, slots=True)

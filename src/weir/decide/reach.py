@@ -11,7 +11,7 @@ from weir.decide.bounds import Takeable
 from weir.decide.claims import Claims, Kind, Protection, parting, past_minimum
 from weir.decide.price import cheap_to_move, devices_of, price, price_of_all, price_of_move
 from weir.decide.ranking import NOWHERE
-from weir.decide.victims import Tier, Unit
+from weir.decide.victims import Permits, Tier, Unit
 from weir.model.policy import Affinity
 from weir.model.reasons import Rule
 from weir.model.workloads import WHOLE_MILLI
@@ -37,7 +37,8 @@ class Found:
 class Reach:
     """The workloads one attempt may take from. `taken` are pods it has taken so far.
 
-    What quotas protect more than `most` isn't stopped.
+    What quotas protect more than `most` isn't stopped, and what disruption budgets protect neither is stopped
+    nor moved, unless the kind is to override them.
     """
 
     def __init__(
@@ -58,6 +59,9 @@ class Reach:
         self._gone = bench.gone
         self._coming = bench.coming
         self._now_s = bench.now_s
+        self._disruptions = bench.disruptions
+        self._overrides = kind is Kind.OVERRIDE
+        self.victims: list[tuple[Unit, Rule]] | None = None  # those taken so far by a thorough attempt
         self.bounds = bench.bounds
         self.claims = claims
         self.kind = kind
@@ -148,7 +152,29 @@ class Reach:
             jobs = [job for job in jobs if past_minimum(job, policy, now_s)]
         if asker.stopped_for:
             jobs = [job for job in jobs if not self._would_alternate(job)]
+        if self._disruptions.any:
+            jobs = [job for job in jobs if any(self._may_stop((pod,)) for pod in self.running(job))]
         return jobs
+
+    def _may_stop(self, pods: Sequence[Pod], *, moves: bool = False) -> bool:
+        """Return True if disruption budgets let all these pods be stopped at once."""
+        return self._disruptions.allows(pods, overrides=self._overrides and not moves)
+
+    def limits(self, units: Sequence[Unit]) -> Permits | None:
+        """Return which sets of these units may go; None if the usual search does.
+
+        That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too.
+        """
+        if self.victims is not None:
+            return lambda some: self.legal_order(some) is not None
+        if not self._disruptions.any or self._may_all_go(units):
+            return None
+        return self._may_all_go
+
+    def _may_all_go(self, units: Sequence[Unit]) -> bool:
+        pods = list(dict.fromkeys(pod for unit in units for pod in unit.pods))
+        moves = self._overrides and any(unit.moves for unit in units)
+        return self._may_stop(pods, moves=moves)
 
     def _would_alternate(self, victim: Job) -> bool:
         """Whether the asker was itself stopped for this workload, not long ago."""
@@ -182,6 +208,8 @@ class Reach:
             pods = self.running(job)
             if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
                 pod = pods[0]
+                if not self._may_stop(pods, moves=only_moves):
+                    continue
                 if not pod.shape.devices:
                     found.bare.add(pod.node)
                 else:
@@ -223,6 +251,8 @@ class Reach:
         """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
         if self.jobs[job]:
             pods = self.running(job) if _is_bound_together(job) else here
+            if not self._may_stop(pods, moves=True):
+                return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
             return [Unit(_LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
         units = []
@@ -233,13 +263,18 @@ class Reach:
         elastic: set[Pod] = set()
         if any(more > 0 for more in spare):
             groups = job.spec.groups
-            for pod in sorted(here, key=lambda pod: (groups[pod.group].order, -pod.group, -pod.index)):
+            may_stop = {pod: self._may_stop((pod,)) for pod in here}
+            for pod in sorted(
+                here, key=lambda pod: (not may_stop[pod], groups[pod.group].order, -pod.group, -pod.index)
+            ):
                 if spare[pod.group] > 0:
+                    if not may_stop[pod]:
+                        continue
                     spare[pod.group] -= 1
                     elastic.add(pod)
                     cost = price(job, [pod], self._policy.price, self._now_s, self._needed)
                     units.append(Unit(self._tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
-        if len(elastic) < len(here):
+        if len(elastic) < len(here) and self._may_stop(running):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
             staying = tuple(pod for pod in here if pod not in elastic)
             units.append(
@@ -286,6 +321,8 @@ class Reach:
 
     def rule(self, unit: Unit) -> Rule | None:
         """The rule under which a unit may go now."""
+        if not self._may_stop(unit.pods, moves=unit.moves):
+            return None
         if unit.moves:
             return Rule.CONSOLIDATE
         if self.claims.protection(unit.job.path) > self._most:
@@ -296,8 +333,18 @@ class Reach:
         """An order in which they may go, each asked when those before it are gone; None if there is none.
 
         Those nearer to the asker in the tree go first, since they make room in its own queues; of one
-        queue the largest goes last, since a queue gives as long as it is over.
+        queue the largest goes last, since a queue gives as long as it is over. A thorough attempt may have
+        those it has taken go between them.
         """
+        taken = [unit for unit, _ in self.victims or ()]
+        for unit in taken:
+            self.count(unit.pods, -1)
+        going = self._ordered([*taken, *units])
+        for unit in taken:
+            self.count(unit.pods, 1)
+        return None if going is None else [each for each in going if each[0] not in taken]
+
+    def _ordered(self, units: Sequence[Unit]) -> list[tuple[Unit, Rule]] | None:
         going: list[tuple[Unit, Rule]] = []
         left = list(units)
         if len(left) > 1:
@@ -308,13 +355,18 @@ class Reach:
                 if rule is not None:
                     going.append((unit, rule))
                     left.remove(unit)
-                    count_pods(self._books, unit.pods, -1)
+                    self.count(unit.pods, 1)
                     break
             else:
                 break
         for unit, _ in going:
-            count_pods(self._books, unit.pods, 1)
+            self.count(unit.pods, -1)
         return None if left else going
+
+    def count(self, pods: Sequence[Pod], sign: int) -> None:
+        """Count running pods as gone, in the books and in their budgets (sign -1: no more)."""
+        count_pods(self._books, pods, -sign)
+        self._disruptions.count(pods, sign)
 
 
 def count_pods(books: Books, pods: Sequence[Pod], sign: int) -> None:

@@ -66,6 +66,20 @@ class Taker:
                     heads += [self._server.candidate(*one) for one in waiting if self._wakes(*one)]
         if not heads:
             return
+        yield from self._take_for(heads)
+
+    def take_again(self) -> Iterator[tuple[Candidate, Taken]]:
+        """Take room for workloads whose victims refused to stop, before others get what was freed so far."""
+        heads: list[Candidate] = []
+        for name, at_s in self._cluster.withdrawn.items():
+            of = self._cluster.jobs[name].waiting
+            if of is not None and self._server.now_s - at_s <= self._policy.budgets.retry:
+                at = next(at for at, member in enumerate(of.members) if member[1] == name)
+                heads.append(self._server.candidate(of, at))
+        if heads:
+            yield from self._take_for(heads)
+
+    def _take_for(self, heads: Sequence[Candidate]) -> Iterator[tuple[Candidate, Taken]]:
         bench = self._bench
         order = Order(self._books, heads)
         while (candidate := order.next()) is not None:
@@ -270,7 +284,12 @@ class Taker:
         """Until when, if those it may take from didn't suffice before and nothing has changed since."""
         key = (candidate.of, candidate.at, claims.is_patient)
         known = self._server.memo.no_victims(self._cluster).get(key)
-        if known is None or kind is Kind.CONSOLIDATE or bench.gone or bench.now_s >= known.until_s:
+        if (
+            known is None
+            or kind in (Kind.CONSOLIDATE, Kind.OVERRIDE)
+            or bench.gone
+            or bench.now_s >= known.until_s
+        ):
             return None
         reach = self._reach(claims, bench, kind, most, self._policy.consolidation.budget)
         still = known.still(reach.jobs.keys(), self._server.open_to(candidate))
@@ -290,7 +309,7 @@ class Taker:
     @property
     def _more_by_time(self) -> bool:
         """Whether more may be asked later, though nothing happens."""
-        return bool(self._policy.min_runtime.any or self._policy.usage.k)
+        return bool(self._policy.min_runtime.any or self._policy.usage.k or self._cluster.refused)
 
     def _alternates_until_s(self, job: Job, now_s: float) -> float:
         """When the next of those it was stopped for may be stopped for it."""
@@ -421,3 +440,15 @@ class Taker:
             yield Kind.RECLAIM, most
         if preempts:
             yield Kind.PREEMPT, Protection.NONE
+        if protections and self._may_override(claims):
+            yield Kind.OVERRIDE, Protection.NONE
+
+    def _may_override(self, claims: Claims) -> bool:
+        """Return True if budgets protect nothing any more that is held over quota from this workload."""
+        rules = self._policy.budgets
+        return (
+            rules.borrowed == "override"
+            and bool(self._cluster.budgets)
+            and claims.is_owner
+            and self._server.now_s - claims.job.waits_since_s >= rules.grace
+        )

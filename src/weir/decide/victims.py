@@ -1,6 +1,6 @@
 """Victims on one node: which pods and workloads could go, and the cheapest sets that make room."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -46,6 +46,10 @@ class Unit:
     def is_protected(self) -> bool:
         """Return True if it is stopped though it was held within a quota."""
         return not self.moves and int(self.tier[0]) > 0
+
+
+Permits = Callable[[Sequence[Unit]], bool]
+"""Whether disruption budgets let all of these units go at once."""
 
 
 class NodeRoom:

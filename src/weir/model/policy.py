@@ -97,6 +97,18 @@ class Fill(Settings):
     max_stops: Annotated[int, Field(ge=0)] = 32  # in one cycle
 
 
+class BudgetRules(Settings):
+    """How far disruption budgets protect what a queue holds over its quota.
+
+    `respect`: always, so work whose budget can't allow its eviction may not go over quota. `override`: until
+    a workload in quota has waited for `grace`.
+    """
+
+    borrowed: Literal["respect", "override"] = "respect"
+    grace: Seconds = 600.0
+    retry: Annotated[float, BeforeValidator(seconds), Field(ge=1, le=3600)] = 10.0  # after a refused eviction
+
+
 class TopologyRules(Settings):
     """How long a gang waits for one domain, and what clearing one may cost (device seconds a gang)."""
 
@@ -157,6 +169,7 @@ class Policy(Settings):
     consolidation: Consolidation = Consolidation()
     fill: Fill = Fill()
     topology: TopologyRules = TopologyRules()
+    budgets: BudgetRules = BudgetRules()
     price: Price = Price()
     life: LifeRules = LifeRules()
     search_steps: Annotated[int, Field(ge=1)] = 512  # bound of every backtracking search

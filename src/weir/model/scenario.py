@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import Node, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
@@ -75,7 +76,10 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario. `queues` are departments, then projects, parents before children."""
+    """One scenario. `queues` are departments, then projects, parents before children.
+
+    `protected` are the names of the budgets that protect the pods of a group, by workload and position.
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -88,6 +92,8 @@ class Scenario:
     policy: Policy
     tick_s: float = 1.0
     expect: Expect = field(default_factory=Expect)
+    budgets: tuple[DisruptionBudget, ...] = ()
+    protected: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

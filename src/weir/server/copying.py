@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 from weir.cluster.columns import Columns
 from weir.cluster.events import (
+    BudgetSet,
     Checkpointed,
     Event,
     NodeSet,
     Place,
     PodAssigned,
     PodKey,
+    PodProtected,
     PodStopping,
     Promised,
     QueuesSet,
@@ -28,6 +30,7 @@ from weir.cluster.reduce import reduce
 from weir.cluster.runtimes import RunTimes
 from weir.cluster.state import Cluster
 from weir.cluster.usage import UsageHistory
+from weir.model.budgets import DisruptionBudget
 from weir.model.workloads import Request
 
 
@@ -60,6 +63,7 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
         if job.held:
             events.append(WorkloadHeld(job.spec.name, True, job.held_why, job.held_until_s))
     events += [_promise_of(cluster, job) for job in cluster.promised.values()]
+    events += _budgets_of(cluster)  # after the pods that stop: their budgets have counted them already
     return Picture(
         events=tuple(events),
         resources=tuple(cluster.rows.names),
@@ -140,6 +144,19 @@ def _pods_of(cluster: Cluster, job: Job) -> list[Event]:
     if job.saved_s is not None:
         events.insert(1, Checkpointed(name, job.saved_s))
     return events
+
+
+def _budgets_of(cluster: Cluster) -> list[Event]:
+    if not cluster.budgets:
+        return []
+    found: list[Event] = [
+        BudgetSet(DisruptionBudget(name, budget.allowed)) for name, budget in cluster.budgets.items()
+    ]
+    for job in cluster.jobs.values():
+        for pod in (pod for group in job.pods for pod in group if pod.budgets):
+            names = tuple([budget.name for budget in pod.budgets])
+            found.append(PodProtected(PodKey(job.spec.name, pod.group, pod.index), names))
+    return found
 
 
 def _promise_of(cluster: Cluster, job: Job) -> Promised:

@@ -4,10 +4,12 @@ A scenario can't say that a pod is being stopped, that room is promised or what 
 the file tells how many of each there were. A workload that is held isn't in it: it asks for nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from weir.cluster.jobs import Job, Phase
 from weir.cluster.state import Cluster
+from weir.model.budgets import DisruptionBudget
 from weir.model.files.writing import write_scenario
 from weir.model.policy import Policy
 from weir.model.scenario import Expect, PlacedPod, Scenario
@@ -51,7 +53,21 @@ def scenario_of(cluster: Cluster, policy: Policy, now_s: float) -> Scenario:
         checkpointed_s={job.spec.name: _past(job.saved_s, now_s) for job in jobs if job.saved_s is not None},
         policy=policy,
         expect=Expect(cycles=1, stable=0),
+        budgets=tuple(
+            DisruptionBudget(name, max(0, budget.allowed)) for name, budget in cluster.budgets.items()
+        ),
+        protected={key: names for job in jobs for key, names in _protected(job)},
     )
+
+
+def _protected(job: Job) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
+    """Yield the budgets of each group: those that protect any pod of it."""
+    position = 0
+    for pods, running in zip(job.pods, _running(job), strict=True):
+        names = dict.fromkeys(budget.name for pod in pods for budget in pod.budgets)
+        if names:
+            yield (job.spec.name, position), tuple(names)
+        position += 1 if running or not job.held else 0
 
 
 def _past(at_s: float, now_s: float) -> float:

@@ -126,3 +126,24 @@ async def test_the_pool_gives_its_snapshot(stands: Standing) -> None:
     scenario = parse_scenario(answer.text, "snapshot")
     assert {workload.name for workload in scenario.workloads} == {"runs", "waits"}
     assert len(scenario.placed) == 1
+
+
+PROTECTED = """
+cluster: {nodes: [{name: "n[0-1]", gpus: 4}]}
+projects: [{name: a}, {name: b, quota: {gpu: 4}}]
+budgets: [{name: never}, {name: one, allowed: 1}]
+workloads:
+  - {name: kept, project: a, submitted: -1h, pods: [{gpus: 4, budgets: [never], placed: [{node: n0}]}]}
+  - {name: goes, project: a, submitted: -9h, pods: [{gpus: 4, budgets: [one], placed: [{node: n1}]}]}
+  - {name: owner, project: b, pods: [{gpus: 4}]}
+"""
+
+
+def test_disruption_budgets_are_part_of_copies_and_snapshots() -> None:
+    cluster = populate(parse_scenario(PROTECTED, "world"))
+    picture = picture_of(cluster)
+    evicted = [each.pod.workload for each in decide(copy_of(picture), Policy(), 0.0, Memo()).evictions]
+    assert evicted == ["goes"]
+    scenario = parse_scenario(snapshot(picture, Policy(), 0.0), "snapshot")
+    assert [(each.name, each.allowed) for each in scenario.budgets] == [("never", 0), ("one", 1)]
+    assert scenario.protected == {("kept", 0): ("never",), ("goes", 0): ("one",)}

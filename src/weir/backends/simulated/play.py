@@ -5,6 +5,7 @@ pending again at the end of the cycle, a promised one waits. Then the clock move
 There is no control loop in between, so what a scenario shows is the engine alone.
 """
 
+from weir.backends.simulated.budgets import PlayedBudgets
 from weir.backends.simulated.populate import populate
 from weir.cluster.events import PodAssigned, PodKey, PodStopped, PodStopping, Promised, PromiseDropped
 from weir.cluster.jobs import Job, Phase, Pod
@@ -36,6 +37,7 @@ class Play:
         self.memo = Memo()
         self.now_s = 0.0
         self.plan = Plan()
+        self._budgets = PlayedBudgets(scenario)
         self._evicted_by: dict[PodKey, str] = {}
 
     def cycle(self) -> CyclePlayed:
@@ -82,6 +84,7 @@ class Play:
             reduce(cluster, PromiseDropped(workload))
         for eviction in plan.evictions:
             reduce(cluster, PodStopping(eviction.pod, now_s, eviction.cause))
+            self._budgets.stopped(eviction.pod)
             if eviction.cause.by is not None:
                 self._evicted_by[eviction.pod] = eviction.cause.by
         for promise in plan.promises:
@@ -94,6 +97,8 @@ class Play:
         }
         for eviction in plan.evictions:
             reduce(cluster, PodStopped(eviction.pod, self.now_s, kept_s[eviction.pod.workload]))
+        for fact in self._budgets.facts(cluster):
+            reduce(cluster, fact)
 
 
 def _kept_s(job: Job) -> float | None:

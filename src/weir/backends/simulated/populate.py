@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from weir.backends.simulated.budgets import budget_facts
 from weir.cluster.events import (
     Checkpointed,
     Event,
@@ -33,6 +34,7 @@ def facts(scenario: Scenario) -> Iterator[Event]:
     for workload in sorted(scenario.workloads, key=lambda workload: workload.submitted_s):
         submitted_s[workload.name] = workload.submitted_s
         yield WorkloadSubmitted(workload, workload.submitted_s)
+    yield from budget_facts(scenario)
     started_s = scenario.started_s
     for placed in scenario.placed:
         place = Place(PodKey(placed.workload, placed.group, placed.index), placed.node, placed.devices)

@@ -2,6 +2,7 @@
 
 from weir.cluster import events
 from weir.cluster.jobs import Phase, Pod
+from weir.cluster.reducers import budgets
 from weir.cluster.reducers.counting import count, hold, holding, pod_of, set_absent
 from weir.cluster.reducers.growing import grow_for
 from weir.cluster.reducers.promises import unpromise
@@ -52,6 +53,7 @@ def stopping(cluster: Cluster, event: events.PodStopping) -> None:
     job.placed[pod.group] -= 1
     job.stopping += 1
     cluster.running_pods.remove(pod)
+    budgets.use(pod)
     if event.cause is not None and event.cause.by is not None:
         job.stopped_for[event.cause.by] = event.at_s
     count(cluster, pod, 1)
@@ -88,6 +90,8 @@ def free(cluster: Cluster, pod: Pod, at_s: float) -> None:
         job.placed[pod.group] -= 1
         cluster.running_pods.remove(pod)
     del cluster.pods_on[at][pod]
+    if cluster.refused:
+        cluster.refused.pop(pod, None)
     cluster.changed(at)
     pod.node, pod.devices = -1, ()
     job.forget_running()

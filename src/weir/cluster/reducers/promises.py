@@ -28,6 +28,7 @@ def promised(cluster: Cluster, event: events.Promised) -> None:
         hold(cluster, pod, at, place.devices)
         cluster.changed(at)
         cluster.promised[job.name] = job
+        cluster.withdrawn.pop(job.name, None)
     job.promised_by = event.freed_by
     settle(cluster, job, event.at_s)
 

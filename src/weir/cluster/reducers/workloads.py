@@ -150,6 +150,7 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     cluster.ledger.add_sharing(job.path, -job.sharing)
     leave_class(cluster, job)
     cluster.incomplete.pop(event.workload, None)
+    cluster.withdrawn.pop(event.workload, None)
     del cluster.jobs[event.workload]
     cluster.by_memory.pop(event.workload, None)
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)

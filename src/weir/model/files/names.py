@@ -82,10 +82,12 @@ def check_names(raw: Any, mistakes: Mistakes) -> None:
         for _, entry in entries(raw, "cluster", "topologies")
         if (name := word(entry, "name")) is not None
     }
+    budgets = _named(raw, "budget", ("budgets",), mistakes)
     for path, workload in entries(raw, "workloads"):
         _project_of(workload, path, queues, mistakes)
         _topology_of(workload, path, topologies, levels_of, mistakes)
         _nodes_of(workload, path, nodes, mistakes)
+        _budgets_of(workload, path, budgets, mistakes)
     _check_resources(raw, mistakes)
     _check_expected(raw, nodes, workloads, mistakes)
 
@@ -232,6 +234,12 @@ def _nodes_of(workload: dict[str, Any], path: Path, nodes: Names, mistakes: Mist
             nodes.look_up(name, (*here, "nodes", position), mistakes)
         for (_, pod), place in entries(group, "placed"):
             nodes.look_up(word(place, "node"), (*here, "placed", pod, "node"), mistakes)
+
+
+def _budgets_of(workload: dict[str, Any], path: Path, budgets: Names, mistakes: Mistakes) -> None:
+    for (_, at), group in entries(workload, "pods"):
+        for position, name in words(group, "budgets"):
+            budgets.look_up(name, (*path, "pods", at, "budgets", position), mistakes)
 
 
 def _check_resources(raw: Any, mistakes: Mistakes) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
+from weir.model.budgets import DisruptionBudget
 from weir.model.files.checks import check_parts, submitted_s
 from weir.model.files.document import read_document, text_of
 from weir.model.files.lines import Mistakes
@@ -113,4 +114,11 @@ def _made(whole: WrittenScenario, nodes: list[Node], placed: list[PlacedPod], st
         policy=whole.policy,
         tick_s=whole.tick,
         expect=expect_of(whole.expect),
+        budgets=tuple(DisruptionBudget(each.name, each.allowed) for each in whole.budgets),
+        protected={
+            (load.name, at): tuple(group.budgets)
+            for load in whole.workloads
+            for at, group in enumerate(load.pods)
+            if group.budgets
+        },
     )

@@ -5,7 +5,7 @@ of its restart have no place in the format and are not written.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -77,6 +77,7 @@ def scenario_written(scenario: Scenario) -> dict[str, Any]:
             "departments": [_queue(queue) for queue in scenario.queues if not queue.is_project] or None,
             "projects": [_queue(queue) for queue in scenario.queues if queue.is_project] or None,
             "workloads": [_workload(workload, scenario, placed) for workload in scenario.workloads] or None,
+            "budgets": [{"name": each.name, "allowed": each.allowed} for each in scenario.budgets] or None,
             "policy": policy or None,
             "expect": expect or None,
         }
@@ -204,7 +205,10 @@ def _workload(
     workload: Workload, scenario: Scenario, placed: Mapping[tuple[str, int], dict[int, PlacedPod]]
 ) -> dict[str, Any]:
     name, topology = workload.name, workload.topology
-    groups = [_group(each, at, placed.get((name, at), {})) for at, each in enumerate(workload.groups)]
+    groups = [
+        _group(each, at, placed.get((name, at), {}), scenario.protected.get((name, at), ()))
+        for at, each in enumerate(workload.groups)
+    ]
     started = scenario.started_s.get(name) if any("placed" in group for group in groups) else None
     checkpointed = scenario.checkpointed_s.get(name)
     asked = topology and _stated({each.name: getattr(topology, each.name) for each in fields(topology)})
@@ -230,7 +234,9 @@ def _workload(
     )
 
 
-def _group(group: PodGroup, at: int, placed: Mapping[int, PlacedPod]) -> dict[str, Any]:
+def _group(
+    group: PodGroup, at: int, placed: Mapping[int, PlacedPod], budgets: Sequence[str]
+) -> dict[str, Any]:
     places = [_place(placed.get(index)) for index in range(max(placed, default=-1) + 1)]
     return _stated(
         {
@@ -240,6 +246,7 @@ def _group(group: PodGroup, at: int, placed: Mapping[int, PlacedPod]) -> dict[st
             **_request(group.request),
             "order": _unless(0, group.order),
             "placed": places or None,
+            "budgets": list(budgets) or None,
         }
     )
 

@@ -209,6 +209,7 @@ class WrittenGroup(WrittenPods):
     assumed_cpu: CpuMilli = 0
     assumed_memory: Bytes = 0
     placed: list[WrittenPlace | None] = []
+    budgets: list[Name] = []
 
 
 class WrittenTopologyRequest(Shape):
@@ -238,6 +239,13 @@ class WrittenWorkload(Shape):
     checkpointed: Past | None = None
     topology: WrittenTopologyRequest | None = None
     pods: Annotated[list[WrittenGroup], Field(min_length=1)]
+
+
+class WrittenBudget(Shape):
+    """A disruption budget, and how many of its pods may be stopped now."""
+
+    name: Name
+    allowed: Count = 0
 
 
 class WrittenPodExpected(Shape):
@@ -281,5 +289,6 @@ class WrittenScenario(Shape):
     departments: list[WrittenDepartment] = []
     projects: list[WrittenProject] = []
     workloads: list[WrittenWorkload] = []
+    budgets: list[WrittenBudget] = []
     policy: Policy = Policy()
     expect: WrittenExpect = WrittenExpect()
