@@ -1,5 +1,6 @@
 """`weir kube`: what installs Weir in a cluster."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -124,4 +125,23 @@ def manifests(
     if "@" not in chosen.image:
         print("# The image is named by a tag, which can be moved: --image NAME@sha256:DIGEST pins it.")
     sys.stdout.write(as_yaml(objects(chosen)))
+    return 0
+
+
+@app.command(name="alerts")
+def alerts() -> int:
+    """Print alerts as a file of rules for Prometheus, where there is no Prometheus operator."""
+    from weir.backends.kubernetes.own.manifests import as_yaml
+    from weir.backends.kubernetes.own.monitoring import rules
+
+    sys.stdout.write(as_yaml([rules()]))
+    return 0
+
+
+@app.command(name="dashboard")
+def dashboard() -> int:
+    """Print a Grafana board as JSON, to be imported."""
+    from weir.backends.kubernetes.own.dashboard import dashboard as board
+
+    print(json.dumps(board(), indent=2))
     return 0

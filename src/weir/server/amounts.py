@@ -59,6 +59,7 @@ def queue_rows(
     ledger, names = cluster.ledger, cluster.rows.names
     share = Books(cluster, policy, usage_of(cluster, policy, now_s)).share
     runs, waits = _summed(cluster, running), _summed(cluster, pending)
+    stopping = held_by_stopping(cluster)
     warnings = quota_warnings(cluster)
     found = {}
     for at, queue in enumerate(ledger.queues):
@@ -75,13 +76,34 @@ def queue_rows(
             max_priority=queue.max_priority,
             max_priority_of=dict(queue.max_priority_of),
             times=_times(queue),
-            allocated=_amounts(names, ledger.allocated[at]),
+            allocated=_amounts(names, _with(ledger.allocated[at], stopping.get(at))),
             share=_amounts(names, share[at]),
             running=runs[at],
             pending=waits[at],
             warnings=warnings.get(queue.name, []),
         )
     return found
+
+
+def held_by_stopping(cluster: Cluster) -> dict[int, dict[int, int]]:
+    """Return what stopping pods still hold, by queue and resource row.
+
+    The engine counts it no more, because it is on its way back. People see devices that are in use. A pod
+    that is moved counts already, with its new place.
+    """
+    held: dict[int, dict[int, int]] = {}
+    for at in cluster.releasing_on:
+        for pod in cluster.pods_on[at]:
+            if pod.phase is Phase.STOPPING and pod.promise is None:
+                for queue in pod.job.path:
+                    line = held.setdefault(queue, {})
+                    for row, amount in pod.amounts:
+                        line[row] = line.get(row, 0) + amount
+    return held
+
+
+def _with(line: Sequence[int], more: Mapping[int, int] | None) -> Sequence[int]:
+    return line if not more else [amount + more.get(row, 0) for row, amount in enumerate(line)]
 
 
 def bare_queue_row(queue: Queue) -> QueueRow:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-
-from structlog import get_logger
+from time import perf_counter
 
 from weir.backends.kubernetes.api.collector import collector_paused, freeze
 from weir.backends.kubernetes.backend import KubernetesBackend
@@ -12,12 +11,16 @@ from weir.cluster.events import Event, PodAssigned, WorkloadEnded
 from weir.control.loop import Control
 from weir.decide.plan import Plan
 from weir.model.policy import Policy
+from weir.server.cluster_numbers import ClusterNumbers, Runnable, numbers_of
+from weir.server.decision_log import DecisionLog
 from weir.server.queue_statuses import QueueStatuses
 from weir.server.reasons import Reasons
+from weir.server.scheduler_counts import SchedulerCounts
 
 PEOPLE_EVERY_S = 0.5
 QUEUES_EVERY_S = 3.0
-_LOG = get_logger(__name__)
+QUEUES_AT_LEAST_EVERY_S = 30.0
+"""Even where nothing changes that the engine knows, such as workloads that are refused."""
 
 
 class ClusterHooks:
@@ -31,12 +34,16 @@ class ClusterHooks:
         self._clock = clock
         self._reasons = Reasons(backend.reasons)
         self._queues = QueueStatuses()
-        self._people_next_s = self._queues_next_s = 0.0
+        self._people_next_s = self._queues_next_s = self._queues_due_s = 0.0
         self._changes = -1
         self._begins = True
         self._paused = ExitStack()  # the collector, in a first step
-        self.plans = 0
-        self.planning_s = 0.0
+        self.counts = SchedulerCounts()
+        self.numbers = ClusterNumbers()
+        self.cycle = 0  # the number of the last plan
+        self._log = DecisionLog()
+        self._control: Control | None = None
+        self._began = 0.0  # the step under way
 
     def connect(self) -> Control:
         """A new control; the next facts are the whole picture."""
@@ -47,39 +54,41 @@ class ClusterHooks:
         self._reasons = Reasons(self.backend.reasons)
         self._queues.forget()
         self._changes = -1
-        return Control(self.backend, self.policy, self._clock, readers=(self,))
+        self._log.forget()
+        self.counts.connected(self._clock())
+        self._control = Control(self.backend, self.policy, self._clock, readers=(self,))
+        return self._control
 
     def begins(self, now_s: float) -> None:  # noqa: ARG002 - the first is like any other
         """A step begins. The first one makes all there is, and hardly any garbage."""
+        self._began = perf_counter()
         if self._begins:
             self._paused.enter_context(collector_paused())
 
     def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what was made stays
         """A step was carried out whole."""
+        self.counts.cycles.add(perf_counter() - self._began)
         if self._begins:
             self._begins = False
             freeze()
             self._paused.close()
 
     def happened(self, event: Event) -> None:
-        """What runs, or is over, doesn't wait."""
+        """Count an event; a workload that runs, or is over, doesn't wait any more."""
+        if self._control is not None:
+            self.counts.happened(self._control.cluster, event)
         if isinstance(event, PodAssigned):
             self.backend.reasons.pop(event.place.pod.workload, None)
         elif isinstance(event, WorkloadEnded):
             self.backend.reasons.pop(event.workload, None)
+            self._log.ended(event.workload)
 
-    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - it shows in what happens
-        """How long planning takes."""
-        self.plans += 1
-        self.planning_s += took_s
-        if plan.acts:
-            _LOG.debug(
-                "planned",
-                binds=len(plan.binds),
-                evictions=len(plan.evictions),
-                promises=len(plan.promises),
-                took_s=round(took_s, 4),
-            )
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
+        """Count and log what was decided."""
+        assert self._control is not None
+        self.cycle += 1
+        self.counts.decided(self._control.cluster, plan, took_s)
+        self._log.decided(self._control.cluster, plan, self.cycle, took_s)
 
     def rests(self, control: Control, now_s: float) -> float | None:
         """Between steps: what people are told."""
@@ -87,19 +96,27 @@ class ClusterHooks:
         changed = self._reasons.turn(cluster, self.policy, now_s)
         backend.reasons_changed(changed)
         backend.tell_waiting(now_s)
+        self._log.waits(cluster, changed, backend.reasons, self.cycle)
         if now_s >= self._people_next_s:
             backend.tell_people(now_s)
             self._people_next_s = self._clock() + PEOPLE_EVERY_S
-        if now_s >= self._queues_next_s and cluster.changes != self._changes:
+        if now_s >= self._queues_next_s and (cluster.changes != self._changes or now_s >= self._queues_due_s):
             self._changes = cluster.changes
-            patches = list(self._queues.take(backend.queue_view(), cluster, self.policy, now_s))
+            view = backend.queue_view()
+            runnable = Runnable.of(cluster, view, backend.reasons)
+            self.numbers = numbers_of(cluster, self.policy, now_s, view, runnable, backend.reasons)
+            self.counts.keep(self.numbers.queues.keys())
+            patches = list(self._queues.take(view, self.numbers))
             if patches:
                 self.submit(patches)
+            of_queues = {f"{kind} {name}": why for (kind, name), why in view.refused.items()}
+            self._log.refused({**of_queues, **view.refused_workloads})
+            self._queues_due_s = now_s + QUEUES_AT_LEAST_EVERY_S
             self._queues_next_s = self._clock() + QUEUES_EVERY_S
         due_s = backend.due_s
         if due_s is not None and due_s <= now_s:
             self.wake()
-        times = [self._reasons.due_s(cluster), backend.people_due_s(), due_s]
+        times = [self._reasons.due_s(cluster), backend.people_due_s(), due_s, self._queues_due_s]
         if backend.statuses.has_work:
             times.append(self._people_next_s)
         if cluster.changes != self._changes:

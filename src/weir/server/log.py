@@ -19,7 +19,7 @@ REPEATS_MAX = 20
 """Lines of one kind in a minute; what comes beyond is counted, and told with the next line."""
 DECISIONS_MAX = 6_000
 """The same for decisions, which are what the log of a scheduler is read for."""
-DECISIONS = frozenset({"placed", "evicted", "waits", "refused"})
+DECISIONS = frozenset({"planned", "placed", "evicted", "waits", "refused", "denied"})
 KINDS_MAX = 256
 _WINDOW_S = 60.0
 _KIND_LENGTH = 80

@@ -139,7 +139,7 @@ class _Collector:
         yield info
         yield _gauge("weir_ready", "Whether the control loop decides.", float(seen.ready))
         yield _gauge("weir_stream_readers", "Readers of the live stream.", float(seen.readers))
-        yield from _queues(seen.queues.values())
+        yield from queue_families(seen.queues.values())
         yield from _nodes(seen.nodes)
         yield from _workloads(seen)
         yield from _passed_by(seen.tally)
@@ -149,13 +149,14 @@ def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, about, value=value)
 
 
-def _queues(rows: Iterable[QueueRow]) -> Iterator[Metric]:
+def queue_families(rows: Iterable[QueueRow]) -> Iterator[Metric]:
+    """Yield the amounts of queues."""
     rows = list(rows)
     about = {
         "quota": "What a queue is guaranteed.",
         "limit": "What a queue can never pass.",
         "share": "The fair share of a queue now.",
-        "allocated": "What running and starting pods of a queue hold.",
+        "allocated": "What pods of a queue hold, stopping ones too.",
     }
     for kind, said in about.items():
         for resource, suffix in SUFFIXES.items():

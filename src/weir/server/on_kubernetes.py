@@ -95,10 +95,11 @@ class Instance:
             Leading(api, namespace=namespace, identity=_identity()) if options.elects else AlwaysLeads()
         )
         self.acting = Acting(api, self.leading, self.backend.told, check=self.backend.check)
-        self.household = ClusterHooks(self.backend, options.policy, clock)
-        self.household.submit = self._submit
-        self.household.wake = self._wake
+        self.hooks = ClusterHooks(self.backend, options.policy, clock)
+        self.hooks.submit = self._submit
+        self.hooks.wake = self._wake
         self.turns: Turns | None = None
+        self.leaderships = 0
         self.deadline = Deadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
@@ -113,14 +114,14 @@ class Instance:
         door = Door(
             self._api, opening, options.scheduler, options.devices, self._is_well, metrics=metrics.text
         )
-        door.trouble = self._trouble
+        door.trouble = self.trouble
         return door
 
     def _is_well(self) -> bool:
         turns = self.turns
         return turns is None or turns.trouble is None
 
-    def _trouble(self) -> str:
+    def trouble(self) -> str:
         """Tell what makes no progress; empty if all does."""
         turns, now_s = self.turns, time.monotonic()
         if turns is not None and turns.trouble is not None:
@@ -165,7 +166,8 @@ class Instance:
             if isinstance(self.leading, Leading):
                 await self.leading.won()
                 _LOG.info("leading", identity=self.leading.identity)
-            self.turns = Turns(self.household, self._clock, between_s=BETWEEN_S)
+            self.leaderships += 1
+            self.turns = Turns(self.hooks, self._clock, between_s=BETWEEN_S)
             self.turns.start()
             if isinstance(self.leading, AlwaysLeads):
                 await asyncio.Event().wait()

@@ -7,12 +7,9 @@ from weir.backends.kubernetes.api.paths import path_of
 from weir.backends.kubernetes.own.shapes import API_VERSION
 from weir.backends.kubernetes.picture.queue_view import QueueView
 from weir.backends.kubernetes.writing.writes import PatchStatus
-from weir.cluster.state import Cluster
-from weir.model.policy import Policy
-from weir.model.pool import QueueRow
 from weir.model.resources import in_thousandths, written
 from weir.model.workloads import WHOLE_MILLI
-from weir.server.amounts import queue_rows
+from weir.server.cluster_numbers import ClusterNumbers
 
 _PLURALS = {"Department": "departments", "Project": "projects", "Topology": "topologies"}
 Words = dict[str, Any]
@@ -28,11 +25,10 @@ class QueueStatuses:
         """Somebody else may have written meanwhile."""
         self._written.clear()
 
-    def take(self, view: QueueView, cluster: Cluster, policy: Policy, now_s: float) -> Iterator[PatchStatus]:
-        """What is to be written now."""
-        rows = queue_rows(cluster, policy, now_s, view.running, view.pending)
+    def take(self, view: QueueView, numbers: ClusterNumbers) -> Iterator[PatchStatus]:
+        """Yield what is to be written now."""
         for key, generation in view.generations.items():
-            status = self._status(key, view, rows.get(key[1]), cluster)
+            status = self._status(key, view, numbers)
             status["observedGeneration"] = generation
             before = self._written.get(key)
             if status != before:
@@ -43,35 +39,23 @@ class QueueStatuses:
         for key in [key for key in self._written if key not in view.generations]:
             del self._written[key]
 
-    def _status(self, key: tuple[str, str], view: QueueView, row: QueueRow | None, cluster: Cluster) -> Words:
+    def _status(self, key: tuple[str, str], view: QueueView, numbers: ClusterNumbers) -> Words:
         refused = view.refused.get(key)
         message = refused or view.remarks.get(key, "")
         status: Words = {"phase": "Ready" if refused is None else "Refused", "message": message}
+        row = numbers.queues.get(key[1])
         if key[0] == "Topology" or row is None:
             return status
         return {
             **status,
             "quota": _words(row.quota),
-            "demand": _words(_demand(cluster, key[1])),
+            "demand": _words(numbers.demand.get(key[1], {})),
             "share": _words(row.share),
             "allocated": _words(row.allocated),
             "running": row.running,
             "pending": row.pending,
+            "unschedulable": numbers.unschedulable.get(key[1], 0),
         }
-
-
-def _demand(cluster: Cluster, name: str) -> dict[str, float]:
-    """What its workloads hold and ask for together."""
-    ledger, names = cluster.ledger, cluster.rows.names
-    at = ledger.position.get(name)
-    if at is None:
-        return {}
-    sums = zip(names, ledger.allocated[at], ledger.asked[at], strict=False)
-    return {
-        name: (held + asked) / (WHOLE_MILLI if in_thousandths(name) else 1)
-        for name, held, asked in sums
-        if held + asked
-    }
 
 
 def _words(amounts: Mapping[str, float]) -> dict[str, str]:

@@ -118,6 +118,8 @@ def _said(*, well: bool) -> web.Response:
     return web.Response(text="ok\n") if well else web.Response(status=503, text="not yet\n")
 
 
+_NAME_MAX, _DENIAL_MAX = 253, 1_000
+"""Characters of what the log repeats of a review."""
 Answer = Callable[[Mapping[str, Any], Known, Reading], dict[str, Any]]
 
 
@@ -185,7 +187,17 @@ def _judged(asked: Mapping[str, Any], known: Known, reading: Reading) -> dict[st
     wrong: Sequence[str] = mistakes(asked, known, reading)
     if not wrong:
         return {"allowed": True}
-    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": summary(wrong)}}
+    told = summary(wrong)
+    if not asked.get("dryRun"):
+        kind, metadata = asked.get("kind") or {}, (asked.get("object") or {}).get("metadata") or {}
+        _LOG.info(
+            "denied",
+            kind=str(kind.get("kind", ""))[:_NAME_MAX],
+            namespace=str(asked.get("namespace", ""))[:_NAME_MAX],
+            name=str(asked.get("name") or metadata.get("generateName", ""))[:_NAME_MAX],
+            why=told[:_DENIAL_MAX],
+        )
+    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": told}}
 
 
 def summary(sentences: Sequence[str]) -> str:

@@ -93,7 +93,8 @@ _MEANS = {
     "share": "What it may hold as things stand, by resource.",
     "allocated": "What it holds, by resource.",
     "running": "Of a queue, workloads that hold something; of a workload, pods that run of those it has.",
-    "pending": "Workloads that wait.",
+    "pending": "Workloads that wait and could run.",
+    "unschedulable": "Workloads that no node can ever take; they are no demand.",
     "owner": "The object whose pods these are.",
     "project": "The project whose quota it uses.",
     "preemptible": "Whether it may be stopped for others.",
@@ -231,6 +232,7 @@ def _queue_columns(*own: tuple[str, str] | tuple[str, str, int]) -> list[Schema]
         _column("PRIORITY", ".spec.priority", 1, kind="integer"),
         _column("RUNNING", ".status.running", kind="integer"),
         _column("PENDING", ".status.pending", kind="integer"),
+        _column("UNSCHEDULABLE", ".status.unschedulable", 1, kind="integer"),
         _column("PHASE", ".status.phase"),
         _column("MESSAGE", ".status.message", 1),
     ]

@@ -15,6 +15,7 @@ from weir import __version__
 from weir.backends.kubernetes.admission.registration import NAME, registrations
 from weir.backends.kubernetes.own.definitions import definitions
 from weir.backends.kubernetes.own.deployment import PodOptions, deployment
+from weir.backends.kubernetes.own.monitoring import METRICS_ROLE, monitoring
 from weir.backends.kubernetes.own.parts import LABELS, RESTRICTED, Thing, thing, within
 from weir.backends.kubernetes.own.policies import OptionalPolicies, policies
 from weir.backends.kubernetes.own.priority_classes import ClassNames, priority_classes
@@ -82,6 +83,7 @@ def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
             devices=of.devices,
             but_not_in=["kube-system", of.namespace],
         ),
+        *(monitoring(of.namespace, SECRET) if of.monitoring else ()),
         *policies(namespace=of.namespace, scheduler=of.scheduler, devices=of.devices, options=of.optional),
     ]
 
@@ -118,7 +120,7 @@ def access(of: Installation, kinds: Kinds) -> list[Thing]:
         thing(
             f"{_RBAC}/v1",
             "ClusterRole",
-            f"{NAME}-metrics",
+            METRICS_ROLE,
             rules=[{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
         ),
         thing(

@@ -58,6 +58,7 @@ class QueueStatus(Shape):
     allocated: dict[str, str] = Field(default={})
     running: int = 0  # workloads
     pending: int = 0
+    unschedulable: int = 0
     observed_generation: int = 0
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from weir.backends.kubernetes.picture.picture import Picture
 
+REFUSED_MAX = 1_000
 Key = tuple[str, str]
 """A kind and a name."""
 
@@ -19,6 +20,7 @@ class QueueView:
     remarks: Mapping[Key, str]
     running: Mapping[str, int]  # workloads by project
     pending: Mapping[str, int]
+    refused_workloads: Mapping[str, str]  # the first of them by name, with a sentence
 
 
 def view_of(picture: Picture) -> QueueView:
@@ -29,7 +31,13 @@ def view_of(picture: Picture) -> QueueView:
         if gang.told is not None and gang.project is not None:
             holds = any(seen.holds for seen in gang.pods())
             (running if holds else pending)[gang.project] += 1
+    refused = {gang.name: gang.refusal for gang in picture.roll.named.values() if gang.refusal and gang.count}
     estate = picture.estate
     return QueueView(
-        dict(estate.generations), dict(estate.refused), dict(estate.tree.remarks), running, pending
+        dict(estate.generations),
+        dict(estate.refused),
+        dict(estate.tree.remarks),
+        running,
+        pending,
+        dict(sorted(refused.items())[:REFUSED_MAX]),
     )

@@ -1,0 +1,138 @@
+"""Numbers of projects on a cluster: statuses and metrics, held against what the pods hold."""
+
+import base64
+import http.client
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.kubernetes.kinds import establish
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
+from tools.controlplane.nodes import STOPS_AFTER
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import project
+from tools.controlplane.work import job
+
+from weir.backends.kubernetes.own.dashboard import PANELS
+from weir.backends.kubernetes.own.monitoring import ALERTS, READER, monitoring
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture
+def weir(cluster: Cluster, plane: ControlPlane) -> Iterator[Installed]:
+    establish(cluster)
+    with Installed(plane, namespace=cluster.namespace(), name="numbers") as running:
+        running.wait_ready()
+        yield running
+
+
+class Scraper:
+    """Prometheus as the ServiceMonitor sets it up: the authority of the Secret, a token of the reader."""
+
+    def __init__(self, weir: Installed, plane: ControlPlane, cluster: Cluster) -> None:
+        secrets = f"/api/v1/namespaces/{weir.namespace}/secrets"
+        authority = base64.b64decode(cluster.api.get(f"{secrets}/weir-webhook")["data"]["ca.crt"])
+        self._tls = ssl.create_default_context(cadata=authority.decode())
+        self._at = "127.0.0.1", weir.port
+        self._name = f"weir.{weir.namespace}.svc"
+        account = f"/api/v1/namespaces/{weir.namespace}/serviceaccounts/{READER}/token"
+        self.families: set[str] = set()
+        self.token = str(cluster.api.post(account, {"spec": {"expirationSeconds": 3600}})["status"]["token"])
+
+    def ask(self, token: str) -> tuple[int, str]:
+        connection = http.client.HTTPSConnection(*self._at, timeout=20)
+        connection.sock = self._tls.wrap_socket(
+            socket.create_connection(self._at), server_hostname=self._name
+        )
+        try:
+            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def scrape(self) -> Samples:
+        status, text = self.ask(self.token)
+        assert status == 200, text
+        self.families = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+
+def status_of(cluster: Cluster, name: str) -> dict[str, Any]:
+    return dict(cluster.api.get(f"/apis/weir.dev/v1alpha1/projects/{name}").get("status") or {})
+
+
+def gpus(status: dict[str, Any], word: str) -> float:
+    return float((status.get(word) or {}).get("gpu", 0))
+
+
+def test_numbers_while_work_stops_is_impossible_and_is_deleted(
+    weir: Installed, cluster: Cluster, plane: ControlPlane
+) -> None:
+    """One project borrows and gives back slowly; what it holds until then is in its numbers."""
+    made = monitoring(weir.namespace, "weir-webhook")
+    cluster.api.apply(*(each for each in made if "monitoring.coreos.com" not in each["apiVersion"]))
+    cluster.add_nodes(2, gpus=2)
+    a, b = cluster.namespace(), cluster.namespace()
+    cluster.api.create(project(a, 2), project(b, 2))
+    cluster.api.create(job(a, "two", 2))
+    cluster.until(lambda: len(cluster.running(a)) == 1, 30, "the first to run")
+    cluster.api.create(job(a, "lent", 1, pod_annotations={STOPS_AFTER: "12s"}))
+    cluster.until(lambda: len(cluster.running(a)) == 2, 30, "the second to run")
+    cluster.api.create(job(a, "never", 9))
+    cluster.until(lambda: status_of(cluster, a).get("unschedulable") == 1, 20, "it to be told apart")
+    seen = status_of(cluster, a)
+    assert (gpus(seen, "demand"), seen["pending"], seen["running"]) == (3, 0, 2)
+    assert gpus(seen, "share") <= 3
+
+    cluster.api.create(job(b, "owner", 2))
+    cluster.until(lambda: "deletionTimestamp" in str(cluster.pods(a)), 20, "the eviction")
+    cluster.until(lambda: gpus(status_of(cluster, b), "demand") == 2, 20, "the next status")
+    assert gpus(status_of(cluster, a), "allocated") == 3, "what stops is in use"
+    scraper = Scraper(weir, plane, cluster)
+    seen_in_metrics = scraper.scrape()
+    cluster.until(lambda: len(cluster.running(b)) == 1, 40, "the owner to run")
+    cluster.until(lambda: gpus(status_of(cluster, a), "allocated") == 2, 20, "the device to be free")
+    assert seen_in_metrics["weir_queue_allocated_gpus", of(a)] == 3
+
+    metrics = scraper.scrape()
+    assert metrics["weir_preemptions_total", (("project", a), ("rule", "reclaim_quota"))] == 1
+    assert metrics["weir_workload_wait_seconds_count", (("project", b),)] == 1
+    assert metrics["weir_quota_wait_seconds_count", (("project", a),)] == 1, "the borrowed one isn't counted"
+    assert metrics["weir_quota_wait_seconds_count", (("project", b),)] == 1
+    assert metrics["weir_control_restarts_total", ()] == 0
+    assert metrics["weir_gpus", ()] == 4
+    expressions = [alert.expression for alert in ALERTS]
+    expressions += [expression for panel in PANELS for expression, _ in panel.lines]
+    used = {re.sub("_bucket$", "", name) for each in expressions for name in re.findall(r"weir_\w+", each)}
+    assert used <= scraper.families
+    assert scraper.ask("wrong")[0] == 401
+    check_log(weir, a, b)
+
+
+def of(name: str) -> tuple[tuple[str, str], ...]:
+    return (("kind", "project"), ("queue", name))
+
+
+def check_log(weir: Installed, a: str, b: str) -> None:
+    """Each decision is a line, and lines of one cycle have its number."""
+    (evicted,) = weir.lines("evicted")
+    assert evicted["workload"] == f"{a}/job-lent"
+    assert evicted["beneficiary"] == f"{b}/job-owner"
+    assert evicted["rule"] == "reclaim_quota"
+    planned = {line["cycle"]: line for line in weir.lines("planned")}
+    assert planned[evicted["cycle"]]["evictions"] == 1
+    placed = {line["workload"]: line for line in weir.lines("placed")}
+    assert placed[f"{b}/job-owner"]["cycle"] > evicted["cycle"]
+    waits = {(line["workload"], line["reason"]) for line in weir.lines("waits")}
+    assert (f"{a}/job-never", "no_node_matches") in waits
