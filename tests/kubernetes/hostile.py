@@ -210,7 +210,7 @@ class Hostile:
             ("departments", self.department): 1,
             ("topologies", self.topology): 1,
             ("nodes", self.node): 1,
-            ("persistentvolumeclaims", self.claim): 6,
+            ("persistentvolumeclaims", self.claim): 1,
         }
         chosen = self.chance.choices(list(makers), list(makers.values()), k=count)
         return [(resource, make()) for resource, make in chosen]

@@ -5,7 +5,7 @@ workloads of it run stays as it was, without taking anything new, and goes with 
 only then finds its name on them, and no quota.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from structlog import get_logger
@@ -21,6 +21,8 @@ from weir.model.resources import GPU
 
 Key = tuple[str, str]
 _LOG = get_logger(__name__)
+NAMED_MOST = 4
+"""Projects that a refusal names."""
 _WEAK = "project"
 """A label many things go by: it names a project of ours only if there is one of that name."""
 
@@ -152,18 +154,21 @@ class Estate:
             if asked not in projects:
                 return None, f"There is no project {asked}; {nearest(asked, projects)}."
             here = f"add {namespace} to spec.namespaces of project {asked}"
-            other = f", or write one of {', '.join(open_to)}" if open_to else ""
+            other = f", or write one of {_first(open_to)}" if open_to else ""
             return None, f"Project {asked} isn't open to namespace {namespace}: {here}{other}."
         if len(open_to) == 1:
             return open_to[0], ""
         if open_to:
-            these = ", ".join(open_to)
-            return (
-                None,
-                f"Namespace {namespace} has projects {these}: say which in the label weir.dev/project.",
-            )
+            choice = f"Namespace {namespace} has projects {_first(open_to)}"
+            return None, f"{choice}: say which in the label weir.dev/project."
         add = "add it to spec.namespaces of the one it is to use"
         return None, f"Namespace {namespace} belongs to no project: {add}."
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return the first names as a list in words: of bounded length, and seldom another when one is added."""
+    named = ", ".join(names[:NAMED_MOST])
+    return named if len(names) <= NAMED_MOST else f"{named} and others"
 
 
 def _fault_of(kind: str, each: QueueObject) -> Exception | None:

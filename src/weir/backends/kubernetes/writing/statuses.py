@@ -46,6 +46,8 @@ PASSING_S = 1.0
 """What a workload is only in passing isn't told before it has lasted so long."""
 OWNER_S = 10.0
 """So long for the owners of pods to be known: until then it may be part of another workload."""
+AGAIN_AFTER_S = 1.0
+"""Least time between two writes about a workload that stays in its phase, while pods join it."""
 FEW = 32
 """So many workloads are told of at once even in a burst: that costs nothing."""
 BUSY_EVERY_S = 2.0
@@ -71,6 +73,7 @@ class _Written:
     """What was written of one workload."""
 
     __slots__ = (
+        "at_s",
         "eviction",
         "found",
         "life",
@@ -91,6 +94,7 @@ class _Written:
         self.phase = ""
         self.since_s = 0.0
         self.why = ""
+        self.at_s = float("-inf")  # of the last write
         self.pending = PendingPods()
 
 
@@ -214,6 +218,11 @@ class Statuses:
             return not any(pending(gang))
         return phase == "Pending" and waited_s < UNKNOWN_S and self._why(gang, phase) is None
 
+    def _follows(self, gang: Gang, done: _Written, now_s: float) -> bool:
+        """Return True if it was written of a moment ago, and it has no event and no pending pod to tell of."""
+        soon = now_s < done.at_s + AGAIN_AFTER_S and done.phase in _MOVING
+        return soon and gang not in self._events and not any(pending(gang))
+
     def keep(self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False) -> list[Write | Emit]:
         """Have this kept in the status of its object, which is made first if there is none yet."""
         done = self._written.get(gang)
@@ -247,6 +256,9 @@ class Statuses:
             self._begin(gang, done, now_s)
         if phase != done.phase:
             done.phase, done.since_s = phase, since_s
+        elif self._follows(gang, done, now_s) and not at_once:
+            self._later[gang] = done.at_s + AGAIN_AFTER_S
+            return []
         why = self._why(gang, phase)
         passing = phase == "Starting" or (phase == "Pending" and why is None)
         passing_s = OWNER_S if phase == "Pending" and gang.head.orphan else PASSING_S if passing else 0.0
@@ -261,6 +273,8 @@ class Statuses:
         writes += self._said(gang, self._status(gang, phase, why, done), done)
         writes += self._waits(gang, phase, why, done, now_s)
         writes += self._events_of(gang)
+        if writes:
+            done.at_s = now_s
         if gang.key not in self._picture.roll.gangs:
             self._drop(gang)
         return writes
