@@ -1,7 +1,7 @@
 """Work comes and goes, nodes flap, the way to the API server fails in every way, and Weir is killed all the while.
 
-Another scheduler binds pods to the same nodes. WEIR_EFFORT makes it longer: 1 is twenty seconds of it and what
-follows, 30 ten minutes; WEIR_SEED makes it another.
+Another scheduler binds pods to the same nodes. WEIR_EFFORT makes it longer: 1 is twelve seconds of it and what
+follows, 50 ten minutes; WEIR_SEED makes it another.
 """
 
 import os
@@ -18,7 +18,7 @@ from tools.controlplane.weir import Weir, install_kinds
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "1"))
-CHURN_S = 10 * EFFORT
+CHURN_S = 6 * EFFORT
 LIVES_S = (0.5, 4.0)  # of one Weir, from when it begins to work until it is killed
 KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far
 GANG_PART_S = 30.0  # a gang may be in part so long: it is bound, loses a pod, or is stopped

@@ -18,7 +18,7 @@ from weir.model.scenario import Refused, Scenario
 
 from .documents import documents, policies
 
-CALM = examples(40)
+CALM = examples(24)
 REFERENCE = sorted((Path(__file__).parents[2] / "scenarios" / "reference").glob("*.json"))
 TEXTS = [path.read_text() for path in REFERENCE[::8]]
 JUNK = st.recursive(
@@ -77,7 +77,7 @@ def _paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
             yield from _paths(value[key], (*path, key))
 
 
-@examples(70)
+@examples(42)
 @given(documents(), st.data())
 def test_what_is_changed_is_read_or_refused(document: dict[str, Any], data: st.DataObject) -> None:
     changed = deepcopy(document)
@@ -110,7 +110,7 @@ def _change(document: Any, data: st.DataObject) -> None:
         here.append(deepcopy(here[key]))
 
 
-@examples(100)
+@examples(60)
 @given(st.sampled_from(TEXTS), st.data())
 def test_what_is_mistyped_is_read_or_refused(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

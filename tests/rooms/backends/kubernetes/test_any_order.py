@@ -191,7 +191,7 @@ def _heard(world: World, heard: list[Any]) -> Told:
     return streamed
 
 
-@examples(50)
+@examples(30)
 @given(st.lists(ACTS, min_size=12, max_size=50), st.lists(HEARD, min_size=20, max_size=100))
 def test_the_picture_is_the_same_however_it_came_about(acts: list[Any], heard: list[Any]) -> None:
     world = World()
