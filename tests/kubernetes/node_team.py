@@ -1,6 +1,7 @@
 """Work of one team on a real node, and what its containers saw there."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tools.controlplane.api import Object
@@ -33,8 +34,12 @@ class Team:
     def job(self, name: str, gpus: int, script: str, **more: Any) -> None:
         self.cluster.api.create(for_real(job(self.namespace, name, gpus, **more), script))
 
-    def pod(self, name: str, gpus: int, script: str = REPORT + REST, **more: Any) -> None:
-        self.cluster.api.create(for_real(pod(self.namespace, name, gpus, **more), script))
+    def pod(
+        self, name: str, gpus: int, script: str = REPORT + REST, owners: Sequence[Object] = (), **more: Any
+    ) -> None:
+        made = pod(self.namespace, name, gpus, **more)
+        made["metadata"]["ownerReferences"] = list(owners)
+        self.cluster.api.create(for_real(made, script))
 
     def pods(self) -> dict[str, Object]:
         return {each["metadata"]["name"]: each for each in self.cluster.pods(self.namespace)}

@@ -9,13 +9,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import pairwise
 from pathlib import Path
 
 import psutil
 import pytest
 from tests.kubernetes.node_team import REPORT, REST, Team, for_real, seen
+from tests.kubernetes.test_gangs_by_kind import definition
+from tools.controlplane.api import ApiError
 from tools.controlplane.binaries import NoBinaries
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
@@ -28,6 +30,7 @@ from tools.node.node import GPU, RealNode
 from tools.node.programs import Programs, are_at_hand, find
 
 GPUS = 8
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +74,15 @@ def node(shared: Cluster, programs: Programs) -> Iterator[RealNode]:
 
 @pytest.fixture(scope="module")
 def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
-    with Installed(shared.plane, name="real") as running:
-        running.wait_ready()
-        yield running
-        assert "forbidden" not in running.said().lower()
+    shared.api.apply(definition("kubeflow.org", "v2beta1", "MPIJob", "mpijobs"))
+    shared.until(lambda: served(shared, "/apis/kubeflow.org/v2beta1/mpijobs"), 20, "the kind to be served")
+    try:
+        with Installed(shared.plane, name="real") as running:
+            running.wait_ready()
+            yield running
+            assert "forbidden" not in running.said().lower()
+    finally:
+        shared.api.delete(f"{DEFINITIONS}/mpijobs.kubeflow.org")
 
 
 @pytest.fixture
@@ -206,22 +214,22 @@ def test_weir_never_binds_into_what_static_pods_and_other_schedulers_hold(
     elsewhere = shared.namespace()
     agent = for_real(pod("kube-system", "agent", 2, scheduler="default-scheduler"), REST)
     (node.static / "agent.json").write_text(json.dumps(agent))
-    other = for_real(pod(elsewhere, "other", 1, scheduler="default-scheduler"), REST)
+    other = for_real(pod(elsewhere, "other", 2, scheduler="default-scheduler"), REST)
     shared.api.create(other)
     try:
         shared.until(
-            lambda: len(held := node.devices()) >= 2 and sum(map(len, held.values())) == 3,
+            lambda: len(held := node.devices()) >= 2 and sum(map(len, held.values())) == 4,
             30,
             node.last_words,
         )
-        for at in range(GPUS):
-            (vision, speech)[at % 2].pod(f"p{at}", 1)
-        shared.until(lambda: len(vision.run() + speech.run()) == 5, 20, node.last_words)
+        for at in range(4):
+            (vision, speech)[at % 2].pod(f"p{at}", 2)
+        shared.until(lambda: len(vision.run() + speech.run()) == 2, 20, node.last_words)
         given = node.devices()
         no_device_twice(given)
         assert sum(map(len, given.values())) == GPUS
         shared.api.delete(f"/api/v1/namespaces/{elsewhere}/pods/other")
-        shared.until(lambda: len(vision.run() + speech.run()) == 6, 20, node.last_words)
+        shared.until(lambda: len(vision.run() + speech.run()) == 3, 20, node.last_words)
         assert not vision.refused() + speech.refused()
     finally:
         (node.static / "agent.json").unlink()
@@ -231,7 +239,7 @@ def test_weir_never_binds_into_what_static_pods_and_other_schedulers_hold(
 
 def test_many_short_jobs_are_never_refused_by_the_kubelet(teams: tuple[Team, Team], node: RealNode) -> None:
     vision, speech = teams
-    jobs = [(team, f"j{at}", 1 + at % 3) for at in range(4) for team in (vision, speech)]
+    jobs = [(team, f"j{at}", 1 + at % 3) for at in range(3) for team in (vision, speech)]
     for team, name, gpus in jobs:
         team.job(name, gpus, "sleep 0.2", retries=0)
 
@@ -243,6 +251,78 @@ def test_many_short_jobs_are_never_refused_by_the_kubelet(teams: tuple[Team, Tea
         return all(status.get("succeeded") for status in statuses)
 
     vision.cluster.until(all_ended, 60, node.last_words)
+
+
+LAUNCHER = {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}}}
+
+
+def test_a_gang_with_a_member_without_gpus_runs_as_a_whole(teams: tuple[Team, Team], node: RealNode) -> None:
+    vision, _ = teams
+    api, version = vision.cluster.api, "kubeflow.org/v2beta1"
+    made = {"apiVersion": version, "kind": "MPIJob", "metadata": {"name": "mpi"}, "spec": LAUNCHER}
+    uid = api.post(f"/apis/{version}/namespaces/{vision.namespace}/mpijobs", made)["metadata"]["uid"]
+    owner = {"apiVersion": version, "kind": "MPIJob", "name": "mpi", "uid": uid, "controller": True}
+    for name, gpus in (("launcher", 0), ("worker-0", 2), ("worker-1", 2)):
+        labels = {"training.kubeflow.org/job-role": name.partition("-")[0]}
+        vision.pod(name, gpus, labels=labels, owners=[owner])
+    vision.until_run({"launcher", "worker-0", "worker-1"}, node)
+    given = node.devices()
+    no_device_twice(given)
+    assert [len(given[vision.namespace, f"worker-{at}"]) for at in range(2)] == [2, 2]
+    vision.cluster.until(lambda: "files" in seen(node, vision.namespace, "launcher"), 10, node.last_words)
+    assert seen(node, vision.namespace, "launcher")["files"] == []
+    assert vision.pods()["launcher"]["spec"]["schedulerName"] == "default-scheduler"
+    vision.cluster.until(
+        lambda: vision.workload("mpijob-mpi").get("running") == "3/3",
+        10,
+        lambda: str(vision.workload("mpijob-mpi")),
+    )
+
+
+def served(cluster: Cluster, path: str) -> bool:
+    with suppress(ApiError):
+        cluster.api.items(path)
+        return True
+    return False
+
+
+SHARING = "weir.dev/gpu-sharing"
+
+
+def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
+    teams: tuple[Team, Team], node: RealNode, shared: Cluster, programs: Programs
+) -> None:
+    vision, speech = teams
+    elsewhere = shared.namespace()
+    with RealNode(shared.plane, programs, name="aside", gpus=4) as aside:
+        try:
+            shared.api.patch(f"/api/v1/nodes/{aside.name}", {"metadata": {"labels": {SHARING: "true"}}})
+            for at in range(3):
+                vision.pod(f"half-{at}", 0, annotations={"weir.dev/gpu-fraction": "0.5"})
+                speech.pod(f"whole-{at}", 4)
+                others = pod(elsewhere, f"other-{at}", 4, scheduler="default-scheduler")
+                shared.api.create(for_real(others, REPORT + REST))
+            vision.until_run({f"half-{at}" for at in range(3)}, node)
+            full = GPUS // 4
+            shared.until(
+                lambda: len(speech.run()) + len(shared.running(elsewhere)) == full, 20, node.last_words
+            )
+            books = [
+                vision.pods()[f"half-{at}"]["metadata"]["annotations"]["weir.dev/gpus"] for at in range(3)
+            ]
+            assert sorted(books) == ["0", "0", "1"]
+            for at, index in enumerate(books):
+                shared.until(
+                    lambda at=at: "files" in seen(aside, vision.namespace, f"half-{at}"), 10, aside.last_words
+                )
+                saw = seen(aside, vision.namespace, f"half-{at}")
+                assert saw["given"] == saw["books"] == [index], "the webhook names the device"
+            assert not any(aside.devices().values()), "whole devices beside shares"
+            no_device_twice(node.devices())
+        finally:
+            shared.api.delete(f"/api/v1/namespaces/{elsewhere}/pods", grace_s=1)
+            vision.remove()
+            shared.api.delete(f"/api/v1/nodes/{aside.name}")
 
 
 def no_device_twice(given: dict[tuple[str, str], list[str]]) -> None:
