@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from weir.model.pool import DeviceRow, NodeRow, PoolStatus, QueueRow
 
 Row = TypeVar("Row")
-_MEASURED = ("USE",)
+_MEASURED = ("USE", "OTHERS", "STATE")
 _BAR_WIDTH = 20
 _IDLE_BELOW = 0.05
 """A device that is held and used less than this is worth a look."""
@@ -36,7 +36,11 @@ def _held(row: "NodeRow", resource: str) -> str:
 
 
 def _devices_held(row: "NodeRow") -> str:
-    return f"{number(sum(device.allocated for device in row.devices))} of {len(row.devices)}"
+    return f"{number(row.allocated.get('gpu', 0.0))} of {len(row.devices)}"
+
+
+def _others(row: "NodeRow") -> str:
+    return number(row.others) if row.others else NOTHING
 
 
 def _used(row: "NodeRow") -> str:
@@ -44,9 +48,15 @@ def _used(row: "NodeRow") -> str:
     return percent(sum(used) / len(used)) if used else "-"
 
 
+def _state_tone(row: "NodeRow") -> Tone:
+    return "bad" if any(each.startswith("overcommitted") for each in row.state) else "plain"
+
+
 NODES: "tuple[Column[NodeRow], ...]" = (
     Column("NODE", lambda row: row.name, least=10),
     Column("GPUS HELD", _devices_held, right=True),
+    Column("OTHERS", _others, right=True, drop=1),
+    Column("STATE", lambda row: ", ".join(row.state) or NOTHING, least=10, tone=_state_tone),
     Column("MODEL", _models, least=8, drop=4),
     Column("USE", _used, right=True, drop=2),
     Column("CPU HELD", lambda row: _held(row, "cpu"), right=True, drop=3),
@@ -246,6 +256,11 @@ _STATUS: "tuple[Column[PoolStatus], ...]" = (
 )
 
 
+def _held_of(found: "PoolStatus") -> str:
+    others = f", {number(found.others)} of them by other schedulers" if found.others else ""
+    return f"{number(found.allocated)} of {found.devices:,} held{others}"
+
+
 def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
     """The pool, for people."""
     virtual = ", virtual" if found.virtual else ""
@@ -255,7 +270,7 @@ def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
         "",
         *pairs(
             [
-                ("GPUs", f"{number(found.allocated)} of {found.devices:,} held{virtual}"),
+                ("GPUs", f"{_held_of(found)}{virtual}"),
                 ("Machines", number(found.nodes)),
                 ("Workloads", f"{found.running:,} running, {found.pending:,} pending"),
                 ("Policy", found.policy),

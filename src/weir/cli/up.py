@@ -23,6 +23,7 @@ def up(
     namespace: str | None = None,
     scheduler: str = "weir",
     devices: str | None = None,
+    overcommit_grace: str = "5m",
     kinds: Path | None = None,
     service: str | None = None,
     client_authorities: Path | None = None,
@@ -62,6 +63,8 @@ def up(
         What pods of a cluster write as schedulerName to be placed by this one.
     devices
         The resources of a cluster that are devices, separated by commas; a name may end in *.
+    overcommit_grace
+        How long more GPUs of a node may be in use than it has, before preemptible pods on it are stopped.
     kinds
         A file with more entries for the table of kinds that make pods.
     service
@@ -114,11 +117,17 @@ def up(
         except ValueError as error:
             print(f"weir: --devices: {error}.", file=sys.stderr)
             return 2
+        try:
+            overcommit_grace_s = _kept("--overcommit-grace", overcommit_grace)
+        except ValueError as error:
+            print(f"weir: {error}.", file=sys.stderr)
+            return 2
         return run_on_kubernetes(
             context=context,
             namespace=namespace or "",
             scheduler=scheduler,
             resources=resources,
+            overcommit_grace_s=overcommit_grace_s,
             opening=_opening(service, namespace, host, port, client_authorities),
             elects=not alone,
             policy_file=policy,

@@ -32,7 +32,10 @@ class Control:
         *,
         readers: Sequence[Reader] = (),
         decide: Decide = decide,
+        must_decide: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`must_decide` returns True if `decide` has something to do though nothing waits."""
+        self._must_decide = must_decide
         self.cluster = Cluster()
         self._policy = policy
         self.memo = Memo()
@@ -91,7 +94,7 @@ class Control:
     def _may_act(self) -> bool:
         """Whether anything waits, is promised room or is incomplete: otherwise no plan can act."""
         cluster = self.cluster
-        return bool(cluster.waiting or cluster.promised or cluster.incomplete)
+        return bool(cluster.waiting or cluster.promised or cluster.incomplete) or self._must_decide()
 
     def _carry_out(self, plan: Plan, now_s: float) -> None:
         """Make a plan true and order its effects: stops before the room they free is kept, starts last."""

@@ -175,6 +175,8 @@ class NodeRow(Answer):
     labels: dict[str, str] = {}
     pods: int = 0
     virtual: bool = False
+    others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
+    state: list[str] = []  # what is particular about it, such as "cordoned"
 
 
 class PoolStatus(Answer):
@@ -189,6 +191,7 @@ class PoolStatus(Answer):
     policy: str
     started_s: float
     virtual: bool = False
+    others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
     trouble: str | None = None  # what it can't do now, in a sentence
 
 

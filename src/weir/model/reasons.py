@@ -31,6 +31,7 @@ class Rule(StrEnum):
     EXCHANGE = "exchange"
     FILL = "fill"
     GANG_BROKEN = "gang_broken"
+    OVERCOMMITTED = "overcommitted"
 
 
 @dataclass(frozen=True, slots=True)

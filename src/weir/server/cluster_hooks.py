@@ -9,10 +9,12 @@ from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.writing.writes import Emit, Write
 from weir.cluster.events import Event, PodAssigned, WorkloadEnded
 from weir.control.loop import Control
+from weir.decide.overcommit import GRACE_S
 from weir.decide.plan import Plan
 from weir.model.policy import Policy
 from weir.server.cluster_numbers import ClusterNumbers, Runnable, numbers_of
 from weir.server.decision_log import DecisionLog
+from weir.server.overcommit_healing import OvercommitHealing
 from weir.server.queue_statuses import QueueStatuses
 from weir.server.reasons import Reasons
 from weir.server.scheduler_counts import SchedulerCounts
@@ -26,8 +28,16 @@ QUEUES_AT_LEAST_EVERY_S = 30.0
 class ClusterHooks:
     """Runs around the steps of the control thread, and reads what control decides."""
 
-    def __init__(self, backend: KubernetesBackend, policy: Policy, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        backend: KubernetesBackend,
+        policy: Policy,
+        clock: Callable[[], float],
+        *,
+        overcommit_grace_s: float = GRACE_S,
+    ) -> None:
         self.backend = backend
+        self._healing = OvercommitHealing(backend, overcommit_grace_s)
         self.policy = policy
         self.wake: Callable[[], None] = lambda: None
         self.submit: Callable[[Sequence[Write | Emit]], None] = lambda _: None
@@ -56,7 +66,14 @@ class ClusterHooks:
         self._changes = -1
         self._log.forget()
         self.counts.connected(self._clock())
-        self._control = Control(self.backend, self.policy, self._clock, readers=(self,))
+        self._control = Control(
+            self.backend,
+            self.policy,
+            self._clock,
+            readers=(self,),
+            decide=self._healing.decide,
+            must_decide=self._healing.is_needed,
+        )
         return self._control
 
     def begins(self, now_s: float) -> None:  # noqa: ARG002 - the first is like any other

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from weir import __version__
 from weir.model.resources import GPU
+from weir.model.workloads import WHOLE_MILLI
 from weir.server.cluster_numbers import ClusterNumbers
 from weir.server.engine import engine
 from weir.server.metrics import Histogram, queue_families
@@ -75,6 +76,12 @@ class ClusterMetrics(Collector):
         for resource, count in here.backend.unreadable_counts().items():
             unreadable.add_metric([resource], count)
         yield unreadable
+        overcommitted = GaugeMetricFamily(
+            "weir_node_overcommitted_gpus", "GPUs in use beyond those of the node.", labels=["node"]
+        )
+        for each in here.backend.overcommitted():
+            overcommitted.add_metric([each.node], each.use.excess_milli / WHOLE_MILLI)
+        yield overcommitted
         acting = here.acting
         tries = CounterMetricFamily(
             "weir_writes", "Writes to the API server, by what they met.", labels=["what"]

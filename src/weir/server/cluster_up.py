@@ -22,6 +22,7 @@ from weir.backends.kubernetes.api.access import (
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.server_clock import server_clock
 from weir.backends.kubernetes.reading.requests import Devices
+from weir.decide.overcommit import GRACE_S
 from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
@@ -51,6 +52,7 @@ def run(
     namespace: str = "",
     scheduler: str = "weir",
     resources: tuple[str, ...] | None = None,
+    overcommit_grace_s: float = GRACE_S,
     opening: "Opening | None" = None,
     elects: bool = True,
     policy_file: Path | None = None,
@@ -64,7 +66,18 @@ def run(
         policy = Policy() if policy_file is None else read_policy(policy_file)
         kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
         devices = Devices() if resources is None else Devices(resources)
-        options = Options(kubeconfig, context, namespace, scheduler, elects, policy, kinds, devices, opening)
+        options = Options(
+            kubeconfig,
+            context,
+            namespace,
+            scheduler,
+            elects,
+            policy,
+            kinds,
+            devices,
+            opening,
+            overcommit_grace_s,
+        )
         asyncio.run(_serve(options))
     except FileRefused as error:
         print(f"weir: {error}", file=sys.stderr)

@@ -18,6 +18,7 @@ from weir.backends.kubernetes.api.paths import key_of, path_of
 from weir.backends.kubernetes.api.reflector import Set
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing
+from weir.backends.kubernetes.picture.nodes import Ground
 from weir.backends.kubernetes.picture.owners import not_listed, not_served
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
@@ -31,7 +32,9 @@ from weir.decide.plan import Plan
 from weir.model.files.words import PRIORITY_MAX
 from weir.model.policy import Policy
 from weir.model.pool import NodeRow, PoolStatus, WhyAnswer, WorkloadRow
+from weir.model.resources import GPU
 from weir.server.amounts import above, node_rows, queue_rows
+from weir.server.cluster_nodes import cluster_node_row
 from weir.server.copying import picture_of
 from weir.server.on_kubernetes import WATCHED
 from weir.server.reasons import why_of
@@ -46,6 +49,7 @@ class Glance:
     cluster: Cluster
     policy: Policy
     now_s: float
+    ground: Ground
 
     def snapshot(self) -> str:
         """A scenario that replays the next decision."""
@@ -53,7 +57,9 @@ class Glance:
 
     def nodes(self) -> list[NodeRow]:
         """The machines, and what of each is held."""
-        return node_rows(self.cluster, {})
+        nodes = (node for node in self.cluster.nodes if node is not None)
+        rows = node_rows(self.cluster, {})
+        return [cluster_node_row(row, node, self.ground) for row, node in zip(rows, nodes, strict=True)]
 
     def status(self, version: str, started_s: float) -> PoolStatus:
         """The whole in one glance."""
@@ -63,7 +69,8 @@ class Glance:
             version=version,
             nodes=len(rows),
             devices=sum(len(row.devices) for row in rows),
-            allocated=sum(device.allocated for row in rows for device in row.devices),
+            allocated=sum(row.allocated[GPU] for row in rows),
+            others=sum(row.others for row in rows),
             running=holding,
             pending=len(self.cluster.jobs) - holding,
             policy=self.policy.preset,
@@ -113,7 +120,7 @@ async def look(
     control = Control(backend, policy, lambda: now_s, decide=_nothing)
     backend.connect()
     control.step()
-    return Glance(control.cluster, policy, now_s)
+    return Glance(control.cluster, policy, now_s, picture.ground)
 
 
 def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _memo: Memo) -> Plan:

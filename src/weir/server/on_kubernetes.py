@@ -32,6 +32,7 @@ from weir.backends.kubernetes.reading.requests import Devices
 from weir.backends.kubernetes.writing.acting import Acting
 from weir.backends.kubernetes.writing.writes import Emit, Write
 from weir.control.clock import Clock
+from weir.decide.overcommit import GRACE_S
 from weir.model.policy import Policy
 from weir.model.resources import span
 from weir.server.cluster_hooks import ClusterHooks
@@ -77,6 +78,7 @@ class Options:
     kinds: str | None = None  # an administrator's entries of the table of kinds
     devices: Devices = field(default_factory=Devices)
     opening: "Opening | None" = None  # where webhooks, health and metrics are answered
+    overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
 
 
 class Instance:
@@ -95,7 +97,9 @@ class Instance:
             Leading(api, namespace=namespace, identity=_identity()) if options.elects else AlwaysLeads()
         )
         self.acting = Acting(api, self.leading, self.backend.told, check=self.backend.check)
-        self.hooks = ClusterHooks(self.backend, options.policy, clock)
+        self.hooks = ClusterHooks(
+            self.backend, options.policy, clock, overcommit_grace_s=options.overcommit_grace_s
+        )
         self.hooks.submit = self._submit
         self.hooks.wake = self._wake
         self.turns: Turns | None = None

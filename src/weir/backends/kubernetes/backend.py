@@ -8,7 +8,7 @@ takes it too.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structlog import get_logger
@@ -23,6 +23,7 @@ from weir.backends.kubernetes.picture.unreadable import Unread
 from weir.backends.kubernetes.writing.claiming import preparations
 from weir.backends.kubernetes.writing.event_bodies import preempted, regarding_pod, unreadable_event
 from weir.backends.kubernetes.writing.node_taints import NodeTaints
+from weir.backends.kubernetes.writing.overcommit import overcommit_event, stuck_event
 from weir.backends.kubernetes.writing.pending_pods import condition
 from weir.backends.kubernetes.writing.status_fields import nominations
 from weir.backends.kubernetes.writing.statuses import Statuses
@@ -53,6 +54,7 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
+from weir.decide.overcommit import Overcommitted
 from weir.model.pool import Why
 
 AT_ONCE = 256
@@ -77,6 +79,7 @@ class KubernetesBackend:
         self.reasons: dict[str, Why] = {}  # why workloads wait, as somebody finds out
         self.statuses = Statuses(picture, self.reasons)
         self._taints = NodeTaints(picture.ground)
+        self._stuck: set[str] = set()  # over-committed nodes of which people know that they stay so
         self._submit = submit
         self.wake = wake
         self._clock = clock
@@ -175,6 +178,7 @@ class KubernetesBackend:
             facts = self.picture.facts(now_s)
             said: list[Write | Emit] = [*self._to_say, *self._taints.take(now_s)]
             self._to_say = []
+            said += [overcommit_event(each) for each in self.picture.overcommitted.take()]
             for unread in self.picture.unreadable.take():
                 said += _of_unreadable(unread, now_s)
         if said:
@@ -232,6 +236,20 @@ class KubernetesBackend:
         """Return how many objects of each resource can't be read."""
         with self._lock:
             return self.picture.unreadable.counts()
+
+    def overcommitted(self) -> list[Overcommitted]:
+        """Return the nodes with more devices in use than they have."""
+        with self._lock:
+            return list(self.picture.overcommitted.nodes.values())
+
+    def note_stuck(self, nodes: Collection[str]) -> None:
+        """Tell people of over-committed nodes on which nothing may be stopped, of each once."""
+        with self._lock:
+            over = self.picture.overcommitted.of(nodes)
+            fresh = [each for each in over if each.node not in self._stuck]
+            self._stuck = {each.node for each in over}
+        if fresh:
+            self._submit([stuck_event(each) for each in fresh])
 
     def tell_people(self, now_s: float) -> None:
         """Write what people are to read, as far as it has changed."""

@@ -154,6 +154,16 @@ class Life(Shape):
     restarts: int = 0
 
 
+class WorkloadCondition(Shape):
+    """A condition of a workload, as other kinds have them."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str = ""
+    message: str = ""
+    last_transition_time: Moment | None = None
+
+
 class WorkloadStatus(Shape):
     """How a workload is."""
 
@@ -173,6 +183,7 @@ class WorkloadStatus(Shape):
     estimated_start: Moment | None = None
     suspended: bool = False
     promised: PromisedRoom | None = None
+    conditions: list[WorkloadCondition] = Field(default=[])
     allocations: list[PodAllocation] = Field(default=[])
     life: Life | None = None
     written: str = ""  # tells what was written last from what is to be written now

@@ -30,6 +30,7 @@ from weir.backends.kubernetes.reading.requests import (
     requested,
 )
 from weir.cluster.events import NodeLost, NodeSet
+from weir.decide.overcommit import DeviceUse, Holding, device_use
 from weir.model.nodes import Node, Taint
 from weir.model.resources import PODS
 from weir.model.workloads import WHOLE_MILLI, Request
@@ -110,6 +111,7 @@ class Ground:
         self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
         self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
         self.shared: dict[str, SharedNode] = {}  # nodes with the label or the taint for shares
+        self._recount: set[str] = set()  # nodes whose devices may be used otherwise since they were counted
 
     def __contains__(self, node: object) -> bool:
         """Whether whoever is told of nodes knows this one."""
@@ -177,6 +179,7 @@ class Ground:
             site = self._still(ours.node)
             if site.shared is not None or self._collides(ours):
                 self._changed.add(ours.node)
+            self._recount.add(ours.node)
             site.ours[pod] = ours
             self._where[pod] = ours.node
 
@@ -300,6 +303,33 @@ class Ground:
                 shares[at] = shares.get(at, 0) + each.request.share_on(site.base.gpu_memory)
         return all(share <= WHOLE_MILLI for share in shares.values())
 
+    # Use of devices
+
+    def recounted(self) -> list[str]:
+        """Return the nodes whose devices may be used otherwise since the last call."""
+        names = sorted(self._recount)
+        self._recount.clear()
+        return names
+
+    def device_use(self, name: str) -> DeviceUse | None:
+        """Count the devices in use on a node; None if it isn't there."""
+        site = self._sites.get(name)
+        if site is None or site.base is None:
+            return None
+        memory = site.base.gpu_memory
+        holdings = (
+            Holding(each.devices, each.request.devices, min(WHOLE_MILLI, each.request.share_on(memory)))
+            for each in site.ours.values()
+            if each.request.devices
+        )
+        others = sum(held.devices for held in site.foreign.values())
+        return device_use(site.base.gpus, others, holdings)
+
+    def device_users(self, name: str) -> list[str]:
+        """Return the pods of others that hold devices of a node, as NAMESPACE/NAME."""
+        site = self._sites.get(name)
+        return [] if site is None else sorted(pod for pod, held in site.foreign.items() if held.devices)
+
     # Shares
 
     @property
@@ -346,10 +376,12 @@ class Ground:
 
     def _site(self, name: str) -> _Site:
         self._changed.add(name)
+        self._recount.add(name)
         return self._still(name)
 
     def _leave(self, pod: str, at: str) -> None:
         del self._where[pod]
+        self._recount.add(at)
         site = self._sites[at]
         left = site.ours.pop(pod, None)
         if left is None:

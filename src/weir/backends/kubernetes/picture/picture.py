@@ -20,6 +20,7 @@ from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.gathering import Gathering, Reading, seconds_of
 from weir.backends.kubernetes.picture.intake import Intake
 from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
+from weir.backends.kubernetes.picture.overcommit import OvercommittedNodes
 from weir.backends.kubernetes.picture.roll import Roll
 from weir.backends.kubernetes.picture.seen import Origin, Seen, placed_s, scheduled_s
 from weir.backends.kubernetes.picture.unreadable import QUARANTINED, UnreadableObjects, held_roughly, rough
@@ -50,6 +51,7 @@ class Picture:
         self.estate = Estate()
         self.gathering = Gathering(kinds, devices)
         self.roll = Roll(self.estate, self.ground)
+        self.overcommitted = OvercommittedNodes(self.ground)
         self.unreadable = UnreadableObjects()
         self._seen: dict[str, Seen] = {}
         self._shapes: dict[Any, Any] = {}
@@ -281,6 +283,9 @@ class Picture:
         self._unstated |= unstated_in_use(group.request for gang in dirty for group in gang.groups)
         self.ground.use_unstated(self._unstated)
         facts += self.ground.facts()
+        for node in self.overcommitted.update(self._now_s):
+            gangs = (self._seen[key].gang for key in self.ground.ours_on(node))
+            self.roll.changed.update(dict.fromkeys(gang for gang in gangs if gang is not None))
         used = set(self.roll.projects)
         told = self._each(dirty, self._tell)
         facts += self.estate.facts(used | set(self.roll.projects))

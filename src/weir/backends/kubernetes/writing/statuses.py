@@ -21,6 +21,7 @@ from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.picture.seen import Seen
 from weir.backends.kubernetes.picture.unreadable import QUARANTINED
 from weir.backends.kubernetes.writing.event_bodies import regarding
+from weir.backends.kubernetes.writing.overcommit import overcommit_conditions
 from weir.backends.kubernetes.writing.pending_pods import PendingPods
 from weir.backends.kubernetes.writing.status_fields import (
     allocations,
@@ -399,6 +400,9 @@ class Statuses:
             "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
             "estimatedStart": expected(why),
             "suspended": head.derived.suspended,
+            "conditions": overcommit_conditions(
+                self._picture.overcommitted.of(seen.node for seen in holding if seen.devices)
+            ),
             "allocations": allocations(holding, granted=gang.granted),
             **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
         }

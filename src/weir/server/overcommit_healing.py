@@ -1,0 +1,51 @@
+"""Decides as ever, and stops pods on nodes that have had more GPUs in use than they have for too long."""
+
+from collections.abc import Sequence
+
+from structlog import get_logger
+
+from weir.backends.kubernetes.backend import KubernetesBackend
+from weir.cluster.state import Cluster
+from weir.decide.cycle import decide
+from weir.decide.memo import Memo
+from weir.decide.overcommit import GRACE_S, Overcommitted, relieve
+from weir.decide.plan import Plan
+from weir.model.policy import Policy
+from weir.model.workloads import WHOLE_MILLI
+
+_LOG = get_logger(__name__)
+
+
+class OvercommitHealing:
+    """Adds evictions to plans."""
+
+    def __init__(self, backend: KubernetesBackend, grace_s: float = GRACE_S) -> None:
+        self._backend = backend
+        self._grace_s = grace_s
+        self._excess: dict[str, float] = {}  # GPUs by over-committed node, as they were logged last
+
+    def is_needed(self) -> bool:
+        """Return True if a node is over-committed, or was at the last decision."""
+        return bool(self._excess) or bool(self._backend.overcommitted())
+
+    def decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+        """Return the plan of the engine, with the evictions that over-committed nodes need."""
+        plan, over = decide(cluster, policy, now_s, memo), self._backend.overcommitted()
+        if over or self._excess:
+            self._log(over)
+            evicted = [each.pod for each in plan.evictions]
+            relief = relieve(cluster, over, evicted, now_s, self._grace_s)
+            plan.evictions += relief.evictions
+            plan.wake_s = min(
+                (each for each in (plan.wake_s, relief.wake_s) if each is not None), default=None
+            )
+            self._backend.note_stuck(relief.stuck)
+        return plan
+
+    def _log(self, over: Sequence[Overcommitted]) -> None:
+        """Log each node that becomes over-committed, is so by another number, or isn't any more."""
+        excess = {each.node: each.use.excess_milli / WHOLE_MILLI for each in over}
+        for node in sorted(excess.keys() | self._excess.keys()):
+            if excess.get(node) != self._excess.get(node):
+                _LOG.warning("gpus_overcommitted", node=node, excess=excess.get(node, 0.0))
+        self._excess = excess

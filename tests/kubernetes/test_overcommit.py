@@ -1,0 +1,97 @@
+"""More devices in use than a node has: told to people without cutting any number, and healed by stopping loans."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.kubernetes.kinds import establish
+from tests.kubernetes.test_cli import Run, run
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import project
+from tools.controlplane.work import pod
+
+__all__ = ["run"]
+THEIRS: dict[str, Any] = {"scheduler": "another-scheduler"}
+FIXED = {"weir.dev/preemptible": "false"}
+
+
+@pytest.fixture
+def weir(cluster: Cluster, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
+    establish(cluster)
+    home = cluster.namespace()
+    monkeypatch.setenv("WEIR_NAMESPACE", home)
+    with Installed(plane, namespace=home, name="overcommit", extra=["--overcommit-grace", "2s"]) as running:
+        running.wait_ready()
+        yield running
+        assert "forbidden" not in running.said().lower()
+
+
+def workload(cluster: Cluster, within: str, name: str) -> dict[str, Any]:
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/pod-{name}"
+    return (cluster.api.maybe(path) or {}).get("status", {})
+
+
+def condition(cluster: Cluster, within: str, name: str) -> str:
+    found = workload(cluster, within, name).get("conditions") or []
+    return "".join(each["message"] for each in found if each["type"] == "GPUOvercommitted")
+
+
+def events(cluster: Cluster, reason: str) -> list[str]:
+    found = cluster.api.items("/apis/events.k8s.io/v1/namespaces/default/events")
+    return [each["note"] for each in found if each["reason"] == reason]
+
+
+def answered(run: Run, *words: str) -> Any:
+    code, out, err = run(*words, "-o", "json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def in_use(node: str, total: int, of: int, own: int, others: int) -> str:
+    by = f"{own} by Weir's workloads, {others} by pods of other schedulers"
+    return f"{total} of {of} GPUs of node {node} are in use: {by}"
+
+
+def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Cluster, run: Run) -> None:
+    (node,) = cluster.add_nodes(1, gpus=8)
+    a, b, other = (cluster.namespace() for _ in range(3))
+    cluster.api.create(project("a", 2, [a]), project("b", 0, [b]))
+    cluster.api.create(pod(a, "fixed", 2, annotations=FIXED))
+    cluster.until(lambda: cluster.running(a), 20, "it to run")
+    cluster.api.create(
+        pod(other, "six", 6, nodeName=node, **THEIRS), pod(other, "one", 1, nodeName=node, **THEIRS)
+    )
+    told = in_use(node, 9, 8, 2, 7)
+    cluster.until(lambda: condition(cluster, a, "fixed") == f"{told}.", 20, "a condition")
+    cluster.until(lambda: events(cluster, "GPUOvercommitStays"), 20, "an event that nothing may be stopped")
+    assert set(cluster.running(a)) == {"fixed"}
+    (row,) = answered(run, "nodes")
+    assert (row["allocated"]["gpu"], row["capacity"]["gpu"], row["others"]) == (9, 8, 7)
+    assert (row["state"], len(row["devices"])) == (["overcommitted by 1"], 8)
+    status = answered(run, "status")
+    assert (status["allocated"], status["devices"], status["others"]) == (9, 8, 7)
+    assert "9 of 8" in run("nodes")[1]
+
+    for name in ("six", "one"):
+        cluster.api.delete(f"/api/v1/namespaces/{other}/pods/{name}", grace_s=0)
+    cluster.until(lambda: not condition(cluster, a, "fixed"), 20, "the condition to go")
+    cluster.api.create(pod(b, "loan", 3))
+    cluster.until(lambda: cluster.running(b), 20, "a loan to run")
+    cluster.api.create(pod(other, "back", 6, nodeName=node, **THEIRS))
+    cluster.until(lambda: not cluster.running(b), 20, "the loan to be stopped")
+    told = in_use(node, 11, 8, 5, 6)
+    assert f"{told} ({other}/back)." in events(cluster, "GPUOvercommitted")
+    preempted = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{b}/events")
+    assert f"{told}." in [each["note"] for each in preempted if each["reason"] == "Preempted"]
+    assert set(cluster.running(a)) == {"fixed"}
+
+    cluster.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": {"nvidia.com/gpu": "7"}}})
+    cluster.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    told = in_use(node, 8, 7, 2, 6)
+    cluster.until(lambda: condition(cluster, a, "fixed") == f"{told}.", 20, "a condition again")
+    (row,) = answered(run, "nodes")
+    assert (row["allocated"]["gpu"], len(row["devices"])) == (8, 7)
+    assert row["state"] == ["overcommitted by 1", "cordoned"]
