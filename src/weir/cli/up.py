@@ -24,6 +24,7 @@ def up(
     scheduler: str = "weir",
     devices: str | None = None,
     overcommit_grace: str = "5m",
+    shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     kinds: Path | None = None,
     service: str | None = None,
     client_authorities: Path | None = None,
@@ -65,6 +66,8 @@ def up(
         The resources of a cluster that are devices, separated by commas; a name may end in *.
     overcommit_grace
         How long more GPUs of a node may be in use than it has, before preemptible pods on it are stopped.
+    shared_nodes
+        Nodes of a cluster that Weir may set aside for shares of GPUs by itself, as long as shares need them.
     kinds
         A file with more entries for the table of kinds that make pods.
     service
@@ -128,6 +131,7 @@ def up(
             scheduler=scheduler,
             resources=resources,
             overcommit_grace_s=overcommit_grace_s,
+            shared_nodes=shared_nodes,
             opening=_opening(service, namespace, host, port, client_authorities),
             elects=not alone,
             policy_file=policy,

@@ -22,6 +22,7 @@ from weir.backends.kubernetes.api.access import (
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.server_clock import server_clock
 from weir.backends.kubernetes.reading.requests import Devices
+from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules
 from weir.decide.overcommit import GRACE_S
 from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
@@ -53,6 +54,7 @@ def run(
     scheduler: str = "weir",
     resources: tuple[str, ...] | None = None,
     overcommit_grace_s: float = GRACE_S,
+    shared_nodes: int = 0,
     opening: "Opening | None" = None,
     elects: bool = True,
     policy_file: Path | None = None,
@@ -77,6 +79,7 @@ def run(
             devices,
             opening,
             overcommit_grace_s,
+            SharedNodeRules(shared_nodes),
         )
         asyncio.run(_serve(options))
     except FileRefused as error:

@@ -30,6 +30,7 @@ from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.reading.kinds import Kinds, Watched, load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
 from weir.backends.kubernetes.writing.acting import Acting
+from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules
 from weir.backends.kubernetes.writing.writes import Emit, Write
 from weir.control.clock import Clock
 from weir.decide.overcommit import GRACE_S
@@ -79,6 +80,7 @@ class Options:
     devices: Devices = field(default_factory=Devices)
     opening: "Opening | None" = None  # where webhooks, health and metrics are answered
     overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
+    shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # that Weir sets aside by itself
 
 
 class Instance:
@@ -91,7 +93,8 @@ class Instance:
         self._loop = asyncio.get_running_loop()
         self.kinds: Kinds = load_kinds(options.kinds)
         self.picture = Picture(self.kinds, options.devices, options.scheduler)
-        self.backend = KubernetesBackend(self.picture, self._submit, self._wake, clock)
+        rules = options.shared_nodes
+        self.backend = KubernetesBackend(self.picture, self._submit, self._wake, clock, shared_nodes=rules)
         namespace = options.namespace or api.namespace
         self.leading: Leading | AlwaysLeads = (
             Leading(api, namespace=namespace, identity=_identity()) if options.elects else AlwaysLeads()

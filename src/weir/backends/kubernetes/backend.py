@@ -25,6 +25,7 @@ from weir.backends.kubernetes.writing.event_bodies import preempted, regarding_p
 from weir.backends.kubernetes.writing.node_taints import NodeTaints
 from weir.backends.kubernetes.writing.overcommit import overcommit_event, stuck_event
 from weir.backends.kubernetes.writing.pending_pods import condition
+from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
 from weir.backends.kubernetes.writing.status_fields import nominations
 from weir.backends.kubernetes.writing.statuses import Statuses
 from weir.backends.kubernetes.writing.words import room_of
@@ -74,11 +75,14 @@ class KubernetesBackend:
         submit: Callable[[Sequence[Write | Emit]], None],
         wake: Callable[[], None],
         clock: Callable[[], float],
+        *,
+        shared_nodes: SharedNodeRules | None = None,
     ) -> None:
         self.picture = picture
         self.reasons: dict[str, Why] = {}  # why workloads wait, as somebody finds out
         self.statuses = Statuses(picture, self.reasons)
         self._taints = NodeTaints(picture.ground)
+        self._shared = SharedNodes(picture, self.reasons, shared_nodes or SharedNodeRules())
         self._stuck: set[str] = set()  # over-committed nodes of which people know that they stay so
         self._submit = submit
         self.wake = wake
@@ -176,7 +180,7 @@ class KubernetesBackend:
                 self._whole = False
                 self.picture.retell()
             facts = self.picture.facts(now_s)
-            said: list[Write | Emit] = [*self._to_say, *self._taints.take(now_s)]
+            said: list[Write | Emit] = [*self._to_say, *self._taints.take(now_s), *self._shared.take(now_s)]
             self._to_say = []
             said += [overcommit_event(each) for each in self.picture.overcommitted.take()]
             for unread in self.picture.unreadable.take():
@@ -219,7 +223,7 @@ class KubernetesBackend:
     def due_s(self) -> float | None:
         """Return when to ask for facts without a change from the API server."""
         with self._lock:
-            times = (self.picture.due_s, self._taints.due_s)
+            times = (self.picture.due_s, self._taints.due_s, self._shared.due_s)
             return min((time_s for time_s in times if time_s is not None), default=None)
 
     def people_due_s(self) -> float | None:

@@ -7,6 +7,7 @@ from tests.rooms.backends.kubernetes.small_world import Told, node, pod, project
 from weir.backends.kubernetes.admission.shared_devices import share_changes
 from weir.backends.kubernetes.api.objects import KubeNode, NodeTaint
 from weir.backends.kubernetes.reading.gpu_sharing import (
+    BY_POLICY,
     DRAINING,
     GPU_SHARING,
     NO_SHARED_NODES,
@@ -15,6 +16,8 @@ from weir.backends.kubernetes.reading.gpu_sharing import (
     SHARING_TAINT,
 )
 from weir.backends.kubernetes.writing.node_taints import AGAIN_S, NodeTaints
+from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
+from weir.model.pool import Why
 
 OTHER = NodeTaint("example.com/x", "NoExecute", "1", "2026-01-01T00:00:00Z")
 
@@ -131,3 +134,55 @@ def test_each_container_of_a_share_sees_the_devices_of_its_pod() -> None:
         "value": entry,
     }
     assert [each["path"] for each in share_changes({"containers": []})] == ["/spec/tolerations"]
+
+
+RULES = SharedNodeRules(nodes_max=1, wait_s=60.0, idle_s=600.0)
+
+
+def labels(shared: SharedNodes, now_s: float) -> list[tuple[str, Any]]:
+    """Return the labels that are written at a time, by node."""
+    patches: list[Any] = shared.take(now_s)
+    return [(each.name, each.patch["metadata"]["labels"][GPU_SHARING]) for each in patches]
+
+
+def test_weir_sets_an_unused_node_aside_when_shares_wait_for_long_and_takes_it_back() -> None:
+    busy, large, small = node("a"), node("b", gpus=8), node("c", gpus=2)
+    here = told(busy, large, small, node("d", gpus=1, cordoned=True))
+    here.see("pods", pod("other", on="a", scheduler="another", phase="Running"))
+    reasons: dict[str, Why] = {}
+    shared = SharedNodes(here.picture, reasons, RULES)
+    here.see("pods", pod("whole"))
+    here.step()
+    assert [labels(shared, at) for at in (0.0, 100.0)] == [[], []]
+    here.see("pods", share("s"))
+    here.step()
+    assert [labels(shared, at) for at in (200.0, 255.0, 261.0)] == [[], [], [("c", BY_POLICY)]]
+    small.metadata.labels[GPU_SHARING] = BY_POLICY
+    small.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
+    here.see("nodes", small)
+    assert refusal(here) == ""
+    assert labels(shared, 400.0) == [], "it may set one node aside, not two"
+    here.see("pods", share("s", on="c", devices="0", start=1, phase="Running"))
+    here.step()
+    assert [labels(shared, at) for at in (500.0, 2000.0)] == [[], []]
+    here.gone("pods", "team/s", "u-s")
+    here.step()
+    assert [labels(shared, at) for at in (3000.0, 3590.0, 3600.0)] == [[], [], [("c", None)]]
+    assert labels(SharedNodes(here.picture, reasons, SharedNodeRules()), 9000.0) == []
+
+
+def test_shares_that_wait_for_their_quota_need_no_node() -> None:
+    here = told(node("free"), node("taken", shared=True))
+    here.see("pods", share("s"))
+    here.step()
+    reasons = {"team/pod-s": Why(why="over_limit", sentence="")}
+    shared = SharedNodes(here.picture, reasons, RULES)
+    assert [labels(shared, at) for at in (0.0, 70.0, 140.0)] == [[], [], []]
+    reasons["team/pod-s"] = Why(why="no_room", sentence="")
+    assert [labels(shared, at) for at in (200.0, 261.0)] == [[], [("free", BY_POLICY)]]
+
+
+def test_nodes_that_people_set_aside_are_never_taken_back() -> None:
+    here = told(node("n", shared=True))
+    shared = SharedNodes(here.picture, {}, RULES)
+    assert [labels(shared, at) for at in (0.0, 700.0, 1400.0)] == [[], [], []]

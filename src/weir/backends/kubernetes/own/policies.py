@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.backends.kubernetes.admission.registration import NAME, is_device
-from weir.backends.kubernetes.reading.gpu_sharing import GPU_SHARING, SET_ASIDE
+from weir.backends.kubernetes.reading.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE
 from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR
 
 Policy = dict[str, Any]
@@ -146,7 +146,7 @@ def _avoids_shared_nodes(pod: str) -> str:
     )
     leaves_out = (
         f"e.key == {_text(GPU_SHARING)} && (e.operator == 'DoesNotExist' || "
-        f"(e.operator == 'NotIn' && {_text(SET_ASIDE)} in e.?values.orValue([])))"
+        f"(e.operator == 'NotIn' && {_texts([SET_ASIDE, BY_POLICY])}.all(v, v in e.?values.orValue([]))))"
     )
     every = f"{terms}.all(t, t.?matchExpressions.orValue([]).exists(e, {leaves_out}))"
     return f"{terms}.size() > 0 && {every}"
@@ -355,8 +355,8 @@ def _binding(policy: Policy) -> Policy:
     name = policy["metadata"]["name"]
     spec: dict[str, Any] = {"policyName": name, "validationActions": ["Deny", "Audit"]}
     if "paramKind" in policy["spec"]:
-        selector = {"matchLabels": {GPU_SHARING: SET_ASIDE}}
-        spec["paramRef"] = {"selector": selector, "parameterNotFoundAction": "Allow"}
+        labelled = {"key": GPU_SHARING, "operator": "In", "values": [SET_ASIDE, BY_POLICY]}
+        spec["paramRef"] = {"selector": {"matchExpressions": [labelled]}, "parameterNotFoundAction": "Allow"}
     return _object("ValidatingAdmissionPolicyBinding", name, spec)
 
 

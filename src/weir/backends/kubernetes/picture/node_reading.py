@@ -18,6 +18,8 @@ MODEL_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel
 MEMORY_MIB_LABELS = ("nvidia.com/gpu.memory", "gpu.intel.com/memory.max")
 MEMORY_LABELS = ("amd.com/gpu.vram",)
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Keys of the taints of nodes whose kubelet doesn't report."""
 _EFFECTS: Mapping[str, Effect] = {
     "NoSchedule": "NoSchedule",
     "PreferNoSchedule": "PreferNoSchedule",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weir.backends.kubernetes.api.objects import KubeNode, Pod
-from weir.backends.kubernetes.picture.node_reading import CORDONED, node_of
+from weir.backends.kubernetes.picture.node_reading import CORDONED, NOT_READY, node_of
 from weir.backends.kubernetes.picture.shared_node import SharedNode, as_shared, shared_node_of
 from weir.backends.kubernetes.reading.gpu_sharing import (
     DRAINING,
@@ -340,6 +340,26 @@ class Ground:
             return ""
         drains = any(node.set_aside for node in self.shared.values())
         return SHARED_NODES_DRAIN if drains else NO_SHARED_NODES
+
+    def has_shares(self, name: str) -> bool:
+        """Return True if a pod with a share is on a node."""
+        site = self._sites.get(name)
+        return site is not None and any(is_share(each.request) for each in site.ours.values())
+
+    def unused_node(self) -> str | None:
+        """Return a node that serves whole devices and on which none is in use, one with few devices first."""
+        unused = (
+            (site.base.gpus, name)
+            for name, site in self._sites.items()
+            if site.base is not None
+            and site.base.gpus
+            and site.shared is None
+            and not site.unschedulable
+            and not any(taint.key in NOT_READY for taint in site.base.taints)
+            and not any(held.devices for held in site.foreign.values())
+            and not any(each.request.devices for each in site.ours.values())
+        )
+        return min(unused, default=(0, None))[1]
 
     def keeps_taint(self, name: str) -> bool:
         """Return True if a node has to bear the taint that keeps whole devices off shared ones."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weir.backends.kubernetes.api.objects import KubeNode
-from weir.backends.kubernetes.reading.gpu_sharing import GPU_SHARING, SET_ASIDE, SHARING_TAINT
+from weir.backends.kubernetes.reading.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE, SHARING_TAINT
 from weir.model.nodes import Node
 
 
@@ -13,6 +13,7 @@ class SharedNode:
     """A node with the label, the taint, or both."""
 
     set_aside: bool  # it has the label
+    by_policy: bool  # Weir wrote the label
     tainted: bool
     taints: tuple[Mapping[str, str], ...]  # all others
     version: str  # of the object, so that a change of its taints is refused if it changed meanwhile
@@ -20,7 +21,8 @@ class SharedNode:
 
 def shared_node_of(node: KubeNode) -> SharedNode | None:
     """Return the part of a node that is about shares; None if it has neither the label nor the taint."""
-    set_aside = node.metadata.labels.get(GPU_SHARING) == SET_ASIDE
+    label = node.metadata.labels.get(GPU_SHARING)
+    set_aside, by_policy = label in (SET_ASIDE, BY_POLICY), label == BY_POLICY
     taints = [each for each in node.spec.taints if each.key != GPU_SHARING]
     tainted = any(
         each.key == GPU_SHARING and each.effect == SHARING_TAINT.effect for each in node.spec.taints
@@ -40,7 +42,7 @@ def shared_node_of(node: KubeNode) -> SharedNode | None:
         }
         for each in taints
     )
-    return SharedNode(set_aside, tainted, others, node.metadata.resource_version)
+    return SharedNode(set_aside, by_policy, tainted, others, node.metadata.resource_version)
 
 
 def taints_with(shared: SharedNode, *, taint: bool) -> list[Mapping[str, str]]:

@@ -13,7 +13,9 @@ from weir.model.workloads import Expression, NodeRule, Request
 GPU_SHARING = "weir.dev/gpu-sharing"
 """Key of the label and of the taint. In Weir's own books the label's value is one of the two states below."""
 SET_ASIDE = "true"
-"""Value of the label and of the taint. As a state: the node takes shares."""
+"""Value of the taint, and of the label if people wrote it. As a state: the node takes shares."""
+BY_POLICY = "auto"
+"""Value of the label on nodes that Weir set aside by itself, and may take back."""
 DRAINING = "draining"
 """State of a node that takes neither, because pods of its former use still run."""
 SHARING_TAINT = Taint(GPU_SHARING, SET_ASIDE, "NoSchedule")
