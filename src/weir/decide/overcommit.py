@@ -20,6 +20,8 @@ from weir.model.workloads import WHOLE_MILLI
 
 GRACE_S: Final = 300.0
 """A device plugin that restarts takes all devices back for some minutes."""
+_NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Keys of the taints of nodes on which nothing can be stopped now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def relieve(
             continue
         at = cluster.node_at.get(each.node)
         node = None if at is None else cluster.nodes[at]
-        if at is None or node is None:
+        if at is None or node is None or any(taint.key in _NOT_READY for taint in node.taints):
             continue
         pods = [pod for pod in cluster.pods_on[at] if _stays(pod, gone)]
         use = _use_of(each, pods, node.gpu_memory)

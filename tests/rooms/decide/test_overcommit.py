@@ -8,7 +8,7 @@ from weir.cluster import events
 from weir.cluster.reduce import reduce
 from weir.cluster.state import Cluster
 from weir.decide.overcommit import Holding, Overcommitted, device_use, relieve
-from weir.model.nodes import Node
+from weir.model.nodes import Node, Taint
 from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.workloads import PodGroup, Request, Workload
@@ -146,3 +146,12 @@ def test_pods_that_stop_already_are_waited_for() -> None:
     here.run("b", 4)
     here.happen(events.PodStopping(events.PodKey("a", 0, 0), 10.0))
     assert here.relieved(others=4) == ([], set())
+
+
+def test_nothing_is_stopped_on_a_node_that_isnt_ready() -> None:
+    here = Site()
+    here.run("loan", 4, project="b")
+    taint = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
+    capacity = {"cpu": 64000, "memory": 1 << 40, "pods": 99}
+    here.happen(events.NodeSet(Node("n", 8, 80 << 30, capacity, taints=(taint,))))
+    assert here.relieved(others=8) == ([], set())

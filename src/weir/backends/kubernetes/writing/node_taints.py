@@ -4,7 +4,7 @@ from weir.backends.kubernetes.picture.nodes import Ground
 from weir.backends.kubernetes.picture.shared_node import taints_with
 from weir.backends.kubernetes.writing.writes import PatchNode
 
-AGAIN_S = 5.0
+AGAIN_S = 15.0
 """A taint that isn't seen after this time is written again."""
 
 
