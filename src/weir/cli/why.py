@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from weir.model.pool import QueueRow, Suggestion, WhyAnswer
 
 
+_NOT_OURS = "other_scheduler"
+_NEVER_TRIED = frozenset(
+    ("not_ready", "waiting_for_room", "refused", "scheduling_gated", "volume_not_ready", "owner_missing")
+)
+"""Reasons for which nothing is tried: what is missing is said, or it is under way."""
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
 
 
@@ -55,13 +60,17 @@ def answered(answer: "WhyAnswer", here: Screen) -> list[str]:
         lines += ["", here.paint("What would let it start", "strong")]
         for suggestion in answer.suggestions:
             lines += _suggested(suggestion, answer, here)
-    elif answer.status == "pending":
+    elif answer.status == "pending" and _was_tried(answer):
         lines += ["", here.paint("Nothing that was tried would let it start now.", "quiet")]
     return lines
 
 
 def _head(answer: "WhyAnswer", here: Screen) -> str:
     name = here.paint(plain(answer.name), "strong")
+    if answer.reason is not None and answer.reason.why == _NOT_OURS:
+        return f"{name} isn't scheduled by Weir."
+    if answer.status == "running" and answer.reason is not None:
+        return f"{name} is {here.paint('running', TONES['running'])}, and some of its pods wait."
     if answer.status != "pending":
         is_ = _IS.get(answer.status, "is")
         return (
@@ -72,6 +81,10 @@ def _head(answer: "WhyAnswer", here: Screen) -> str:
         return f"{name} {here.paint('waits', 'busy')}{queue}."
     place = "alone" if answer.waiting <= 1 else f"{ordinal(answer.position)} of {answer.waiting:,}"
     return f"{name} {here.paint('waits', 'busy')}{queue}, {place}."
+
+
+def _was_tried(answer: "WhyAnswer") -> bool:
+    return answer.reason is None or answer.reason.why not in (*_NEVER_TRIED, _NOT_OURS)
 
 
 def _narrower(here: Screen, by: int) -> Screen:
@@ -96,7 +109,7 @@ _QUEUES: "Sequence[Column[QueueRow]]" = (
 def _suggested(suggestion: "Suggestion", answer: "WhyAnswer", here: Screen) -> list[str]:
     first, *more = wrapped(plain(suggestion.sentence), here.width and here.width - 4).split("\n")
     lines = [f"  - {first}", *(f"    {line}" for line in more)]
-    said = as_command(suggestion.change, answer.name)
+    said = as_command(suggestion.change, answer.name) if suggestion.how is None else plain(suggestion.how)
     return [*lines, f"    {here.paint(said, 'quiet')}"] if said else lines
 
 

@@ -116,6 +116,7 @@ class Suggestion(Answer):
     sentence: str
     change: dict[str, object] = {}  # what would be submitted instead, as far as it differs
     at_s: float | None = None  # when, if it is only a matter of time
+    how: str | None = None  # how to do it; None: as `change` says
 
 
 class WhyAnswer(Answer):

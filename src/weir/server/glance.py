@@ -39,7 +39,10 @@ from weir.server.copying import picture_of
 from weir.server.on_kubernetes import WATCHED
 from weir.server.reasons import why_of
 from weir.server.snapshot import snapshot
-from weir.server.suggest import suggestions
+from weir.server.suggest import Possible, suggestions
+
+_HOLDS = ("held", "suspended")
+"""Reasons of work that can be resumed or is tried again by itself. Whatever else holds it is a gate."""
 
 
 @dataclass(slots=True)
@@ -77,25 +80,35 @@ class Glance:
             started_s=started_s,
         )
 
-    def why(self, row: WorkloadRow) -> WhyAnswer:
-        """Why a workload waits, its queues' numbers, and what would let it start now."""
+    def why(self, row: WorkloadRow, priorities: Sequence[int]) -> WhyAnswer:
+        """Why a workload waits, its queues' numbers, and what would let it start now.
+
+        `priorities` are those of the cluster's PriorityClasses.
+        """
         cluster, policy, name = self.cluster, self.policy, row.name
         job = cluster.jobs.get(name)
         if job is None:
-            return WhyAnswer(name=name, status=row.status, reason=row.reason)
+            return WhyAnswer(name=name, status=row.status, reason=row.reason, evicted=row.evicted)
         running, pending = _counts(cluster)
         queues = above(queue_rows(cluster, policy, self.now_s, running, pending), job.spec.project)
         if row.status != "pending":
-            return WhyAnswer(name=name, status=row.status, reason=row.reason, queues=queues)
+            return WhyAnswer(
+                name=name, status=row.status, reason=row.reason, evicted=row.evicted, queues=queues
+            )
         place, waiting = _place(cluster, job)
+        found = row.reason or why_of(reason(cluster, policy, job, self.now_s))
+        possible = Possible(PRIORITY_MAX, tuple(sorted(set(priorities))), shares=False, others_make=True)
+        is_gated = job.held and (found is None or found.why not in _HOLDS)
+        tried = [] if is_gated else suggestions(picture_of(cluster), policy, name, possible)
         return WhyAnswer(
             name=name,
             status=row.status,
-            reason=row.reason or why_of(reason(cluster, policy, job, self.now_s)),
+            reason=found,
+            evicted=row.evicted,
             position=place,
             waiting=waiting,
             queues=queues,
-            suggestions=suggestions(picture_of(cluster), policy, name, PRIORITY_MAX),
+            suggestions=tried,
         )
 
 

@@ -9,7 +9,15 @@ from weir.cluster.shapes import CPU_ROW, MEMORY_ROW
 from weir.model.policy import Policy
 from weir.model.pool import Suggestion
 from weir.model.resources import CPU, MEMORY, amount, span, written
-from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload, WorkloadType
+from weir.model.workloads import (
+    PREEMPTIBLE_BELOW,
+    WHOLE_MILLI,
+    PodGroup,
+    Request,
+    TopologyRequest,
+    Workload,
+    WorkloadType,
+)
 from weir.server.copying import Picture
 from weir.server.trials import Outcome, OutOfTrials, Trials
 
@@ -17,6 +25,8 @@ SHARES_MILLI = (500, 250, 100)
 """Shares of a device that are tried in place of a whole one."""
 ENDS_TRIED_MOST = 6
 """Running workloads whose end is tried, of its own project and of others each."""
+CLASSES_TRIED_MOST = 6
+"""Priority classes that are tried."""
 _ENDING_TYPES = frozenset({WorkloadType.TRAIN})
 """Types that end by themselves."""
 _NAMED_MOST = 3
@@ -24,28 +34,49 @@ _ENDING_SOON_MOST = 256
 """Running workloads that are waited for at most, in the order in which they end."""
 
 
-def suggestions(picture: Picture, policy: Policy, name: str, highest_priority: int) -> list[Suggestion]:
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """What may be suggested in a pool.
+
+    `priorities` are the only ones there are, None if any may be given; `shares` of GPUs may be asked for; a
+    workload of fewer pods is the same with a lower minimum, if pods are `others_make`: only their owner
+    says how many there are.
+    """
+
+    highest_priority: int
+    priorities: tuple[int, ...] | None = None
+    shares: bool = True
+    others_make: bool = False
+
+
+def suggestions(picture: Picture, policy: Policy, name: str, possible: Possible) -> list[Suggestion]:
     """Return what would let it start now or, if it is a matter of time, about when.
 
-    No suggestion exceeds `highest_priority`, the highest that the person who asks may give.
+    Nothing while it runs or others are being stopped for it.
     """
     trials = Trials(picture, policy, name)
-    if trials.job.is_running or trials.job.stopping:
+    if trials.job.is_running or trials.job.stopping or name in trials.cluster.promised:
         return []
     found: list[Suggestion] = []
     with suppress(OutOfTrials):
-        for each in _suggested(trials, highest_priority):
+        for each in _suggested(trials, possible):
             found.append(each)  # noqa: PERF402 - what was found before it ran out of trials counts
     return found
 
 
-def _suggested(trials: Trials, highest_priority: int) -> Iterator[Suggestion]:
+def _suggested(trials: Trials, possible: Possible) -> Iterator[Suggestion]:
     if trials.job.held:
         yield from _resumed(trials)
         return
-    for one in (_smaller, _as_share, _with_less, _unbound, _as_preemptible):
+    yield from _smaller(trials, possible.others_make)
+    if possible.shares:
+        yield from _as_share(trials)
+    for one in (_with_less, _unbound, _as_preemptible):
         yield from one(trials)
-    yield from _more_urgent(trials, highest_priority)
+    if possible.priorities is None:
+        yield from _more_urgent(trials, possible.highest_priority)
+    else:
+        yield from _of_higher_class(trials, possible.priorities)
     yield from _later(trials)
     yield from _ends(trials)
 
@@ -63,17 +94,20 @@ def _resumed(trials: Trials) -> Iterator[Suggestion]:
 # What it asks for
 
 
-def _smaller(trials: Trials) -> Iterator[Suggestion]:
+def _smaller(trials: Trials, others_make: bool) -> Iterator[Suggestion]:
     """Fewer devices for its one pod, or fewer pods."""
     spec = trials.job.spec
     if len(spec.groups) != 1:
         return
     group = spec.groups[0]
     if group.count > 1:
-        size, outcome = _largest(trials, sum(trials.job.needed) - 1, lambda pods: _with_pods(spec, pods))
+        elastic = others_make or trials.job.is_elastic
+        size, outcome = _largest(
+            trials, sum(trials.job.needed) - 1, lambda pods: _with_pods(spec, pods, elastic=elastic)
+        )
         if outcome is not None:
             pods = f"{size} pods" if size > 1 else "1 pod"
-            what = "as its minimum " if trials.job.is_elastic else ""
+            what = "as its minimum " if elastic else ""
             sentence = f"With {pods} {what}instead of {sum(trials.job.needed)} {_starts(trials, outcome)}"
             yield Suggestion(sentence=sentence, change={"pods": size})
     if group.request.is_whole and group.request.devices > 1:
@@ -185,6 +219,23 @@ def _more_urgent(trials: Trials, highest: int) -> Iterator[Suggestion]:
         yield Suggestion(
             sentence=sentence, change={"priority": priority, "preemptible": job.spec.preemptible}
         )
+
+
+def _of_higher_class(trials: Trials, priorities: tuple[int, ...]) -> Iterator[Suggestion]:
+    """Suggest the lowest priority of those there are that lets it start, whatever else follows from it."""
+    job = trials.job
+    higher = sorted(priority for priority in priorities if priority > job.spec.priority)
+    for priority in higher[:CLASSES_TRIED_MOST]:
+        # a class may change whether it is preemptible, where the work doesn't say that itself
+        outcomes = [
+            trials.tried(replace(job.spec, priority=priority, preemptible=preemptible))
+            for preemptible in {job.spec.preemptible, priority < PREEMPTIBLE_BELOW}
+        ]
+        outcome = outcomes[0]
+        if outcome is not None and all(each is not None for each in outcomes):
+            sentence = f"With priority {priority} instead of {job.spec.priority} {_starts(trials, outcome)}"
+            yield Suggestion(sentence=sentence, change={"priority": priority})
+            return
 
 
 # Others
@@ -311,10 +362,9 @@ def _devices(count: int) -> str:
     return f"{count} devices" if count > 1 else "1 device"
 
 
-def _with_pods(spec: Workload, pods: int) -> Workload:
-    """With so many pods, all of them needed; elastic ones keep what is beyond their minimum."""
+def _with_pods(spec: Workload, pods: int, *, elastic: bool) -> Workload:
+    """Return it with so many pods, all of them needed; elastic work keeps those beyond its minimum."""
     group = spec.groups[0]
-    elastic = sum(spec.needed()) < spec.pods
     smaller = replace(group, count=group.count if elastic else pods, min=min(group.min, pods))
     return replace(spec, groups=(smaller,), min_pods=min(spec.min_pods, pods))
 

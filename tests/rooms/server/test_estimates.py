@@ -21,7 +21,7 @@ from weir.model.pool import Suggestion
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.server.copying import picture_of
-from weir.server.suggest import suggestions
+from weir.server.suggest import Possible, suggestions
 
 NOW_S = 10_000.0
 
@@ -58,7 +58,7 @@ def waits(
     reduce(cluster, WorkloadSubmitted(running, 0.0))
     reduce(cluster, PodAssigned(Place(PodKey("runs-99", 0, 0), "n", (0, 1, 2, 3)), NOW_S - ran_s))
     reduce(cluster, WorkloadSubmitted(workload("waits", type_=WorkloadType.TRAIN), 0.0))
-    found = suggestions(picture_of(cluster), Policy(), "waits", PRIORITY_MAX)
+    found = suggestions(picture_of(cluster), Policy(), "waits", Possible(PRIORITY_MAX))
     return [each for each in found if each.at_s is not None]
 
 

@@ -15,6 +15,7 @@ from weir.backends.kubernetes.api.objects import Object
 from weir.backends.kubernetes.api.paths import path_of
 from weir.backends.kubernetes.own.shapes import API_VERSION, camel
 from weir.cli.cluster import things
+from weir.cli.cluster.advice import Owner, advised
 from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.refusing import not_here, refused, wrong
@@ -26,6 +27,8 @@ from weir.model.pool import (
     PoolStatus,
     QueuePage,
     QueueRow,
+    Status,
+    Why,
     WhyAnswer,
     WorkloadDetail,
     WorkloadPage,
@@ -43,6 +46,8 @@ _EVENTS_SHOWN = 20
 _LIVE = ("pending", "starting", "running", "stopping")
 _KINDS = {"projects": "Project", "departments": "Department"}
 _NAMED_MOST = 8
+_SYSTEM_CLASSES = "system-"
+"""PriorityClasses of Kubernetes itself begin like this."""
 Thing = TypeVar("Thing")
 
 
@@ -89,8 +94,21 @@ class Answering:
         """Why one waits."""
         found = await self._thing(name)
         row = workload_row(found)
+        pods = await self._pods_of(found)
+        other = await self._other_scheduler(found, pods)
+        if other is not None:
+            return other
         try:
-            return (await self._glance()).why(row)
+            glance, installed, classes = await asyncio.gather(
+                self._glance(), read_installation(self._api, self._home), self._classes()
+            )
+            answer = glance.why(row, list(classes))
+            said = {key for pod in pods for key in pod.metadata.annotations}
+            owner = Owner(found.metadata.namespace, found.spec.owner, said)
+            advice = [
+                advised(each, row.name, owner, installed.gpu_resource, classes) for each in answer.suggestions
+            ]
+            return answer.model_copy(update={"suggestions": advice})
         except Refused as error:  # what would let it start can be tried by those alone who may see everything
             if error.status != 403:
                 raise
@@ -100,10 +118,38 @@ class Answering:
             name=row.name,
             status=row.status,
             reason=row.reason,
+            evicted=row.evicted,
             position=None if row.status != "pending" else 1 + ahead.index(row.name),
             waiting=len(ahead),
             queues=queues,
         )
+
+    async def _other_scheduler(
+        self, found: WorkloadThing, pods: Sequence[things.PodThing]
+    ) -> WhyAnswer | None:
+        """Return the answer about work that another scheduler places; None if Weir does, or nobody yet."""
+        if found.status.phase != "Pending" or found.status.reason is not None:
+            return None
+        installed = await read_installation(self._api, self._home)
+        others = [pod for pod in pods if pod.spec.scheduler_name not in ("", installed.scheduler)]
+        if not others or len(others) < len(pods):
+            return None
+        running = sum(pod.status.phase == "Running" for pod in others)
+        sentence = (
+            f"it isn't scheduled by Weir: its pods name the scheduler {others[0].spec.scheduler_name}, "
+            f"and {running} of {len(pods)} run; pods with schedulerName: {installed.scheduler} are scheduled "
+            f"by Weir"
+        )
+        reason = Why(why="other_scheduler", sentence=sentence)
+        status: Status = "running" if running else "pending"
+        return WhyAnswer(name=name_of(found), status=status, reason=reason)
+
+    async def _classes(self) -> dict[int, str]:
+        """Return the names of PriorityClasses that work may use, by value; of equal ones the first."""
+        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        found = await self._api.list_all(path, things.PriorityThing)
+        names = sorted((each.value, each.metadata.name) for each in found)
+        return {value: name for value, name in reversed(names) if not name.startswith(_SYSTEM_CLASSES)}
 
     async def _queues_above(self, project: str) -> list[QueueRow]:
         """A project, then what it is in."""
@@ -294,18 +340,19 @@ class Answering:
         return queued
 
     async def _just_queued(self, namespace: str, name: str) -> WorkloadThing | None:
-        """A Job whose workload isn't there yet."""
-        job = name.removeprefix("job-")
-        found = await self._maybe(path_of(JOBS, "jobs", namespace, job), Object)
-        if found is None:
-            return None
-        labels = found.metadata.labels
-        owner = things.OwnerThing(JOBS, "Job", job, found.metadata.uid)
-        spec = things.SpecThing(
-            owner, labels.get("weir.dev/project", ""), labels.get("weir.dev/type", "train")
-        )
-        metadata = msgspec.structs.replace(found.metadata, name=f"job-{job}")
-        return WorkloadThing(metadata, spec)
+        """Return a Job or a bare pod without a workload: it is new, or Weir doesn't schedule it."""
+        for api_version, kind, resource in ((JOBS, "Job", "jobs"), ("v1", "Pod", "pods")):
+            prefix = f"{kind.lower()}-"
+            bare = name.removeprefix(prefix)
+            found = await self._maybe(path_of(api_version, resource, namespace, bare), Object)
+            if found is not None:
+                labels = found.metadata.labels
+                owner = things.OwnerThing(api_version, kind, bare, found.metadata.uid)
+                spec = things.SpecThing(
+                    owner, labels.get("weir.dev/project", ""), labels.get("weir.dev/type", "train")
+                )
+                return WorkloadThing(msgspec.structs.replace(found.metadata, name=f"{prefix}{bare}"), spec)
+        return None
 
     async def _pods_of(self, found: WorkloadThing) -> list[things.PodThing]:
         """The pods of a workload: its owner's, and those of what the owner makes to make pods."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, get_args
 
 from weir.cli.cluster.things import EventThing, PodThing, QueueThing, WorkloadThing
-from weir.model.pool import EventRow, PodRow, QueueRow, Status, Type, Why, WorkloadRow
+from weir.model.pool import EventRow, Eviction, PodRow, QueueRow, Status, Type, Why, WorkloadRow
 from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
 from weir.model.workloads import WHOLE_MILLI
 
@@ -58,8 +58,16 @@ def workload_row(thing: WorkloadThing) -> WorkloadRow:
         kept_s=life.ran_seconds if life else 0.0,
         restarts=life.restarts if life else 0,
         reason=reason,
+        evicted=_evicted(thing),
         nodes=status.nodes,
     )
+
+
+def _evicted(thing: WorkloadThing) -> Eviction | None:
+    last = thing.status.last_eviction
+    if last is None:
+        return None
+    return Eviction(at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by)
 
 
 def pod_rows(thing: WorkloadThing, pods: Iterable[PodThing]) -> list[PodRow]:

@@ -35,6 +35,15 @@ class WhyThing(Narrow):
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
+class EvictionThing(Narrow):
+    """The last time that its pods were stopped for other work."""
+
+    at: str | None = None
+    rule: str = ""
+    sentence: str = ""
+    by: str | None = None
+
+
 class LifeThing(Narrow):
     """What is kept of its life."""
 
@@ -51,6 +60,7 @@ class StatusThing(Narrow):
     gpus: str = "0"
     nodes: list[str] = field(default_factory=list)
     reason: WhyThing | None = None
+    last_eviction: EvictionThing | None = None
     since: str | None = None
     submitted_at: str | None = None
     started_at: str | None = None
@@ -89,9 +99,10 @@ class QueueThing(Narrow):
 
 
 class PodSpecThing(Narrow):
-    """Where a pod is."""
+    """Where a pod is, and who places it."""
 
     node_name: str = ""
+    scheduler_name: str = ""
 
 
 class PodStatusThing(Narrow):

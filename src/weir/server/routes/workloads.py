@@ -45,7 +45,7 @@ from weir.server.routes.common import (
     takes,
     words,
 )
-from weir.server.suggest import suggestions
+from weir.server.suggest import Possible, suggestions
 from weir.store import Listed, Recorded, Wanted
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
@@ -246,7 +246,7 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
         answer, picture = await pool.ask(read)
         found = []
         if picture is not None:
-            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, most)
+            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, Possible(most))
     return said(pool.shown(answer.model_copy(update={"suggestions": found})))
 
 

@@ -1,0 +1,83 @@
+"""How to follow a suggestion on a cluster: the field, the annotation or the command that does it."""
+
+import json
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from weir.cli.cluster.things import OwnerThing
+from weir.model.pool import Suggestion
+
+_FIXED_TEMPLATES = ("Job", "Pod")
+"""Kinds whose pods can't be changed once they are made."""
+_BUILTIN = ("v1", "apps/v1", "batch/v1")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object that makes the pods of a workload, and what its pods say themselves."""
+
+    namespace: str
+    owner: OwnerThing
+    pod_annotations: Collection[str] = ()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Return True if the pods have to be made again to be changed."""
+        return self.owner.kind in _FIXED_TEMPLATES
+
+    def kubectl(self, verb: str, *words: str) -> str:
+        """Return a kubectl command about the object."""
+        group = self.owner.api_version.partition("/")[0]
+        kind = self.owner.kind.lower()
+        full = kind if self.owner.api_version in _BUILTIN else f"{kind}.{group}"
+        return shlex.join(["kubectl", verb, "-n", self.namespace, full, self.owner.name, *words])
+
+    def annotate(self, name: str, value: str) -> str:
+        """Return how to set an annotation."""
+        key = f"weir.dev/{name}"
+        if self.owner.kind == "Pod" or key in self.pod_annotations:
+            return f"{self.again()} with the annotation {key}: {json.dumps(value)}"
+        return self.kubectl("annotate", f"{key}={value}", "--overwrite")
+
+    def field(self, words: str) -> str:
+        """Return how to change a field of the pods."""
+        if self.is_fixed:
+            return f"{self.again()} with {words}"
+        return f"{self.kubectl('edit')}: {words}"
+
+    def again(self) -> str:
+        """Return what to do with an object whose pods can't be changed."""
+        return f"its pods can't be changed: delete the {self.owner.kind} and make it again"
+
+
+def advised(
+    suggestion: Suggestion, name: str, owner: Owner, gpu_resource: str, classes: Mapping[int, str]
+) -> Suggestion:
+    """Return the suggestion with how to follow it; `classes` are the cluster's PriorityClasses by value."""
+    return suggestion.model_copy(
+        update={"how": _how(suggestion.change, name, owner, gpu_resource, classes) or ""}
+    )
+
+
+def _how(
+    change: Mapping[str, object], name: str, owner: Owner, gpu_resource: str, classes: Mapping[int, str]
+) -> str | None:
+    found: str | None = None
+    match change:
+        case {"held": False} if owner.owner.kind == "Job":
+            found = f"weir resume {name}"
+        case {"pods": int(pods)}:
+            found = owner.annotate("min-pods", str(pods))
+        case {"gpus": int(gpus)}:
+            found = owner.field(f"{gpu_resource}: {gpus} in the limits of its containers")
+        case {"topology": {"name": topology, "preferred": level}}:
+            found = owner.annotate("topology", f"{topology}:preferred={level}")
+        case {"priority": int(priority)} if priority in classes:
+            found = owner.field(f"priorityClassName: {classes[priority]}")
+        case {"preemptible": True}:
+            found = owner.annotate("preemptible", "true")
+        case {"cpu": _} | {"memory": _}:
+            requests = [f"{key}: {change[key]}" for key in ("cpu", "memory") if key in change]
+            found = owner.field(f"{', '.join(requests)} in the requests of its containers")
+    return found
