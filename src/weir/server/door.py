@@ -18,6 +18,7 @@ from structlog import get_logger
 from weir.backends.kubernetes.admission.admission import Known, Reading
 from weir.backends.kubernetes.admission.callers import Callers
 from weir.backends.kubernetes.admission.certifying import Certifying
+from weir.backends.kubernetes.admission.owner_index import OwnerIndex
 from weir.backends.kubernetes.admission.webhooks import Served, application, serve, tls_context
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.objects import Pod
@@ -72,6 +73,7 @@ class Door:
     is_alive: Callable[[], bool] = lambda: True
     trouble: Callable[[], str] = lambda: ""
     metrics: Callable[[], bytes] = lambda: b""
+    owners: OwnerIndex | None = None
     port: int = 0  # it listens on; 0 before
     _objects: dict[str, dict[str, QueueObject]] = field(default_factory=dict)
     _known: Known | None = None
@@ -107,6 +109,7 @@ class Door:
             is_ready=lambda: bool(certifying.served),
             trouble=self.trouble,
             metrics=self.metrics,
+            owners=self.owners,
         )
         app = application(served, client_authorities=opening.client_authorities is not None)
         try:

@@ -110,9 +110,11 @@ class Instance:
         self.deadline = Deadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
+        self._see_owners: Callable[[Sequence[Change[MakerThing]]], None] = lambda _: None
         self.door = None if options.opening is None else self._door(options.opening)
 
     def _door(self, opening: "Opening") -> "Door":
+        from weir.backends.kubernetes.admission.owner_index import OwnerIndex
         from weir.server.cluster_metrics import ClusterMetrics
         from weir.server.door import Door
 
@@ -122,6 +124,8 @@ class Instance:
             self._api, opening, options.scheduler, options.devices, self._is_well, metrics=metrics.text
         )
         door.trouble = self.trouble
+        door.owners = OwnerIndex(self.kinds, options.devices.names, self._api, self._look_again)
+        self._see_owners = door.owners.deliver
         return door
 
     def _is_well(self) -> bool:
@@ -215,6 +219,7 @@ class Instance:
         kinds = self.kinds
 
         def deliver(changes: Sequence[Change[MakerThing]]) -> None:
+            self._see_owners(changes)
             kept: list[Change[Any]] = []
             for change in changes:
                 if not isinstance(change, Set):
@@ -249,6 +254,12 @@ class Instance:
             await asyncio.wait_for(waits, left_s)
         self._note_unreadable()
         _LOG.info("synced", pods=len(self.reflectors["pods"]), nodes=len(self.reflectors["nodes"]))
+
+    def _look_again(self, api_version: str, kind: str) -> None:
+        """Look at once for a kind that the API server didn't have."""
+        reflector = self._owners.get((api_version, kind))
+        if reflector is not None and reflector.absent:
+            reflector.look_again()
 
     async def _watch_owners(self) -> None:
         while True:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from structlog import get_logger
 
 from weir.backends.kubernetes.admission.certificates import Certificates, first, read, renewed, written
+from weir.backends.kubernetes.admission.registration import MEMBERS
 from weir.backends.kubernetes.api.answers import ApiError, Conflict, NotFound
 from weir.backends.kubernetes.api.connection import Connection, Patch
 from weir.backends.kubernetes.api.objects import Metadata
@@ -31,6 +32,8 @@ _CONFIGURATIONS = {
     "validatingwebhookconfigurations": "validate",
 }
 """The configurations, and the first step of their webhooks' paths."""
+_OWN_STEPS = {MEMBERS: "members"}
+"""Webhooks with another one."""
 _TRIES = 3
 _LOG = get_logger(__name__)
 
@@ -175,8 +178,12 @@ class Certifying:
             except NotFound:
                 missing.append(kind)
                 continue
-            wanted = f"/{step}/{held.caller_key}"
-            changes = {each.name: each.client_config.told(bundle, wanted) for each in found.webhooks}
+            changes = {
+                each.name: each.client_config.told(
+                    bundle, f"/{_OWN_STEPS.get(each.name, step)}/{held.caller_key}"
+                )
+                for each in found.webhooks
+            }
             told = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
             if told:
                 await self._api.patch(path, {"webhooks": told}, Patch.STRATEGIC, WebhookConfiguration)

@@ -2,7 +2,8 @@
 
 `failurePolicy` is Ignore everywhere. A webhook that is away must not keep a cluster from making pods, and
 nothing depends on having been asked: the scheduler reads every object for itself. For the same reason only
-objects are sent that may be ours: those that name Weir's scheduler, speak of it, or ask for GPUs.
+objects are sent that may be ours: those that name Weir's scheduler, speak of it, or ask for GPUs, and pods
+whose owner may have GPUs. The latter have a webhook of their own, so that many of them delay no others.
 
 The paths of the webhooks aren't in here: they end with a key, and Weir writes them once it has the key.
 """
@@ -11,10 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from weir.backends.kubernetes.admission.admission import DEFAULT_SCHEDULER
+from weir.backends.kubernetes.admission.members import NEVER_MEMBERS
 from weir.backends.kubernetes.own.shapes import GROUP, VERSION
 from weir.backends.kubernetes.reading.labels import PREFIX
 
 NAME = "weir"
+MEMBERS = f"members.{GROUP}"
+"""The webhook of pods that may be Weir's by their owner."""
 _TIMEOUT_S = 5
 _WORDS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
 _WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets"))
@@ -33,6 +37,11 @@ def registrations(
     owners = [_rule(group, "v1", [name], ["CREATE", "UPDATE"]) for group, name in _WORKLOADS]
     jobs = [_rule("batch", "v1", ["jobs"], ["CREATE"])]
     is_ours = [_condition(_pod_is_ours("object.spec", "object", scheduler, devices))]
+    may_be_members = [
+        {"name": "isnt-ours-by-itself", "expression": f"!({is_ours[0]['expression']})"},
+        {"name": "has-an-owner", "expression": _has_owner("object")},
+        {"name": "has-no-place", "expression": _has_no_place("object.spec")},
+    ]
     template = "object.spec.template"
     of_ours = [
         _condition(f"{_says('object')} || {_pod_is_ours(f'{template}.spec', template, scheduler, devices)}")
@@ -60,6 +69,7 @@ def registrations(
             [
                 hook("pods", pods, namespaceSelector=where, matchConditions=is_ours),
                 hook("jobs", jobs, namespaceSelector=where, matchConditions=of_ours),
+                hook("members", pods, namespaceSelector=where, matchConditions=may_be_members),
             ],
         ),
         _configuration(
@@ -117,6 +127,19 @@ def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) 
     of = f"(has({spec}.schedulerName) ? {spec}.schedulerName : '{DEFAULT_SCHEDULER}')"
     speaks = f"(has({thing}.metadata) && ({_says(thing)}))"
     return f"{of} == '{scheduler}' || {speaks} || ({of} == '{DEFAULT_SCHEDULER}' && ({asks}))"
+
+
+def _has_owner(thing: str) -> str:
+    """Whether a pod has a controller of which other pods may ask for more than it does."""
+    never = ", ".join(f"'{kind}'" for kind in NEVER_MEMBERS)
+    owner = f"has(o.controller) && o.controller && !(o.kind in [{never}])"
+    return f"has({thing}.metadata.ownerReferences) && {thing}.metadata.ownerReferences.exists(o, {owner})"
+
+
+def _has_no_place(spec: str) -> str:
+    """Whether a pod is to be placed by the default scheduler."""
+    default = f"!has({spec}.schedulerName) || {spec}.schedulerName == '{DEFAULT_SCHEDULER}'"
+    return f"({default}) && (!has({spec}.nodeName) || {spec}.nodeName == '')"
 
 
 def is_device(resource: str) -> str:

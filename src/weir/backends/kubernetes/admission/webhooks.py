@@ -23,6 +23,8 @@ from structlog import get_logger
 
 from weir.backends.kubernetes.admission.admission import Known, Reading, changes, mistakes
 from weir.backends.kubernetes.admission.callers import Callers
+from weir.backends.kubernetes.admission.members import Candidate, candidate, placed_by_weir
+from weir.backends.kubernetes.admission.owner_index import OwnerIndex
 from weir.backends.kubernetes.admission.review_worker import Busy, ReviewWorker
 
 BYTES_MOST = 2 << 20
@@ -50,11 +52,12 @@ class Served:
     is_ready: Callable[[], bool] = lambda: True
     trouble: Callable[[], str] = lambda: ""  # what makes no progress, in a sentence
     metrics: Callable[[], bytes] = lambda: b""
+    owners: OwnerIndex | None = None  # None: pods don't become Weir's by their owners
 
 
 def application(served: Served, *, client_authorities: bool = False) -> web.Application:
     """Everything the port answers."""
-    worker = ReviewWorker()
+    worker, member_worker = ReviewWorker(), ReviewWorker()  # a flood of one kind mustn't delay the other
 
     async def mutate(request: web.Request) -> web.Response:
         return await _review(request, served, worker, _patched, client_authorities=client_authorities)
@@ -62,8 +65,12 @@ def application(served: Served, *, client_authorities: bool = False) -> web.Appl
     async def validate(request: web.Request) -> web.Response:
         return await _review(request, served, worker, _judged, client_authorities=client_authorities)
 
+    async def members(request: web.Request) -> web.Response:
+        return await _review_member(request, served, member_worker, client_authorities=client_authorities)
+
     async def close(_app: web.Application) -> None:
         worker.close()
+        member_worker.close()
 
     async def alive(_request: web.Request) -> web.Response:
         return _said(well=served.is_alive())
@@ -88,6 +95,7 @@ def application(served: Served, *, client_authorities: bool = False) -> web.Appl
     for end in ("", "/{key}"):
         app.router.add_post(f"/mutate{end}", mutate)
         app.router.add_post(f"/validate{end}", validate)
+        app.router.add_post(f"/members{end}", members)
     app.router.add_get("/healthz", alive)
     app.router.add_get("/readyz", ready)
     app.router.add_get("/metrics", metrics)
@@ -142,6 +150,38 @@ async def _review(
     return web.Response(body=body, content_type="application/json")
 
 
+async def _review_member(
+    request: web.Request, served: Served, worker: ReviewWorker, *, client_authorities: bool
+) -> web.Response:
+    """Answer the review of a pod that may become Weir's by its owner, which may have to be waited for."""
+    known, owners, reading = served.known(), served.owners, served.reading
+    if known is None or owners is None or not served.caller_key():
+        return _refused(503, "not yet")
+    refused = _not_taken(request, served, client_authorities=client_authorities)
+    if refused is not None:
+        return refused
+    try:
+        found = await worker.answer(request.read, lambda read: _candidate(read, known))
+    except Busy as error:
+        return _refused(503, f"Not now: {error}.")
+    if found is None:
+        return _refused(400, "This is no AdmissionReview that can be read.")
+    uid, pod = found
+    is_member = pod is not None and await owners.has_gpus(pod.namespace, pod.controller)
+    answer = _with_patch(placed_by_weir(reading) if is_member else [])
+    return web.Response(body=_as_review(uid, answer), content_type="application/json")
+
+
+def _candidate(body: bytes, known: Known) -> tuple[Any, Candidate | None] | None:
+    """Return the uid of a review and its pod, in the worker's thread; None if the review can't be read."""
+    try:
+        asked = msgspec.json.decode(body)["request"]
+        return asked["uid"], candidate(asked, known)
+    except _UNREADABLE as error:
+        _LOG.warning("review_not_understood", why=str(error)[:300])
+        return None
+
+
 def _not_taken(request: web.Request, served: Served, *, client_authorities: bool) -> web.Response | None:
     """Return the refusal of a call, from its head alone; None if its body may be read."""
     if client_authorities and not (request.transport and request.transport.get_extra_info("peercert")):
@@ -169,6 +209,10 @@ def _answered(body: bytes, answer: Answer, known: Known, reading: Reading) -> by
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None
+    return _as_review(uid, said)
+
+
+def _as_review(uid: Any, said: Mapping[str, Any]) -> bytes:
     response = {"uid": uid, **said}
     return msgspec.json.encode(
         {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
@@ -176,7 +220,10 @@ def _answered(body: bytes, answer: Answer, known: Known, reading: Reading) -> by
 
 
 def _patched(asked: Mapping[str, Any], known: Known, reading: Reading) -> dict[str, Any]:
-    ops = changes(asked, known, reading)
+    return _with_patch(changes(asked, known, reading))
+
+
+def _with_patch(ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not ops:
         return {"allowed": True}
     patch = base64.b64encode(msgspec.json.encode(ops)).decode()

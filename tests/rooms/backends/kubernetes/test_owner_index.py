@@ -1,0 +1,142 @@
+"""Pods that become Weir's by their owners: what the webhook finds out, in time and within bounds."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from weir.backends.kubernetes.admission.admission import Known
+from weir.backends.kubernetes.admission.owner_index import WAITING_IN_ONE_MAX, OwnerIndex
+from weir.backends.kubernetes.api.objects import OwnerReference
+from weir.backends.kubernetes.api.reflector import Change, Removed, Set
+from weir.backends.kubernetes.own.own_objects import MakerThing
+from weir.backends.kubernetes.own.queue_tree import QueueObject
+from weir.backends.kubernetes.reading.kinds import load_kinds
+from weir.backends.kubernetes.reading.requests import Devices
+
+from .test_gpu_templates import GPU, replicas, template
+from .test_webhooks import KEY, answers, served
+
+MPI = OwnerReference("kubeflow.org/v2beta1", "MPIJob", "mpi", "m", controller=True)
+JOB = OwnerReference("batch/v1", "Job", "mpi-launcher", "mj", controller=True)
+SPEC = replicas("mpi", Launcher=template(), Worker=template(GPU))
+QUICK_S = 0.05
+
+
+def index(**more: Any) -> OwnerIndex:
+    return OwnerIndex(load_kinds(), Devices().names, **more)
+
+
+def there(
+    reference: OwnerReference, spec: dict[str, Any], above: OwnerReference | None = None, generation: int = 1
+) -> Set[MakerThing]:
+    metadata = {
+        "name": reference.name,
+        "namespace": "team",
+        "uid": reference.uid,
+        "generation": generation,
+        "ownerReferences": [] if above is None else [msgspec.to_builtins(above)],
+    }
+    return Set(f"team/{reference.name}", msgspec.convert({"metadata": metadata, "spec": spec}, MakerThing))
+
+
+async def test_an_owner_at_any_level_counts() -> None:
+    found = index(wait_s=QUICK_S)
+    cpu = OwnerReference("batch/v1", "Job", "cpu", "c", controller=True)
+    found.deliver(
+        [there(MPI, SPEC), there(JOB, {"template": template()}, MPI), there(cpu, {"template": template()})]
+    )
+    assert await found.has_gpus("team", JOB)
+    assert await found.has_gpus("team", MPI)
+    assert not await found.has_gpus("team", cpu)
+    assert not await found.has_gpus("team", None)
+    site = OwnerReference("example.com/v1", "Website", "site", "s", controller=True)
+    assert not await found.has_gpus("team", site)
+
+
+async def test_a_review_waits_for_owners_that_come_a_moment_later() -> None:
+    looked_for = []
+    found = index(look_again=lambda *kind: looked_for.append(kind))
+    reviews = [asyncio.create_task(found.has_gpus("team", JOB)) for _ in range(3)]
+    await asyncio.sleep(0)
+    found.deliver([there(JOB, {}, MPI)])
+    await asyncio.sleep(0)
+    assert not any(each.done() for each in reviews)
+    found.deliver([there(MPI, SPEC)])
+    assert await asyncio.gather(*reviews) == [True] * 3
+    assert {kind for _, kind in looked_for} == {"Job", "MPIJob"}
+    assert not found._awaited
+    assert not found._waiting
+
+
+async def test_owners_that_never_come_are_waited_for_within_bounds() -> None:
+    found = index(wait_s=QUICK_S)
+    false = [OwnerReference("batch/v1", "Job", "x", f"x{at}", controller=True) for at in range(100)]
+    began_s = time.monotonic()
+    reviews = [asyncio.create_task(found.has_gpus("evil", each)) for each in false]
+    await asyncio.sleep(0)
+    assert len(found._awaited) == WAITING_IN_ONE_MAX
+    other = asyncio.create_task(found.has_gpus("team", MPI))
+    await asyncio.sleep(0)
+    found.deliver([there(MPI, SPEC)])
+    assert await other, "another namespace's reviews are answered"
+    assert not any(await asyncio.gather(*reviews))
+    assert time.monotonic() - began_s < 5.0
+    assert not found._awaited
+    assert not found._waiting
+
+
+async def test_what_an_owner_says_now_counts() -> None:
+    found = index(wait_s=QUICK_S)
+    found.deliver([there(JOB, {"template": template()}, generation=1)])
+    assert not await found.has_gpus("team", JOB)
+    found.deliver([there(JOB, {"template": template(GPU)}, generation=2)])
+    assert await found.has_gpus("team", JOB)
+    changes: list[Change[MakerThing]] = [Removed("team/mpi-launcher", JOB.uid)]
+    found.deliver(changes)
+    assert not await found.has_gpus("team", JOB)
+    assert len(found) == 0
+
+
+async def test_owners_in_a_circle_end() -> None:
+    found = index(wait_s=QUICK_S)
+    found.deliver([there(JOB, {}, MPI), there(MPI, {}, JOB)])
+    assert not await found.has_gpus("team", JOB)
+
+
+def review(scheduler: str = "default-scheduler", namespace: str = "team", **pod: Any) -> bytes:
+    metadata = {"name": "p", "ownerReferences": [msgspec.to_builtins(JOB)], **pod.pop("metadata", {})}
+    written = {"metadata": metadata, "spec": {"schedulerName": scheduler, "containers": [], **pod}}
+    return json.dumps(
+        {"request": {"uid": "u", "kind": {"kind": "Pod"}, "namespace": namespace, "object": written}}
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "becomes"),
+    [
+        (review(), True),
+        (review("kai-scheduler"), False),
+        (review(namespace="elsewhere"), False),
+        (review(nodeName="n1"), False),
+        (review(metadata={"ownerReferences": []}), False),
+        (review(metadata={"ownerReferences": [{"kind": "Job", "controller": True}]}), None),
+    ],
+)
+async def test_whose_pods_become_members(body: bytes, becomes: bool | None, tmp_path: Path) -> None:
+    owners = index(wait_s=QUICK_S)
+    owners.deliver([there(MPI, SPEC), there(JOB, {}, MPI)])
+    known = Known(projects={"vision": QueueObject("vision", {"namespaces": ["team"]}, 0.0)})
+    ((status, answer),) = await answers(
+        served(known, owners=owners), [("POST", f"/members/{KEY}", body)], tmp_path
+    )
+    if becomes is None:
+        assert status == 400
+        return
+    response = json.loads(answer)["response"]
+    assert response["allowed"]
+    assert ("patch" in response) is becomes
