@@ -8,7 +8,7 @@ import pytest
 from weir.backends.kubernetes.api.objects import OwnerReference, Pod
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.writing.statuses import Statuses
-from weir.backends.kubernetes.writing.writes import PatchStatus
+from weir.backends.kubernetes.writing.writes import PatchStatus, Upsert
 
 from .small_world import Told, maker, node, pod, project, reference
 
@@ -283,9 +283,13 @@ def test_a_pod_whose_owners_come_late_leaves_no_workload_behind() -> None:
     told.see("pods", launcher())
     told.step()
     assert set(told.picture.roll.named) == {"team/job-mpi-launcher"}
+    statuses = Statuses(told.picture, {})
+    assert statuses.take(told.now_s) == []
     told.see("owners", MPI)
     told.step()
     told.step()
+    told_of = {each.name for each in statuses.take(told.now_s + 20.0) if isinstance(each, Upsert)}
+    assert told_of <= {"mpijob-mpi"}
     assert set(told.picture.roll.named) == {"team/mpijob-mpi"}
     assert set(told.control.cluster.jobs) == {"team/mpijob-mpi"}
 

@@ -255,6 +255,9 @@ class Statuses:
                 return []
             done = self._written[gang] = _Written()
             self._begin(gang, done, now_s)
+        if not (gang.count or gang.starts or done.spec or gang.ending):
+            self._drop(gang)  # its pods turned out to be of another workload
+            return []
         if phase != done.phase:
             done.phase, done.since_s = phase, since_s
         elif self._follows(gang, done, now_s) and not at_once:
