@@ -11,7 +11,7 @@ import pytest
 
 from weir.backends.kubernetes.admission.admission import Known
 from weir.backends.kubernetes.admission.owner_index import WAITING_IN_ONE_MAX, OwnerIndex
-from weir.backends.kubernetes.api.objects import OwnerReference
+from weir.backends.kubernetes.api.objects import OwnerReference, Pod
 from weir.backends.kubernetes.api.reflector import Change, Removed, Set
 from weir.backends.kubernetes.own.own_objects import MakerThing
 from weir.backends.kubernetes.own.queue_tree import QueueObject
@@ -100,6 +100,42 @@ async def test_what_an_owner_says_now_counts() -> None:
     found.deliver(changes)
     assert not await found.has_gpus("team", JOB)
     assert len(found) == 0
+
+
+class Asked:
+    """An API that notes what is asked for, and has one pod."""
+
+    def __init__(self, pod: Pod) -> None:
+        self.paths: list[str] = []
+        self._pod = pod
+
+    async def get(self, path: str, _of: type[Pod]) -> Pod:
+        self.paths.append(path)
+        return self._pod
+
+
+async def test_a_pod_that_owns_pods_is_asked_for_once_and_only_by_its_name() -> None:
+    leader = msgspec.convert(
+        {
+            "metadata": {"name": "serve-0", "uid": "p", "ownerReferences": []},
+            "spec": {"containers": [{"name": "main", "resources": {"limits": GPU}}]},
+        },
+        Pod,
+    )
+    api = Asked(leader)
+    found = index(wait_s=QUICK_S, api=api)
+    reference = OwnerReference("v1", "Pod", "serve-0", "p", controller=True)
+    workers = OwnerReference("apps/v1", "StatefulSet", "serve-0", "w", controller=True)
+    found.deliver([there(workers, {"template": template()}, reference)])
+    for _ in range(2):
+        assert await found.has_gpus("team", workers)
+    assert api.paths == ["/api/v1/namespaces/team/pods/serve-0"]
+    another = OwnerReference("v1", "Pod", "serve-0", "q", controller=True)
+    assert not await found.has_gpus("team", another), "another pod had this name"
+    for name in ("../secrets/s", "a?watch=true", "a\r\nX: y", "", "A", "a" * 254):
+        asked = len(api.paths)
+        assert not await found.has_gpus("team", OwnerReference("v1", "Pod", name, "h", controller=True))
+        assert len(api.paths) == asked, name
 
 
 async def test_owners_in_a_circle_end() -> None:

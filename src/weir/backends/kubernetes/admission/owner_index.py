@@ -8,6 +8,7 @@ Everything here runs on one event loop. What it does for one object is bounded.
 """
 
 import asyncio
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ WAITING_MAX, WAITING_IN_ONE_MAX = 128, 16
 LEVELS_MAX = 16
 PODS_KEPT_MAX = 1_000
 """Pods that own pods which are remembered."""
+_POD_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.ASCII)
+"""A reference may name anything; only what can be a pod is asked for."""
 _LOG = get_logger(__name__)
 
 
@@ -138,7 +141,7 @@ class OwnerIndex:
         if kept is not None:
             self._pods.move_to_end(reference.uid)
             return kept
-        if self._api is None:
+        if self._api is None or not _POD_NAME.fullmatch(reference.name):
             return None
         try:
             pod = await self._api.get(path_of("v1", "pods", namespace, reference.name), Pod)

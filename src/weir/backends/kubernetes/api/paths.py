@@ -1,20 +1,23 @@
 """Where things are on an API server."""
 
+from urllib.parse import quote
+
 
 def path_of(
     group_version: str, resource: str, namespace: str = "", name: str = "", subresource: str = ""
 ) -> str:
     """The path of a resource, of those of a namespace, of one object, or of a part of one.
 
-    `group_version` is "v1" for the core and "apps/v1" for others; `resource` the plural in lower case.
+    `group_version` is "v1" for the core and "apps/v1" for others; `resource` the plural in lower case. A name
+    may be anything: that of an owner is what people wrote, and the API server takes any text for it.
     """
     root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
     parts = [root]
     if namespace:
-        parts += ["namespaces", namespace]
+        parts += ["namespaces", quote(namespace, safe="")]
     parts.append(resource)
     if name:
-        parts.append(name)
+        parts.append(quote(name, safe=""))
     if subresource:
         parts.append(subresource)
     return "/".join(parts)
