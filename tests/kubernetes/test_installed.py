@@ -239,6 +239,9 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
     cluster.add_nodes(1, gpus=2)
     within = cluster.namespace()
     cluster.api.create({**project("", 0), "kind": "Department", "metadata": {"name": "d"}, "spec": {}})
+    cluster.api.create(
+        {**project("", 0), "kind": "SchedulerConfig", "metadata": {"name": "weir"}, "spec": {}}
+    )
     with FaultProxy(plane, user=f"system:serviceaccount:{home}:weir") as proxy:
         proxy.faults = Faults(where=note)
         words = ["--namespace", home, "--service", "weir", "--host", "127.0.0.1"]

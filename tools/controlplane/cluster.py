@@ -115,7 +115,10 @@ class Cluster:
         self.until(self._no_pods, 30, "the pods to be gone")
         for path in (*_NAMESPACED, f"{_WEIR}/workloads"):
             self._sweep_everywhere(path)
-        for path in (*_WHOLE, *(f"{_WEIR}/{kind}" for kind in ("projects", "departments", "topologies"))):
+        for path in (
+            *_WHOLE,
+            *(f"{_WEIR}/{kind}" for kind in ("projects", "departments", "topologies", "schedulerconfigs")),
+        ):
             self._sweep(path)
         for one in self.api.items("/apis/scheduling.k8s.io/v1/priorityclasses"):
             if not one["metadata"]["name"].startswith("system-"):

@@ -56,10 +56,8 @@ class Installed(Weir):
         self._extra = list(extra)
 
     def command(self) -> list[str]:
-        """Return the command of the container, with files and a port of this machine."""
+        """Return the command of the container, with a port of this machine."""
         words = list(self._container["args"])
-        for flag, path in self._files().items():
-            words[words.index(flag) + 1] = str(path)
         words[words.index("--port") + 1] = str(self.port)
         own = ["--host", "127.0.0.1", "--namespace", self.namespace, *self._extra]
         return [*super().command()[:3], *words, *own]
@@ -109,21 +107,6 @@ class Installed(Weir):
         plane.api.apply(*objects)
         (deployment,) = (each for each in objects if each["kind"] == "Deployment")
         (self._container,) = deployment["spec"]["template"]["spec"]["containers"]
-        self._configuration = {
-            each["metadata"]["name"]: each.get("data", {}) for each in objects if each["kind"] == "ConfigMap"
-        }
-
-    def _files(self) -> dict[str, Path]:
-        """Return the files of the container's configuration, by the flag that names them."""
-        self.home.mkdir(exist_ok=True)
-        files = {}
-        words = self._container["args"]
-        for name, text in self._configuration["weir"].items():
-            flag = f"--{Path(name).stem}"
-            if flag in words:
-                files[flag] = self.home / name
-                files[flag].write_text(text)
-        return files
 
 
 def _free_port() -> int:

@@ -79,6 +79,9 @@ class ClusterHooks:
     def begins(self, now_s: float) -> None:  # noqa: ARG002 - the first is like any other
         """A step begins. The first one makes all there is, and hardly any garbage."""
         self._began = perf_counter()
+        control = self._control
+        if control is not None and control.policy is not self.policy:
+            control.policy = self.policy  # another thread set it
         if self._begins:
             self._paused.enter_context(collector_paused())
 

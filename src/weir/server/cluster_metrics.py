@@ -53,6 +53,8 @@ class ClusterMetrics(Collector):
         yield GaugeMetricFamily("weir_leading", "Whether this one decides.", float(leads))
         trouble = float(not here.trouble())
         yield GaugeMetricFamily("weir_ready", "Whether everything makes progress.", trouble)
+        refused = float(bool(here.settings.refused))
+        yield GaugeMetricFamily("weir_settings_refused", "Whether a SchedulerConfig can't be used.", refused)
         yield from self._requests()
         counts = here.hooks.counts
         restarts = max(0, counts.connects - here.leaderships)

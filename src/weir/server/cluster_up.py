@@ -19,8 +19,11 @@ from weir.backends.kubernetes.api.access import (
     NoAccess,
     ServiceAccount,
 )
+from weir.backends.kubernetes.api.answers import ApiError
 from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.server_clock import server_clock
+from weir.backends.kubernetes.own.own_objects import QueueThing
+from weir.backends.kubernetes.own.scheduler_config import Settings
 from weir.backends.kubernetes.reading.requests import Devices
 from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules
 from weir.decide.overcommit import GRACE_S
@@ -28,6 +31,8 @@ from weir.model.files.policies import read_policy
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.server import log
+from weir.server.cluster_settings import PATH as SETTINGS_PATH
+from weir.server.cluster_settings import ClusterSettings
 from weir.server.engine import engine
 from weir.server.on_kubernetes import Instance, Options
 
@@ -112,31 +117,55 @@ async def _serve(options: Options) -> None:
         if not access.is_verified:
             _LOG.warning("api_server_not_verified", server=access.server, why=NOT_VERIFIED)
         api = await stack.enter_async_context(Connection(access))
-        instance = Instance(api, options, await server_clock(api))
+        clock = await server_clock(api)
         stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def stop(_signal: int, _frame: object) -> None:
-            instance.deadline.begin()  # in the handler itself: the event loop may be what hangs
-            loop.call_soon_threadsafe(stopped.set)
-
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, stop)
-        _LOG.info(
-            "started",
-            version=__version__,
-            engine=engine(),
-            server=api.server,
-            scheduler=options.scheduler,
-            policy=options.policy.preset,
+        settings = ClusterSettings(
+            options.scheduler, Settings(options.policy, options.kinds), await _configs(api)
         )
-        running = asyncio.create_task(instance.run())
-        stopping = asyncio.create_task(stopped.wait())
-        await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            stopping.cancel()
-            running.result()
-        await instance.close()
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        while not stopped.is_set():
+            instance = Instance(api, options, clock, settings)
+            _stop_by_signal(instance, stopped)
+            _LOG.info(
+                "started",
+                version=__version__,
+                engine=engine(),
+                server=api.server,
+                scheduler=options.scheduler,
+                policy=settings.settings.policy.preset,
+            )
+            await _run(instance, stopped)
+
+
+def _stop_by_signal(instance: Instance, stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(_signal: int, _frame: object) -> None:
+        instance.deadline.begin()  # in the handler itself: the event loop may be what hangs
+        loop.call_soon_threadsafe(stopped.set)
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, stop)
+
+
+async def _run(instance: Instance, stopped: asyncio.Event) -> None:
+    """Run an instance until it is told to stop, or its settings need another one."""
+    running = asyncio.create_task(instance.run())
+    ends = [asyncio.create_task(event.wait()) for event in (stopped, instance.outdated)]
+    await asyncio.wait([running, *ends], return_when=asyncio.FIRST_COMPLETED)
+    for each in ends:
+        each.cancel()
+    if running.done():
+        running.result()
+    await instance.close()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def _configs(api: Connection) -> list[QueueThing]:
+    """Return the settings that the cluster has; none where they can't be had, which the watch tries again."""
+    try:
+        return await api.list_all(SETTINGS_PATH, QueueThing)
+    except ApiError as error:
+        _LOG.warning("settings_not_read", why=str(error))
+        return []

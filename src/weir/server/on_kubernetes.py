@@ -24,6 +24,7 @@ from weir.backends.kubernetes.api.paths import path_of
 from weir.backends.kubernetes.api.reflector import Change, Reflector, Set, Unreadable
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
+from weir.backends.kubernetes.own.scheduler_config import Settings
 from weir.backends.kubernetes.own.shapes import API_VERSION
 from weir.backends.kubernetes.picture.owners import not_listed, not_served
 from weir.backends.kubernetes.picture.picture import Picture
@@ -37,6 +38,8 @@ from weir.decide.overcommit import GRACE_S
 from weir.model.policy import Policy
 from weir.model.resources import span
 from weir.server.cluster_hooks import ClusterHooks
+from weir.server.cluster_settings import PATH as SETTINGS_PATH
+from weir.server.cluster_settings import ClusterSettings
 from weir.server.deadline import Deadline
 from weir.server.turns import Turns
 
@@ -86,12 +89,25 @@ class Options:
 class Instance:
     """One Weir in front of a cluster; everything but control on the event loop that runs it."""
 
-    def __init__(self, api: Connection, options: Options, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        api: Connection,
+        options: Options,
+        clock: Clock | None = None,
+        settings: ClusterSettings | None = None,
+    ) -> None:
+        self.settings = settings or ClusterSettings(
+            options.scheduler, Settings(options.policy, options.kinds)
+        )
+        self.settings.tell, self.settings.changed = self._tell, self._apply_settings
+        self.outdated = asyncio.Event()
+        """The settings need another instance: kinds have changed."""
         self._api = api
         self._options = options
+        self._kinds = self.settings.settings.kinds
         self._clock = clock = clock or Clock()
         self._loop = asyncio.get_running_loop()
-        self.kinds: Kinds = load_kinds(options.kinds)
+        self.kinds: Kinds = load_kinds(self.settings.settings.kinds)
         self.picture = Picture(self.kinds, options.devices, options.scheduler)
         rules = options.shared_nodes
         self.backend = KubernetesBackend(self.picture, self._submit, self._wake, clock, shared_nodes=rules)
@@ -101,7 +117,10 @@ class Instance:
         )
         self.acting = Acting(api, self.leading, self.backend.told, check=self.backend.check)
         self.hooks = ClusterHooks(
-            self.backend, options.policy, clock, overcommit_grace_s=options.overcommit_grace_s
+            self.backend,
+            self.settings.settings.policy,
+            clock,
+            overcommit_grace_s=options.overcommit_grace_s,
         )
         self.hooks.submit = self._submit
         self.hooks.wake = self._wake
@@ -154,6 +173,18 @@ class Instance:
 
     # On the event loop
 
+    def _tell(self, writes: Sequence[Write | Emit]) -> None:
+        if self.leading.may_write():
+            self.acting.submit(list(writes))
+
+    def _apply_settings(self) -> None:
+        settings = self.settings.settings
+        if settings.kinds != self._kinds:
+            self.outdated.set()
+            return
+        self.hooks.policy = settings.policy
+        self._wake()
+
     async def run(self) -> None:
         """Serve until it is cancelled."""
         self._reflect()
@@ -166,6 +197,7 @@ class Instance:
             if isinstance(self.leading, Leading):
                 tasks.create_task(self.leading.run())
             tasks.create_task(self._watch_owners())
+            tasks.create_task(Reflector(self._api, SETTINGS_PATH, QueueThing, self.settings.deliver).run())
             await self._sync()
             try:
                 await self._lead()
@@ -178,6 +210,7 @@ class Instance:
                 await self.leading.won()
                 _LOG.info("leading", identity=self.leading.identity)
             self.leaderships += 1
+            self.settings.tell_all()
             self.turns = Turns(self.hooks, self._clock, between_s=BETWEEN_S)
             self.turns.start()
             if isinstance(self.leading, AlwaysLeads):

@@ -39,6 +39,7 @@ from weir.model.submissions import Submission
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 if TYPE_CHECKING:
+    from weir.backends.kubernetes.own.scheduler_config import Settings
     from weir.server.glance import Glance
 
 JOBS = "batch/v1"
@@ -285,16 +286,28 @@ class Answering:
     # What is looked up
 
     async def _glance(self) -> "Glance":
-        from weir.model.files.policies import parse_policy
-        from weir.model.policy import Policy
         from weir.server.glance import look
 
-        settings = await self._maybe(path_of("v1", "configmaps", self._home, "weir"), things.ConfigMapThing)
-        data = {} if settings is None else settings.data
-        written = data.get("policy.yaml")
-        policy = Policy() if written is None else parse_policy(written, "policy.yaml")
         installed = await read_installation(self._api, self._home)
-        return await look(self._api, policy, installed.scheduler, installed.devices, data.get("kinds.yaml"))
+        settings = await self._settings(installed.scheduler)
+        return await look(self._api, settings.policy, installed.scheduler, installed.devices, settings.kinds)
+
+    async def _settings(self, scheduler: str) -> "Settings":
+        """Return what the scheduler decides by: the settings that its status says are in force."""
+        from weir.backends.kubernetes.own.own_objects import QueueThing
+        from weir.backends.kubernetes.own.scheduler_config import PLURAL, Settings, settings_of
+        from weir.backends.kubernetes.own.shapes import Unsound
+        from weir.model.policy import Policy
+
+        base = Settings(Policy())
+        found = await self._maybe(path_of(API_VERSION, PLURAL, name=scheduler), QueueThing)
+        if found is None:
+            return base
+        written = found.status.get("inForce")
+        try:
+            return settings_of(msgspec.json.decode(written) if written else found.spec, base)
+        except (Unsound, msgspec.DecodeError):
+            return base
 
     async def _maybe(self, path: str, of: type[Thing]) -> Thing | None:
         """An object that may not be there, or not for us."""

@@ -16,8 +16,11 @@ import msgspec
 from weir.backends.kubernetes.admission.shared_devices import share_changes
 from weir.backends.kubernetes.api.objects import Metadata, Pod
 from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
+from weir.backends.kubernetes.own.scheduler_config import Settings, settings_of
+from weir.backends.kubernetes.own.shapes import Unsound
 from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR, Said, near, not_there, read
 from weir.model.nodes import Topology
+from weir.model.policy import Policy
 
 DEFAULT_SCHEDULER = "default-scheduler"
 TEMPLATED = ("Job", "Deployment", "StatefulSet")
@@ -164,6 +167,8 @@ def mistakes(request: Object, known: Known, reading: Reading) -> list[str]:
     """
     kind, namespace = request["kind"]["kind"], request.get("namespace", "")
     new, old = request.get("object") or {}, request.get("oldObject") or {}
+    if kind == "SchedulerConfig":
+        return _of_config(new)
     if kind in ("Department", "Project"):
         return _size(new) or _of_queue(request, known)
     found = _of_object(kind, new, namespace, known, reading)
@@ -171,6 +176,14 @@ def mistakes(request: Object, known: Known, reading: Reading) -> list[str]:
         before = set(_of_object(kind, old, namespace, known, reading))
         found = [each for each in found if each not in before]
     return found
+
+
+def _of_config(new: Object) -> list[str]:
+    try:
+        settings_of(new.get("spec") or {}, Settings(Policy()))
+    except Unsound as error:
+        return [str(error)]
+    return []
 
 
 def _of_object(kind: str, thing: Object, namespace: str, known: Known, reading: Reading) -> list[str]:

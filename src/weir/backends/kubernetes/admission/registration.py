@@ -62,6 +62,7 @@ def registrations(
     queues = [
         _rule(GROUP, VERSION, ["projects"], ["CREATE", "UPDATE"]),
         _rule(GROUP, VERSION, ["departments"], ["CREATE", "UPDATE", "DELETE"]),
+        _rule(GROUP, VERSION, ["schedulerconfigs"], ["CREATE", "UPDATE"]),
     ]
     return [
         _configuration(

@@ -80,10 +80,7 @@ def _deployment(namespace: str, replicas: int, container: Thing, options: PodOpt
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],
         "containers": [container],
-        "volumes": [
-            {"name": "configuration", "configMap": {"name": NAME}},
-            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
-        ],
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}],
     }
     chosen: Thing = {
         "priorityClassName": options.priority_class,
@@ -106,7 +103,6 @@ def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
         "image": image,
         "args": [
             *words,
-            *("--policy", "/etc/weir/policy.yaml", "--kinds", "/etc/weir/kinds.yaml"),
             *("--port", str(PORT), "--service", NAME),
         ],
         "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - its own, in memory
@@ -120,10 +116,7 @@ def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
         "livenessProbe": _probe("/healthz", every_s=10, failures=6),
         "readinessProbe": _probe("/readyz", every_s=5, failures=2),
         "startupProbe": _probe("/healthz", every_s=2, failures=60),
-        "volumeMounts": [
-            {"name": "configuration", "mountPath": "/etc/weir", "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - see above
-        ],
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - see above
     }
 
 

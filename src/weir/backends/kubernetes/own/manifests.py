@@ -20,6 +20,7 @@ from weir.backends.kubernetes.own.parts import LABELS, RESTRICTED, Thing, thing,
 from weir.backends.kubernetes.own.policies import OptionalPolicies, policies
 from weir.backends.kubernetes.own.priority_classes import ClassNames, priority_classes
 from weir.backends.kubernetes.own.project_leads import people
+from weir.backends.kubernetes.own.scheduler_config import PLURAL as CONFIGS
 from weir.backends.kubernetes.own.shapes import GROUP
 from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
@@ -30,14 +31,6 @@ INSTALLATION = f"{NAME}-installation"
 MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
 """A label of cluster roles: whoever adds kinds to the table lets Weir read them by one."""
 _RBAC = "rbac.authorization.k8s.io"
-_POLICY = """\
-# How Weir decides; see the manual's page on configuration. This is the default.
-preset: fair
-"""
-_KINDS = """\
-# Kinds of objects that make pods, before those Weir knows by itself; see the manual's page on kinds.
-kinds: []
-"""
 _OWN = ("departments", "projects", "topologies", "workloads")
 
 
@@ -64,8 +57,7 @@ def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
         *definitions(),
         *priority_classes(of.priority_classes),
         *access(of, kinds or load_kinds()),
-        *people(_OWN),
-        within(of.namespace, "v1", "ConfigMap", NAME, data={"policy.yaml": _POLICY, "kinds.yaml": _KINDS}),
+        *people((*_OWN, CONFIGS)),
         *_settings_for_all(of),
         within(of.namespace, "v1", "Secret", SECRET, type="Opaque"),
         *deployment(
@@ -131,7 +123,7 @@ def access(of: Installation, kinds: Kinds) -> list[Thing]:
                 **LABELS,
                 **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
             },
-            rules=[_may("get list watch", GROUP, *_OWN)],
+            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS)],
         ),
     ]
 
@@ -165,8 +157,8 @@ def _rules(kinds: Kinds) -> list[Thing]:
         _may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
         _may("create", "events.k8s.io", "events"),
         # its own kinds
-        _may(look, GROUP, *_OWN[:3]),
-        _may("patch", GROUP, *(f"{each}/status" for each in _OWN)),
+        _may(look, GROUP, *_OWN[:3], CONFIGS),
+        _may("patch", GROUP, *(f"{each}/status" for each in (*_OWN, CONFIGS))),
         _may(f"{look} create patch", GROUP, "workloads"),
         # its port
         _may(

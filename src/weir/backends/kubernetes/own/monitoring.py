@@ -97,6 +97,14 @@ ALERTS = (
         "Weir leaves out {{ $value }} {{ $labels.resource }} that it can't read.",
         "Events on these objects say why.",
     ),
+    Alert(
+        "WeirSettingsRefused",
+        "max(weir_settings_refused) > 0",
+        5,
+        "warning",
+        "A SchedulerConfig can't be used.",
+        "The last good settings are in force. `kubectl describe schedulerconfigs` says what is wrong.",
+    ),
 )
 
 

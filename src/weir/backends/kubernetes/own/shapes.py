@@ -62,6 +62,34 @@ class QueueStatus(Shape):
     observed_generation: int = 0
 
 
+class SchedulerConfigSpec(Shape):
+    """Settings of a scheduler: a policy, as in a policy file, and entries for the table of kinds."""
+
+    policy: dict[str, Any] = Field(default={})
+    kinds: list[dict[str, Any]] = Field(default=[])
+
+
+class Condition(Shape):
+    """A condition of an object, as the field has them."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: Annotated[str, Field(max_length=32768)] = ""
+    last_transition_time: Moment
+    observed_generation: int = 0
+
+
+class SchedulerConfigStatus(Shape):
+    """Whether settings are in force. `in_force` are the last good ones, as JSON."""
+
+    phase: QueuePhase
+    message: Annotated[str, Field(max_length=32768)] = ""
+    observed_generation: int = 0
+    in_force: Annotated[str, Field(max_length=1 << 20)] = ""
+    conditions: Annotated[list[Condition], Field(max_length=8)] = Field(default=[])
+
+
 class TopologyStatus(Shape):
     """Whether a topology can be used."""
 

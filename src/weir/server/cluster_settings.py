@@ -1,0 +1,122 @@
+"""The settings in force: those of the flags, or of the cluster's `SchedulerConfig` of the scheduler's name.
+
+A bad object is contained: the last good settings stay in force, also after a restart, because the
+object's status remembers them. The object has a condition and an event that say what is wrong.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from structlog import get_logger
+
+from weir.backends.kubernetes.api.paths import path_of
+from weir.backends.kubernetes.api.reflector import Change, Removed, Set, Unreadable
+from weir.backends.kubernetes.own.own_objects import QueueThing
+from weir.backends.kubernetes.own.scheduler_config import KIND, PLURAL, Settings, settings_of
+from weir.backends.kubernetes.own.shapes import API_VERSION, Unsound
+from weir.backends.kubernetes.writing.writes import Emit, PatchStatus, Regarding
+
+PATH = path_of(API_VERSION, PLURAL)
+_LOG = get_logger(__name__)
+Tell = Callable[[Sequence[Emit | PatchStatus]], None]
+
+
+class ClusterSettings:
+    """Settings of one scheduler. All calls come from the event loop."""
+
+    def __init__(self, scheduler: str, base: Settings, found: Iterable[QueueThing] = ()) -> None:
+        self._scheduler = scheduler
+        self._base = base
+        self.settings = base
+        self.refused = ""
+        """What is wrong with the object of the scheduler's name; empty if nothing is."""
+        self.changed: Callable[[], None] = lambda: None
+        self.tell: Tell = lambda _: None
+        self._things: dict[str, QueueThing] = {}
+        self._good: str | None = None  # the spec in force, as JSON
+        for thing in found:
+            self._set(thing)
+
+    def deliver(self, changes: Sequence[Change[QueueThing]]) -> None:
+        """Take in changes of the objects."""
+        before = self.settings
+        for change in changes:
+            if isinstance(change, Set):
+                self._set(change.object)
+                self._tell_of(change.object)
+            elif isinstance(change, Removed):
+                self._things.pop(change.key, None)
+                if change.key == self._scheduler:
+                    self.settings, self.refused, self._good = self._base, "", None
+            elif isinstance(change, Unreadable) and change.key == self._scheduler:
+                self.refused = change.sentence
+        if self.settings != before:
+            _LOG.info("settings_changed", policy=self.settings.policy.preset, name=self._scheduler)
+            self.changed()
+
+    def tell_all(self) -> None:
+        """Write the status of all objects: this instance leads from now on."""
+        for thing in self._things.values():
+            self._tell_of(thing)
+
+    def _set(self, thing: QueueThing) -> None:
+        name = thing.metadata.name
+        self._things[name] = thing
+        if name != self._scheduler:
+            return
+        try:
+            self.settings, self.refused = settings_of(thing.spec, self._base), ""
+            self._good = json.dumps(thing.spec, sort_keys=True)
+        except Unsound as error:
+            self.refused = f"{error}."
+            _LOG.warning("settings_refused", name=name, why=self.refused)
+            if self._good is None:
+                self._remember(thing)
+
+    def _remember(self, thing: QueueThing) -> None:
+        """Use the settings that were in force before this process began."""
+        try:
+            written = thing.status.get("inForce") or ""
+            self.settings = settings_of(json.loads(written), self._base)
+            self._good = written
+        except (ValueError, TypeError, AttributeError):  # nothing was: those of the flags are in force
+            self.settings, self._good = self._base, None
+
+    def _tell_of(self, thing: QueueThing) -> None:
+        mine = thing.metadata.name == self._scheduler
+        message = self.refused if mine else f"This scheduler reads the {KIND} {self._scheduler} alone."
+        status = _status(thing, message, self._good if mine else None)
+        if status is None:
+            return
+        about = Regarding(API_VERSION, KIND, thing.metadata.name, "", thing.metadata.uid)
+        event = (
+            Emit(about, "Refused", message, type="Warning")
+            if message
+            else Emit(about, "InForce", "These settings are in force.")
+        )
+        path = path_of(API_VERSION, PLURAL, name=thing.metadata.name)
+        self.tell([PatchStatus(path, {"status": status}), event])
+
+
+def _status(thing: QueueThing, message: str, in_force: str | None) -> dict[str, Any] | None:
+    """Return the status to be written; None if the object has it."""
+    generation = thing.metadata.generation
+    phase = "Refused" if message else "Ready"
+    wanted = {"phase": phase, "message": message, "observedGeneration": generation, "inForce": in_force or ""}
+    before = thing.status
+    if all(before.get(key, "") == value for key, value in wanted.items()):
+        return None
+    last: dict[str, Any] = next(iter(before.get("conditions") or ()), {})
+    state = "False" if message else "True"
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    condition = {
+        "type": "Accepted",
+        "status": state,
+        "reason": phase,
+        "message": message or "The settings are in force.",
+        "lastTransitionTime": last.get("lastTransitionTime", now) if last.get("status") == state else now,
+        "observedGeneration": generation,
+    }
+    return {**wanted, "conditions": [condition]}
