@@ -65,11 +65,6 @@ def _fill(app: Sphinx, name: str, source: list[str]) -> None:
         from rest_reference import reference
 
         source[0] = source[0].replace(_REST, reference())
-    if name == "kubernetes/reference":
-        from kubernetes_reference import tables
-
-        for mark, table in tables().items():
-            source[0] = source[0].replace(mark, table)
     if name == "reasons":
         for word in (*Why, *Rule):
             if f"`{word.value}`" not in source[0]:

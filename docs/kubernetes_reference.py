@@ -1,6 +1,13 @@
-"""The reference of what Weir adds to a cluster, drawn from what reads it."""
+"""The reference of what Weir adds to a cluster, generated from the code that reads it.
 
+python docs/kubernetes_reference.py      write the tables into docs/kubernetes/reference.md
+
+The page is a file that can be read without building the manual. A test compares it with the code.
+"""
+
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from weir.backends.kubernetes.own.definitions import definitions
@@ -10,14 +17,26 @@ from weir.backends.kubernetes.reading.labels import FOREIGN, KAI_LEVELS, KAI_TOP
 _GANGS = {"owner": "all its pods", "pod": "each pod by itself"}
 
 
+PAGE = Path(__file__).with_name("kubernetes") / "reference.md"
+
+
 def tables() -> dict[str, str]:
-    """Each table by the mark it stands at."""
+    """Return each table by the name of the marks around it."""
     return {
-        "<!-- keys -->": "\n".join(_keys()),
-        "<!-- foreign keys -->": "\n".join(_foreign()),
-        "<!-- objects -->": "\n".join(_objects()),
-        "<!-- makers -->": "\n".join(_makers()),
+        "keys": "\n".join(_keys()),
+        "foreign keys": "\n".join(_foreign()),
+        "objects": "\n".join(_objects()),
+        "makers": "\n".join(_makers()),
     }
+
+
+def filled(page: str) -> str:
+    """Return the page with each table between its marks."""
+    for name, table in tables().items():
+        between = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
+        page, count = between.subn(lambda match, table=table: f"{match[1]}{table.strip()}{match[2]}", page)
+        assert count == 1, f"the page has the marks of {name} {count} times"
+    return page
 
 
 def _keys() -> Iterator[str]:
@@ -91,3 +110,7 @@ def _makers() -> Iterator[str]:
         if row not in told:
             told.add(row)
             yield row
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
