@@ -20,6 +20,7 @@ from weir.backends.kubernetes.writing.writes import Emit, PatchStatus, Regarding
 
 PATH = path_of(API_VERSION, PLURAL)
 _LOG = get_logger(__name__)
+MESSAGE_MAX = 4_000
 Tell = Callable[[Sequence[Emit | PatchStatus]], None]
 
 
@@ -69,8 +70,9 @@ class ClusterSettings:
         try:
             self.settings, self.refused = settings_of(thing.spec, self._base), ""
             self._good = json.dumps(thing.spec, sort_keys=True)
-        except Unsound as error:
-            self.refused = f"{error}."
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the scheduler goes on
+            what = str(error) if isinstance(error, Unsound) else f"it can't be read: {type(error).__name__}"
+            self.refused = f"{what[:MESSAGE_MAX]}."
             _LOG.warning("settings_refused", name=name, why=self.refused)
             if self._good is None:
                 self._remember(thing)
@@ -81,7 +83,7 @@ class ClusterSettings:
             written = thing.status.get("inForce") or ""
             self.settings = settings_of(json.loads(written), self._base)
             self._good = written
-        except (ValueError, TypeError, AttributeError):  # nothing was: those of the flags are in force
+        except Exception:  # noqa: BLE001 - nothing was: those of the flags are in force
             self.settings, self._good = self._base, None
 
     def _tell_of(self, thing: QueueThing) -> None:

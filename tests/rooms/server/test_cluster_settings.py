@@ -87,6 +87,21 @@ def test_a_status_that_is_there_is_not_written_again() -> None:
     assert told == []
 
 
+def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contained() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(20_000):
+        deep = {"a": deep}
+    many = {f"x{at}": at for at in range(10_000)}
+    for spec in ({"policy": deep}, {"kinds": [deep]}, {"policy": many}, deep):
+        settings, told = ClusterSettings("weir", BASE), []
+        settings.tell = told.extend
+        changed(settings, spec)
+        assert settings.settings == BASE
+        assert len(told[0].patch["status"]["message"]) < 5_000
+        changed(settings, GOOD)
+        assert settings.settings.policy.preset == "throughput"
+
+
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [

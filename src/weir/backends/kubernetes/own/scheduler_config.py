@@ -36,20 +36,26 @@ def settings_of(spec: Mapping[str, Any], base: Settings) -> Settings:
     Raises:
         Unsound: the spec can't be used. The text tells everything that is wrong.
     """
+    try:
+        return _settings_of(spec, base)
+    except Refused as error:
+        raise Unsound("; ".join(_told(str(each)) for each in error.mistakes)) from None
+    except RecursionError:
+        raise Unsound("the spec is nested too deeply: write at most some ten levels") from None
+
+
+def _settings_of(spec: Mapping[str, Any], base: Settings) -> Settings:
     if len(json.dumps(spec)) > TEXT_MAX:
         raise Unsound(f"the spec is larger than {TEXT_MAX >> 10} KiB: write less")
     unknown = sorted(set(spec) - set(_KEYS))
     if unknown:
         raise Unsound(f"spec.{unknown[0]} isn't known: write {' or '.join(f'spec.{key}' for key in _KEYS)}")
-    try:
-        policy, kinds = base.policy, base.kinds
-        if spec.get("policy") is not None:
-            policy = parse_policy(json.dumps(spec["policy"]), "spec.policy")
-        if spec.get("kinds") is not None:
-            kinds = json.dumps({"kinds": spec["kinds"]})
-            load_kinds(kinds, "spec")
-    except Refused as error:
-        raise Unsound("; ".join(_told(str(each)) for each in error.mistakes)) from None
+    policy, kinds = base.policy, base.kinds
+    if spec.get("policy") is not None:
+        policy = parse_policy(json.dumps(spec["policy"]), "spec.policy")
+    if spec.get("kinds") is not None:
+        kinds = json.dumps({"kinds": spec["kinds"]})
+        load_kinds(kinds, "spec")
     return Settings(policy, kinds)
 
 
