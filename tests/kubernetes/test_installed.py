@@ -165,9 +165,9 @@ def test_a_lead_changes_the_times_of_its_project_and_no_quota(cluster: Cluster, 
             "rules": [{**rule, "verbs": ["get", "patch", "update"]}],
         },
         bound("lead-of-vision", "lead"),
-        bound("weir-project-admin", "admin"),
+        bound("weir-project-admin", "quotas"),
     )
-    lead, admin = (plane.kubeconfig_for(user) for user in ("lead", "admin"))
+    lead, admin = (plane.kubeconfig_for(user) for user in ("lead", "quotas"))
 
     def patched(kubeconfig: Path, name: str, spec: str) -> str:
         words = ("patch", "project", name, "--type=merge", "-p", f'{{"spec": {spec}}}')
