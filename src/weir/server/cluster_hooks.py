@@ -124,7 +124,8 @@ class ClusterHooks:
             self._changes = cluster.changes
             view = backend.queue_view()
             runnable = Runnable.of(cluster, view, backend.reasons)
-            self.numbers = numbers_of(cluster, self.policy, now_s, view, runnable, backend.reasons)
+            over = backend.overcommitted()
+            self.numbers = numbers_of(cluster, self.policy, now_s, view, runnable, backend.reasons, over)
             self.counts.keep(self.numbers.queues.keys())
             patches = list(self._queues.take(view, self.numbers))
             if patches:

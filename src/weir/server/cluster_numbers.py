@@ -4,15 +4,13 @@ What no node can ever take is neither demand nor pending: it is told apart as un
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-import numpy as np
-
 from weir.backends.kubernetes.picture.queue_view import QueueView
-from weir.cluster.shapes import GPU_ROW
 from weir.cluster.state import Cluster
+from weir.decide.overcommit import Overcommitted
 from weir.model.policy import Policy
 from weir.model.pool import QueueRow, Why
 from weir.model.reasons import Why as WhyClass
@@ -75,6 +73,7 @@ def numbers_of(
     view: QueueView,
     runnable: Runnable,
     reasons: Mapping[str, Why],
+    overcommitted: Sequence[Overcommitted] = (),
 ) -> ClusterNumbers:
     """Return the amounts as they are now."""
     rows = queue_rows(cluster, policy, now_s, view.running, runnable.pending)
@@ -90,7 +89,6 @@ def numbers_of(
         if job is not None:
             waiting[job.spec.project, why.why] += 1
     nodes = [node for node in cluster.nodes if node is not None]
-    overcommitted, excess = _overcommitted(cluster)
     demand = {name: _demand(cluster, name, runnable) for name in rows}
     for at in runnable.excess:  # a share beyond what can run is none
         name = ledger.queues[at].name
@@ -106,8 +104,8 @@ def numbers_of(
         gpus=float(sum(node.gpus for node in nodes)),
         allocated_gpus=sum(row.allocated.get(GPU, 0.0) for row in rows.values() if row.parent is None),
         foreign_gpus=float(sum(node.gpus - node.own_gpus for node in nodes)),
-        overcommitted_nodes=overcommitted,
-        overcommitted_gpus=excess,
+        overcommitted_nodes=len(overcommitted),
+        overcommitted_gpus=sum(each.use.excess_milli for each in overcommitted) / WHOLE_MILLI,
     )
 
 
@@ -121,20 +119,3 @@ def _demand(cluster: Cluster, name: str, runnable: Runnable) -> dict[str, float]
         for row, (held, asked) in enumerate(zip(ledger.allocated[at], ledger.asked[at], strict=True))
     )
     return {name: plain(name, amount) for name, amount in zip(names, amounts, strict=False) if amount > 0}
-
-
-def _overcommitted(cluster: Cluster) -> tuple[int, float]:
-    """Return how many nodes hold more devices than they have for Weir, and how many too much.
-
-    Room that is negative may also be promised already while it is being freed: pods decide.
-    """
-    nodes, excess = 0, 0.0
-    for at in np.flatnonzero(cluster.room.free[GPU_ROW] < 0).tolist():
-        node = cluster.nodes[at]
-        if node is None:
-            continue
-        held = sum(pod.gpu_milli() for pod in cluster.pods_on[at]) / WHOLE_MILLI
-        if held > node.own_gpus:
-            nodes += 1
-            excess += held - node.own_gpus
-    return nodes, excess

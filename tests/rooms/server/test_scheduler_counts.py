@@ -1,6 +1,7 @@
 """What a scheduler in a cluster counts, logs and tells of projects, held against what happened."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.rooms.control.scene import Scene, gang
 from weir.backends.kubernetes.picture.queue_view import QueueView
 from weir.cluster.events import Event, NodeSet, Place, PodKey, QueuesSet
 from weir.control.port import Exit, Fact, PodExited
+from weir.decide.overcommit import DeviceUse, Overcommitted
 from weir.decide.plan import Eviction, Plan
 from weir.model.nodes import Node
 from weir.model.policy import Policy
@@ -41,10 +43,14 @@ class Counted(Scene):
         self.counts.decided(self.control.cluster, plan, took_s)
         self.log.decided(self.control.cluster, plan, 7, took_s)
 
-    def numbers(self, reasons: dict[str, Why], **pending: int) -> ClusterNumbers:
+    def numbers(
+        self, reasons: dict[str, Why], over: Sequence[Overcommitted] = (), **pending: int
+    ) -> ClusterNumbers:
         view = QueueView({}, {}, {}, {}, pending, {})
         cluster = self.control.cluster
-        return numbers_of(cluster, Policy(), self.now_s, view, Runnable.of(cluster, view, reasons), reasons)
+        return numbers_of(
+            cluster, Policy(), self.now_s, view, Runnable.of(cluster, view, reasons), reasons, over
+        )
 
 
 def count(found: Any) -> int:
@@ -129,13 +135,13 @@ def test_what_can_never_run_is_neither_demand_nor_pending() -> None:
     assert scene.numbers({}, team=2).demand["team"][GPU] == 10.0, "until the reason is known"
 
 
-def test_a_node_that_shrinks_under_what_runs_is_overcommitted() -> None:
+def test_amounts_of_nodes_are_not_cut_off() -> None:
     scene = Counted(gang("job", 2))
     scene.starts("job", 2)
-    assert scene.numbers({}).overcommitted_gpus == 0.0
     shrunk = Node("node", 1, 16 << 30, {"cpu": 64_000, "memory": 1 << 40, "pods": 110})
     scene.step(NodeSet(shrunk))
-    numbers = scene.numbers({})
+    use = DeviceUse(gpus=1, own_milli=2000, others=0, needed_milli=2000)
+    numbers = scene.numbers({}, [Overcommitted("node", use, 0.0)])
     assert (numbers.overcommitted_nodes, numbers.overcommitted_gpus) == (1, 1.0)
     assert (numbers.nodes, numbers.gpus, numbers.allocated_gpus) == (1, 1.0, 2.0)
 
