@@ -46,6 +46,7 @@ class Seen:
     going: bool
     needs: int
     ours: bool
+    owner: str  # its kind
     bound_at: int = 0  # the version with which it was first seen on its node
 
     @property
@@ -184,6 +185,8 @@ class Audit:
             return
         known = [pod for pod in there if pod.ours or pod.bound_at <= knew]
         self.counts["beside theirs"] += any(not pod.ours for pod in known)
+        for owner in {pod.owner for pod in known if not pod.ours}:
+            self.counts[f"beside pods of a {owner or 'person'}"] += 1
         has = self.capacity.get(new.node, 0)
         taken = sum(pod.gpus for pod in known)
         if taken > has:
@@ -238,6 +241,7 @@ def _seen(pod: Object) -> Seen:
         going="deletionTimestamp" in metadata,
         needs=int(labels.get(GANG, 1)),
         ours=spec["schedulerName"] == OURS,
+        owner=owners[0]["kind"] if owners else "",
     )
 
 

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 
-from tests.kubernetes.audit import GANG, OVER
+from tests.kubernetes.audit import GANG, OURS, OVER
+from tests.kubernetes.node_work import NodeWork
 from tools.controlplane.api import Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.nodes import RUNS, STOPS_AFTER, set_down
@@ -17,7 +18,7 @@ NODES, GPUS = 6, 4
 TEAMS = ("blue", "green", "red")
 THEIRS = "another"
 THEIRS_MOST = NODES * GPUS // 3
-"""GPUs that the other scheduler uses at once, so that gangs of ours find room too."""
+"""GPUs that others use at once, so that gangs of ours find room too."""
 WAITING_MOST = 20
 KEPT_S = 10
 """How long a finished Job stays, so that a long run has no more objects than a short one."""
@@ -74,6 +75,10 @@ class Churn:
         for space in self.spaces:
             cluster.api.create(project(space, NODES * GPUS // len(TEAMS)))
         self.theirs = cluster.namespace(f"theirs-{seed}")
+        self.nodes = NodeWork(cluster, self.theirs, self.chance)
+        self.nodes.turn_daemons()
+        for name in self.names[:2]:
+            self.nodes.add_static(name, 1)
         self.done: Counter[str] = Counter()
         self._numbers = count(1)
         self._down: set[str] = set()
@@ -85,6 +90,8 @@ class Churn:
             self._job: 6,
             self._gang: 4,
             self._other_scheduler: 4,
+            self._static: 2,
+            self._daemons: 1,
             self._delete: 2,
             self._end_pod: 2,
             self._flap: 1,
@@ -96,8 +103,9 @@ class Churn:
         self.done[act.__name__] += 1
 
     def settle(self) -> None:
-        """Nodes are up and nothing fails any more."""
+        """Nodes are up with nothing of their own on them, and nothing fails any more."""
         self.proxy.calm()
+        self.nodes.end()
         for name in list(self._down):
             set_down(self.cluster.api, name, down=False)
             self._down.discard(name)
@@ -174,16 +182,11 @@ class Churn:
 
     def _other_scheduler(self) -> None:
         """It looks where there is room now, and takes it: with the pod itself, or by a binding after it."""
-        there = self.cluster.pods()
-        self._sweep(there)
-        held = [one for one in there if one["spec"].get("nodeName") and one["status"]["phase"] not in OVER]
         gpus = self.chance.choice((1, 1, 2, 4))
-        if gpus + sum(_gpus(one) for one in held if _is_theirs(one)) > THEIRS_MOST:
+        node = self._node_for(gpus)
+        if not node:
             return
-        room = [name for name in self.names if name not in self._down and _free(name, held) >= gpus]
-        if not room:
-            return
-        name, node = f"theirs-{next(self._numbers)}", self.chance.choice(room)
+        name = f"theirs-{next(self._numbers)}"
         marks = {RUNS: f"{self.chance.uniform(2.0, 15.0):.1f}s"}
         at_once = {"nodeName": node} if self.chance.random() < 0.5 else {}
         self.cluster.api.create(
@@ -193,6 +196,26 @@ class Churn:
             target = {"apiVersion": "v1", "kind": "Node", "name": node}
             body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
             self.cluster.api.post(f"/api/v1/namespaces/{self.theirs}/pods/{name}/binding", body)
+
+    def _node_for(self, gpus: int) -> str:
+        """Return a node on which so many GPUs are free, unless others have enough already."""
+        there = self.cluster.pods()
+        self._sweep(there)
+        held = [one for one in there if one["spec"].get("nodeName") and one["status"]["phase"] not in OVER]
+        if gpus + sum(_gpus(one) for one in held if one["spec"]["schedulerName"] != OURS) > THEIRS_MOST:
+            return ""
+        free = [name for name in self.names if name not in self._down and _free(name, held) >= gpus]
+        return self.chance.choice(free) if free else ""
+
+    def _static(self) -> None:
+        """A static pod begins, or its mirror is deleted."""
+        if self.chance.random() < 0.5:
+            self.nodes.end_static()
+        elif node := self._node_for(gpus := self.chance.choice((1, 2))):
+            self.nodes.add_static(node, gpus)
+
+    def _daemons(self) -> None:
+        self.nodes.turn_daemons()
 
     def _sweep(self, there: Sequence[Object]) -> None:
         """Nobody else deletes bare pods that are over."""

@@ -1,7 +1,8 @@
 """Work comes and goes, nodes flap, the way to the API server fails in every way, and Weir is killed all the while.
 
-Another scheduler binds pods to the same nodes. WEIR_EFFORT makes it longer: 1 is twelve seconds of it and what
-follows, 50 ten minutes; WEIR_SEED makes it another.
+Another scheduler binds pods to the same nodes, the stock one those of a DaemonSet, and kubelets report static
+pods. WEIR_EFFORT makes it longer: 1 is twelve seconds of it and what follows, 50 ten minutes, 300 an hour;
+WEIR_SEED makes it another.
 """
 
 import os
@@ -19,6 +20,7 @@ from tools.controlplane.weir import Weir, install_kinds
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "1"))
 CHURN_S = 6 * EFFORT
+LONG = 10  # from this effort on, everything that can happen does
 LIVES_S = (0.5, 4.0)  # of one Weir, from when it begins to work until it is killed
 KILLED_AT_ONCE = 0.2  # the part of them that doesn't get so far
 GANG_PART_S = 30.0  # a gang may be in part so long: it is bound, loses a pod, or is stopped
@@ -35,9 +37,11 @@ def told(proxy: FaultProxy) -> Told:
 
 @pytest.fixture
 def audit(cluster: Cluster, told: Told) -> Iterator[Audit]:
+    cluster.plane.start_scheduler()
     watching = Audit(cluster.plane, {f"gpu-{at:04d}": GPUS for at in range(NODES)}, told)
     yield watching
     watching.close()
+    cluster.plane.kill("kube-scheduler")
 
 
 def test_nothing_is_bound_twice_left_in_part_or_left_behind(
@@ -62,7 +66,9 @@ def test_nothing_is_bound_twice_left_in_part_or_left_behind(
         print(f"settled in {time.monotonic() - settles_s:.0f} s")
         assert not audit.wrong, "\n\n".join(audit.wrong[:5])
         assert not churn.missing
-        assert audit.counts["beside theirs"], "Weir never came to where the other scheduler's pods are"
+        assert audit.counts["beside theirs"], "Weir never came to where others' pods are"
+        for owner in ("person", "DaemonSet", "Node") if EFFORT >= LONG else ():
+            assert audit.counts[f"beside pods of a {owner}"], "Weir never came to where these pods are"
         assert audit.longest_partial_s() < GANG_PART_S
         half = len(memory) // 2
         assert max(memory[half:]) < max(memory[:half]) + MEMORY_MORE_MIB
