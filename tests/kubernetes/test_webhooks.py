@@ -23,6 +23,7 @@ from weir.backends.kubernetes.admission import certificates
 from weir.backends.kubernetes.admission.admission import Known, Reading
 from weir.backends.kubernetes.admission.callers import Callers
 from weir.backends.kubernetes.admission.certifying import Certifying
+from weir.backends.kubernetes.admission.job_defaults import POLICY
 from weir.backends.kubernetes.admission.registration import registrations
 from weir.backends.kubernetes.admission.webhooks import Served, application, serve, tls_context
 from weir.backends.kubernetes.api.access import Kubeconfig
@@ -184,9 +185,11 @@ def test_pods_that_ask_for_gpus_come_to_weir(hooked: tuple[Cluster, Replica]) ->
 def test_preemption_is_no_failure_of_a_job(hooked: tuple[Cluster, Replica]) -> None:
     cluster, _ = hooked
     within = bound(cluster, "vision")
-    ignore = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
     ours = made(cluster, job(within, "a", 1))
-    assert ours["spec"]["podFailurePolicy"]["rules"] == ignore
+    assert ours["spec"]["podFailurePolicy"] == POLICY
+    assert "backoffLimitPerIndex" not in ours["spec"]
+    gang = made(cluster, job(within, "gang", 1, pods=2, retries=3))
+    assert (gang["spec"]["backoffLimitPerIndex"], gang["spec"]["maxFailedIndexes"]) == (3, 0)
     stated = job(within, "b", 1)
     own = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
     stated["spec"]["podFailurePolicy"] = {"rules": own}

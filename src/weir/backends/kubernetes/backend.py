@@ -21,6 +21,7 @@ from weir.backends.kubernetes.picture.queue_view import QueueView, view_of
 from weir.backends.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
 from weir.backends.kubernetes.picture.unreadable import Unread
 from weir.backends.kubernetes.writing.claiming import preparations
+from weir.backends.kubernetes.writing.ending import ended
 from weir.backends.kubernetes.writing.event_bodies import preempted, regarding_pod, unreadable_event
 from weir.backends.kubernetes.writing.node_taints import NodeTaints
 from weir.backends.kubernetes.writing.overcommit import overcommit_event, stuck_event
@@ -374,7 +375,8 @@ class KubernetesBackend:
         self.statuses.stops(gang, effect, now_s)
         self.picture.roll.changed[gang] = None
         because = preempted(gang, seen, effect)
-        yield Evict(gang.key.namespace, seen.name, seen.uid, None, because, (seen, effect.start, None))
+        ends = ended(effect)
+        yield Evict(gang.key.namespace, seen.name, seen.uid, None, because, (seen, effect.start, None), ends)
 
     def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Under the lock: what became of a write."""

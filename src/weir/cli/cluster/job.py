@@ -15,9 +15,6 @@ from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
 MODEL_LABEL = "nvidia.com/gpu.product"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", re.ASCII)
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_IGNORE_PREEMPTION = {
-    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-}
 
 
 def job_of(
@@ -51,13 +48,12 @@ def job_of(
         "completions": pods.count,
         "completionMode": "Indexed" if pods.count > 1 else "NonIndexed",
         "backoffLimit": 3 if asked.retries is None else asked.retries,
-        "podFailurePolicy": _IGNORE_PREEMPTION,
-        "podReplacementPolicy": "Failed",
         "template": {
             "metadata": {"labels": labels, "annotations": annotations},
             "spec": _pod(asked, pods, image, classes, installed),
         },
     }
+    spec |= job_defaults(spec)
     metadata = {"name": name, "labels": labels, "annotations": annotations}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 

@@ -122,6 +122,21 @@ def test_a_preemption_is_no_failure() -> None:
     assert paths(job(pod()), "elsewhere") == []
 
 
+def test_an_indexed_job_pauses_for_each_index_by_itself_and_fails_as_before() -> None:
+    def added(**more: Any) -> dict[str, Any]:
+        ops = changes(asked(job(pod(), podFailurePolicy={"rules": [{}]}, **more), "Job"), ONE, READING)
+        return {op["path"].removeprefix("/spec/"): op["value"] for op in ops}
+
+    indexed = {"completionMode": "Indexed", "completions": 4}
+    assert added(**indexed) == {"backoffLimitPerIndex": 6, "maxFailedIndexes": 0}
+    assert added(**indexed, backoffLimit=0) == {"backoffLimitPerIndex": 0, "maxFailedIndexes": 0}
+    assert added(completions=4) == {}
+    for stated in ({"backoffLimitPerIndex": 1}, {"maxFailedIndexes": 2}, {"successPolicy": {"rules": [{}]}}):
+        assert added(**indexed, **stated) == {}
+    for odd in ({"completions": 100_001}, {"completions": "4"}, {"backoffLimit": -1}, {"backoffLimit": True}):
+        assert added(**(indexed | odd)) == {}
+
+
 def said(
     thing: dict[str, Any], kind: str = "Pod", namespace: str = "ns", queues: Known = ONE, **more: Any
 ) -> list[str]:

@@ -8,7 +8,7 @@ from weir.cluster.events import End, NodeSet, Place, PodKey, WorkloadChanged, Wo
 from weir.control.port import Exit, Finished, Gated, PodExited, PodRuns
 from weir.decide.plan import Plan
 
-from .small_world import Told, job, node, pod, project
+from .small_world import BEGAN, KINDS, Told, job, node, pod, project
 
 
 def ground() -> Told:
@@ -186,17 +186,103 @@ def test_a_new_control_is_told_everything() -> None:
     assert told.state() == before
 
 
-def test_a_workload_whose_pods_stay_away_is_over() -> None:
-    told = ground()
-    told.see("owners", job("train", "j1"))
-    told.see("pods", pod("train-0", owner=("train", "j1")))
+def gone_again(told: Told, uid: str = "j1") -> None:
+    """One pod of a workload was there, and is gone."""
+    told.see("pods", pod("train-0", owner=("train", uid)))
     told.step()
     told.gone("pods", "team/train-0", "u-train-0")
     told.step()
-    assert set(told.control.cluster.jobs) == {"team/job-train"}
+
+
+def test_a_workload_without_pods_waits_for_those_of_its_owner() -> None:
+    told = ground()
+    told.see("owners", job("train", "j1"))
+    gone_again(told)
+    told.step(after_s=3600.0)
     assert told.control.cluster.jobs["team/job-train"].held
-    told.step(after_s=61.0)
-    assert not told.control.cluster.jobs
+    assert told.picture.roll.named["team/job-train"].is_over() is None
     told.see("pods", pod("train-b", owner=("train", "j1")))
     told.step()
     assert told.pods() == {"team/train-b": ("PENDING", None)}
+
+
+def test_a_workload_without_pods_is_over_when_its_owner_says_so_or_is_gone() -> None:
+    told = ground()
+    told.see("owners", job("train", "j1"))
+    gone_again(told)
+    told.see("owners", job("train", "j1", over="Failed"))
+    (finished,) = told.step()
+    assert isinstance(finished, Finished)
+    assert finished.how is End.FAILED
+    assert not told.picture.roll.gangs
+    told.see("owners", job("train", "j2"))
+    gone_again(told, "j2")
+    told.gone("owners", "team/train", "j2")
+    (finished,) = told.step()
+    assert isinstance(finished, Finished)
+    assert finished.how is End.STOPPED
+    assert not told.picture.roll.gangs
+
+
+def test_a_workload_whose_owner_wants_no_pods_is_over_after_a_while() -> None:
+    told = ground()
+    told.see("owners", job("train", "j1"))
+    gone_again(told)
+    told.see("owners", job("train", "j1", 0))
+    told.step()
+    assert set(told.control.cluster.jobs) == {"team/job-train"}
+    told.step(after_s=61.0)
+    assert not told.control.cluster.jobs
+
+
+def test_a_gang_by_label_waits_for_pods_of_the_object_that_makes_them() -> None:
+    told = ground()
+    label = {"jobset.sigs.k8s.io/replicatedjob-name": "workers"}
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "js", "uid": "s1"}
+    jobset = KINDS.narrow(
+        {
+            "apiVersion": owner["apiVersion"],
+            "kind": "JobSet",
+            "metadata": {"name": "js", "namespace": "team", "uid": "s1", "creationTimestamp": BEGAN},
+            "spec": {
+                "startupPolicy": {"startupPolicyOrder": "InOrder"},
+                "replicatedJobs": [{"name": "workers", "replicas": 1}],
+            },
+        }
+    )
+    child = job("js-workers-0", "j1")
+    child["metadata"] |= {"labels": label, "ownerReferences": [{**owner, "controller": True}]}
+    told.see("owners", jobset, child)
+    told.see("pods", pod("w-0", owner=("js-workers-0", "j1"), labels=label))
+    told.step()
+    (name,) = told.control.cluster.jobs
+    told.gone("pods", "team/w-0", "u-w-0")
+    told.step()
+    told.step(after_s=300.0)
+    assert set(told.control.cluster.jobs) == {name}
+    told.gone("owners", "js-workers-0", "j1")
+    told.step(after_s=1.0)
+    assert not told.control.cluster.jobs
+
+
+def test_the_pause_of_the_job_controller_is_told() -> None:
+    told = ground()
+    told.see("owners", job("train", "j1", 2))
+    for index in range(2):
+        told.see("pods", pod(f"t-{index}", owner=("train", "j1"), on="n1", phase="Running"))
+    told.step()
+    for index in range(2):
+        made = pod(f"t-{index}", owner=("train", "j1"), on="n1", phase="Failed", deleting=True)
+        told.see("pods", made)
+        told.gone("pods", f"team/t-{index}", f"u-t-{index}")
+    told.now_s = 1000.0
+    told.step(after_s=0.0)
+    job_ = told.control.cluster.jobs["team/job-train"]
+    pause = "The Job controller pauses after an eviction, until about 00:00:20 UTC."
+    assert job_.held_why == f"0 of 2 pods exist. {pause}"
+    assert told.picture.roll.named["team/job-train"].is_over() is None
+    each = job("train", "j1", 2)
+    each["spec"]["backoffLimitPerIndex"] = 6
+    told.see("owners", each)
+    told.step()
+    assert "until about 00:00:10 UTC" in job_.held_why

@@ -39,7 +39,8 @@ def test_a_gang_of_whole_devices() -> None:
     assert made["metadata"]["labels"] == {"weir.dev/project": "vision", "weir.dev/type": "build"}
     assert made["metadata"]["annotations"] == {"weir.dev/min-pods": "2"}
     assert (made["spec"]["parallelism"], made["spec"]["completionMode"]) == (4, "Indexed")
-    assert made["spec"]["podFailurePolicy"]["rules"][0]["action"] == "Ignore"
+    assert [rule["action"] for rule in made["spec"]["podFailurePolicy"]["rules"]] == ["FailJob", "Ignore"]
+    assert made["spec"]["backoffLimitPerIndex"] == made["spec"]["backoffLimit"] == 3
     (container,) = pod_spec(made)["containers"]
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "2"}
     assert container["resources"]["requests"] == {"cpu": "1.5", "memory": "3Gi"}

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from weir.backends.kubernetes.admission.job_defaults import job_defaults
 from weir.backends.kubernetes.admission.shared_devices import share_changes
 from weir.backends.kubernetes.api.objects import Metadata, Pod
 from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
@@ -27,9 +28,6 @@ TEMPLATED = ("Job", "Deployment", "StatefulSet")
 """Kinds whose pods' template is read before there are pods."""
 _SAYS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
 """Words of others that ask for GPUs or for a share of them."""
-_IGNORE_PREEMPTION = {
-    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-}
 _NAMES_TOLD_MAX = 6
 SPEC_VALUES_MAX = 10_000
 """Keys and list entries of a spec that is judged; pods that run have some hundreds."""
@@ -81,14 +79,8 @@ def changes(request: Object, known: Known, reading: Reading) -> list[dict[str, A
     if kind == "Pod":
         return _of_pod(new, namespace, known, reading)
     if kind == "Job" and _template_is_ours(new, namespace, known, reading):
-        spec = new["spec"]
-        if spec["template"]["spec"].get("restartPolicy") == "Never" and not spec.get("podFailurePolicy"):
-            replaced = {
-                "op": "add",
-                "path": "/spec/podReplacementPolicy",
-                "value": "Failed",
-            }  # they go together
-            return [{"op": "add", "path": "/spec/podFailurePolicy", "value": _IGNORE_PREEMPTION}, replaced]
+        added = job_defaults(new["spec"]).items()
+        return [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in added]
     return []
 
 

@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 from weir.backends.kubernetes.picture.foreign_pods import NO_MEMBERS, Members
 from weir.backends.kubernetes.picture.gathering import GangKey, Reading
+from weir.backends.kubernetes.picture.job_backoff import JobBackoff
 from weir.backends.kubernetes.picture.seen import Group, Seen
 from weir.cluster.events import (
     Checkpointed,
@@ -55,6 +56,8 @@ class Gang:
 
     __slots__ = (
         "_exits",
+        "awaits",
+        "backoff",
         "checkpointed_s",
         "count",
         "counted",
@@ -113,6 +116,8 @@ class Gang:
         self.needed = 1  # of these, pods that Weir places
         self.count = 0  # of its pods that are there
         self.empty_since_s: float | None = None
+        self.backoff = JobBackoff()
+        self.awaits = ""  # while it has no pods: when its controller makes them, in a sentence
         self.left = False  # its pods are gone, and no more will come
         self.last_over = ""  # how its last pod ended
         self.starts = 0
@@ -325,7 +330,8 @@ class Gang:
             name, scheduler = self.members.next_pending
             return f"{placed}; {name}: It waits for the scheduler {scheduler}."
         there = self.count + self.members.count
-        return f"{there} of {self.whole} pods {'exists' if there == 1 else 'exist'}."
+        awaits = f" {self.awaits}" if self.awaits and not self.count else ""
+        return f"{there} of {self.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
 
     def groups_in_use(self, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
         """Return those that have pods or are needed: pods may have gone over to another group."""

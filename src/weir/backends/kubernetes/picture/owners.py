@@ -125,6 +125,8 @@ class Owners:
         self._lowest: dict[str, str] = {}
         self._unreadable: Mapping[tuple[str, str], str] = {}
         self._references: dict[tuple[str, ...], OwnerReference] = {}
+        self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
+        self.touched: set[str] = set()  # objects that changed, and those above them, until somebody looks
 
     def shared(self, reference: OwnerReference) -> OwnerReference:
         """Return one object for equal references."""
@@ -136,12 +138,55 @@ class Owners:
     def see(self, body: Body) -> set[str]:
         """One is there, new or changed, as `Kinds.narrow` leaves it; the pods to be read again."""
         maker = _Maker(body)
-        self._makers[maker.metadata.uid] = maker
-        return self.changed(maker.metadata.uid)
+        uid = maker.metadata.uid
+        self._unlink(uid)
+        self._makers[uid] = maker
+        if maker.above is not None:
+            self._below.setdefault(maker.above.uid, set()).add(uid)
+        self._note_changed(uid)
+        return self.changed(uid)
 
     def forget(self, uid: str) -> set[str]:
         """One is gone; the pods to be read again."""
-        return self.changed(uid) if self._makers.pop(uid, None) is not None else set()
+        if uid not in self._makers:
+            return set()
+        self._note_changed(uid)
+        self._unlink(uid)
+        del self._makers[uid]
+        return self.changed(uid)
+
+    def body(self, uid: str) -> Body | None:
+        """Return an object that makes pods; None if it isn't there."""
+        maker = self._makers.get(uid)
+        return None if maker is None else maker.body
+
+    def below(self, uid: str) -> list[Body]:
+        """Return the objects that one controls."""
+        return [self._makers[each].body for each in sorted(self._below.get(uid, ()))]
+
+    def is_watched(self, api_version: str, kind: str) -> bool:
+        """Return True if objects of a kind are known as soon as they are there."""
+        return (api_version, kind) not in self._unreadable and self.kinds.knows(api_version, kind)
+
+    def _unlink(self, uid: str) -> None:
+        maker = self._makers.get(uid)
+        if maker is None or maker.above is None:
+            return
+        those = self._below.get(maker.above.uid)
+        if those is not None:
+            those.discard(uid)
+            if not those:
+                del self._below[maker.above.uid]
+
+    def _note_changed(self, uid: str) -> None:
+        """Note that an object changed, for the workloads of all objects above it."""
+        at: str | None = uid
+        for _ in range(LEVELS_MAX):
+            if at is None:
+                return
+            self.touched.add(at)
+            maker = self._makers.get(at)
+            at = None if maker is None or maker.above is None else maker.above.uid
 
     def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> set[str]:
         """Set the kinds that can't be read, and why; return the pods to read again."""
@@ -268,7 +313,7 @@ class Owners:
         return found
 
     def _is_read(self, above: OwnerReference) -> bool:
-        return self.kinds.knows(above.api_version, above.kind)
+        return self.is_watched(above.api_version, above.kind)
 
 
 class _Nobody(Chain):

@@ -21,6 +21,7 @@ from weir.backends.kubernetes.picture.gathering import Gathering, Reading, secon
 from weir.backends.kubernetes.picture.intake import Intake
 from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.picture.overcommit import OvercommittedNodes
+from weir.backends.kubernetes.picture.owner_fate import owner_fate
 from weir.backends.kubernetes.picture.roll import Roll
 from weir.backends.kubernetes.picture.seen import Origin, Seen, placed_s, scheduled_s
 from weir.backends.kubernetes.picture.unreadable import QUARANTINED, UnreadableObjects, held_roughly, rough
@@ -30,7 +31,7 @@ from weir.cluster.events import End, Place
 from weir.control.port import Exit, Fact, Finished
 
 EMPTY_S = 60.0
-"""A workload without a pod is over when none has come for so long."""
+"""A workload without a pod is over after this time if its owner doesn't say whether more will come."""
 DOUBT_S = 30.0
 MOVES_S = 30.0
 """A pod that starts or stops for longer hangs: nothing waits for it any more."""
@@ -89,6 +90,10 @@ class Picture:
         """Objects that make pods, as `Kinds.narrow` leaves them."""
         self._now_s = max(self._now_s, now_s)
         self._intake.take_owners(changes)
+        owners = self.gathering.owners
+        empty = (gang for gang in self.roll.owned_by(owners.touched) if not gang.count)
+        self.roll.dirty.update(dict.fromkeys(empty))
+        owners.touched.clear()
 
     def _drop(self, key: str) -> None:
         """A pod can't be taken in: nothing is left of what was known of it."""
@@ -242,7 +247,9 @@ class Picture:
             return
         self._moving.pop(seen.key, None)
         gang.leave(seen, self._now_s, how)
-        gang.last_over = seen.over
+        stopped = seen.over == "Failed" and seen.stopping
+        gang.last_over = "" if stopped else seen.over
+        gang.backoff.lose(seen, self._now_s)
         seen.assumed = False
         self.ground.ours(seen.key, None)
         self._emptied(gang)
@@ -454,11 +461,10 @@ class Picture:
         return gang
 
     def _tell(self, gang: Gang) -> Sequence[Fact]:
-        is_pod = gang.key.kind == "Pod"
         if gang.count:
             gang.empty_since_s = None
-        elif gang.empty_since_s is not None and not (gang.head and gang.head.derived.suspended):
-            gang.left = is_pod or self._now_s >= gang.empty_since_s + EMPTY_S or gang.newer
+        elif gang.empty_since_s is not None:
+            self._see_owner_of(gang, self._now_s >= gang.empty_since_s + EMPTY_S)
         if gang.promised is None and not gang.room_told:
             gang.promised = self.roll.room_kept(gang, self._now_s, self._is_stopping)
         facts = gang.tell(self._now_s, self.ground)
@@ -470,6 +476,23 @@ class Picture:
             if gang.quarantined:
                 self.unreadable.clear(QUARANTINED, gang.name)
         return facts
+
+    def _see_owner_of(self, gang: Gang, is_late: bool) -> None:
+        """Find out whether a workload without pods is over."""
+        key, owners = gang.key, self.gathering.owners
+        fate = None
+        if owners.is_watched(key.api_version, key.kind) and key.kind != "Pod":
+            fate = owner_fate(key, owners.body(key.uid), owners.kinds, owners.below)
+        if fate is None:
+            suspended = gang.head is not None and gang.head.derived.suspended
+            gang.left = gang.newer or key.kind == "Pod" or (is_late and not suspended)
+            return
+        if gang.head is not None and fate.exists:
+            derived = replace(gang.head.derived, over=fate.over, suspended=fate.suspended)
+            gang.head = replace(gang.head, derived=derived)
+        waits = fate.exists and (fate.expects_pods or fate.suspended)
+        gang.left = gang.newer or not fate.exists or (is_late and not waits)
+        gang.awaits = gang.backoff.sentence(owners.body(key.uid), gang.needed) if fate.expects_pods else ""
 
     def _is_stopping(self, key: str) -> bool:
         seen = self._seen.get(key)

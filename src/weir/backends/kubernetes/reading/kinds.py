@@ -19,6 +19,9 @@ from weir.model.workloads import WorkloadType
 BY_OWNER = "owner"
 BY_POD = "pod"
 
+_RETRIES_PER_INDEX = ("spec", "backoffLimitPerIndex")
+"""Of a Job: its controller pauses for each index by itself."""
+
 Found = Mapping[str, Any]
 """An object of the API, as it was decoded."""
 
@@ -48,6 +51,17 @@ class Needed:
 
     min_pods: int
     minima: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What the table says of an object that makes pods, without any of its pods."""
+
+    gang: str  # owner, pod, or the label whose values tell its gangs
+    below: bool  # its pods are counted by the object below it
+    pods: int
+    over: End | None
+    suspended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +126,7 @@ class Kinds:
 
     @cached_property
     def _kept(self) -> dict[tuple[str, str], Kept]:
-        always = (("apiVersion",), ("kind",))
+        always = (("apiVersion",), ("kind",), _RETRIES_PER_INDEX)
         return {
             key: kept_at([*always, *(path for rule in rules for path in rule.paths())])
             for key, rules in self._by_kind.items()
@@ -138,6 +152,15 @@ class Kinds:
         top, found = chain[-1]
         below = next(((rule, each) for rule, each in chain[::-1] if not rule.below), chain[-1])
         return _derived(pod, top, found, *below)
+
+    def wants(self, found: Found) -> Wants | None:
+        """Return what an object says of itself; None if the table reads nothing of it."""
+        rule = self._rule(found)
+        if rule is None or not _reads_state(rule):
+            return None
+        counts, _ = _by_role(rule, found)
+        suspended = rule.suspended is not None and rule.suspended.holds(found)
+        return Wants(rule.gang, rule.below, sum(counts.values()), _over(rule, found), suspended)
 
     def _rule(self, found: Found) -> Rule | None:
         """The first entry that an object fits."""
@@ -186,6 +209,12 @@ def _derived(pod: Pod, top: Rule, found: Found, rule: Rule, made_by: Found) -> D
             for each, it in ((top, found), (rule, made_by))
         ),
     )
+
+
+def _reads_state(rule: Rule) -> bool:
+    """Return True if an entry reads from an object how many pods it wants, or whether it is over."""
+    counted = any(part.each is not None or any(part.count.paths()) for part in rule.pods)
+    return counted or any((rule.below, rule.succeeded, rule.failed, rule.suspended))
 
 
 def _by_role(rule: Rule, found: Found) -> tuple[dict[str, int], dict[str, int]]:

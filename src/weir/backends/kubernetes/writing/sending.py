@@ -23,6 +23,7 @@ from weir.backends.kubernetes.api.paths import path_of
 from weir.backends.kubernetes.writing.fenced import Fenced
 from weir.backends.kubernetes.writing.writes import (
     Bind,
+    Condition,
     Done,
     Emit,
     Evict,
@@ -123,6 +124,9 @@ async def _bound(api: Fenced, write: Bind) -> Outcome | None:
 async def _evict(api: Fenced, write: Evict, *, uncertain: bool) -> Outcome:
     if uncertain and await _stops(api, write):
         return Done()
+    if write.ends is not None:
+        with suppress(NotFound, Conflict):  # the pod is gone, or another one has its name: see below
+            await api.patch(f"{write.object_path}/status", _ends(write, write.ends), Patch.STRATEGIC, Ignored)
     options: dict[str, object] = {"preconditions": {"uid": write.uid}}
     if write.grace_s is not None:
         options["gracePeriodSeconds"] = write.grace_s
@@ -141,6 +145,17 @@ async def _evict(api: Fenced, write: Evict, *, uncertain: bool) -> Outcome:
             return Done()
         raise
     return Done()
+
+
+def _ends(write: Evict, condition: Condition) -> Mapping[str, object]:
+    said = {
+        "type": condition.type,
+        "status": "True",
+        "reason": condition.reason,
+        "message": _cut(condition.message),
+        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return {"metadata": {"uid": write.uid}, "status": {"conditions": [said]}}
 
 
 async def _stops(api: Fenced, write: Evict) -> bool:

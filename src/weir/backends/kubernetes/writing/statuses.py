@@ -20,6 +20,7 @@ from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.picture.seen import Seen
 from weir.backends.kubernetes.picture.unreadable import QUARANTINED
+from weir.backends.kubernetes.writing.ending import still_made
 from weir.backends.kubernetes.writing.event_bodies import regarding
 from weir.backends.kubernetes.writing.overcommit import overcommit_conditions
 from weir.backends.kubernetes.writing.pending_pods import PendingPods
@@ -338,7 +339,8 @@ class Statuses:
             return Why(why="refused", sentence=gang.refusal)
         if gang.ending is not None and gang.ending.cause is not None and phase in ("Stopped", "Failed"):
             cause = gang.ending.cause
-            return Why(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
+            told = still_made(gang.key.kind, cause.sentence) if gang.count else cause.sentence
+            return Why(why=cause.rule.value, sentence=told, numbers=dict(cause.numbers))
         if phase in ("Running", "Starting"):
             self._stops.pop(gang, None)
             return self._reasons.get(gang.name) if any(pending(gang)) else None

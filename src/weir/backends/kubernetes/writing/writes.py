@@ -55,6 +55,15 @@ class Preparation:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of a pod that is true."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class _OfPod:
     """What is written of one very pod: another one of its name is left alone."""
 
@@ -90,6 +99,7 @@ class Evict(_OfPod):
     grace_s: int | None = None  # None: its own
     because: Emit | None = None
     about: object = None
+    ends: Condition | None = None  # written on the pod before: its owner is to make no other pod
 
 
 @dataclass(frozen=True, slots=True)
