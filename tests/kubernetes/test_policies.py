@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.kubernetes.kinds import establish
 from tests.properties.effort import EFFORT
 from tools.controlplane.api import STRATEGIC, Api, ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import project
 from tools.controlplane.work import job, pod
 
 from weir.backends.kubernetes.own.manifests import Installation, manifests
@@ -374,3 +376,22 @@ def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Calla
     kubelet = act_as("system:node:gpu-0", "system:nodes", "system:masters")
     path = f"/api/v1/namespaces/{site.within}/pods?dryRun=All"
     assert said(lambda: kubelet.post(path, named)) == ""
+
+
+def test_weir_changes_nothing_of_a_project_but_its_finalizers(
+    cluster: Cluster, act_as: Callable[..., Api]
+) -> None:
+    establish(cluster)
+    site = Site(cluster, act_as)
+    cluster.api.create(project("team", 4, ["a"]))
+    path = "/apis/weir.dev/v1alpha1/projects/team"
+
+    def refusal(change: Object) -> str:
+        return said(lambda: site.weir.patch(path, change))
+
+    told = "changes the finalizers of a project or a department, and nothing else"
+    cluster.until(lambda: told in refusal({"spec": {"quota": {"gpu": 9}}}), 20, "the policy in force")
+    assert told in refusal({"metadata": {"labels": {"a": "b"}}})
+    assert told in refusal({"metadata": {"annotations": {"a": "b"}, "finalizers": []}})
+    assert refusal({"metadata": {"finalizers": ["weir.dev/in-use"]}}) == ""
+    assert cluster.api.get(path)["metadata"]["finalizers"] == ["weir.dev/in-use"]

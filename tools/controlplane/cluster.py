@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tools.controlplane.api import Api, ApiError, Object
@@ -120,6 +121,7 @@ class Cluster:
             *(f"{_WEIR}/{kind}" for kind in ("projects", "departments", "topologies", "schedulerconfigs")),
         ):
             self._sweep(path)
+        self._release_queues()
         for one in self.api.items("/apis/scheduling.k8s.io/v1/priorityclasses"):
             if not one["metadata"]["name"].startswith("system-"):
                 self.api.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{one['metadata']['name']}")
@@ -129,6 +131,14 @@ class Cluster:
                 self.api.delete(f"/api/v1/namespaces/{name}")
         if had_policies:
             self.until(self._takes_any_pod, 20, "the policies to be out of force")
+
+    def _release_queues(self) -> None:
+        """Take away the finalizers of queues: the Weir that would is gone."""
+        for kind in ("projects", "departments"):
+            for one in self.api.items(f"{_WEIR}/{kind}"):
+                with suppress(ApiError):  # it is gone meanwhile
+                    path = f"{_WEIR}/{kind}/{one['metadata']['name']}"
+                    self.api.patch(path, {"metadata": {"finalizers": None}})
 
     def _takes_any_pod(self) -> bool:
         """Return True if a pod passes that any policy of Weir would refuse."""

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -144,4 +145,40 @@ def dashboard() -> int:
     from weir.backends.kubernetes.own.dashboard import dashboard as board
 
     print(json.dumps(board(), indent=2))
+    return 0
+
+
+@app.command(name="release")
+def release(
+    *,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+) -> int:
+    """Let go of projects and departments before Weir is removed.
+
+    Weir keeps projects with work by a finalizer, and only Weir takes it off. Stop Weir first: the command
+    takes it off all of them, with your own rights.
+
+    Parameters
+    ----------
+    kubeconfig
+        The file that says which cluster; $KUBECONFIG or ~/.kube/config by default.
+    context
+        The context in it; the current one by default.
+    """
+    import asyncio
+
+    from weir.backends.kubernetes.api.access import Kubeconfig, NoAccess
+    from weir.backends.kubernetes.api.answers import ApiError
+    from weir.cli.cluster.releasing import release_queues
+
+    try:
+        names = asyncio.run(release_queues(Kubeconfig(kubeconfig, context)))
+    except (NoAccess, ApiError) as error:
+        print(f"weir: {error}", file=sys.stderr)
+        return 1
+    for name in names:
+        print(f"{name} released")
+    if not names:
+        print("Nothing is held.")
     return 0

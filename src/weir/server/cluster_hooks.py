@@ -8,6 +8,7 @@ from weir.backends.kubernetes.api.collector import collector_paused, freeze
 from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.writing.writes import Emit, Write
 from weir.cluster.events import Event, PodAssigned, WorkloadEnded
+from weir.cluster.state import Cluster
 from weir.control.loop import Control
 from weir.decide.overcommit import GRACE_S
 from weir.decide.plan import Plan
@@ -110,6 +111,10 @@ class ClusterHooks:
         self.counts.decided(self._control.cluster, plan, took_s)
         self._log.decided(self._control.cluster, plan, self.cycle, took_s)
 
+    def _changed(self, cluster: Cluster) -> int:
+        """Return a number that grows with everything that statuses of queues depend on."""
+        return cluster.changes + self.backend.picture.estate.changes
+
     def rests(self, control: Control, now_s: float) -> float | None:
         """Between steps: what people are told."""
         backend, cluster = self.backend, control.cluster
@@ -120,8 +125,10 @@ class ClusterHooks:
         if now_s >= self._people_next_s:
             backend.tell_people(now_s)
             self._people_next_s = self._clock() + PEOPLE_EVERY_S
-        if now_s >= self._queues_next_s and (cluster.changes != self._changes or now_s >= self._queues_due_s):
-            self._changes = cluster.changes
+        if now_s >= self._queues_next_s and (
+            self._changed(cluster) != self._changes or now_s >= self._queues_due_s
+        ):
+            self._changes = self._changed(cluster)
             view = backend.queue_view()
             runnable = Runnable.of(cluster, view, backend.reasons)
             over = backend.overcommitted()
@@ -138,8 +145,8 @@ class ClusterHooks:
         if due_s is not None and due_s <= now_s:
             self.wake()
         times = [self._reasons.due_s(cluster), backend.people_due_s(), due_s, self._queues_due_s]
-        if backend.statuses.has_work:
+        if backend.has_news:
             times.append(self._people_next_s)
-        if cluster.changes != self._changes:
+        if self._changed(cluster) != self._changes:
             times.append(self._queues_next_s)
         return min((time_s for time_s in times if time_s is not None), default=None)

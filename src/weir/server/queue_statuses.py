@@ -41,8 +41,10 @@ class QueueStatuses:
 
     def _status(self, key: tuple[str, str], view: QueueView, numbers: ClusterNumbers) -> Words:
         refused = view.refused.get(key)
-        message = refused or view.remarks.get(key, "")
-        status: Words = {"phase": "Ready" if refused is None else "Refused", "message": message}
+        leaving = view.leaving.get(key)
+        message = leaving or refused or view.remarks.get(key, "")
+        phase = "Leaving" if leaving is not None else "Ready" if refused is None else "Refused"
+        status: Words = {"phase": phase, "message": message}
         row = numbers.queues.get(key[1])
         if key[0] == "Topology" or row is None:
             return status

@@ -46,7 +46,7 @@ class Counted(Scene):
     def numbers(
         self, reasons: dict[str, Why], over: Sequence[Overcommitted] = (), **pending: int
     ) -> ClusterNumbers:
-        view = QueueView({}, {}, {}, {}, pending, {})
+        view = QueueView({}, {}, {}, {}, {}, pending, {})
         cluster = self.control.cluster
         return numbers_of(
             cluster, Policy(), self.now_s, view, Runnable.of(cluster, view, reasons), reasons, over

@@ -26,6 +26,7 @@ from weir.backends.kubernetes.writing.event_bodies import preempted, regarding_p
 from weir.backends.kubernetes.writing.node_taints import NodeTaints
 from weir.backends.kubernetes.writing.overcommit import overcommit_event, stuck_event
 from weir.backends.kubernetes.writing.pending_pods import condition
+from weir.backends.kubernetes.writing.protecting import Protection, leaving_messages
 from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
 from weir.backends.kubernetes.writing.status_fields import nominations
 from weir.backends.kubernetes.writing.statuses import Statuses
@@ -85,6 +86,7 @@ class KubernetesBackend:
         self._taints = NodeTaints(picture.ground)
         self._shared = SharedNodes(picture, self.reasons, shared_nodes or SharedNodeRules())
         self._stuck: set[str] = set()  # over-committed nodes of which people know that they stay so
+        self.protection = Protection(picture.estate, picture.roll)
         self._submit = submit
         self.wake = wake
         self._clock = clock
@@ -218,7 +220,7 @@ class KubernetesBackend:
     def queue_view(self) -> QueueView:
         """Return what is written of queues, as it is now."""
         with self._lock:
-            return view_of(self.picture)
+            return view_of(self.picture, leaving_messages(self.picture.estate, self.picture.roll.users))
 
     @property
     def due_s(self) -> float | None:
@@ -230,7 +232,13 @@ class KubernetesBackend:
     def people_due_s(self) -> float | None:
         """Return when the next status is due; None if none is."""
         with self._lock:
-            return self.statuses.due_s
+            due_s = (self.statuses.due_s, self.protection.due_s)
+            return min((time_s for time_s in due_s if time_s is not None), default=None)
+
+    @property
+    def has_news(self) -> bool:
+        """Return True if people may have to be told something, or an object protected."""
+        return self.statuses.has_work or self.protection.has_work
 
     def reasons_changed(self, names: Iterable[str]) -> None:
         """These workloads wait for another reason now."""
@@ -259,7 +267,7 @@ class KubernetesBackend:
     def tell_people(self, now_s: float) -> None:
         """Write what people are to read, as far as it has changed."""
         with self._lock:
-            writes = self.statuses.take(now_s, busy=self._is_busy(now_s))
+            writes = [*self.statuses.take(now_s, busy=self._is_busy(now_s)), *self.protection.take(now_s)]
         if writes:
             self._submit(writes)
 

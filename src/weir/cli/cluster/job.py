@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from weir.backends.kubernetes.admission.job_defaults import job_defaults
 from weir.cli.cluster.installation import Installed
 from weir.cli.cluster.refusing import wrong
 from weir.model.files.written import WrittenPods

@@ -18,7 +18,7 @@ from weir.backends.kubernetes.api.objects import (
     Resources,
 )
 from weir.backends.kubernetes.api.reflector import Removed, Set
-from weir.backends.kubernetes.own.own_objects import QueueThing
+from weir.backends.kubernetes.own.own_objects import QueueMetadata, QueueThing
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.reading.gpu_sharing import GPU_SHARING, SET_ASIDE
 from weir.backends.kubernetes.reading.kinds import load_kinds
@@ -55,9 +55,19 @@ def node(
     return made
 
 
-def project(name: str, *namespaces: str, gpus: int = 4) -> QueueThing:
+def project(
+    name: str, *namespaces: str, gpus: int = 4, deleting: bool = False, finalizers: Sequence[str] = ()
+) -> QueueThing:
     spec = {"quota": {"gpu": gpus}, "namespaces": list(namespaces) or [name]}
-    return QueueThing(Metadata(name, uid=f"p-{name}", creation_timestamp=BEGAN), spec=spec)
+    meta = QueueMetadata(
+        name,
+        uid=f"p-{name}",
+        resource_version="7",
+        creation_timestamp=BEGAN,
+        deletion_timestamp=BEGAN if deleting else None,
+        finalizers=list(finalizers),
+    )
+    return QueueThing(meta, spec=spec)
 
 
 def job(
@@ -230,6 +240,8 @@ class Told:
         jobs = {}
         for name, job_ in cluster.jobs.items():
             gang = self.picture.roll.named[name]
+            if not gang.count:
+                continue  # it waits for pods of its owner, which nobody knows who comes later
             spec = job_.spec
             jobs[name] = (spec.project, gang.needed, spec.priority, spec.type, job_.held, job_.held_why)
         nodes = {

@@ -45,7 +45,9 @@ FAULTS_MOST = 3
 class HasMetadata(Protocol):
     """Any object of the API."""
 
-    metadata: Metadata
+    @property
+    def metadata(self) -> Metadata:
+        """Return what every object has."""
 
 
 T = TypeVar("T", bound=HasMetadata)

@@ -159,6 +159,7 @@ def _rules(kinds: Kinds) -> list[Thing]:
         # its own kinds
         _may(look, GROUP, *_OWN[:3], CONFIGS),
         _may("patch", GROUP, *(f"{each}/status" for each in (*_OWN, CONFIGS))),
+        _may("patch", GROUP, "projects", "departments"),  # the finalizer; a policy allows nothing else
         _may(f"{look} create patch", GROUP, "workloads"),
         # its port
         _may(

@@ -11,10 +11,16 @@ WRITTEN_KEY = f"{PREFIX}written"
 """On a workload, an annotation: by which its spec is known again."""
 
 
+class QueueMetadata(Metadata):
+    """What the metadata of a queue says beside that of every object."""
+
+    finalizers: list[str] = field(default_factory=list)
+
+
 class QueueThing(Narrow):
     """A Department, a Project or a Topology; its spec is read by `queue_tree`."""
 
-    metadata: Metadata
+    metadata: QueueMetadata
     spec: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
 
@@ -62,6 +68,7 @@ class KeptWhy(Narrow):
     """Why a workload waits, or how it ended."""
 
     why: str = ""
+    sentence: str = ""
 
 
 class KeptEviction(Narrow):
@@ -95,6 +102,7 @@ class WorkloadThingStatus(Narrow):
     life: KeptLife | None = None
     reason: KeptWhy | None = None
     last_eviction: KeptEviction | None = None
+    ended_at: str | None = None
     allocations: list[KeptAllocation] = field(default_factory=list)
     written: str = ""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.backends.kubernetes.admission.registration import NAME, is_device
+from weir.backends.kubernetes.own.shapes import GROUP
 from weir.backends.kubernetes.reading.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE
 from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR
 
@@ -49,7 +50,8 @@ def policies(
     """Return each policy followed by its binding."""
     account = account_name(namespace)
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
-    made += [_shared_nodes(devices, options), *_optional(scheduler, devices, options)]
+    made += [_finalizers_alone(account), _shared_nodes(devices, options)]
+    made += _optional(scheduler, devices, options)
     return [each for policy in made for each in (policy, _binding(policy))]
 
 
@@ -194,6 +196,20 @@ def _limits_of(account: str, namespace: str) -> Iterator[Policy]:
         conditions=[is_weir],
         expression=_same("status", "phase", "podIPs", "containerStatuses", "initContainerStatuses"),
         message="Weir writes conditions and the nominated node of a pod, and nothing else of its status.",
+    )
+
+
+def _finalizers_alone(account: str) -> Policy:
+    """Limit what Weir's account changes of projects and departments to their finalizers."""
+    kept = ("labels", "annotations", "ownerReferences")
+    same = " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in kept)
+    rule = _rule(GROUP, ["UPDATE"], ["projects", "departments"]) | {"apiVersions": ["*"]}
+    return _policy(
+        "account-queues",
+        [rule],
+        conditions=[("is-weir", f"request.userInfo.username == {_text(account)}")],
+        expression=f"object.?spec == oldObject.?spec && {same}",
+        message="Weir changes the finalizers of a project or a department, and nothing else of it.",
     )
 
 

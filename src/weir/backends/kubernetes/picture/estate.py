@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from structlog import get_logger
 
-from weir.backends.kubernetes.own.own_objects import QueueThing
+from weir.backends.kubernetes.own.own_objects import QueueMetadata, QueueThing
 from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.backends.kubernetes.reading.labels import Said, not_there
 from weir.cluster.events import QueuesSet, TopologiesSet
@@ -34,6 +34,9 @@ class Estate:
         self._objects: dict[str, dict[str, QueueObject]] = {"Department": {}, "Project": {}, "Topology": {}}
         self._sound: dict[Key, QueueObject] = {}  # as it last could be used
         self.generations: dict[Key, int] = {}
+        self.metadata: dict[Key, QueueMetadata] = {}
+        self.version = 0  # how often an object was seen
+        self.changes = 0  # how often one asked for something else, or began to leave
         self.tree = QueueTree()
         self.topologies: tuple[Topology, ...] = ()
         self.refused: dict[Key, str] = {}
@@ -44,16 +47,34 @@ class Estate:
 
     def see(self, kind: str, name: str, thing: QueueThing | None, created_s: float = 0.0) -> None:
         """An object is there, new or changed; None: it is gone."""
-        before = self._objects[kind].get(name)
+        self.version += 1
+        before = self._objects[kind].get(name), self.is_leaving(kind, name)
         if thing is None:
             self._objects[kind].pop(name, None)
+            self.metadata.pop((kind, name), None)
             self._sound.pop((kind, name), None)
             self.generations.pop((kind, name), None)
         else:
             self._objects[kind][name] = QueueObject(name, thing.spec, created_s)
             self.generations[kind, name] = thing.metadata.generation
-        if before != self._objects[kind].get(name):
+            self.metadata[kind, name] = thing.metadata
+        if before != (self._objects[kind].get(name), self.is_leaving(kind, name)):
             self.changed = True
+            self.changes += 1
+
+    def is_leaving(self, kind: str, name: str) -> bool:
+        """Return True if an object is being deleted, and stays until nothing uses it."""
+        found = self.metadata.get((kind, name))
+        return found is not None and found.deletion_timestamp is not None
+
+    def closing(self, project: str) -> str:
+        """Return why a project takes no new work; empty if it does."""
+        if not self.is_leaving("Project", project):
+            return ""
+        return (
+            f"Project {project} is being deleted and takes no new work: "
+            "name another project, or make it again once it is gone."
+        )
 
     def settle(self) -> None:
         """Make the tree anew."""

@@ -91,6 +91,7 @@ class Gang:
         "told_absent",
         "told_gate",
         "topology",
+        "uses",
         "verdict",
         "whole",
     )
@@ -103,6 +104,7 @@ class Gang:
         self.head: Reading | None = None  # of any of its pods: what is said of the workload
         self.succeeded: set[str] = set()  # pods that are done and still there
         self.project: str | None = None
+        self.uses: str | None = None  # the project that stays while this one isn't over
         self.refusal = ""  # why it can't be scheduled at all
         self.granted = False  # what it holds was let run as non-preemptible
         self.overrun = False  # it isn't, and passes the quota of its project

@@ -126,7 +126,7 @@ class Owners:
         self._unreadable: Mapping[tuple[str, str], str] = {}
         self._references: dict[tuple[str, ...], OwnerReference] = {}
         self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
-        self.touched: set[str] = set()  # objects that changed, and those above them, until somebody looks
+        self.news: set[str] = set()  # objects that changed, and those above them, until somebody looks
 
     def shared(self, reference: OwnerReference) -> OwnerReference:
         """Return one object for equal references."""
@@ -184,7 +184,7 @@ class Owners:
         for _ in range(LEVELS_MAX):
             if at is None:
                 return
-            self.touched.add(at)
+            self.news.add(at)
             maker = self._makers.get(at)
             at = None if maker is None or maker.above is None else maker.above.uid
 
@@ -313,7 +313,7 @@ class Owners:
         return found
 
     def _is_read(self, above: OwnerReference) -> bool:
-        return self.is_watched(above.api_version, above.kind)
+        return self.kinds.knows(above.api_version, above.kind)
 
 
 class _Nobody(Chain):

@@ -32,6 +32,8 @@ from weir.control.port import Exit, Fact, Finished
 
 EMPTY_S = 60.0
 """A workload without a pod is over after this time if its owner doesn't say whether more will come."""
+_NEVER_WAS_S = -1.0
+"""In place of that time: its pods turned out to be those of another workload."""
 DOUBT_S = 30.0
 MOVES_S = 30.0
 """A pod that starts or stops for longer hangs: nothing waits for it any more."""
@@ -91,9 +93,9 @@ class Picture:
         self._now_s = max(self._now_s, now_s)
         self._intake.take_owners(changes)
         owners = self.gathering.owners
-        empty = (gang for gang in self.roll.owned_by(owners.touched) if not gang.count)
+        empty = (gang for gang in self.roll.owned_by(owners.news) if not gang.count)
         self.roll.dirty.update(dict.fromkeys(empty))
-        owners.touched.clear()
+        owners.news.clear()
 
     def _drop(self, key: str) -> None:
         """A pod can't be taken in: nothing is left of what was known of it."""
@@ -446,7 +448,7 @@ class Picture:
             seen.settled = False  # its devices have to fit what it requests now
         self._emptied(gang)
         if not gang.count and gang.key != reading.gang and not gang.starts:
-            gang.empty_since_s = self._now_s - 2 * EMPTY_S  # its owners weren't all known: it never was one
+            gang.empty_since_s = _NEVER_WAS_S  # its owners weren't all known
         return True
 
     def _move_in(self, seen: Seen, to: Gang) -> None:
@@ -479,6 +481,9 @@ class Picture:
 
     def _see_owner_of(self, gang: Gang, is_late: bool) -> None:
         """Find out whether a workload without pods is over."""
+        if gang.empty_since_s == _NEVER_WAS_S:
+            gang.left = True
+            return
         key, owners = gang.key, self.gathering.owners
         fate = None
         if owners.is_watched(key.api_version, key.kind) and key.kind != "Pod":

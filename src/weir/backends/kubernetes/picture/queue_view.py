@@ -18,12 +18,13 @@ class QueueView:
     generations: Mapping[Key, int]
     refused: Mapping[Key, str]
     remarks: Mapping[Key, str]
+    leaving: Mapping[Key, str]  # those that are being deleted, and what keeps them
     running: Mapping[str, int]  # workloads by project
     pending: Mapping[str, int]
     refused_workloads: Mapping[str, str]  # the first of them by name, with a sentence
 
 
-def view_of(picture: Picture) -> QueueView:
+def view_of(picture: Picture, leaving: Mapping[Key, str]) -> QueueView:
     """Return the queues of a picture, which nobody may change meanwhile."""
     running: Counter[str] = Counter()
     pending: Counter[str] = Counter()
@@ -37,6 +38,7 @@ def view_of(picture: Picture) -> QueueView:
         dict(estate.generations),
         dict(estate.refused),
         dict(estate.tree.remarks),
+        leaving,
         running,
         pending,
         dict(sorted(refused.items())[:REFUSED_MAX]),

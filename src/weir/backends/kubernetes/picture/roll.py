@@ -12,13 +12,13 @@ from weir.backends.kubernetes.own.own_objects import WorkloadThing
 from weir.backends.kubernetes.picture.allocations import Records, is_sound, life_of, settle
 from weir.backends.kubernetes.picture.estate import Estate
 from weir.backends.kubernetes.picture.gangs import Gang, object_name
-from weir.backends.kubernetes.picture.gathering import GangKey, Reading, with_devices
+from weir.backends.kubernetes.picture.gathering import GangKey, Reading, seconds_of, with_devices
 from weir.backends.kubernetes.picture.nodes import Ground, Held, Ours, amounts_of
 from weir.backends.kubernetes.picture.seen import Origin, Seen
 from weir.backends.kubernetes.picture.self_bound import NonPreemptibleUsage
 from weir.backends.kubernetes.reading.requests import has_unstated
 from weir.cluster.events import End, Place, PodKey, Promised
-from weir.control.port import LifeRule
+from weir.control.port import EndWorkload, LifeCause, LifeRule
 from weir.model.workloads import Request
 
 _PHASES = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED, "Stopped": End.STOPPED}
@@ -37,6 +37,8 @@ class Roll:
         self.changed: dict[Gang, None] = {}
         self.objects: dict[str, WorkloadThing] = {}  # the `Workload` objects there are
         self.projects: Counter[str] = Counter()  # of the workloads that control knows
+        self.users: dict[str, dict[Gang, None]] = {}  # by project: workloads that aren't over
+        self.uses_version = 0
         self._records: dict[str, Records] = {}  # the allocations in them
         self._namesakes: dict[str, list[Gang]] = {}
         self._by_owner: dict[str, list[Gang]] = {}
@@ -85,22 +87,49 @@ class Roll:
             gang.remember(life)
         if why is not None and why.why in _VERDICTS:
             gang.verdict = _PHASES.get(thing.status.phase)
+            if gang.verdict is not None and gang.ending is None:
+                cause = LifeCause(LifeRule(why.why), why.sentence)
+                at_s, ran_s = seconds_of(thing.status.ended_at), gang.life.ran_s
+                gang.ending = EndWorkload(gang.name, gang.verdict, at_s, why.sentence, ran_s, cause=cause)
 
     def choose_project(self, gang: Gang) -> None:
         """Find out which project it counts for, or why for none."""
+        wanted = self._choose_project(gang)
+        uses = gang.uses if gang.quarantined else gang.project or wanted
+        goes_on = gang.is_over() is None or any(seen.holds for seen in gang.pods())
+        self._use(gang, uses if goes_on else None)
+
+    def _use(self, gang: Gang, project: str | None) -> None:
+        if project == gang.uses:
+            return
+        if gang.uses is not None:
+            users = self.users[gang.uses]
+            del users[gang]
+            if not users:
+                del self.users[gang.uses]
+        if project is not None:
+            self.users.setdefault(project, {})[gang] = None
+        gang.uses = project
+        self.uses_version += 1
+
+    def _choose_project(self, gang: Gang) -> str | None:
+        """Choose, and return the project that it names, or that its namespace has."""
         head = gang.head
         if head is None:
-            return
+            return None
         if gang.quarantined:
             gang.project, gang.refusal, gang.topology = None, gang.quarantined, None
-            return
+            return None
         project, refusal = self._estate.project_of(gang.key.namespace, head.said)
+        wanted = project
         missing = self._estate.topology_missing(head.said)
         gang.topology = None if missing else head.said.topology
         if missing:
             project, refusal = None, missing
         holds = any(seen.holds for seen in gang.pods())
         held = gang.told is not None and holds
+        if project is not None and not holds and (closing := self._estate.closing(project)):
+            project, refusal = None, closing
         gang.refusal = refusal
         if project is None and gang.project is None and holds:
             project = self._started_for(gang)
@@ -110,6 +139,7 @@ class Roll:
             elif project != gang.project:
                 gang.project = None  # it leaves control under the one, and comes back under the other
                 self.dirty[gang] = None
+        return wanted
 
     def _started_for(self, gang: Gang) -> str | None:
         """The project that what runs counts for, as its object says, though nothing would start there now."""
@@ -188,6 +218,7 @@ class Roll:
         self.namespaces[namespace] -= 1
         if not self.namespaces[namespace]:
             del self.namespaces[namespace]
+        self._use(gang, None)
         alike = self._namesakes[gang.name]
         alike.remove(gang)
         if self.named[gang.name] is gang:

@@ -28,6 +28,7 @@ from weir.backends.kubernetes.writing.writes import (
     Emit,
     Evict,
     Outcome,
+    PatchMetadata,
     PatchNode,
     PatchStatus,
     RefusedWrite,
@@ -67,11 +68,13 @@ async def send(api: Fenced, write: Write, *, uncertain: bool) -> Outcome:
             case PatchStatus():
                 await api.patch(f"{write.path}/status", write.patch, write.kind, Ignored)
                 return Done()
-            case PatchNode():
+            case PatchNode() | PatchMetadata():
                 await api.patch(write.object_path, write.patch, Patch.MERGE, Ignored)
                 return Done()
     except Refused as error:
-        if _passes(error) or (isinstance(error, Conflict) and not isinstance(write, Bind | PatchNode)):
+        if _passes(error) or (
+            isinstance(error, Conflict) and not isinstance(write, Bind | PatchNode | PatchMetadata)
+        ):
             raise  # the other kinds have no precondition that may not hold
         if uncertain and isinstance(write, Bind):
             raise  # an earlier try may be carried out yet, whatever became of this one

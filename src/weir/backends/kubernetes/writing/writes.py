@@ -163,7 +163,26 @@ class PatchNode:
         return Urgency.OBJECTS
 
 
-Write = Bind | Evict | Upsert | PatchStatus | PatchNode
+@dataclass(frozen=True, slots=True)
+class PatchMetadata:
+    """Change the metadata of an object as it was seen: without effect if it has changed since."""
+
+    path: str  # of the object
+    patch: Mapping[str, object]  # {"metadata": {"resourceVersion": ..., ...}}
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """What is written to."""
+        return self.path
+
+    @property
+    def urgency(self) -> Urgency:
+        """When it goes."""
+        return Urgency.OBJECTS
+
+
+Write = Bind | Evict | Upsert | PatchStatus | PatchNode | PatchMetadata
 
 
 # What comes of a write: one of these, once; `HeldUp` may come before it any number of times

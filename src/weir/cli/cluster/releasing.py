@@ -1,0 +1,52 @@
+"""`weir kube release`: take Weir's finalizer off projects and departments, when Weir isn't there to do it."""
+
+from weir.backends.kubernetes.api.access import Access
+from weir.backends.kubernetes.api.answers import Conflict, NotFound
+from weir.backends.kubernetes.api.connection import Connection, Patch
+from weir.backends.kubernetes.api.decoding import Ignored
+from weir.backends.kubernetes.api.paths import path_of
+from weir.backends.kubernetes.own.own_objects import QueueThing
+from weir.backends.kubernetes.own.shapes import API_VERSION
+from weir.backends.kubernetes.writing.protecting import FINALIZER, PLURALS
+
+TRIES = 5
+"""For one object that somebody else changes at the same time."""
+
+
+async def release_queues(access: Access) -> list[str]:
+    """Take the finalizer off, and return the objects that had it.
+
+    Raises:
+        ApiError: the API server refuses it, or can't be reached.
+    """
+    released = []
+    async with Connection(access) as api:
+        for plural in PLURALS.values():
+            path = path_of(API_VERSION, plural)
+            try:
+                found = await api.list_all(path, QueueThing)
+            except NotFound:
+                continue  # the kinds aren't installed any more
+            names = [thing.metadata.name for thing in found]
+            released += [f"{plural}/{name}" for name in names if await _release(api, f"{path}/{name}")]
+    return released
+
+
+async def _release(api: Connection, path: str) -> bool:
+    """Take the finalizer off one object; return False if it hasn't it."""
+    for left in reversed(range(TRIES)):
+        try:
+            metadata = (await api.get(path, QueueThing)).metadata
+            if FINALIZER not in metadata.finalizers:
+                return False
+            others = [each for each in metadata.finalizers if each != FINALIZER]
+            change = {"resourceVersion": metadata.resource_version, "finalizers": others}
+            await api.patch(path, {"metadata": change}, Patch.MERGE, Ignored)
+        except NotFound:
+            return False
+        except Conflict:
+            if not left:
+                raise
+        else:
+            return True
+    return False

@@ -1,0 +1,87 @@
+"""A workload ends with its owner, and an owner with its workload, as the real Job controller has it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.kubernetes.test_installed import one, phase, workloads
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import Weir, project
+
+
+@pytest.fixture
+def running(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
+    with Installed(plane, namespace=cluster.namespace(), name="ends") as weir:
+        weir.wait_ready()
+        yield weir
+
+
+def conditions(cluster: Cluster, within: str, name: str) -> dict[str, str]:
+    """Return the true conditions of a Job, with their reasons."""
+    status = cluster.api.get(f"/apis/batch/v1/namespaces/{within}/jobs/{name}")["status"]
+    found = status.get("conditions") or ()
+    return {each["type"]: each.get("reason", "") for each in found if each["status"] == "True"}
+
+
+def evict_all(cluster: Cluster, within: str, name: str) -> None:
+    for pod in cluster.pods(within, f"job-name={name}"):
+        meta = {"name": pod["metadata"]["name"], "namespace": within}
+        path = f"/api/v1/namespaces/{within}/pods/{meta['name']}/eviction"
+        cluster.api.post(path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta})
+
+
+def sentence(cluster: Cluster, within: str, name: str) -> str:
+    status: dict[str, Any] = workloads(cluster, within).get(name, {}).get("status") or {}
+    return str((status.get("reason") or {}).get("sentence", ""))
+
+
+def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(running: Weir, cluster: Cluster) -> None:
+    within = cluster.namespace()
+    cluster.api.create(project("team", 16, [within]))
+    gang = one(within, "gang", 1)
+    gang["spec"] |= {"parallelism": 6, "completions": 6, "completionMode": "Indexed"}
+    short, stubborn = one(within, "short", 1), one(within, "stubborn", 1)
+    own = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    stubborn["spec"] |= {"podFailurePolicy": {"rules": [own]}, "podReplacementPolicy": "Failed"}
+    for each in (short, stubborn):
+        each["metadata"]["annotations"] = {"weir.dev/max-runtime": "3s"}
+        cluster.api.create(each)
+    cluster.api.create(gang)
+    # Time in the queue isn't run time: there is no node for longer than they may run.
+    cluster.until(lambda: phase(cluster, within, "job-short") == "Pending", 20, "the queue")
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Pending", 20, "the queue")
+    cluster.add_nodes(1, gpus=8)
+    cluster.until(lambda: phase(cluster, within, "job-short") == "Running", 20, "it to run")
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 20, "the gang to run")
+    evict_all(cluster, within, "gang")
+    cluster.until(lambda: "Failed" in conditions(cluster, within, "short"), 30, "the Job to end")
+    assert conditions(cluster, within, "short")["Failed"] == "PodFailurePolicy"
+    cluster.until(lambda: phase(cluster, within, "job-short") == "Stopped", 20, "the workload to end")
+    assert "3s" in sentence(cluster, within, "job-short")
+    # Without pods the gang waits for those that the Job controller makes after its pause.
+    told = "The Job controller pauses after an eviction, until about"
+    cluster.until(lambda: told in sentence(cluster, within, "job-gang"), 20, "the pause to be told")
+    assert phase(cluster, within, "job-gang") == "Pending"
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 30, "the gang to be back")
+    # A Job with a policy of its own makes pods anew: they aren't placed, and say so.
+    again = "Its Job makes pods anew. They aren't placed: delete the Job."
+    cluster.until(lambda: again in sentence(cluster, within, "job-stubborn"), 30, "the Job that goes on")
+    cluster.until(lambda: again in waits(cluster, within, "stubborn"), 20, "its pod to say so")
+    cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/gang", grace_s=0)
+    cluster.until(lambda: "job-gang" not in workloads(cluster, within), 20, "the workload to be gone")
+    path = "/apis/weir.dev/v1alpha1/projects/team"
+    cluster.until(lambda: cluster.api.get(path)["status"]["running"] == 0, 20, "nothing to run")
+    running.check()
+
+
+def waits(cluster: Cluster, within: str, name: str) -> str:
+    """Return what the pods of a Job say about why they aren't scheduled."""
+    found = [
+        each.get("message", "")
+        for pod in cluster.pods(within, f"job-name={name}")
+        for each in pod["status"].get("conditions") or ()
+        if each["type"] == "PodScheduled"
+    ]
+    return " ".join(found)

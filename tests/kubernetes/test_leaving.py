@@ -1,0 +1,86 @@
+"""Projects that are deleted under their work, against the real API server with webhooks and policies on."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.kubernetes.test_installed import one, phase, workloads
+from tools.controlplane.cluster import Cluster
+from tools.controlplane.installed import Installed
+from tools.controlplane.plane import ControlPlane
+from tools.controlplane.weir import ROOT, Weir, project
+
+from weir.backends.kubernetes.writing.protecting import FINALIZER
+
+QUEUES = "/apis/weir.dev/v1alpha1"
+
+
+@pytest.fixture
+def running(cluster: Cluster, plane: ControlPlane) -> Iterator[Weir]:
+    with Installed(plane, namespace=cluster.namespace(), name="leaving") as weir:
+        weir.wait_ready()
+        yield weir
+
+
+def finalizers(cluster: Cluster, path: str) -> list[str]:
+    return (cluster.api.maybe(f"{QUEUES}/{path}") or {}).get("metadata", {}).get("finalizers") or []
+
+
+def status(cluster: Cluster, path: str) -> dict[str, Any]:
+    return (cluster.api.maybe(f"{QUEUES}/{path}") or {}).get("status") or {}
+
+
+def test_a_project_stays_until_its_work_is_over(running: Weir, cluster: Cluster, plane: ControlPlane) -> None:
+    cluster.add_nodes(1, gpus=4)
+    within = cluster.namespace()
+    department = {"apiVersion": "weir.dev/v1alpha1", "kind": "Department", "metadata": {"name": "lab"}}
+    cluster.api.create({**department, "spec": {}}, project("team", 4, [within], department="lab"))
+    cluster.api.create(one(within, "first", 2), one(within, "large", 9))
+    cluster.until(lambda: phase(cluster, within, "job-first") == "Running", 20, "it to run")
+    for path in ("projects/team", "departments/lab"):
+        cluster.until(lambda p=path: finalizers(cluster, p) == [FINALIZER], 20, f"{path} to be held")
+
+    cluster.api.delete(f"{QUEUES}/projects/team")
+    cluster.until(lambda: status(cluster, "projects/team").get("phase") == "Leaving", 20, "it to leave")
+    assert "first" in status(cluster, "projects/team")["message"]
+    # Pods that come meanwhile are Weir's: they wait, and say why.
+    cluster.api.create(one(within, "late", 1))
+    cluster.until(lambda: cluster.pods(within, "job-name=late"), 20, "its pod")
+    (late,) = cluster.pods(within, "job-name=late")
+    assert late["spec"]["schedulerName"] == "weir"
+    told = "Project team is being deleted and takes no new work"
+    for name in ("late", "large"):
+        cluster.until(lambda n=name: told in reason(cluster, within, f"job-{n}"), 20, f"{name} to be told")
+    assert set(cluster.running(within)) == {
+        each["metadata"]["name"] for each in cluster.pods(within, "job-name=first")
+    }
+    for name in ("first", "late", "large"):
+        cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/{name}", grace_s=0)
+    cluster.until(lambda: cluster.api.maybe(f"{QUEUES}/projects/team") is None, 20, "it to be gone")
+    running.check()
+    assert "control_broken" not in running.said()
+    cluster.api.create(project("team", 4, [within]))
+    cluster.api.create(one(within, "held", 1))
+    cluster.until(lambda: finalizers(cluster, "projects/team") == [FINALIZER], 20, "it to be held again")
+
+    # Weir is removed while work runs: nothing waits for it for ever.
+    running.stop()
+    cluster.api.delete(f"{QUEUES}/projects/team")
+    assert finalizers(cluster, "projects/team") == [FINALIZER]
+    assert "projects/team released" in released(plane)
+    cluster.until(lambda: cluster.api.maybe(f"{QUEUES}/projects/team") is None, 20, "it to be gone")
+    assert released(plane) == ["Nothing is held."]
+
+
+def released(plane: ControlPlane) -> list[str]:
+    command = [sys.executable, "-m", "weir", "kube", "release", "--kubeconfig", str(plane.kubeconfig)]
+    environment = {"PYTHONPATH": f"{ROOT}/src"}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return done.stdout.splitlines()
+
+
+def reason(cluster: Cluster, within: str, name: str) -> str:
+    found = workloads(cluster, within).get(name, {}).get("status") or {}
+    return str((found.get("reason") or {}).get("sentence", ""))
