@@ -27,6 +27,9 @@ def manifests(
     require_scheduler: Annotated[bool, _SWITCH] = False,
     daemonsets_in: Annotated[Sequence[str], _NAMES] = (),
     exempt: Annotated[Sequence[str], _NAMES] = (),
+    without_project: str = "ignore",
+    without_project_in: str | None = None,
+    without_project_exempt: Annotated[Sequence[str], _NAMES] = (),
     priority_classes: Literal["prefixed", "plain", "none"] = "prefixed",
     pod_priority_class: str = "system-cluster-critical",
     requests: str = "cpu=500m,memory=512Mi",
@@ -61,6 +64,12 @@ def manifests(
         Refuse GPU pods of DaemonSets in all namespaces but these.
     exempt
         Namespaces that the three options before don't cover, beside kube-system.
+    without_project
+        GPU pods in namespaces that no project lists: ignore, refuse, or queue:PROJECT.
+    without_project_in
+        Labels of the namespaces this holds in, as KEY=VALUE separated by commas; all by default.
+    without_project_exempt
+        Namespaces it doesn't hold in, beside those of the system.
     priority_classes
         Names of the classes for types of workloads: weir-train and so on, plain names such as train, or none.
     pod_priority_class
@@ -96,6 +105,9 @@ def manifests(
             require_scheduler=require_scheduler,
             daemonset_namespaces=check.each("--daemonsets-in", check.namespace, daemonsets_in),
             exempt_namespaces=check.each("--exempt", check.namespace, exempt),
+            without_project=check.without_project(
+                without_project, without_project_in, [*without_project_exempt, namespace]
+            ),
         )
         pods = PodOptions(
             None

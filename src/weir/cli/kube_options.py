@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from weir.backends.kubernetes.own.without_project import WithoutProject
 
 T = TypeVar("T")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -13,6 +16,26 @@ _KEY = re.compile(r"([a-z0-9][-a-z0-9.]{0,251}[a-z0-9]/)?[A-Za-z0-9]([-\w.]{0,61
 _VALUE = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?", re.ASCII)
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class WrongOption(ValueError):
+    """A mistake in an option; the sentence names the flag."""
+
+
+def without_project(action: str, selector: str | None, exempt: Sequence[str]) -> "WithoutProject":
+    """Return the rule for namespaces without a project.
+
+    Raises:
+        WrongOption: an option has a mistake.
+    """
+    from weir.backends.kubernetes.own.without_project import read_rule
+
+    try:
+        chosen = {} if selector is None else one("--without-project-in", labels, selector)
+        left_out = each("--without-project-exempt", namespace, exempt)
+        return one("--without-project", lambda text: read_rule(text, chosen, left_out), action)
+    except ValueError as error:
+        raise WrongOption(str(error)) from None
 
 
 def one(flag: str, check: Callable[[str], T], text: str) -> T:

@@ -28,6 +28,9 @@ def up(
     kinds: Path | None = None,
     service: str | None = None,
     client_authorities: Path | None = None,
+    without_project: str = "ignore",
+    without_project_in: str | None = None,
+    without_project_exempt: str | None = None,
     alone: bool = False,
     host: str | None = None,
     port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
@@ -76,6 +79,12 @@ def up(
         A file of authorities; who calls a webhook has to show a certificate that one of them signed.
     alone
         There is no other beside it: it schedules at once, without a lease.
+    without_project
+        GPU pods in namespaces that no project of the cluster lists: ignore, refuse, or queue:PROJECT.
+    without_project_in
+        Labels of the namespaces this holds in, as KEY=VALUE separated by commas; all by default.
+    without_project_exempt
+        Namespaces it doesn't hold in, separated by commas, beside those of the system.
     host
         The address to listen on; this machine alone by default.
     port
@@ -113,10 +122,16 @@ def up(
     """
     if on == "kubernetes":
         from weir.backends.kubernetes.reading.device_list import device_names
+        from weir.cli import kube_options as check
         from weir.server.cluster_up import run as run_on_kubernetes
 
         try:
+            names = [each for each in (without_project_exempt or "").split(",") if each]
+            rule = check.without_project(without_project, without_project_in, names)
             resources = None if devices is None else device_names(devices)
+        except check.WrongOption as error:
+            print(f"weir: {error}.", file=sys.stderr)
+            return 2
         except ValueError as error:
             print(f"weir: --devices: {error}.", file=sys.stderr)
             return 2
@@ -136,6 +151,7 @@ def up(
             elects=not alone,
             policy_file=policy,
             kinds_file=kinds,
+            without_project=rule,
             log_level=log_level,
             log_format=log_format or "json",
         )

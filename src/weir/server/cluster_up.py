@@ -24,6 +24,7 @@ from weir.backends.kubernetes.api.connection import Connection
 from weir.backends.kubernetes.api.server_clock import server_clock
 from weir.backends.kubernetes.own.own_objects import QueueThing
 from weir.backends.kubernetes.own.scheduler_config import Settings
+from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.backends.kubernetes.reading.requests import Devices
 from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules
 from weir.decide.overcommit import GRACE_S
@@ -64,6 +65,7 @@ def run(
     elects: bool = True,
     policy_file: Path | None = None,
     kinds_file: Path | None = None,
+    without_project: WithoutProject = IGNORE,
     log_level: str = "info",
     log_format: log.Format = "json",
 ) -> int:
@@ -86,6 +88,7 @@ def run(
             overcommit_grace_s,
             SharedNodeRules(shared_nodes),
         )
+        options.without_project = without_project
         asyncio.run(_serve(options))
     except FileRefused as error:
         print(f"weir: {error}", file=sys.stderr)

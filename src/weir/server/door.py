@@ -21,12 +21,13 @@ from weir.backends.kubernetes.admission.certifying import Certifying
 from weir.backends.kubernetes.admission.owner_index import OwnerIndex
 from weir.backends.kubernetes.admission.webhooks import Served, application, serve, tls_context
 from weir.backends.kubernetes.api.connection import Connection
-from weir.backends.kubernetes.api.objects import Pod
+from weir.backends.kubernetes.api.objects import Namespace, Pod
 from weir.backends.kubernetes.api.paths import path_of
 from weir.backends.kubernetes.api.reflector import Change, Reflector, Removed, Set
 from weir.backends.kubernetes.own.own_objects import QueueThing
 from weir.backends.kubernetes.own.queue_tree import QueueObject
 from weir.backends.kubernetes.own.shapes import API_VERSION
+from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.backends.kubernetes.reading.labels import Said
 from weir.backends.kubernetes.reading.requests import Devices, ask
 
@@ -75,6 +76,8 @@ class Door:
     metrics: Callable[[], bytes] = lambda: b""
     owners: OwnerIndex | None = None
     port: int = 0  # it listens on; 0 before
+    without_project: WithoutProject = IGNORE
+    _labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of namespaces, if that rule reads them
     _objects: dict[str, dict[str, QueueObject]] = field(default_factory=dict)
     _known: Known | None = None
 
@@ -90,6 +93,8 @@ class Door:
             names=opening.names,
         )
         reflectors = [self._reflector(each) for each in _QUEUES]
+        if self.without_project.labels:
+            reflectors.append(Reflector(self.api, path_of("v1", "namespaces"), Namespace, self._see_labels))
         async with asyncio.TaskGroup() as tasks:
             for reflector in reflectors:
                 tasks.create_task(reflector.run())
@@ -143,8 +148,18 @@ class Door:
 
         return Reflector(self.api, path_of(API_VERSION, resource), QueueThing, deliver)
 
+    def _see_labels(self, changes: Sequence[Change[Namespace]]) -> None:
+        for change in changes:
+            if isinstance(change, Set):
+                self._labels[change.key] = change.object.metadata.labels
+            elif isinstance(change, Removed):
+                self._labels.pop(change.key, None)
+        if self._known is not None:
+            self._know()
+
     def _know(self) -> None:
-        self._known = Known(*(dict(self._objects[resource]) for resource in _QUEUES))
+        departments, projects, topologies = (dict(self._objects[resource]) for resource in _QUEUES)
+        self._known = Known(departments, projects, topologies, self.without_project, dict(self._labels))
 
 
 async def _renew(certifying: Certifying) -> None:

@@ -26,6 +26,7 @@ from weir.backends.kubernetes.backend import KubernetesBackend
 from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
 from weir.backends.kubernetes.own.scheduler_config import Settings
 from weir.backends.kubernetes.own.shapes import API_VERSION
+from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.backends.kubernetes.picture.owners import not_listed, not_served
 from weir.backends.kubernetes.picture.picture import Picture
 from weir.backends.kubernetes.reading.kinds import Kinds, Watched, load_kinds
@@ -84,6 +85,7 @@ class Options:
     opening: "Opening | None" = None  # where webhooks, health and metrics are answered
     overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # that Weir sets aside by itself
+    without_project: WithoutProject = IGNORE
 
 
 class Instance:
@@ -108,7 +110,7 @@ class Instance:
         self._clock = clock = clock or Clock()
         self._loop = asyncio.get_running_loop()
         self.kinds: Kinds = load_kinds(self.settings.settings.kinds)
-        self.picture = Picture(self.kinds, options.devices, options.scheduler)
+        self.picture = Picture(self.kinds, options.devices, options.scheduler, options.without_project)
         rules = options.shared_nodes
         self.backend = KubernetesBackend(self.picture, self._submit, self._wake, clock, shared_nodes=rules)
         namespace = options.namespace or api.namespace
@@ -145,6 +147,7 @@ class Instance:
         door.trouble = self.trouble
         door.owners = OwnerIndex(self.kinds, options.devices.names, self._api, self._look_again)
         self._see_owners = door.owners.deliver
+        door.without_project = options.without_project
         return door
 
     def _is_well(self) -> bool:

@@ -19,6 +19,7 @@ from weir.backends.kubernetes.api.objects import Metadata, Pod
 from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
 from weir.backends.kubernetes.own.scheduler_config import Settings, settings_of
 from weir.backends.kubernetes.own.shapes import Unsound
+from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR, Said, near, not_there, read
 from weir.model.nodes import Topology
 from weir.model.policy import Policy
@@ -44,6 +45,8 @@ class Known:
     departments: Mapping[str, QueueObject] = field(default_factory=dict)
     projects: Mapping[str, QueueObject] = field(default_factory=dict)
     topologies: Mapping[str, QueueObject] = field(default_factory=dict)
+    without_project: WithoutProject = IGNORE
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # labels, if read
 
     @cached_property
     def tree(self) -> QueueTree:
@@ -57,7 +60,17 @@ class Known:
 
     def of(self, namespace: str) -> tuple[str, ...]:
         """The projects a namespace may use."""
-        return self.tree.projects_of.get(namespace, ())
+        listed = self.tree.projects_of.get(namespace, ())
+        if listed:
+            return listed
+        default = self.without_project.project_for(namespace, self.namespaces.get(namespace, {}))
+        return () if default is None else (default,)
+
+    def refuses_gpus(self, namespace: str) -> bool:
+        """Return True if pods of a namespace may not ask for GPUs, because no project lists it."""
+        rule = self.without_project
+        covered = rule.action == "refuse" and rule.covers(namespace, self.namespaces.get(namespace, {}))
+        return covered and not self.tree.projects_of.get(namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +201,10 @@ def _of_object(kind: str, thing: Object, namespace: str, known: Known, reading: 
         ours = _is_ours(thing, namespace, known, reading)
     said, found = _read(pod, owners)
     if not ours:
-        return [each for each in found if each.startswith(PREFIX)]
+        told = [each for each in found if each.startswith(PREFIX)]
+        if known.refuses_gpus(namespace) and _asks_for_devices(pod.get("spec") or {}, reading):
+            told.append(_outside(namespace))
+        return told
     too_large = _size(thing)
     if too_large:
         return found + too_large
@@ -201,6 +217,13 @@ def _of_object(kind: str, thing: Object, namespace: str, known: Known, reading: 
     found += not_there(said.topology, known.levels)
     found += reading.refusals(_pod(pod), said)
     return list(dict.fromkeys(found))
+
+
+def _outside(namespace: str) -> str:
+    return (
+        f"the namespace {namespace} belongs to no project, and GPUs are given through projects alone: "
+        "have it added to spec.namespaces of one"
+    )
 
 
 def _read(pod: Object, owners: Iterable[Object] = ()) -> tuple[Said, list[str]]:

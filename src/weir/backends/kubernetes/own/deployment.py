@@ -38,10 +38,12 @@ def deployment(
     devices: Sequence[str],
     sources: Sequence[str],
     options: PodOptions,
+    more_words: Sequence[str] = (),
 ) -> list[Thing]:
     """Return the Deployment after everything that its pods need."""
     ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
     words = ("up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", ",".join(devices))
+    container = _container(image, (*words, *more_words), options)
     return [
         *_critical_pods(namespace, replicas, options),
         within(
@@ -52,7 +54,7 @@ def deployment(
             spec=network_policy(CHOSEN, PORT, sources),
         ),
         within(namespace, "v1", "Service", NAME, spec={"selector": CHOSEN, "ports": ports}),
-        _deployment(namespace, replicas, _container(image, words, options), options),
+        _deployment(namespace, replicas, container, options),
         *_budget(namespace, replicas),
     ]
 

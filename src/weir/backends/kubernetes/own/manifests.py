@@ -68,6 +68,7 @@ def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
             devices=of.devices,
             sources=of.sources,
             options=of.pods,
+            more_words=of.optional.without_project.words(),
         ),
         *registrations(
             {"service": {"namespace": of.namespace, "name": NAME, "port": 443}},

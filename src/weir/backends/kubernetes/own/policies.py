@@ -12,12 +12,12 @@ from typing import Any
 
 from weir.backends.kubernetes.admission.registration import NAME, is_device
 from weir.backends.kubernetes.own.shapes import GROUP
+from weir.backends.kubernetes.own.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
 from weir.backends.kubernetes.reading.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE
 from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR
 
 Policy = dict[str, Any]
 
-SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 _API = "admissionregistration.k8s.io/v1"
 _METADATA_WRITERS = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
 _SHARE_KEYS = (
@@ -37,6 +37,7 @@ class OptionalPolicies:
     require_scheduler: bool = False
     daemonset_namespaces: tuple[str, ...] = ()  # the only ones with GPU pods of DaemonSets; empty: any
     exempt_namespaces: tuple[str, ...] = ()  # beside kube-system
+    without_project: WithoutProject = IGNORE
 
 
 def account_name(namespace: str) -> str:
@@ -258,6 +259,17 @@ def _optional(scheduler: str, devices: Sequence[str], options: OptionalPolicies)
             f"', but Weir places pods that ask for GPUs: write schedulerName: {scheduler}'",
             exempt=exempt,
         )
+    rule = options.without_project
+    if rule.action != "ignore":
+        yield refuse(
+            "projects",
+            f"{{pod}}.spec.?schedulerName.orValue('') != {_text(scheduler)}",
+            "GPUs are given through projects alone: add the namespace to spec.namespaces of one.",
+            "'GPUs are given through projects alone: add the namespace ' + request.namespace + ' to "
+            f"spec.namespaces of one; while Weir is down, write schedulerName: {scheduler}'",
+            exempt=sorted({*SYSTEM_NAMESPACES, *rule.exempt}),
+            labels=rule.labels,
+        )
     if options.daemonset_namespaces:
         told = ", ".join(options.daemonset_namespaces)
         yield refuse(
@@ -347,11 +359,14 @@ def _policy(
     told: str = "",
     exempt: Sequence[str] = (),
     for_each: Mapping[str, str] | None = None,
+    labels: Sequence[tuple[str, str]] = (),
 ) -> Policy:
     constraints: dict[str, Any] = {"resourceRules": rules}
     if exempt:
         left_out = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
         constraints["namespaceSelector"] = {"matchExpressions": [left_out]}
+    if labels:
+        constraints.setdefault("namespaceSelector", {})["matchLabels"] = dict(labels)
     validation = {"expression": expression, "message": message, "reason": "Forbidden"}
     if told:
         validation["messageExpression"] = told

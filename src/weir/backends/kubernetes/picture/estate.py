@@ -12,6 +12,7 @@ from structlog import get_logger
 
 from weir.backends.kubernetes.own.own_objects import QueueMetadata, QueueThing
 from weir.backends.kubernetes.own.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
+from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.backends.kubernetes.reading.labels import Said, not_there
 from weir.cluster.events import QueuesSet, TopologiesSet
 from weir.model.files.complaints import nearest
@@ -30,7 +31,10 @@ _WEAK = "project"
 class Estate:
     """All departments, projects and topologies."""
 
-    def __init__(self) -> None:
+    def __init__(self, without: WithoutProject = IGNORE) -> None:
+        """`without` says what becomes of pods in namespaces that no project lists."""
+        self._without = without
+        self._labels: dict[str, dict[str, str]] = {}  # of namespaces, if that rule reads them
         self._objects: dict[str, dict[str, QueueObject]] = {"Department": {}, "Project": {}, "Topology": {}}
         self._sound: dict[Key, QueueObject] = {}  # as it last could be used
         self.generations: dict[Key, int] = {}
@@ -61,6 +65,16 @@ class Estate:
         if before != (self._objects[kind].get(name), self.is_leaving(kind, name)):
             self.changed = True
             self.changes += 1
+
+    def see_namespace(self, name: str, labels: dict[str, str] | None) -> None:
+        """A namespace is there, new or changed; None: it is gone."""
+        if not self._without.labels or self._labels.get(name) == labels:
+            return
+        if labels is None:
+            self._labels.pop(name, None)
+        else:
+            self._labels[name] = labels
+        self.changed = True
 
     def is_leaving(self, kind: str, name: str) -> bool:
         """Return True if an object is being deleted, and stays until nothing uses it."""
@@ -164,8 +178,8 @@ class Estate:
 
     def project_of(self, namespace: str, said: Said) -> tuple[str | None, str]:
         """The project of a pod of a namespace; or None, and a sentence about what to write."""
-        open_to = self.tree.projects_of.get(namespace, ())
         projects = self.projects
+        open_to, missing = self._open_to(namespace)
         asked = said.project
         if asked is not None and said.project_from == _WEAK and asked not in projects:
             asked = None
@@ -183,7 +197,17 @@ class Estate:
             choice = f"Namespace {namespace} has projects {_first(open_to)}"
             return None, f"{choice}: say which in the label weir.dev/project."
         add = "add it to spec.namespaces of the one it is to use"
-        return None, f"Namespace {namespace} belongs to no project: {add}."
+        return None, missing or f"Namespace {namespace} belongs to no project: {add}."
+
+    def _open_to(self, namespace: str) -> tuple[tuple[str, ...], str]:
+        """Return the projects that a namespace may use, and what is missing where the default one is."""
+        listed = self.tree.projects_of.get(namespace, ())
+        default = self._without.project_for(namespace, self._labels.get(namespace, {}))
+        if listed or default is None:
+            return listed, ""
+        if default in self.projects:
+            return (default,), ""
+        return (), f"There is no project {default}, for namespaces without a project: make it."
 
 
 def _first(names: Sequence[str]) -> str:

@@ -11,9 +11,10 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any
 
-from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Pod
+from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Namespace, Pod
 from weir.backends.kubernetes.api.reflector import Change
 from weir.backends.kubernetes.own.own_objects import WRITTEN_KEY, QueueThing, WorkloadThing
+from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.backends.kubernetes.picture.allocations import annotated
 from weir.backends.kubernetes.picture.estate import Estate
 from weir.backends.kubernetes.picture.gangs import Gang
@@ -48,10 +49,16 @@ SKEW_S_MOST = 60.0
 class Picture:
     """All that is known."""
 
-    def __init__(self, kinds: Kinds, devices: Devices, scheduler: str = "weir") -> None:
+    def __init__(
+        self,
+        kinds: Kinds,
+        devices: Devices,
+        scheduler: str = "weir",
+        without_project: WithoutProject = IGNORE,
+    ) -> None:
         self.scheduler = scheduler
         self.ground = Ground(devices)
-        self.estate = Estate()
+        self.estate = Estate(without_project)
         self.gathering = Gathering(kinds, devices)
         self.roll = Roll(self.estate, self.ground)
         self.overcommitted = OvercommittedNodes(self.ground)
@@ -68,7 +75,7 @@ class Picture:
         sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
             "nodes": self._node,
-            "namespaces": self.gathering.see_namespace,
+            "namespaces": self._namespace,
             "priorityclasses": self.gathering.see_priority,
             "persistentvolumeclaims": self._claim,
             "persistentvolumes": self.gathering.see_volume,
@@ -139,6 +146,10 @@ class Picture:
                 seen.gang.exits(seen, self._now_s, Exit.LOST, "Its node has other devices now.")
                 seen.settled, seen.origin, seen.start = False, None, 0
                 self.roll.dirty[seen.gang] = None
+
+    def _namespace(self, name: str, namespace: Namespace | None) -> None:
+        self.gathering.see_namespace(name, namespace)
+        self.estate.see_namespace(name, None if namespace is None else namespace.metadata.labels)
 
     def _claim(self, key: str, claim: Any) -> None:
         namespace, _, name = key.partition("/")

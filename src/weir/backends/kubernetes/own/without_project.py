@@ -1,0 +1,61 @@
+"""A rule for pods that ask for GPUs in namespaces that no project lists: leave them, refuse or queue them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+Action = Literal["ignore", "refuse", "queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutProject:
+    """What becomes of such pods, and in which namespaces the rule holds."""
+
+    action: Action = "ignore"
+    project: str = ""  # that they are queued under
+    labels: tuple[tuple[str, str], ...] = ()  # of the namespaces; none: of any
+    exempt: tuple[str, ...] = ()  # namespaces left out, beside those of the system
+
+    def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Return True if the rule holds in a namespace that no project lists."""
+        if self.action == "ignore" or namespace in SYSTEM_NAMESPACES or namespace in self.exempt:
+            return False
+        return all(labels.get(key) == value for key, value in self.labels)
+
+    def project_for(self, namespace: str, labels: Mapping[str, str]) -> str | None:
+        """Return the project that pods of such a namespace are queued under; None if they aren't."""
+        return self.project if self.action == "queue" and self.covers(namespace, labels) else None
+
+    def words(self) -> list[str]:
+        """Return the arguments that state the rule to `weir up` and `weir kube manifests`."""
+        if self.action == "ignore":
+            return []
+        found = ["--without-project", f"queue:{self.project}" if self.action == "queue" else self.action]
+        if self.labels:
+            found += ["--without-project-in", ",".join(f"{key}={value}" for key, value in self.labels)]
+        if self.exempt:
+            found += ["--without-project-exempt", ",".join(self.exempt)]
+        return found
+
+
+IGNORE = WithoutProject()
+
+
+def read_rule(action: str, labels: Mapping[str, str], exempt: tuple[str, ...]) -> WithoutProject:
+    """Return the rule that these words state.
+
+    Raises:
+        ValueError: they state none; the sentence says what to write.
+    """
+    word, colon, project = action.partition(":")
+    if word == "queue":
+        if not _NAME.fullmatch(project):
+            raise ValueError(f"{action!r} names no project: write queue:PROJECT")
+    elif word not in ("ignore", "refuse") or colon:
+        raise ValueError(f"{action!r} isn't known: write ignore, refuse or queue:PROJECT")
+    found: Action = "queue" if word == "queue" else "refuse" if word == "refuse" else "ignore"
+    return WithoutProject(found, project, tuple(sorted(labels.items())), exempt)
