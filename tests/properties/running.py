@@ -47,7 +47,7 @@ class Running:
         self._looks: list[Callable[[Plan], None]] = []
         self.going: dict[PodKey, int] = {}  # pods being stopped, and the cycles that takes yet
         self._stops_after = cycle(world.stops_after)
-        self._to_come = deque(world.workloads)
+        self.to_come = deque(world.workloads)
         self.tell(TopologiesSet((NETWORK,)))
         for node in world.nodes:
             self.tell(NodeSet(node))
@@ -85,8 +85,8 @@ class Running:
 
     def submit(self, most: int = 1_000) -> None:
         """The next workloads are submitted."""
-        for _ in range(min(most, len(self._to_come))):
-            workload = self._to_come.popleft()
+        for _ in range(min(most, len(self.to_come))):
+            workload = self.to_come.popleft()
             self.tell(WorkloadSubmitted(workload, workload.submitted_s))
 
     def _job(self, does: Does, which: int) -> None:

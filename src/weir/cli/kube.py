@@ -106,7 +106,7 @@ def manifests(
             daemonset_namespaces=check.each("--daemonsets-in", check.namespace, daemonsets_in),
             exempt_namespaces=check.each("--exempt", check.namespace, exempt),
             without_project=check.without_project(
-                without_project, without_project_in, [*without_project_exempt, namespace]
+                without_project, without_project_in, without_project_exempt
             ),
         )
         pods = PodOptions(
