@@ -158,7 +158,8 @@ class Reach:
 
     def _may_stop(self, pods: Sequence[Pod], *, moves: bool = False) -> bool:
         """Return True if disruption budgets let all these pods be stopped at once."""
-        return self._disruptions.allows(pods, overrides=self._overrides and not moves)
+        budgets = self._disruptions
+        return not budgets.any or budgets.allows(pods, overrides=self._overrides and not moves)
 
     def limits(self, units: Sequence[Unit]) -> Permits | None:
         """Return which sets of these units may go; None if the usual search does.
@@ -325,7 +326,7 @@ class Reach:
             return None
         if unit.moves:
             return Rule.CONSOLIDATE
-        if self.claims.protection(unit.job.path) > self._most:
+        if self._most < Protection.FULL and self.claims.protection(unit.job.path) > self._most:
             return None
         return self.claims.rule_for(unit.job)
 
