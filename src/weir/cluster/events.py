@@ -137,6 +137,20 @@ class WorkloadHeld:
 
 
 @noun()
+class PastKnown:
+    """What happened to a workload before control knew it, as far as decisions go by it.
+
+    Since when it waits, since when its gang runs below its minimum, and the workloads it was stopped for
+    with the times.
+    """
+
+    workload: str
+    waits_since_s: float | None = None
+    short_since_s: float | None = None
+    stopped_for: tuple[tuple[str, float], ...] = ()
+
+
+@noun()
 class PodAssigned:
     """A pod holds its place from now on: it starts or runs."""
 
@@ -220,6 +234,7 @@ Event = (
     | WorkloadChanged
     | WorkloadEnded
     | WorkloadHeld
+    | PastKnown
     | PodAssigned
     | PodStopping
     | StopRefused

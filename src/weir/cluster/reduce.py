@@ -36,6 +36,7 @@ _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.WorkloadChanged: workloads.changed,
     events.WorkloadEnded: workloads.ended,
     events.WorkloadHeld: workloads.held,
+    events.PastKnown: workloads.past_known,
     events.Checkpointed: workloads.checkpointed,
     events.PodAssigned: pods.assigned,
     events.PodStopping: pods.stopping,

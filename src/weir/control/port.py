@@ -29,6 +29,7 @@ from weir.cluster.events import (
     End,
     NodeLost,
     NodeSet,
+    PastKnown,
     Place,
     PodKey,
     PodProtected,
@@ -179,6 +180,7 @@ Fact = (
     | WorkloadHeld
     | Gated
     | Checkpointed
+    | PastKnown
     | Promised
     | StatusFound
     | PodRuns

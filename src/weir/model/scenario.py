@@ -32,6 +32,20 @@ class PlacedPod:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadPast:
+    """What happened to a workload before the scenario's instant, as far as decisions go by it.
+
+    `absent` are pods (position of the group, index) that it needs and that nobody has made.
+    """
+
+    waits_since_s: float | None = None
+    ran_s: float = 0.0
+    short_since_s: float | None = None
+    stopped_for: tuple[tuple[str, float], ...] = ()
+    absent: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadExpected:
     """What should hold for a workload; None is not asked.
 
@@ -91,6 +105,7 @@ class Scenario:
     checkpointed_s: Mapping[str, float]
     policy: Policy
     tick_s: float = 1.0
+    past: Mapping[str, WorkloadPast] = field(default_factory=dict)
     expect: Expect = field(default_factory=Expect)
     budgets: tuple[DisruptionBudget, ...] = ()
     protected: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)

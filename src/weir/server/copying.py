@@ -13,6 +13,7 @@ from weir.cluster.events import (
     Checkpointed,
     Event,
     NodeSet,
+    PastKnown,
     Place,
     PodAssigned,
     PodKey,
@@ -47,8 +48,6 @@ class Picture:
     usage: UsageHistory
     runtimes: RunTimes  # shared with the cluster: a trial ends nothing successfully
     now_s: float
-    below_since_s: dict[str, float]
-    waits_since_s: dict[str, float]
 
 
 def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
@@ -60,6 +59,9 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
         events.append(WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s, absent_of(job)))
         if job.started_s is not None or job.stopping:
             events += _pods_of(cluster, job)
+        past = PastKnown(job.spec.name, job.waits_since_s, job.below_since_s, tuple(job.stopped_for.items()))
+        if past != PastKnown(job.spec.name, job.spec.submitted_s):
+            events.append(past)
         if job.held:
             events.append(WorkloadHeld(job.spec.name, True, job.held_why, job.held_until_s))
     events += [_promise_of(cluster, job) for job in cluster.promised.values()]
@@ -74,16 +76,6 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
         usage=deepcopy(cluster.usage) if with_usage else UsageHistory(),
         runtimes=cluster.runtimes,
         now_s=cluster.now_s,
-        below_since_s={
-            name: job.below_since_s
-            for name, job in cluster.incomplete.items()
-            if job.below_since_s is not None
-        },
-        waits_since_s={
-            name: job.waits_since_s
-            for name, job in cluster.jobs.items()
-            if job.waits_since_s != job.spec.submitted_s
-        },
     )
 
 
@@ -113,10 +105,6 @@ def copy_of(picture: Picture) -> Cluster:
     cluster.mix.version = 1
     cluster.runtimes = picture.runtimes
     cluster.now_s = max(cluster.now_s, picture.now_s)
-    for name, at_s in picture.below_since_s.items():
-        cluster.jobs[name].below_since_s = at_s
-    for name, at_s in picture.waits_since_s.items():
-        cluster.jobs[name].waits_since_s = at_s
     return cluster
 
 

@@ -1,7 +1,9 @@
 """The live pool as a scenario: what the engine decides next in it, it decides in the played scenario too.
 
-A scenario can't say that a pod is being stopped, that room is promised or what was learned; the head of
-the file tells how many of each there were. A workload that is held isn't in it: it asks for nothing.
+The past of a workload is in it as far as decisions go by it: since when it waits, what it ran, since when its
+gang is short of pods, for whom it was stopped. A scenario can't say that a pod is being stopped, that room is
+promised or what was learned of run times and use; the head of the file tells how many of each there were. A
+workload that is held isn't in it: it asks for nothing.
 """
 
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from weir.cluster.state import Cluster
 from weir.model.budgets import DisruptionBudget
 from weir.model.files.writing import write_scenario
 from weir.model.policy import Policy
-from weir.model.scenario import Expect, PlacedPod, Scenario
+from weir.model.scenario import Expect, PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import Workload
 from weir.server.copying import Picture, copy_of
 
@@ -51,6 +53,7 @@ def scenario_of(cluster: Cluster, policy: Policy, now_s: float) -> Scenario:
             if job.spec.name in runs and job.started_s is not None
         },
         checkpointed_s={job.spec.name: _past(job.saved_s, now_s) for job in jobs if job.saved_s is not None},
+        past={job.spec.name: _past_of(job, now_s) for job in jobs},
         policy=policy,
         expect=Expect(cycles=1, stable=0),
         budgets=tuple(
@@ -68,6 +71,24 @@ def _protected(job: Job) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
         if names:
             yield (job.spec.name, position), tuple(names)
         position += 1 if running or not job.held else 0
+
+
+def _past_of(job: Job, now_s: float) -> WorkloadPast:
+    """Return what decisions go by of what happened to a workload before."""
+    waits = job.waits_since_s != job.spec.submitted_s
+    absent, position = [], 0
+    for group, running in zip(job.pods, _running(job), strict=True):
+        if job.held and not running:
+            continue
+        absent += [(position, pod.index) for pod in group if pod.phase is Phase.ABSENT and not job.held]
+        position += 1
+    return WorkloadPast(
+        waits_since_s=_past(job.waits_since_s, now_s) if waits else None,
+        ran_s=job.ran_s,
+        short_since_s=None if job.below_since_s is None else _past(job.below_since_s, now_s),
+        stopped_for=tuple((by, _past(at_s, now_s)) for by, at_s in job.stopped_for.items()),
+        absent=tuple(absent),
+    )
 
 
 def _past(at_s: float, now_s: float) -> float:

@@ -7,7 +7,19 @@ import pytest
 
 from weir.backends.simulated.play import Play
 from weir.backends.simulated.populate import populate
-from weir.cluster.events import End, NodeLost, PodAssigned, WorkloadEnded, WorkloadHeld, WorkloadSubmitted
+from weir.cluster.events import (
+    End,
+    NodeLost,
+    PastKnown,
+    Place,
+    PodAssigned,
+    PodKey,
+    PodStopped,
+    WorkloadChanged,
+    WorkloadEnded,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
 from weir.cluster.reduce import reduce
 from weir.cluster.state import Cluster
 from weir.decide.cycle import decide
@@ -147,3 +159,50 @@ def test_disruption_budgets_are_part_of_copies_and_snapshots() -> None:
     scenario = parse_scenario(snapshot(picture, Policy(), 0.0), "snapshot")
     assert [(each.name, each.allowed) for each in scenario.budgets] == [("never", 0), ("one", 1)]
     assert scenario.protected == {("kept", 0): ("never",), ("goes", 0): ("one",)}
+
+
+def short_gang(missing: str) -> tuple[Cluster, float]:
+    """A gang of four that has run with three pods for 20 s of its grace; the fourth waits or isn't made yet."""
+    cluster = populate(parse_scenario(WORLD, "world"))
+    gang = Workload("gang", "a", (PodGroup("0", Request(1, 1000), 4, 4),), 4, 1000.0)
+    reduce(cluster, WorkloadSubmitted(gang, 1000.0))
+    for place in decide(cluster, Policy(), 1000.0, Memo()).binds:
+        reduce(cluster, PodAssigned(place, 1000.0))
+    last = PodKey("gang", 0, 3)
+    reduce(cluster, PodStopped(last, 1500.0))
+    if missing == "absent":
+        reduce(cluster, WorkloadChanged(gang, 1500.0, frozenset((last,))))
+    else:
+        for at in range(4):
+            if not cluster.pods_on[at]:
+                reduce(cluster, NodeLost(f"node-{at}"))
+        full = Workload("full", "b", (PodGroup("0", Request(1, 1000), 1, 1),), 1, 1000.0, preemptible=False)
+        reduce(cluster, WorkloadSubmitted(full, 1500.0))
+        reduce(cluster, PodAssigned(Place(PodKey("full", 0, 0), "node-0", (3,)), 1500.0))
+    return cluster, 1520.0
+
+
+@pytest.mark.parametrize("missing", ["absent", "pending"])
+@pytest.mark.parametrize("later_s", [0.0, 30.0, 60.0])
+def test_a_gang_that_is_short_of_pods_keeps_its_grace_in_a_snapshot(missing: str, later_s: float) -> None:
+    cluster, now_s = short_gang(missing)
+    now_s += later_s
+    plan = decide(cluster, Policy(), now_s, Memo())
+    played = Play(parse_scenario(snapshot(picture_of(cluster), Policy(), now_s), "snapshot"))
+    played.cycle()
+    assert said(played.plan) == said(plan)
+    assert bool(plan.evictions) == (later_s == 60.0)
+
+
+def test_whom_a_workload_was_stopped_for_is_in_a_snapshot() -> None:
+    cluster, _, now_s = lived(3)
+    waits_s, stopped_s = now_s - 8.0, now_s - 4.0
+    name = next(name for name, job in cluster.jobs.items() if not job.is_running and not job.held)
+    reduce(cluster, PastKnown(name, waits_s, None, (("job-other", stopped_s),)))
+    copy = copy_of(picture_of(cluster)).jobs[name]
+    assert (copy.waits_since_s, copy.stopped_for) == (waits_s, {"job-other": stopped_s})
+    scenario = parse_scenario(snapshot(picture_of(cluster), Policy(), now_s), "snapshot")
+    past = scenario.past[name]
+    assert (past.waits_since_s, past.stopped_for) == (-8.0, (("job-other", -4.0),))
+    job = populate(scenario).jobs[name]
+    assert (job.waits_since_s, job.stopped_for) == (-8.0, {"job-other": -4.0})

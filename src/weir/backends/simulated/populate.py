@@ -7,6 +7,7 @@ from weir.cluster.events import (
     Checkpointed,
     Event,
     NodeSet,
+    PastKnown,
     Place,
     PodAssigned,
     PodKey,
@@ -16,7 +17,7 @@ from weir.cluster.events import (
 )
 from weir.cluster.reduce import reduce
 from weir.cluster.state import Cluster
-from weir.model.scenario import Scenario
+from weir.model.scenario import Scenario, WorkloadPast
 
 
 def ground(scenario: Scenario) -> Iterator[Event]:
@@ -33,7 +34,9 @@ def facts(scenario: Scenario) -> Iterator[Event]:
     submitted_s = {}
     for workload in sorted(scenario.workloads, key=lambda workload: workload.submitted_s):
         submitted_s[workload.name] = workload.submitted_s
-        yield WorkloadSubmitted(workload, workload.submitted_s)
+        past = scenario.past.get(workload.name, WorkloadPast())
+        absent = frozenset(PodKey(workload.name, group, index) for group, index in past.absent)
+        yield WorkloadSubmitted(workload, workload.submitted_s, past.ran_s, absent)
     yield from budget_facts(scenario)
     started_s = scenario.started_s
     for placed in scenario.placed:
@@ -41,6 +44,8 @@ def facts(scenario: Scenario) -> Iterator[Event]:
         yield PodAssigned(place, started_s.get(placed.workload, submitted_s[placed.workload]))
     for name, at_s in scenario.checkpointed_s.items():
         yield Checkpointed(name, at_s)
+    for name, past in scenario.past.items():
+        yield PastKnown(name, past.waits_since_s, past.short_since_s, past.stopped_for)
 
 
 def populate(scenario: Scenario) -> Cluster:

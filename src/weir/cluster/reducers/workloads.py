@@ -178,6 +178,18 @@ def held(cluster: Cluster, event: events.WorkloadHeld) -> None:
     rank(cluster, job)
 
 
+def past_known(cluster: Cluster, event: events.PastKnown) -> None:
+    """A workload has a past that decisions go by."""
+    job = cluster.jobs.get(event.workload)
+    if job is None:
+        return
+    if event.waits_since_s is not None:
+        job.waits_since_s = event.waits_since_s
+    if event.short_since_s is not None and job.below_since_s is not None:
+        job.below_since_s = event.short_since_s
+    job.stopped_for.update(event.stopped_for)
+
+
 def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
     """A workload saved its state: what it would lose counts from then."""
     job = cluster.jobs.get(event.workload)

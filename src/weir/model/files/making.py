@@ -20,7 +20,7 @@ from weir.model.files.written import (
 from weir.model.nodes import Node, Taint, Toleration
 from weir.model.queues import Queue, TimeRules
 from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
-from weir.model.scenario import Expect, PodExpected, WorkloadExpected
+from weir.model.scenario import Expect, PodExpected, WorkloadExpected, WorkloadPast
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
@@ -37,6 +37,23 @@ from weir.model.workloads import (
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 """Every node has it; by default it is the node's name."""
+
+
+def past_of(written: WrittenWorkload) -> WorkloadPast:
+    """Return what is told of a workload's past."""
+    absent = [
+        (at, index)
+        for at, group in enumerate(written.pods)
+        for index in dict.fromkeys(group.absent)
+        if index < group.count
+    ]
+    return WorkloadPast(
+        waits_since_s=written.waits_since,
+        ran_s=written.ran or 0.0,
+        short_since_s=written.short_since,
+        stopped_for=tuple(written.stopped_for.items()),
+        absent=tuple(absent),
+    )
 
 
 def nodes_of(written: WrittenNode) -> list[Node]:

@@ -8,13 +8,21 @@ from weir.model.budgets import DisruptionBudget
 from weir.model.files.checks import check_parts, submitted_s
 from weir.model.files.document import read_document, text_of
 from weir.model.files.lines import Mistakes
-from weir.model.files.making import expect_of, group_name, nodes_of, queues_of, request_of, workload_of
+from weir.model.files.making import (
+    expect_of,
+    group_name,
+    nodes_of,
+    past_of,
+    queues_of,
+    request_of,
+    workload_of,
+)
 from weir.model.files.names import check_names
 from weir.model.files.parts import Parts, read_parts
 from weir.model.files.placing import Stated, settle
 from weir.model.files.written import WrittenGroup, WrittenScenario
 from weir.model.nodes import Node, Topology
-from weir.model.scenario import PlacedPod, Scenario
+from weir.model.scenario import PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import WHOLE_MILLI
 
 
@@ -111,6 +119,7 @@ def _made(whole: WrittenScenario, nodes: list[Node], placed: list[PlacedPod], st
         checkpointed_s={
             each.name: each.checkpointed for each in whole.workloads if each.checkpointed is not None
         },
+        past={each.name: past for each in whole.workloads if (past := past_of(each)) != WorkloadPast()},
         policy=whole.policy,
         tick_s=whole.tick,
         expect=expect_of(whole.expect),

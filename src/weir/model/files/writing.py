@@ -18,7 +18,7 @@ from weir.model.nodes import Node, Toleration
 from weir.model.policy import Policy
 from weir.model.queues import Queue, TimeRules
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
-from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected
+from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected, WorkloadPast
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
@@ -211,6 +211,9 @@ def _workload(
     ]
     started = scenario.started_s.get(name) if any("placed" in group for group in groups) else None
     checkpointed = scenario.checkpointed_s.get(name)
+    past = scenario.past.get(name, WorkloadPast())
+    for at, index in past.absent:
+        groups[at].setdefault("absent", []).append(index)
     asked = topology and _stated({each.name: getattr(topology, each.name) for each in fields(topology)})
     return _stated(
         {
@@ -228,6 +231,10 @@ def _workload(
             "grace": _time_or_none(workload.grace_s),
             "retries": workload.retries,
             "checkpointed": _time_or_none(checkpointed),
+            "waits_since": _time_or_none(past.waits_since_s),
+            "ran": _time_or_none(past.ran_s or None),
+            "short_since": _time_or_none(past.short_since_s),
+            "stopped_for": {by: _time(at_s) for by, at_s in past.stopped_for} or None,
             "topology": asked,
             "pods": groups,
         }

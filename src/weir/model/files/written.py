@@ -200,7 +200,7 @@ class WrittenPods(Shape):
 
 
 class WrittenGroup(WrittenPods):
-    """Identical pods of a workload, and where those are that already run.
+    """Identical pods of a workload, and where those are that already run; `absent` ones aren't made yet.
 
     `assumed_cpu` and `assumed_memory` are charged to quotas and not reserved on nodes: a pool writes them
     into its snapshot for work that left its CPU or memory open.
@@ -209,6 +209,7 @@ class WrittenGroup(WrittenPods):
     assumed_cpu: CpuMilli = 0
     assumed_memory: Bytes = 0
     placed: list[WrittenPlace | None] = []
+    absent: Annotated[list[Count], Field(max_length=PODS_MAX)] = []
     budgets: list[Name] = []
 
 
@@ -221,7 +222,11 @@ class WrittenTopologyRequest(Shape):
 
 
 class WrittenWorkload(Shape):
-    """A workload and its pods."""
+    """A workload and its pods.
+
+    `waits_since`, `ran`, `short_since` and `stopped_for` are what a snapshot tells of its past: since when it
+    waits, the run it keeps, since when its gang runs below its minimum, and the workloads it was stopped for.
+    """
 
     name: Name
     project: Name
@@ -237,6 +242,10 @@ class WrittenWorkload(Shape):
     grace: Term | None = None
     retries: Annotated[int, Field(ge=0, le=100)] | None = None
     checkpointed: Past | None = None
+    waits_since: Past | None = None
+    ran: Span | None = None
+    short_since: Past | None = None
+    stopped_for: Annotated[dict[Name, Past], Field(max_length=1000)] = {}
     topology: WrittenTopologyRequest | None = None
     pods: Annotated[list[WrittenGroup], Field(min_length=1)]
 

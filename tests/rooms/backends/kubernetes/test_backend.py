@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from weir.backends.kubernetes.api.objects import (
     Affinity,
     LabelSelector,
@@ -322,3 +324,32 @@ def test_what_is_heard_while_nobody_leads_does_not_pile_up() -> None:
     here.connect()
     assert here.step() == []
     assert here.phases() == ["RUNNING"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_since_when_a_gang_is_short_of_pods_outlives_the_leader(kept: bool) -> None:
+    here = Scene()
+    here.now_s = 1767225900.0  # 300 s after its pods started
+    here.hear("nodes", node("n1", gpus=3))
+    here.hear("projects", project("team"))
+    since = "2026-01-01T00:04:40Z" if kept else None
+    status = WorkloadThingStatus(phase="Running", short_since=since)
+    thing = WorkloadThing(Metadata("job-train", namespace="team"), WorkloadThingSpec(OwnerUid("j1")), status)
+    here.hear("workloads", thing)
+    here.hear("owners", job("train", "j1", 4, min_pods="4"))
+    for at in range(3):
+        running = pod(
+            f"train-{at}", owner=("train", "j1"), on="n1", start=1, devices=str(at), phase="Running"
+        )
+        here.hear("pods", running)
+    here.hear("pods", pod("train-3", owner=("train", "j1")))  # in place of one that was lost
+    assert here.step() == []
+    found = here.control.cluster.jobs["team/job-train"].below_since_s
+    assert found == (1767225880.0 if kept else here.now_s)
+    patch = status_of(here.told())
+    assert patch["shortSince"] == ("2026-01-01T00:04:40Z" if kept else "2026-01-01T00:05:00Z")
+    here.hear("nodes", node("n1", gpus=4))
+    (bind,) = here.step()
+    here.backend.told(bind, Done())
+    here.step(after_s=10.0)
+    assert status_of(here.told())["shortSince"] is None

@@ -112,6 +112,7 @@ _MEANS = {
     "sentence": "The reason, for people.",
     "numbers": "What the sentence says, for programs.",
     "last_eviction": "When its pods were last stopped for other work, for whom, and by which rule.",
+    "short_since": "Since when fewer of its pods run than it needs: gang_grace counts from here.",
     "rule": "The rule that allowed the eviction.",
     "by": "The workload that the eviction made room for.",
     "since": "When this phase began.",

@@ -103,6 +103,7 @@ class WorkloadThingStatus(Narrow):
     reason: KeptWhy | None = None
     last_eviction: KeptEviction | None = None
     ended_at: str | None = None
+    short_since: str | None = None
     allocations: list[KeptAllocation] = field(default_factory=list)
     written: str = ""
 

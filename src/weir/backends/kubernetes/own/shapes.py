@@ -203,6 +203,7 @@ class WorkloadStatus(Shape):
     nodes: list[str] = Field(default=[])
     reason: WhyWaiting | None = None
     last_eviction: LastEviction | None = None
+    short_since: Moment | None = None  # since when fewer of its pods have a place than it needs
     since: Moment | None = None  # in this phase
     submitted_at: Moment | None = None
     started_at: Moment | None = None  # the current run

@@ -18,6 +18,7 @@ from weir.backends.kubernetes.picture.seen import Group, Seen
 from weir.cluster.events import (
     Checkpointed,
     End,
+    PastKnown,
     Place,
     PodKey,
     PodStopping,
@@ -84,6 +85,7 @@ class Gang:
         "refusal",
         "room_told",
         "self_bound",
+        "short_since_s",
         "starts",
         "status_told",
         "succeeded",
@@ -129,6 +131,7 @@ class Gang:
         self.promised: Promised | None = None
         self.room_told = False
         self.checkpointed_s = 0.0
+        self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
         self.verdict: End | None = None  # control ended it: it isn't scheduled any more
         self.ending: EndWorkload | None = None  # how it ended
         self.told: Workload | None = None
@@ -384,10 +387,7 @@ class Gang:
         elif workload != self.told or absent != self.told_absent:
             facts.append(WorkloadChanged(workload, now_s, absent))
         self.told, self.told_absent = workload, absent
-        if not self.status_told:
-            self.status_told = True
-            facts.append(StatusFound(self.name, self.life))
-        facts += self._runs(now_s, is_node)
+        facts += self._what_is_kept(now_s, is_node)
         gate = self.gate(len(absent))
         if gate != self.told_gate:
             facts.append(Gated(self.name, gate is not None, gate or ""))
@@ -401,6 +401,20 @@ class Gang:
             self.checkpointed_s = saved_s
             facts.append(Checkpointed(self.name, saved_s))
         return facts
+
+    def _what_is_kept(self, now_s: float, is_node: Container[str]) -> Iterator[Fact]:
+        """Yield the pods that run, the first time between what its object remembers of it."""
+        is_new, self.status_told = not self.status_told, True
+        if is_new:
+            yield StatusFound(self.name, self.life)
+        yield from self._runs(now_s, is_node)
+        if is_new and self.is_short:
+            yield PastKnown(self.name, None, min(self.short_since_s or now_s, now_s))
+
+    @property
+    def is_short(self) -> bool:
+        """Return True if some of its pods have a place, and fewer than it needs."""
+        return 0 < sum(seen.holds and not seen.stopping for seen in self.pods()) < self.needed
 
     @property
     def is_schedulable(self) -> bool:

@@ -81,6 +81,7 @@ class Roll:
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
         kept, why = thing.status.life, thing.status.reason
+        gang.short_since_s = seconds_of(thing.status.short_since) if thing.status.short_since else 0.0
         gang.granted = gang.granted or any(not each.preemptible for each in thing.status.allocations)
         life = None if kept is None else life_of(kept)
         if life is not None and life.starts >= gang.life.starts:

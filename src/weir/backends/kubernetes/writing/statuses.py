@@ -275,6 +275,10 @@ class Statuses:
         if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
             done.spec = text
             writes.append(self._upsert(gang, spec, text))
+        if not gang.is_short:
+            gang.short_since_s = 0.0
+        elif not gang.short_since_s:
+            gang.short_since_s = now_s
         writes += self._said(gang, self._status(gang, phase, why, done), done)
         writes += self._waits(gang, phase, why, done, now_s)
         writes += self._events_of(gang)
@@ -399,6 +403,7 @@ class Statuses:
             if why is None
             else {"why": why.why, "sentence": cut(why.sentence), "numbers": plain(why.numbers)},
             **({"lastEviction": self._evictions[gang]} if gang in self._evictions else {}),
+            "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
             "since": moment(done.since_s),
             "submittedAt": moment(head.submitted_s),
             "startedAt": moment(min(seen.at_s for seen in holding)) if holding else None,
