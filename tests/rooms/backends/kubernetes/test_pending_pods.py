@@ -15,7 +15,7 @@ from weir.backends.kubernetes.writing.pending_pods import (
     SENTENCE_EVERY_S,
     PendingPods,
 )
-from weir.backends.kubernetes.writing.saying import Saying
+from weir.backends.kubernetes.writing.saying import STARTS_MOST, Saying
 from weir.backends.kubernetes.writing.writes import Emit, PatchStatus, Regarding
 from weir.model.pool import Why
 from weir.model.reasons import Why as Code
@@ -144,6 +144,17 @@ def test_pods_that_start_at_once_get_no_condition() -> None:
             here.backend.tell_waiting(here.now_s)
             here.backend.tell_people(here.now_s)
             assert not any("/pods/" in getattr(each, "path", "") for each in here.writes)
+
+
+def test_in_a_burst_events_of_starts_are_left_out_and_no_others() -> None:
+    saying = Saying(None, AlwaysLeads(), per_s=1.0, waiting_most=5000, busy=lambda: True)  # type: ignore[arg-type]
+    about = Regarding("v1", "Pod", "p", "team")
+    for _ in range(1000):
+        saying.say(Emit(about, "Scheduled", ""))
+    assert len(saying) == STARTS_MOST
+    saying.say(Emit(about, "Preempted", "", type="Warning"))
+    saying.say(Emit(about, "Unschedulable", "", waits=True))
+    assert len(saying) == STARTS_MOST + 2
 
 
 def test_events_of_work_that_waits_go_first() -> None:

@@ -416,6 +416,10 @@ class Gang:
         """Return True if some of its pods have a place, and fewer than it needs."""
         return 0 < sum(seen.holds and not seen.stopping for seen in self.pods()) < self.needed
 
+    def note_shortness(self, now_s: float) -> None:
+        """Remember since when it is short of pods, or that it isn't."""
+        self.short_since_s = (self.short_since_s or now_s) if self.is_short else 0.0
+
     @property
     def is_schedulable(self) -> bool:
         """Whether control is to hear of it."""

@@ -18,6 +18,11 @@ from weir.backends.kubernetes.writing.writes import Emit
 
 PAUSE_S = 1.0
 """After an event that wasn't taken."""
+STARTS_MOST = 64
+"""While so many events wait that aren't about waiting work, those about starts are left out.
+
+Each pod says itself where it is, and in a burst an event costs the API server as much as a binding.
+"""
 LATE_S, LOOK_S = 10.0, 0.1
 """How long an event of a start waits while pods are under way, and how often that is looked at."""
 BESIDE_S = 0.2
@@ -50,6 +55,9 @@ class Saying:
         if len(self) >= self._waiting_most:
             (self._later or self._first).popleft()
             self.dropped += 1
+        if event.type == "Normal" and not event.waits and len(self._later) >= STARTS_MOST:
+            self.dropped += 1
+            return
         line = self._first if event.waits else self._later
         line.append((time.monotonic(), self._fence.term, event))
         self._wake.set()

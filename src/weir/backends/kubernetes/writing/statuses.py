@@ -275,10 +275,7 @@ class Statuses:
         if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
             done.spec = text
             writes.append(self._upsert(gang, spec, text))
-        if not gang.is_short:
-            gang.short_since_s = 0.0
-        elif not gang.short_since_s:
-            gang.short_since_s = now_s
+        gang.note_shortness(now_s)
         writes += self._said(gang, self._status(gang, phase, why, done), done)
         writes += self._waits(gang, phase, why, done, now_s)
         writes += self._events_of(gang)
