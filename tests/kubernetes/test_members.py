@@ -368,6 +368,18 @@ def test_pods_without_gpus_of_owners_without_gpus_stay_where_they_are(
     weir.check()
 
 
+@pytest.mark.parametrize("kind", ["MPIJob", "JobSet", "TrainJob"])
+def test_an_eviction_of_a_member_is_no_failure_of_its_job(
+    weir: Installed, namespaces: Mapping[str, Makers], kind: str
+) -> None:
+    it = namespaces[kind]
+    jobs = it.cluster.api.items(f"/apis/batch/v1/namespaces/{it.namespace}/jobs")
+    policies = [str(each["spec"].get("podFailurePolicy")) for each in jobs]
+    assert policies
+    assert all("DisruptionTarget" in each for each in policies), policies
+    weir.check()
+
+
 def test_a_member_that_another_scheduler_placed_is_there(
     weir: Installed, namespaces: Mapping[str, Makers]
 ) -> None:

@@ -1,6 +1,7 @@
 """Pods that become Weir's by their owners: what the webhook finds out, in time and within bounds."""
 
 import asyncio
+import base64
 import json
 import time
 from pathlib import Path
@@ -176,3 +177,26 @@ async def test_whose_pods_become_members(body: bytes, becomes: bool | None, tmp_
     response = json.loads(answer)["response"]
     assert response["allowed"]
     assert ("patch" in response) is becomes
+
+
+def job_review(restarts: str = "Never", **spec: Any) -> bytes:
+    made = {
+        "metadata": {"name": "mpi-launcher", "ownerReferences": [msgspec.to_builtins(MPI)]},
+        "spec": {"template": {"spec": {"containers": [], "restartPolicy": restarts}}, **spec},
+    }
+    request = {"uid": "u", "kind": {"kind": "Job"}, "namespace": "team", "object": made}
+    return json.dumps({"request": request}).encode()
+
+
+async def test_a_job_of_members_counts_evictions_as_no_failures(tmp_path: Path) -> None:
+    owners = index(wait_s=QUICK_S)
+    owners.deliver([there(MPI, SPEC)])
+    known = Known(projects={"vision": QueueObject("vision", {"namespaces": ["team"]}, 0.0)})
+    bodies = [job_review(), job_review("OnFailure"), b'{"request": {"uid": "u", "object": {"spec": 3}}}']
+    asks = [("POST", f"/members/{KEY}", body) for body in bodies]
+    (added, left, wrong) = await answers(served(known, owners=owners), asks, tmp_path)
+    patch = json.loads(base64.b64decode(json.loads(added[1])["response"]["patch"]))
+    assert "DisruptionTarget" in str(patch)
+    assert not any("schedulerName" in each["path"] for each in patch)
+    assert "patch" not in json.loads(left[1])["response"]
+    assert wrong[0] == 400

@@ -18,7 +18,7 @@ from msgspec import Struct
 from structlog import get_logger
 
 from weir.backends.kubernetes.admission.certificates import Certificates, first, read, renewed, written
-from weir.backends.kubernetes.admission.registration import MEMBERS
+from weir.backends.kubernetes.admission.registration import MEMBER_JOBS, MEMBERS
 from weir.backends.kubernetes.api.answers import ApiError, Conflict, NotFound
 from weir.backends.kubernetes.api.connection import Connection, Patch
 from weir.backends.kubernetes.api.objects import Metadata
@@ -32,7 +32,7 @@ _CONFIGURATIONS = {
     "validatingwebhookconfigurations": "validate",
 }
 """The configurations, and the first step of their webhooks' paths."""
-_OWN_STEPS = {MEMBERS: "members"}
+_OWN_STEPS = {MEMBERS: "members", MEMBER_JOBS: "members"}
 """Webhooks with another one."""
 _TRIES = 3
 _LOG = get_logger(__name__)

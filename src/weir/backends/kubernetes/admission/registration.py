@@ -18,7 +18,8 @@ from weir.backends.kubernetes.reading.labels import PREFIX
 
 NAME = "weir"
 MEMBERS = f"members.{GROUP}"
-"""The webhook of pods that may be Weir's by their owner."""
+MEMBER_JOBS = f"member-jobs.{GROUP}"
+"""The webhooks of pods, and of Jobs with pods, that may be Weir's by their owner."""
 _TIMEOUT_S = 5
 _WORDS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
 _WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets"))
@@ -46,6 +47,11 @@ def registrations(
     of_ours = [
         _condition(f"{_says('object')} || {_pod_is_ours(f'{template}.spec', template, scheduler, devices)}")
     ]
+    may_have_members = [
+        {"name": "isnt-ours-by-itself", "expression": f"!({of_ours[0]['expression']})"},
+        {"name": "has-an-owner", "expression": _has_owner("object")},
+        {"name": "is-retried-by-pod", "expression": f"{template}.spec.restartPolicy == 'Never'"},
+    ]
 
     def hook(name: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         return {
@@ -71,6 +77,7 @@ def registrations(
                 hook("pods", pods, namespaceSelector=where, matchConditions=is_ours),
                 hook("jobs", jobs, namespaceSelector=where, matchConditions=of_ours),
                 hook("members", pods, namespaceSelector=where, matchConditions=may_be_members),
+                hook("member-jobs", jobs, namespaceSelector=where, matchConditions=may_have_members),
             ],
         ),
         _configuration(

@@ -23,7 +23,7 @@ from structlog import get_logger
 
 from weir.backends.kubernetes.admission.admission import Known, Reading, changes, mistakes
 from weir.backends.kubernetes.admission.callers import Callers
-from weir.backends.kubernetes.admission.members import Candidate, candidate, placed_by_weir
+from weir.backends.kubernetes.admission.members import Candidate, candidate
 from weir.backends.kubernetes.admission.owner_index import OwnerIndex
 from weir.backends.kubernetes.admission.review_worker import Busy, ReviewWorker
 
@@ -153,7 +153,7 @@ async def _review(
 async def _review_member(
     request: web.Request, served: Served, worker: ReviewWorker, *, client_authorities: bool
 ) -> web.Response:
-    """Answer the review of a pod that may become Weir's by its owner, which may have to be waited for."""
+    """Answer the review of what may become Weir's by its owner, which may have to be waited for."""
     known, owners, reading = served.known(), served.owners, served.reading
     if known is None or owners is None or not served.caller_key():
         return _refused(503, "not yet")
@@ -161,22 +161,22 @@ async def _review_member(
     if refused is not None:
         return refused
     try:
-        found = await worker.answer(request.read, lambda read: _candidate(read, known))
+        found = await worker.answer(request.read, lambda read: _candidate(read, known, reading))
     except Busy as error:
         return _refused(503, f"Not now: {error}.")
     if found is None:
         return _refused(400, "This is no AdmissionReview that can be read.")
-    uid, pod = found
-    is_member = pod is not None and await owners.has_gpus(pod.namespace, pod.controller)
-    answer = _with_patch(placed_by_weir(reading) if is_member else [])
+    uid, may_be = found
+    is_member = may_be is not None and await owners.has_gpus(may_be.namespace, may_be.controller)
+    answer = _with_patch(may_be.patch if may_be is not None and is_member else [])
     return web.Response(body=_as_review(uid, answer), content_type="application/json")
 
 
-def _candidate(body: bytes, known: Known) -> tuple[Any, Candidate | None] | None:
+def _candidate(body: bytes, known: Known, reading: Reading) -> tuple[Any, Candidate | None] | None:
     """Return the uid of a review and its pod, in the worker's thread; None if the review can't be read."""
     try:
         asked = msgspec.json.decode(body)["request"]
-        return asked["uid"], candidate(asked, known)
+        return asked["uid"], candidate(asked, known, reading)
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None
