@@ -1,12 +1,14 @@
 """Gangs as controllers make them: members of other schedulers, pods that own pods, owners that come late."""
 
+import re
 from itertools import permutations
 from typing import Any, cast
 
 import pytest
 
 from weir.backends.kubernetes.api.objects import OwnerReference, Pod
-from weir.backends.kubernetes.picture.gangs import Gang
+from weir.backends.kubernetes.picture.gangs import NAME_MOST, Gang, object_name
+from weir.backends.kubernetes.picture.gathering import GangKey
 from weir.backends.kubernetes.writing.statuses import Statuses
 from weir.backends.kubernetes.writing.writes import PatchStatus, Upsert
 
@@ -307,3 +309,31 @@ def test_a_group_whose_pods_were_replaced_by_others_is_not_counted() -> None:
     told.gone("pods", "team/old", "u-old")
     told.step()
     assert numbers(told, "replicaset-web") == ("1", "0/1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "gang"),
+    [
+        ("Foo", "x HTTP/1.1\r\nX-Evil: y\r\n\r\n", ""),
+        ("job-victim/status/", "..", ""),
+        ("Foo", "../../nodes/a", ""),
+        ("Foo", "\u2603", "%2e%2e%2f"),
+        ("/", "/", ""),
+        ("\x00" * 300, "a.", "."),
+        ("Job", "a" * 180 + "..b" * 40, ""),
+    ],
+)
+def test_a_workload_has_a_name_that_can_be_written_whatever_its_owner_is_called(
+    kind: str, name: str, gang: str
+) -> None:
+    key = GangKey("team", "x/v1", kind, name, "u", gang)
+    made = object_name(key)
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", made), made
+    assert ".." not in made
+    assert len(made) <= NAME_MOST
+    assert made != object_name(GangKey("team", "x/v1", kind, f"{name}x", "u", gang))
+
+
+def test_names_that_can_be_written_stay_as_they_are() -> None:
+    key = GangKey("team", "kubeflow.org/v1", "PyTorchJob", "my.train-1", "u", "A-0")
+    assert object_name(key) == "pytorchjob-my.train-1-a-0"

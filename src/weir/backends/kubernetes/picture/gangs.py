@@ -6,6 +6,7 @@ between what there is and what it was told last, so that any number of changes b
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
@@ -47,6 +48,8 @@ from weir.model.workloads import (
 )
 
 NAME_MOST = 200
+_IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_NEVER_IN_NAMES = re.compile(r"[^a-z0-9]+", re.ASCII)
 LOWEST_PRIORITY = -(1 << 31)
 """Of a workload that bound itself past its quota: its own project may stop it for any other."""
 _ENDS = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED}
@@ -482,8 +485,14 @@ class Gang:
 
 
 def object_name(key: GangKey) -> str:
-    """What its `Workload` object is called: the kind and name of its owner, cut if that is too long."""
+    """What its `Workload` object is called: the kind and name of its owner, cut if that is too long.
+
+    A pod may name an owner that doesn't exist, with any text for a kind and a name.
+    """
     name = f"{key.kind.lower()}-{key.name}" + (f"-{key.gang.lower()}" if key.gang else "")
-    if len(name) <= NAME_MOST:
+    if len(name) <= NAME_MOST and _IS_NAME.fullmatch(name):
         return name
-    return f"{name[: NAME_MOST - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    readable = name if _IS_NAME.fullmatch(name) else _NEVER_IN_NAMES.sub("-", name.lower())
+    return f"{readable[: NAME_MOST - 9].strip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip(
+        "-"
+    )
