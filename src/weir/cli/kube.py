@@ -38,6 +38,8 @@ def manifests(
     tolerate: Annotated[Sequence[str], _NAMES] = (),
     pull_secret: Annotated[Sequence[str], _NAMES] = (),
     monitoring: Annotated[bool, _SWITCH] = False,
+    shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
+    overcommit_grace: str = "5m",
 ) -> int:
     """Print all objects of an installation, for kubectl.
 
@@ -86,6 +88,10 @@ def manifests(
         Secrets of the namespace that hold the credentials of the image's registry.
     monitoring
         Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.
+    shared_nodes
+        Nodes that Weir may set aside for shares of GPUs by itself, as long as shares need them.
+    overcommit_grace
+        How long more GPUs of a node may be in use than it has, before preemptible pods on it are stopped.
     """
     from weir import __version__
     from weir.backends.kubernetes.own.deployment import PodOptions
@@ -118,6 +124,8 @@ def manifests(
             {} if node_selector is None else check.one("--node-selector", check.labels, node_selector),
             [check.one("--tolerate", check.toleration, text) for text in tolerate],
             check.each("--pull-secret", check.name, pull_secret),
+            shared_nodes,
+            check.one("--overcommit-grace", check.span, overcommit_grace),
         )
         chosen = Installation(
             check.one("--namespace", check.namespace, namespace),

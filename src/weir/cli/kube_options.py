@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from weir.backends.kubernetes.own.without_project import WithoutProject
 
+from weir.model.resources import seconds
+
 T = TypeVar("T")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _IMAGE = re.compile(
@@ -94,6 +96,13 @@ def labels(text: str) -> dict[str, str]:
     for value in found.values():
         _label_value(value)
     return found
+
+
+def span(text: str) -> str:
+    """Return a span of time, such as 5m."""
+    if seconds(text) < 0:
+        raise ValueError(f"{text!r} is negative: write a span such as 5m")
+    return text
 
 
 def toleration(text: str) -> dict[str, str]:

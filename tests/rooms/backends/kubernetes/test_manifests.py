@@ -193,3 +193,11 @@ def test_lists_of_devices_and_sources_are_read() -> None:
         device_names(",".join(f"a.io/{at}" for at in range(17)))
     assert source("fd00::/8") == "fd00::/8"
     assert source("10.0.0.5") == "10.0.0.5/32"
+
+
+def test_rules_of_shared_gpus_are_arguments_of_the_container(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--shared-nodes", "3", "--overcommit-grace", "90s")
+    pod = by_kind(printed(capsys, *words), "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert " ".join(words) in " ".join(pod["containers"][0]["args"])
+    assert main(["kube", "manifests", "--overcommit-grace", "soon"]) == 2
+    assert "--overcommit-grace" in capsys.readouterr().err

@@ -27,6 +27,8 @@ class PodOptions:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, str]] = ()
     pull_secrets: Sequence[str] = ()
+    shared_nodes: int = 0  # that Weir may set aside for shares of GPUs by itself
+    overcommit_grace: str = "5m"  # before pods are stopped on a node with too many GPUs in use
 
 
 def deployment(
@@ -42,7 +44,8 @@ def deployment(
 ) -> list[Thing]:
     """Return the Deployment after everything that its pods need."""
     ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
-    words = ("up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", ",".join(devices))
+    words = ["up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", ",".join(devices)]
+    words += ["--shared-nodes", str(options.shared_nodes), "--overcommit-grace", options.overcommit_grace]
     container = _container(image, (*words, *more_words), options)
     return [
         *_critical_pods(namespace, replicas, options),
