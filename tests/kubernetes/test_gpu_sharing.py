@@ -95,9 +95,11 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     assert set(cluster.running(team)) == {"first", "second"}
 
     aside = f"the node {shared} is set aside for shares of GPUs"
-    assert aside in refusal(cluster, pod(other, "named", 1, nodeName=shared, **PLAIN))
+    named = pod(other, "named", 1, nodeName=shared, **PLAIN)
+    cluster.until(lambda: aside in refusal(cluster, named), 20, "the policy to know the node")
     for tolerations in (EVERYTHING, [{"key": SHARING, "operator": "Exists"}]):
-        assert aside in refusal(cluster, pod(other, "tolerant", 1, tolerations=tolerations, **PLAIN))
+        told_so = refusal(cluster, pod(other, "tolerant", 1, tolerations=tolerations, **PLAIN))
+        assert "must not tolerate their taint" in told_so
         careful = pod(other, "careful", 1, tolerations=tolerations, affinity=ELSEWHERE, **PLAIN)
         assert refusal(cluster, careful) == ""
         assert refusal(cluster, pod(other, "no-gpus", 0, tolerations=tolerations, **PLAIN)) == ""
@@ -115,3 +117,4 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
         "whole devices again",
     )
     cluster.until(lambda: SHARING not in taints(cluster, shared), 20, "the taint to be gone")
+    cluster.until(lambda: refusal(cluster, named) == "", 20, "the policy to let whole devices name the node")

@@ -111,9 +111,15 @@ class Instance:
         self._loop = asyncio.get_running_loop()
         self.kinds: Kinds = load_kinds(self.settings.settings.kinds)
         self.picture = Picture(self.kinds, options.devices, options.scheduler, options.without_project)
-        rules = options.shared_nodes
-        self.backend = KubernetesBackend(self.picture, self._submit, self._wake, clock, shared_nodes=rules)
         namespace = options.namespace or api.namespace
+        self.backend = KubernetesBackend(
+            self.picture,
+            self._submit,
+            self._wake,
+            clock,
+            shared_nodes=options.shared_nodes,
+            namespace=namespace,
+        )
         self.leading: Leading | AlwaysLeads = (
             Leading(api, namespace=namespace, identity=_identity()) if options.elects else AlwaysLeads()
         )

@@ -27,6 +27,7 @@ from weir.backends.kubernetes.writing.node_taints import NodeTaints
 from weir.backends.kubernetes.writing.overcommit import overcommit_event, stuck_event
 from weir.backends.kubernetes.writing.pending_pods import condition
 from weir.backends.kubernetes.writing.protecting import Protection, leaving_messages
+from weir.backends.kubernetes.writing.shared_node_list import SharedNodeList
 from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
 from weir.backends.kubernetes.writing.status_fields import nominations
 from weir.backends.kubernetes.writing.statuses import Statuses
@@ -79,11 +80,13 @@ class KubernetesBackend:
         clock: Callable[[], float],
         *,
         shared_nodes: SharedNodeRules | None = None,
+        namespace: str = "",
     ) -> None:
         self.picture = picture
         self.reasons: dict[str, Why] = {}  # why workloads wait, as somebody finds out
         self.statuses = Statuses(picture, self.reasons)
         self._taints = NodeTaints(picture.ground)
+        self._shared_list = SharedNodeList(picture.ground, namespace)
         self._shared = SharedNodes(picture, self.reasons, shared_nodes or SharedNodeRules())
         self._stuck: set[str] = set()  # over-committed nodes of which people know that they stay so
         self.protection = Protection(picture.estate, picture.roll)
@@ -168,6 +171,7 @@ class KubernetesBackend:
             gang = None if broke_at is None else self.picture.roll.named.get(_workload_of(broke_at))
             if gang is not None:
                 self.picture.quarantine(gang, f"the scheduler broke at {type(broke_at).__name__} of it")
+        self._shared_list.forget()
         self._whole = self._attended = True
 
     def leave(self) -> None:
@@ -183,7 +187,8 @@ class KubernetesBackend:
                 self._whole = False
                 self.picture.retell()
             facts = self.picture.facts(now_s)
-            said: list[Write | Emit] = [*self._to_say, *self._taints.take(now_s), *self._shared.take(now_s)]
+            said: list[Write | Emit] = [*self._to_say, *self._shared_list.take()]
+            said += [*self._taints.take(now_s), *self._shared.take(now_s)]
             self._to_say = []
             said += [overcommit_event(each) for each in self.picture.overcommitted.take()]
             for unread in self.picture.unreadable.take():

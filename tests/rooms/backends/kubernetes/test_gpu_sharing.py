@@ -16,6 +16,7 @@ from weir.backends.kubernetes.reading.gpu_sharing import (
     SHARING_TAINT,
 )
 from weir.backends.kubernetes.writing.node_taints import AGAIN_S, NodeTaints
+from weir.backends.kubernetes.writing.shared_node_list import SharedNodeList
 from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
 from weir.model.pool import Why
 
@@ -186,3 +187,19 @@ def test_nodes_that_people_set_aside_are_never_taken_back() -> None:
     here = told(node("n", shared=True))
     shared = SharedNodes(here.picture, {}, RULES)
     assert [labels(shared, at) for at in (0.0, 700.0, 1400.0)] == [[], [], []]
+
+
+def test_the_names_of_nodes_set_aside_are_written_when_they_change_and_by_each_leader() -> None:
+    bare = node("c")
+    bare.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
+    here = told(node("a"), labelled("b", taint=False), bare)
+    names = SharedNodeList(here.picture.ground, "weir-system")
+    (write,) = names.take()
+    assert write.path == "/api/v1/namespaces/weir-system/configmaps/weir-shared-nodes"
+    assert write.body["data"] == {"b": ""}
+    assert names.take() == []
+    names.forget()
+    assert len(names.take()) == 1
+    here.gone("nodes", "b")
+    assert [each.body["data"] for each in names.take()] == [{}]
+    assert SharedNodeList(here.picture.ground, "").take() == []

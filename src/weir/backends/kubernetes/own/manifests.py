@@ -22,6 +22,7 @@ from weir.backends.kubernetes.own.priority_classes import ClassNames, priority_c
 from weir.backends.kubernetes.own.project_leads import people
 from weir.backends.kubernetes.own.scheduler_config import PLURAL as CONFIGS
 from weir.backends.kubernetes.own.shapes import GROUP
+from weir.backends.kubernetes.reading.gpu_sharing import SHARED_NODES_MAP
 from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
 from weir.backends.kubernetes.reading.requests import Devices
 
@@ -58,6 +59,7 @@ def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
         *priority_classes(of.priority_classes),
         *access(of, kinds or load_kinds()),
         *people((*_OWN, CONFIGS)),
+        within(of.namespace, "v1", "ConfigMap", SHARED_NODES_MAP),
         *_settings_for_all(of),
         within(of.namespace, "v1", "Secret", SECRET, type="Opaque"),
         *deployment(
@@ -191,6 +193,7 @@ def _rules_at_home() -> list[Thing]:
         _may("create", "coordination.k8s.io", "leases"),
         _may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),
         _may("get update", "", "secrets", names=[SECRET]),
+        _may("patch", "", "configmaps", names=[SHARED_NODES_MAP]),
         _may(
             "create", "", "secrets"
         ),  # its own again after it was deleted; RBAC knows no names of new objects

@@ -13,7 +13,7 @@ from typing import Any
 from weir.backends.kubernetes.admission.registration import NAME, is_device
 from weir.backends.kubernetes.own.shapes import GROUP
 from weir.backends.kubernetes.own.without_project import IGNORE, SYSTEM_NAMESPACES, WithoutProject
-from weir.backends.kubernetes.reading.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE
+from weir.backends.kubernetes.reading.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE, SHARED_NODES_MAP
 from weir.backends.kubernetes.reading.labels import PREFIX, WRITTEN_BY_WEIR
 
 Policy = dict[str, Any]
@@ -53,7 +53,7 @@ def policies(
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
     made += [_finalizers_alone(account), _shared_nodes(devices, options)]
     made += _optional(scheduler, devices, options)
-    return [each for policy in made for each in (policy, _binding(policy))]
+    return [each for policy in made for each in (policy, _binding(policy, namespace))]
 
 
 # Always
@@ -101,11 +101,11 @@ def _fixed_shares(account: str, scheduler: str) -> Policy:
 def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
     """Refuse pods with whole devices that name a node set aside for shares, or tolerate its taint.
 
-    The API server evaluates the policy once for each node with the label: the node is `params`.
+    The names of the nodes are the keys of a ConfigMap that Weir writes.
     """
     wrong = (
-        "{pod}.spec.?nodeName.orValue('') == params.metadata.name || "
-        "({pod}.spec.?nodeName.orValue('') == '' && ({tolerates}) && !({avoids}))"
+        "{pod}.spec.?nodeName.orValue('') in variables.nodes || (variables.nodes.size() > 0 && "
+        "{pod}.spec.?nodeName.orValue('') == '' && ({tolerates}) && !({avoids}))"
     )
     words = {
         f"{when}_wrong": f"({_asks_for_devices(pod, devices)}) && "
@@ -113,22 +113,24 @@ def _shared_nodes(devices: Sequence[str], options: OptionalPolicies) -> Policy:
         for when, pod in (("is", "object"), ("was", "oldObject"))
     }
     words["was_wrong"] = f"request.operation == 'UPDATE' && ({words['was_wrong']})"
-    aside = f"the node ' + params.metadata.name + ' is set aside for shares of GPUs ({GPU_SHARING})"
-    named = f"'{aside}, so a pod with whole GPUs can\\'t name it: leave out spec.nodeName'"
+    named = (
+        f"'the node ' + object.spec.nodeName + ' is set aside for shares of GPUs ({GPU_SHARING}), "
+        "so a pod with whole GPUs can\\'t name it: leave out spec.nodeName'"
+    )
     tolerated = (
-        f"'{aside}, and a pod with whole GPUs must not tolerate the taint {GPU_SHARING}: "
-        f"leave the toleration out, or require a node affinity: {GPU_SHARING} DoesNotExist'"
+        f"'nodes are set aside for shares of GPUs, and a pod with whole GPUs must not tolerate their taint "
+        f"{GPU_SHARING}: leave the toleration out, or require a node affinity: {GPU_SHARING} DoesNotExist'"
     )
     return _policy(
         "shared-nodes",
         [_rule("", ["CREATE", "UPDATE"], ["pods"])],
         conditions=[_NOT_A_KUBELET],
-        variables=list(words.items()),
+        variables=[("nodes", "params.?data.orValue({})"), *words.items()],
         expression="!variables.is_wrong || variables.was_wrong",
         message="A pod with whole GPUs can't use a node that is set aside for shares.",
-        told=f"object.spec.?nodeName.orValue('') == params.metadata.name ? {named} : {tolerated}",
+        told=f"object.spec.?nodeName.orValue('') != '' ? {named} : {tolerated}",
         exempt=sorted({"kube-system", *options.exempt_namespaces}),
-        for_each={"apiVersion": "v1", "kind": "Node"},
+        params={"apiVersion": "v1", "kind": "ConfigMap"},
     )
 
 
@@ -358,7 +360,7 @@ def _policy(
     variables: Sequence[tuple[str, str]] = (),
     told: str = "",
     exempt: Sequence[str] = (),
-    for_each: Mapping[str, str] | None = None,
+    params: Mapping[str, str] | None = None,
     labels: Sequence[tuple[str, str]] = (),
 ) -> Policy:
     constraints: dict[str, Any] = {"resourceRules": rules}
@@ -377,17 +379,17 @@ def _policy(
         "variables": [{"name": key, "expression": rule} for key, rule in variables],
         "validations": [validation],
     }
-    if for_each is not None:
-        spec["paramKind"] = dict(for_each)
+    if params is not None:
+        spec["paramKind"] = dict(params)
     return _object("ValidatingAdmissionPolicy", f"{NAME}-{name}", spec)
 
 
-def _binding(policy: Policy) -> Policy:
+def _binding(policy: Policy, namespace: str) -> Policy:
     name = policy["metadata"]["name"]
     spec: dict[str, Any] = {"policyName": name, "validationActions": ["Deny", "Audit"]}
     if "paramKind" in policy["spec"]:
-        labelled = {"key": GPU_SHARING, "operator": "In", "values": [SET_ASIDE, BY_POLICY]}
-        spec["paramRef"] = {"selector": {"matchExpressions": [labelled]}, "parameterNotFoundAction": "Allow"}
+        found = {"name": SHARED_NODES_MAP, "namespace": namespace}
+        spec["paramRef"] = {**found, "parameterNotFoundAction": "Allow"}
     return _object("ValidatingAdmissionPolicyBinding", name, spec)
 
 

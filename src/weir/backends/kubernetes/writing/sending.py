@@ -22,6 +22,7 @@ from weir.backends.kubernetes.api.objects import Metadata, Narrow
 from weir.backends.kubernetes.api.paths import path_of
 from weir.backends.kubernetes.writing.fenced import Fenced
 from weir.backends.kubernetes.writing.writes import (
+    ApplyObject,
     Bind,
     Condition,
     Done,
@@ -67,10 +68,11 @@ async def send(api: Fenced, write: Write, *, uncertain: bool) -> Outcome:
                 return await _upsert(api, write)
             case PatchStatus():
                 await api.patch(f"{write.path}/status", write.patch, write.kind, Ignored)
-                return Done()
+            case ApplyObject():
+                await api.patch(write.path, write.body, Patch.APPLY, Ignored)
             case PatchNode() | PatchMetadata():
                 await api.patch(write.object_path, write.patch, Patch.MERGE, Ignored)
-                return Done()
+        return Done()
     except Refused as error:
         if _passes(error) or (
             isinstance(error, Conflict) and not isinstance(write, Bind | PatchNode | PatchMetadata)

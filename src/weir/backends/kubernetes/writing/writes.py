@@ -182,7 +182,26 @@ class PatchMetadata:
         return Urgency.OBJECTS
 
 
-Write = Bind | Evict | Upsert | PatchStatus | PatchNode | PatchMetadata
+@dataclass(frozen=True, slots=True)
+class ApplyObject:
+    """Have an object say this, and nothing else of what Weir had it say before."""
+
+    path: str  # of the object
+    body: Mapping[str, object]
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """What is written to."""
+        return self.path
+
+    @property
+    def urgency(self) -> Urgency:
+        """When it goes."""
+        return Urgency.OBJECTS
+
+
+Write = Bind | Evict | Upsert | PatchStatus | PatchNode | PatchMetadata | ApplyObject
 
 
 # What comes of a write: one of these, once; `HeldUp` may come before it any number of times
