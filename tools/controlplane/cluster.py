@@ -135,10 +135,11 @@ class Cluster:
     def _release_queues(self) -> None:
         """Take away the finalizers of queues: the Weir that would is gone."""
         for kind in ("projects", "departments"):
-            for one in self.api.items(f"{_WEIR}/{kind}"):
-                with suppress(ApiError):  # it is gone meanwhile
-                    path = f"{_WEIR}/{kind}/{one['metadata']['name']}"
-                    self.api.patch(path, {"metadata": {"finalizers": None}})
+            with suppress(ApiError):  # the kind isn't installed, or an object is gone meanwhile
+                for one in self.api.items(f"{_WEIR}/{kind}"):
+                    if one["metadata"].get("finalizers"):
+                        path = f"{_WEIR}/{kind}/{one['metadata']['name']}"
+                        self.api.patch(path, {"metadata": {"finalizers": None}})
 
     def _takes_any_pod(self) -> bool:
         """Return True if a pod passes that any policy of Weir would refuse."""
