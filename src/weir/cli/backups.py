@@ -4,6 +4,8 @@ import sys
 from getpass import getuser
 from pathlib import Path
 
+from weir.cli.words import counted
+
 
 def backup(file: Path, /, *, database: str | None = None) -> int:
     """Write a backup of the pool's database to a file, while the server runs or while it doesn't.
@@ -27,8 +29,8 @@ def backup(file: Path, /, *, database: str | None = None) -> int:
         found = write(home(), database_url(database, None), file)
     except (StoreFailed, ValueError) as error:
         return _refuse(str(error))
-    workloads = f"{found.workloads:,} workloads, {found.live:,} of them pending or running"
-    print(f"{file}: pool {found.id[:8]}, {workloads}, {found.tokens} tokens.")
+    workloads = f"{counted(found.workloads, 'workload')}, {found.live:,} of them pending or running"
+    print(f"{file}: pool {found.id[:8]}, {workloads}, {counted(found.tokens, 'token')}.")
     return 0
 
 
@@ -55,7 +57,8 @@ def restore(file: Path, /, *, database: str | None = None) -> int:
         found, replaced = put_back(home(), database_url(database, None), file)
     except (StoreFailed, ValueError) as error:
         return _refuse(str(error))
-    print(f"Pool {found.id[:8]} is restored: {found.workloads:,} workloads, {found.tokens} tokens.")
+    restored = f"{counted(found.workloads, 'workload')}, {counted(found.tokens, 'token')}"
+    print(f"Pool {found.id[:8]} is restored: {restored}.")
     AuditLog(home()).write(
         user=getuser(),
         details={"act": "restored", "pool": found.id, "file": str(file), "opened": found.opened},
