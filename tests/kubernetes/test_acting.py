@@ -288,7 +288,7 @@ async def test_a_disruption_budget_holds_an_eviction_up(cluster: Cluster, weir_k
         acting.submit([Bind(one.namespace, one.name, one.uid, node) for one in (bind, free)])
         await until(lambda: len(cluster.running(within)) == 2)
         await until(lambda: cluster.api.get(f"{pdb}/one")["status"].get("currentHealthy") == 1)
-        acting.submit([evict(bind, because=because), evict(free)])
+        acting.submit([evict(bind, because=because, insists=True), evict(free)])
         await until(lambda: bool(told.of("p0")) and bool(told.of("p1")))
         (held,) = told.of("p0")
         assert isinstance(held, HeldUp)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from weir.cluster.jobs import Job, Pod
 from weir.decide.disruptions import Disruptions
 from weir.model.reasons import Reason
-from weir.model.workloads import PREEMPTIBLE_BELOW
 
 BUDGETS_MOST = 16
 """Budgets in the numbers of a reason."""
@@ -60,7 +59,7 @@ class Protected:
 def protected_over_quota(job: Job, reason: Reason) -> Reason:
     """Add the budgets to the reason of a workload that counts as non-preemptible because of them."""
     names = sorted({budget.name for pods in job.pods for pod in pods for budget in pod.budgets})
-    if not names or job.priority >= PREEMPTIBLE_BELOW:
+    if not names or not job.spec.protected:
         return reason
     verb = "protects" if len(names) == 1 else "protect"
     sentence = f"{reason.sentence}; {_named(names)} {verb} it from eviction, so it may not go over quota"

@@ -209,7 +209,7 @@ class Reach:
             pods = self.running(job)
             if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
                 pod = pods[0]
-                if not self._may_stop(pods, moves=only_moves):
+                if self._disruptions.any and not self._may_stop(pods, moves=only_moves):
                     continue
                 if not pod.shape.devices:
                     found.bare.add(pod.node)
@@ -252,7 +252,7 @@ class Reach:
         """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
         if self.jobs[job]:
             pods = self.running(job) if _is_bound_together(job) else here
-            if not self._may_stop(pods, moves=True):
+            if self._disruptions.any and not self._may_stop(pods, moves=True):
                 return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
             return [Unit(_LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
@@ -264,18 +264,18 @@ class Reach:
         elastic: set[Pod] = set()
         if any(more > 0 for more in spare):
             groups = job.spec.groups
-            may_stop = {pod: self._may_stop((pod,)) for pod in here}
+            kept = {pod for pod in here if not self._may_stop((pod,))} if self._disruptions.any else ()
             for pod in sorted(
-                here, key=lambda pod: (not may_stop[pod], groups[pod.group].order, -pod.group, -pod.index)
+                here, key=lambda pod: (pod in kept, groups[pod.group].order, -pod.group, -pod.index)
             ):
                 if spare[pod.group] > 0:
-                    if not may_stop[pod]:
+                    if pod in kept:
                         continue
                     spare[pod.group] -= 1
                     elastic.add(pod)
                     cost = price(job, [pod], self._policy.price, self._now_s, self._needed)
                     units.append(Unit(self._tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
-        if len(elastic) < len(here) and self._may_stop(running):
+        if len(elastic) < len(here) and (not self._disruptions.any or self._may_stop(running)):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
             staying = tuple(pod for pod in here if pod not in elastic)
             units.append(
@@ -322,7 +322,7 @@ class Reach:
 
     def rule(self, unit: Unit) -> Rule | None:
         """The rule under which a unit may go now."""
-        if not self._may_stop(unit.pods, moves=unit.moves):
+        if self._disruptions.any and not self._may_stop(unit.pods, moves=unit.moves):
             return None
         if unit.moves:
             return Rule.CONSOLIDATE

@@ -160,6 +160,7 @@ class Workload:
     retries: int | None = None  # failures in a row after which it is tried again; None: the policy's
     may_take: bool = True  # whether others may be stopped or moved to make room for it
     overrun: bool = False  # it started itself past its project's quota: it is reclaimed before all others
+    protected: bool = False  # it counts as non-preemptible because of its disruption budgets
 
     @property
     def pods(self) -> int:

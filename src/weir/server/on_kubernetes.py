@@ -58,6 +58,7 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "nodes", objects.KubeNode),
     ("v1", "namespaces", objects.Namespace),
     ("scheduling.k8s.io/v1", "priorityclasses", objects.PriorityClass),
+    ("policy/v1", "poddisruptionbudgets", objects.PodDisruptionBudget),
     ("v1", "persistentvolumeclaims", objects.PersistentVolumeClaim),
     ("v1", "persistentvolumes", objects.PersistentVolume),
     ("storage.k8s.io/v1", "storageclasses", objects.StorageClass),
@@ -120,6 +121,7 @@ class Instance:
             shared_nodes=options.shared_nodes,
             namespace=namespace,
         )
+        self.backend.set_budget_rules(self.settings.settings.policy.budgets)
         self.leading: Leading | AlwaysLeads = (
             Leading(api, namespace=namespace, identity=_identity()) if options.elects else AlwaysLeads()
         )
@@ -192,6 +194,7 @@ class Instance:
             self.outdated.set()
             return
         self.hooks.policy = settings.policy
+        self.backend.set_budget_rules(settings.policy.budgets)
         self._wake()
 
     async def run(self) -> None:

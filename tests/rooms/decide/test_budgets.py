@@ -62,7 +62,7 @@ def test_reason_names_the_budget() -> None:
 
 def test_reason_of_protected_work_names_the_budget_that_keeps_it_within_its_quota() -> None:
     running = scene()
-    more = single("more", "ta", 1, preemptible=False)
+    more = single("more", "ta", 1, preemptible=False, protected=True)
     running.tell(BudgetSet(DisruptionBudget("ta/more", 0)))
     running.tell(WorkloadSubmitted(more, 0.0))
     running.tell(PodProtected(PodKey("more", 0, 0), ("ta/more",)))

@@ -59,7 +59,9 @@ from weir.control.port import (
     StopPod,
 )
 from weir.decide.overcommit import Overcommitted
+from weir.model.policy import BudgetRules
 from weir.model.pool import Why
+from weir.model.reasons import Cause
 
 AT_ONCE = 256
 """Changes taken in while the lock is held."""
@@ -152,8 +154,8 @@ class KubernetesBackend:
 
     def check(self, write: Bind | Evict) -> str:
         """Why a binding must not be sent after all, by the newest there is to know; empty if it may."""
-        if not isinstance(write, Bind):
-            return ""
+        if isinstance(write, Evict):
+            return self._no_longer_needed(write)
         about: tuple[Seen, int, Ours] = write.about  # type: ignore[assignment]
         seen, start, ours = about
         self._take_in()
@@ -161,6 +163,17 @@ class KubernetesBackend:
             if not seen.assumed or seen.asked != start or seen.deleting:
                 return "It was to be bound to another place since."
             return self.picture.ground.refusal(seen.key, ours)
+
+    def _no_longer_needed(self, write: Evict) -> str:
+        """Return why nobody needs an eviction any more; empty if somebody does."""
+        if not write.needed_by:
+            return ""
+        self._take_in()
+        with self._lock:
+            gang = self.picture.roll.named.get(write.needed_by)
+            if gang is None or gang.is_over() is not None or gang.promised is None:
+                return f"{write.needed_by} doesn't need its room any more."
+        return ""
 
     # The port
 
@@ -249,6 +262,11 @@ class KubernetesBackend:
         """These workloads wait for another reason now."""
         with self._lock:
             self.statuses.reasons_changed(names)
+
+    def set_budget_rules(self, rules: BudgetRules) -> None:
+        """Go by these settings for disruption budgets from now on."""
+        with self._lock:
+            self.picture.budgets.set_rules(rules)
 
     def unreadable_counts(self) -> dict[str, int]:
         """Return how many objects of each resource can't be read."""
@@ -384,12 +402,23 @@ class KubernetesBackend:
         seen = None if gang is None else gang.at(effect.pod)
         if gang is None or seen is None or not seen.holds or seen.told != effect.start:
             return
-        self.picture.stops(seen, now_s)
+        by_plan = isinstance(effect.cause, Cause)
+        self.picture.stops(seen, now_s, by_plan=by_plan)
         self.statuses.stops(gang, effect, now_s)
         self.picture.roll.changed[gang] = None
         because = preempted(gang, seen, effect)
-        ends = ended(effect)
-        yield Evict(gang.key.namespace, seen.name, seen.uid, None, because, (seen, effect.start, None), ends)
+        yield Evict(
+            gang.key.namespace,
+            seen.name,
+            seen.uid,
+            None,
+            because,
+            (seen, effect.start, None),
+            ended(effect),
+            insists=not by_plan,
+            overrides=effect.overrides,
+            needed_by=(effect.cause.by or "") if isinstance(effect.cause, Cause) else "",
+        )
 
     def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
         """Under the lock: what became of a write."""
@@ -412,12 +441,22 @@ class KubernetesBackend:
             elif isinstance(outcome, RefusedWrite | NotSent):
                 again = isinstance(outcome, NotSent)
                 self.picture.refused(seen, start, outcome.sentence, now_s, again=again)
+        elif isinstance(outcome, Done):
+            self.picture.budgets.accepted(seen)
         elif isinstance(outcome, HeldUp):
             self.statuses.say(gang, "HeldUp", outcome.sentence, "Evicting")
         elif isinstance(outcome, Unknown | NotSent) or (
             isinstance(outcome, RefusedWrite) and outcome.status != 404
         ):
+            self._not_stopped(write, seen, outcome.sentence, now_s)
+
+    def _not_stopped(self, write: Write, seen: Seen, sentence: str, now_s: float) -> None:
+        """An eviction couldn't be carried out: a plan chooses anew, control itself hears of another start."""
+        if not isinstance(write, Evict) or write.insists or seen.gang is None:
             self.picture.not_stopped(seen, now_s)
+            return
+        self.picture.stop_refused(seen, write.needed_by or None, sentence, now_s)
+        self.statuses.say(seen.gang, "EvictionRefused", sentence, "Evicting")
 
 
 def _of_unreadable(unread: Unread, now_s: float) -> Iterator[Write | Emit]:

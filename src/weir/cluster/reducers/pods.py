@@ -53,9 +53,10 @@ def stopping(cluster: Cluster, event: events.PodStopping) -> None:
     job.placed[pod.group] -= 1
     job.stopping += 1
     cluster.running_pods.remove(pod)
-    budgets.use(pod)
-    if event.cause is not None and event.cause.by is not None:
-        job.stopped_for[event.cause.by] = event.at_s
+    if event.cause is not None:
+        budgets.use(pod)
+        if event.cause.by is not None:
+            job.stopped_for[event.cause.by] = event.at_s
     count(cluster, pod, 1)
     cluster.releasing.hold(pod.node, pod.shape, pod.devices, cluster.device_memory[pod.node], -1)
     cluster.releasing_on[pod.node] = cluster.releasing_on.get(pod.node, 0) + 1

@@ -267,6 +267,37 @@ class Pod(Narrow):
     status: PodStatus = field(default_factory=PodStatus)
 
 
+# Disruption budgets
+
+
+class PodDisruptionBudgetSpec(Narrow):
+    """Which pods a budget protects, and how many of them may be missing: a number or a percentage."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str = ""
+
+
+class PodDisruptionBudgetStatus(Narrow):
+    """What a budget allows now. The API server adds pods that it has evicted to `disrupted_pods`."""
+
+    observed_generation: int = 0
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    disrupted_pods: dict[str, object] = {}
+
+
+class PodDisruptionBudget(Narrow):
+    """A budget of evictions."""
+
+    metadata: Metadata
+    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
+
+
 # Nodes
 
 

@@ -151,6 +151,7 @@ def _rules(kinds: Kinds) -> list[Thing]:
         _may(look, "", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"),
         _may(f"get {look}", "", "pods"),
         _may(look, "scheduling.k8s.io", "priorityclasses"),
+        _may(look, "policy", "poddisruptionbudgets"),
         _may(look, "storage.k8s.io", "storageclasses", "csinodes"),
         *_owners(kinds),
         # what it does

@@ -84,6 +84,8 @@ class Gang:
         "pods_most",
         "project",
         "promised",
+        "protected",
+        "protected_since_s",
         "quarantined",
         "refusal",
         "room_told",
@@ -132,6 +134,10 @@ class Gang:
         self.life = Status()
         self.status_told = False
         self.promised: Promised | None = None
+        self.protected = (
+            False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
+        )
+        self.protected_since_s = 0.0
         self.room_told = False
         self.checkpointed_s = 0.0
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
@@ -266,8 +272,9 @@ class Gang:
             submitted_s=head.submitted_s,
             type=said.type or derived.type,
             priority=LOWEST_PRIORITY if self.overrun and self.self_bound else self.priority,
-            preemptible=self.is_preemptible or self.overrun,
+            preemptible=(self.is_preemptible and not self.protected) or self.overrun,
             overrun=self.overrun and self.self_bound,
+            protected=self.protected and not self.overrun,
             max_runtime_s=min((each for each in limits if each), default=None),
             topology=self.topology,
             grace_s=head.asked.grace_s,

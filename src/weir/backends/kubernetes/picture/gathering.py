@@ -371,6 +371,11 @@ class Gathering:
         """The metadata of a pod that is known."""
         return self._pods[key].metadata
 
+    def labels(self, key: str) -> Mapping[str, str]:
+        """Return the labels of a pod; none if it isn't known."""
+        pod = self._pods.get(key)
+        return {} if pod is None else pod.metadata.labels
+
     def pod(self, key: str) -> Pod:
         """A pod that is known."""
         return self._pods[key]

@@ -16,6 +16,7 @@ from weir.backends.kubernetes.api.reflector import Change
 from weir.backends.kubernetes.own.own_objects import WRITTEN_KEY, QueueThing, WorkloadThing
 from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.backends.kubernetes.picture.allocations import annotated
+from weir.backends.kubernetes.picture.budgets import Budgets
 from weir.backends.kubernetes.picture.estate import Estate
 from weir.backends.kubernetes.picture.gangs import Gang
 from weir.backends.kubernetes.picture.gathering import Gathering, Reading, seconds_of
@@ -24,11 +25,11 @@ from weir.backends.kubernetes.picture.nodes import Ground, Ours, held_of
 from weir.backends.kubernetes.picture.overcommit import OvercommittedNodes
 from weir.backends.kubernetes.picture.owner_fate import owner_fate
 from weir.backends.kubernetes.picture.roll import Roll
-from weir.backends.kubernetes.picture.seen import Origin, Seen, placed_s, scheduled_s
+from weir.backends.kubernetes.picture.seen import Origin, Seen, is_ready, placed_s, scheduled_s
 from weir.backends.kubernetes.picture.unreadable import QUARANTINED, UnreadableObjects, held_roughly, rough
 from weir.backends.kubernetes.reading.kinds import Kinds
 from weir.backends.kubernetes.reading.requests import Devices, unstated_in_use
-from weir.cluster.events import End, Place
+from weir.cluster.events import End, Place, PodKey, StopRefused
 from weir.control.port import Exit, Fact, Finished
 
 EMPTY_S = 60.0
@@ -60,6 +61,7 @@ class Picture:
         self.ground = Ground(devices)
         self.estate = Estate(without_project)
         self.gathering = Gathering(kinds, devices)
+        self.budgets = Budgets(self.gathering.labels)
         self.roll = Roll(self.estate, self.ground)
         self.overcommitted = OvercommittedNodes(self.ground)
         self.unreadable = UnreadableObjects()
@@ -85,6 +87,7 @@ class Picture:
             "projects": lambda name, thing: self._queue("Project", name, thing),
             "topologies": lambda name, thing: self._queue("Topology", name, thing),
             "workloads": self._workload,
+            "poddisruptionbudgets": self.budgets.see,
         }
         self._intake = Intake(sees, self.ground, self.gathering, self.unreadable, self._drop)
 
@@ -187,7 +190,7 @@ class Picture:
         meta = pod.metadata
         if seen is None:
             seen = self._seen[key] = Seen(key, meta.uid, meta.name, seconds_of(meta.creation_timestamp))
-        seen.phase = pod.status.phase
+        seen.phase, seen.ready = pod.status.phase, is_ready(pod)
         seen.deleting = meta.deletion_timestamp is not None
         if seen.phase != "Pending" and not seen.evicted:
             self._moving.pop(key, None)
@@ -240,6 +243,7 @@ class Picture:
 
     def _pod_gone(self, seen: Seen) -> None:
         del self._seen[seen.key]
+        self.budgets.withdrawn(seen)
         if seen.unreadable:
             self.unreadable.clear("pods", seen.key)
         gang = seen.gang or self._gang_of_over(seen)
@@ -289,6 +293,7 @@ class Picture:
         self.gathering.remarked.clear()
         touched = self.gathering.take_touched(self.roll.namespaces)
         self.roll.dirty.update(dict.fromkeys(self.roll.owned_by(touched)))
+        self.roll.dirty.update(dict.fromkeys(self.budgets.stale(self.roll.gangs.values(), self._now_s)))
         facts, self._later = self._later, []
         for gang in list(self.roll.dirty):
             self.roll.give_name(gang)
@@ -306,11 +311,19 @@ class Picture:
         for node in self.overcommitted.update(self._now_s):
             gangs = (self._seen[key].gang for key in self.ground.ours_on(node))
             self.roll.changed.update(dict.fromkeys(gang for gang in gangs if gang is not None))
+        self._judge(dirty)
         used = set(self.roll.projects)
         told = self._each(dirty, self._tell)
         facts += self.estate.facts(used | set(self.roll.projects))
         self.roll.changed.update(dict.fromkeys(dirty))
-        return facts + told
+        return facts + told + self.budgets.facts(dirty)
+
+    def _judge(self, gangs: Iterable[Gang]) -> None:
+        """Find out which workloads their disruption budgets make non-preemptible."""
+        for gang in gangs:
+            ends_s = self.budgets.judge(gang, self._now_s)
+            if ends_s is not None:
+                self._look_again(ends_s, gang.name)
 
     def _find_members(self, gang: Gang) -> None:
         gang.members = self.gathering.members(gang.key)
@@ -346,6 +359,7 @@ class Picture:
         """Control begins anew."""
         self.ground.retell()
         self.estate.retell()
+        self.budgets.retell()
         self._later.clear()
         for gang in self.roll.gangs.values():
             gang.untold()
@@ -486,6 +500,7 @@ class Picture:
             self._unplaced.add(gang)
         if not gang.count and not gang.succeeded and gang.told is None and (gang.left or gang.is_over()):
             self.roll.forget(gang)
+            self.budgets.forget(gang)
             if gang.quarantined:
                 self.unreadable.clear(QUARANTINED, gang.name)
         return facts
@@ -530,8 +545,9 @@ class Picture:
         self._moving.pop(seen.key, None)  # it goes to the end: they stand in order of time
         self._moving[seen.key] = now_s
 
-    def stops(self, seen: Seen, now_s: float) -> None:
-        """A pod is to be evicted."""
+    def stops(self, seen: Seen, now_s: float, *, by_plan: bool = True) -> None:
+        """A pod is to be evicted, by a plan or for its own sake."""
+        self.budgets.ordered(seen, by_plan=by_plan)
         seen.evicted = seen.told_stopping = True
         self._moves(seen, now_s)
 
@@ -545,7 +561,7 @@ class Picture:
         seen.doubted_s = 0.0
         seen.told_stopping, seen.at_s = False, now_s
         seen.gang.starts = max(seen.gang.starts, start)
-        if seen.gang.told is not None and not seen.gang.told.preemptible:
+        if seen.gang.told is not None and not (seen.gang.told.preemptible or seen.gang.protected):
             seen.gang.granted = True
         ours = Ours(place.node, seen.reading.request, place.devices)
         self.ground.ours(seen.key, ours)
@@ -575,10 +591,22 @@ class Picture:
             seen.doubted_s = now_s + DOUBT_S
             self._look_again(seen.doubted_s, seen.key)
 
+    def stop_refused(self, seen: Seen, by: str | None, sentence: str, now_s: float) -> None:
+        """A plan had it evicted, and that was refused: it runs on, and control chooses anew."""
+        gang = seen.gang
+        if not seen.evicted or seen.deleting or gang is None:
+            return
+        self._look_again(self.budgets.refused(seen, now_s), gang.name)
+        seen.evicted = seen.told_stopping = False
+        self._moving.pop(seen.key, None)
+        self._later.append(StopRefused(PodKey(gang.name, seen.group, seen.index), now_s, sentence, by))
+        self.roll.dirty[gang] = None
+
     def not_stopped(self, seen: Seen, now_s: float) -> None:
         """It could not be told to stop: it runs on, as if it had just been started."""
         if seen.evicted and seen.gang is not None:
             seen.evicted = False
+            self.budgets.withdrawn(seen)
             self._moving.pop(seen.key, None)
             seen.gang.exits(seen, now_s, Exit.LOST, "It could not be told to stop.")
             seen.start = seen.gang.next_start()

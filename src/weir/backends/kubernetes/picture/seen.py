@@ -59,6 +59,7 @@ class Seen:
         "over",
         "phase",
         "reading",
+        "ready",
         "settled",
         "start",
         "told",
@@ -73,6 +74,7 @@ class Seen:
         self.name = name
         self.created_s = created_s
         self.phase = "Pending"
+        self.ready = False
         self.over = ""  # how it ended, once it has
         self.deleting = False
         self.bound = False  # the API says so
@@ -128,6 +130,11 @@ class Group:
     def is_empty(self) -> bool:
         """Whether no pod is in it."""
         return not any(self.slots)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Return True if the pod's condition Ready is true."""
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
 
 
 def placed_s(pod: Pod) -> float:

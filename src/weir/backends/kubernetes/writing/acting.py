@@ -19,7 +19,7 @@ from weir.backends.kubernetes.api.patience import Backoff, Rate
 from weir.backends.kubernetes.writing.fenced import Fenced, NotLeading
 from weir.backends.kubernetes.writing.lanes import Lane, Lanes, Waiting, merge
 from weir.backends.kubernetes.writing.saying import Saying
-from weir.backends.kubernetes.writing.sending import emit, send
+from weir.backends.kubernetes.writing.sending import emit, refused_by_budget, send
 from weir.backends.kubernetes.writing.writes import (
     Bind,
     Done,
@@ -50,6 +50,7 @@ class Pace:
     first_s: float = 0.2  # the first wait before a write is tried again
     most_s: float = 15.0
     give_up_s: float = 60.0  # on a binding, after its first try: plan it anew
+    evicts_for_s: float = 30.0  # the same on an eviction that a plan ordered
 
 
 def _go(_: Bind | Evict) -> str:
@@ -211,6 +212,11 @@ class Acting:
         one.uncertain = one.uncertain or error.may_have_happened
         wait_s = one.backoff.next_s()
         now_s = time.monotonic()
+        gives_up = isinstance(one.write, Evict) and not one.write.insists
+        if gives_up and (refused_by_budget(error) or now_s - one.since_s > self._pace.evicts_for_s):
+            if one.uncertain and not refused_by_budget(error):
+                return Unknown(str(error))
+            return RefusedWrite(error.status if isinstance(error, Refused) else 0, str(error))
         if isinstance(error, TooMany) and error.by_budget:
             if one.said != error.message:
                 one.said = error.message

@@ -17,6 +17,7 @@ _KINDS = {
     "topologies": (API_VERSION, "Topology"),
     "persistentvolumeclaims": ("v1", "PersistentVolumeClaim"),
     "persistentvolumes": ("v1", "PersistentVolume"),
+    "poddisruptionbudgets": ("policy/v1", "PodDisruptionBudget"),
 }
 
 

@@ -42,6 +42,11 @@ class Fenced:
         self.check()
         return await self._api.post(path, body, of)
 
+    async def delete(self, path: str, *, uid: str) -> None:
+        """Delete an object, if its uid is this one."""
+        self.check()
+        await self._api.delete(path, uid=uid)
+
     async def patch(self, path: str, body: object, kind: Patch, of: type[T]) -> T:
         """Change part of an object."""
         self.check()

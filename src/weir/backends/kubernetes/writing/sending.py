@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from weir.backends.kubernetes.api.answers import (
     AlreadyExists,
+    ApiError,
     Conflict,
     NotFound,
     Refused,
@@ -39,6 +40,7 @@ from weir.backends.kubernetes.writing.writes import (
 
 NAME_MOST, NOTE_BYTES_MOST = 230, 1024
 REPORTER = "weir.dev/weir"
+_SEVERAL = "more than one PodDisruptionBudget"
 
 
 class _PlacedSpec(Narrow):
@@ -145,8 +147,12 @@ async def _evict(api: Fenced, write: Evict, *, uncertain: bool) -> Outcome:
         await api.post(f"{write.object_path}/eviction", body, Ignored)
     except NotFound:
         return Done()
-    except Conflict:
-        if await _stops(api, write):
+    except Refused as error:
+        if write.overrides and refused_by_budget(error):
+            with suppress(NotFound):
+                await api.delete(write.object_path, uid=write.uid)
+            return Done()
+        if isinstance(error, Conflict) and await _stops(api, write):
             return Done()
         raise
     return Done()
@@ -161,6 +167,13 @@ def _ends(write: Evict, condition: Condition) -> Mapping[str, object]:
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     return {"metadata": {"uid": write.uid}, "status": {"conditions": [said]}}
+
+
+def refused_by_budget(error: ApiError) -> bool:
+    """Return True if a disruption budget allows no eviction; of a pod with several the API says 500."""
+    if isinstance(error, TooMany):
+        return error.by_budget
+    return isinstance(error, Refused) and error.status == 500 and _SEVERAL in error.message
 
 
 async def _stops(api: Fenced, write: Evict) -> bool:

@@ -94,12 +94,19 @@ class Bind(_OfPod):
 
 @dataclass(frozen=True, slots=True)
 class Evict(_OfPod):
-    """Have a pod stopped, as far as its disruption budget allows. `because` is said before; of many after."""
+    """Have a pod stopped, as far as its disruption budget allows. `because` is said before; of many after.
+
+    One that `insists` is tried until the budget allows it; any other is over with the first refusal. One that
+    `overrides` deletes the pod where its budget refuses. `needed_by` is the workload that it makes room for.
+    """
 
     grace_s: int | None = None  # None: its own
     because: Emit | None = None
     about: object = None
     ends: Condition | None = None  # written on the pod before: its owner is to make no other pod
+    insists: bool = False
+    overrides: bool = False
+    needed_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
