@@ -105,6 +105,11 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(
     cluster.until(lambda: gpus(status_of(cluster, a), "allocated") == 2, 20, "the device to be free")
     assert seen_in_metrics["weir_queue_allocated_gpus", of(a)] == 3
 
+    cluster.until(lambda: status_of(cluster, a)["pending"] == 1, 20, "what was lent to wait")
+    cluster.api.delete(f"/apis/batch/v1/namespaces/{a}/jobs")
+    cluster.until(lambda: status_of(cluster, a)["pending"] == 0, 12, "deleted work to leave the numbers")
+    assert status_of(cluster, a)["unschedulable"] == 0
+
     metrics = scraper.scrape()
     assert metrics["weir_preemptions_total", (("project", a), ("rule", "reclaim_quota"))] == 1
     assert metrics["weir_workload_wait_seconds_count", (("project", b),)] == 1
