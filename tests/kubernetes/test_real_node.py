@@ -36,7 +36,9 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 @pytest.fixture(scope="module")
 def programs(pytestconfig: pytest.Config) -> Programs:
     if is_skipped():
-        pytest.skip("LEFT OUT: THE TESTS ON A REAL NODE. WEIR_REAL_NODE=skip says so.")
+        pytest.skip(
+            "LEFT OUT: THE TESTS ON A REAL NODE. WEIR_REAL_NODE=skip or WEIR_KUBERNETES=skip says so."
+        )
     why = obstacle()
     captured = pytestconfig.pluginmanager.getplugin("capturemanager")
     aloud = (
