@@ -279,6 +279,7 @@ def test_a_gang_with_a_member_without_gpus_runs_as_a_whole(teams: tuple[Team, Te
         10,
         lambda: str(vision.workload("mpijob-mpi")),
     )
+    api.delete(f"/apis/{version}/namespaces/{vision.namespace}/mpijobs/mpi")
 
 
 def served(cluster: Cluster, path: str) -> bool:
