@@ -1,7 +1,7 @@
 """Weir in front of a real kubelet: what containers really get, hear and leave, compared with Weir's books.
 
 They run where a kubelet can: on Linux, as root. WEIR_REAL_NODE=skip leaves them out, WEIR_REAL_NODE=required makes
-it a failure if they can't run.
+it a failure if they can't run. WEIR_EFFORT=2 runs all of them.
 """
 
 import json
@@ -17,6 +17,7 @@ import psutil
 import pytest
 from tests.kubernetes.node_team import REPORT, REST, Team, for_real, seen
 from tests.kubernetes.test_gangs_by_kind import definition
+from tests.properties.effort import EFFORT
 from tools.controlplane.api import ApiError
 from tools.controlplane.binaries import NoBinaries
 from tools.controlplane.cluster import Cluster
@@ -30,6 +31,7 @@ from tools.node.node import GPU, RealNode
 from tools.node.programs import Programs, are_at_hand, find
 
 GPUS = 8
+ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -143,6 +145,7 @@ def test_an_evicted_job_saves_within_its_grace_and_resumes(teams: tuple[Team, Te
     assert vision.job_status("long").get("failed", 0) == 0, "an eviction counted as a failure"
 
 
+@ON_DEMAND
 def test_a_container_that_ignores_its_notice_holds_its_devices_until_it_is_killed(
     teams: tuple[Team, Team], node: RealNode
 ) -> None:
@@ -165,6 +168,7 @@ def test_a_container_that_ignores_its_notice_holds_its_devices_until_it_is_kille
     assert not speech.refused()
 
 
+@ON_DEMAND
 def test_books_and_kubelet_agree_after_both_have_started_anew(
     teams: tuple[Team, Team], node: RealNode, weir: Installed
 ) -> None:
@@ -189,6 +193,7 @@ def test_books_and_kubelet_agree_after_both_have_started_anew(
     assert not vision.refused() + speech.refused()
 
 
+@ON_DEMAND
 def test_pods_wait_for_devices_that_are_healthy(teams: tuple[Team, Team], node: RealNode) -> None:
     vision, speech = teams
     node.set_unhealthy([0, 3, 5])
@@ -209,6 +214,7 @@ def test_pods_wait_for_devices_that_are_healthy(teams: tuple[Team, Team], node: 
     assert not vision.refused() + speech.refused()
 
 
+@ON_DEMAND
 def test_weir_never_binds_into_what_static_pods_and_other_schedulers_hold(
     teams: tuple[Team, Team], node: RealNode, shared: Cluster
 ) -> None:
@@ -239,6 +245,7 @@ def test_weir_never_binds_into_what_static_pods_and_other_schedulers_hold(
         shared.until(lambda: not shared.pods("kube-system"), 20, "the static pod to be gone")
 
 
+@ON_DEMAND
 def test_many_short_jobs_are_never_refused_by_the_kubelet(teams: tuple[Team, Team], node: RealNode) -> None:
     vision, speech = teams
     jobs = [(team, f"j{at}", 1 + at % 3) for at in range(3) for team in (vision, speech)]
