@@ -13,6 +13,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import pod
 
+from weir.backends.kubernetes.own.deployment import PodOptions
+
 __all__ = ["run"]
 THEIRS: dict[str, Any] = {"scheduler": "another-scheduler"}
 FIXED = {"weir.dev/preemptible": "false"}
@@ -23,7 +25,9 @@ def weir(cluster: Cluster, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch)
     establish(cluster)
     home = cluster.namespace()
     monkeypatch.setenv("WEIR_NAMESPACE", home)
-    with Installed(plane, namespace=home, name="overcommit", extra=["--overcommit-grace", "2s"]) as running:
+    with Installed(
+        plane, namespace=home, name="overcommit", pods=PodOptions(overcommit_grace="2s")
+    ) as running:
         running.wait_ready()
         yield running
         assert "forbidden" not in running.said().lower()

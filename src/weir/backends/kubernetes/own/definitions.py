@@ -270,6 +270,11 @@ def _workload_columns() -> list[Schema]:
 # Schemas
 
 
+def project_fields() -> list[str]:
+    """Return the names of the fields in the spec of a project."""
+    return sorted(_spec(WrittenProject, ProjectBeyondFiles)["properties"])
+
+
 def _queue_spec(*forms: type[BaseModel]) -> Schema:
     spec = _spec(*forms)
     spec["x-kubernetes-validations"] = [_LIMITS]

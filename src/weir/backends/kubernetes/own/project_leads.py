@@ -8,6 +8,7 @@ the cluster have all verbs, and this one too.
 from collections.abc import Iterator
 
 from weir.backends.kubernetes.admission.registration import NAME
+from weir.backends.kubernetes.own.definitions import project_fields
 from weir.backends.kubernetes.own.parts import LABELS, Thing, thing
 from weir.backends.kubernetes.own.shapes import GROUP, VERSION
 
@@ -45,11 +46,11 @@ def _named(name: str) -> Thing:
 
 
 def _policy() -> Thing:
-    free = ", ".join(f"'{field}'" for field in _FREE)
+    fixed = [field for field in project_fields() if field not in _FREE]
+    same = " && ".join(f"object.?spec.?{field} == oldObject.?spec.?{field}" for field in fixed)
     may = (
         f"authorizer.group('{GROUP}').resource('projects').name(request.name).check('{SET_QUOTA}').allowed()"
     )
-    same = f"{{one}}.?spec.orValue({{{{}}}}).all(k, k in [{free}] || object.?spec[?k] == oldObject.?spec[?k])"
     rule = {
         "apiGroups": [GROUP],
         "apiVersions": [VERSION],
@@ -65,8 +66,7 @@ def _policy() -> Thing:
         "matchConstraints": {"resourceRules": [rule]},
         "validations": [
             {
-                "expression": " && ".join(same.format(one=one) for one in ("object", "oldObject"))
-                + f" || {may}",
+                "expression": f"{same} || {may}",
                 "message": message,
                 "reason": "Forbidden",
             }
