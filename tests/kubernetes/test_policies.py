@@ -19,6 +19,7 @@ GPUS, START = "weir.dev/gpus", "weir.dev/start"
 RBAC = "rbac.authorization.k8s.io"
 POLICY = "ValidatingAdmissionPolicy"
 APPLIED = (POLICY, f"{POLICY}Binding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+SOON_S = 120.0
 ON_DEMAND = pytest.mark.skipif(EFFORT == 1, reason="Run with WEIR_EFFORT=2 or more.")
 FREE: dict[str, Any] = {"scheduler": "default-scheduler"}
 
@@ -58,7 +59,9 @@ class Site:
         self.weir = act_as(f"system:serviceaccount:{self.home}:weir", "system:serviceaccounts")
         self.tenant = self.add_tenant(self.within)
         probe = pod(self.within, "probe", 0, annotations={GPUS: "0"}, **FREE)
-        cluster.until(lambda: "by Weir alone" in self.refusal(probe, dry=True), 20, "the policies in force")
+        cluster.until(
+            lambda: "by Weir alone" in self.refusal(probe, dry=True), SOON_S, "the policies in force"
+        )
 
     def add_tenant(self, namespace: str) -> Api:
         who = f"system:serviceaccount:{namespace}:default"
@@ -336,7 +339,7 @@ def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Ca
     ways = ways_around(site.within)
     forged = owned_by_daemonset(pod(site.within, "forged", 8))
     pods = (*ways.values(), forged)
-    cluster.until(lambda: all(site.refusal(each, dry=True) for each in pods), 20, "the options in force")
+    cluster.until(lambda: all(site.refusal(each, dry=True) for each in pods), SOON_S, "the options in force")
     node = "but a pod that asks for GPUs can't name its node: leave it out, and write a nodeSelector"
     assert f"spec.nodeName is gpu-0, {node}" in site.refusal(ways["node"])
     assert f"spec.nodeName is gpu-0, {node}" in site.refusal(ways["shared-node"])
@@ -372,7 +375,7 @@ def test_with_the_options_no_gpu_pod_goes_past_weir(cluster: Cluster, act_as: Ca
 def test_a_kubelet_reports_static_pods_with_gpus(cluster: Cluster, act_as: Callable[..., Api]) -> None:
     site = Site(cluster, act_as, refuse_node_name=True, require_scheduler=True)
     named = pod(site.within, "static", 1, nodeName="gpu-0", **FREE)
-    cluster.until(lambda: site.refusal(named, dry=True), 20, "the options")
+    cluster.until(lambda: site.refusal(named, dry=True), SOON_S, "the options")
     kubelet = act_as("system:node:gpu-0", "system:nodes", "system:masters")
     path = f"/api/v1/namespaces/{site.within}/pods?dryRun=All"
     assert said(lambda: kubelet.post(path, named)) == ""
@@ -390,7 +393,7 @@ def test_weir_changes_nothing_of_a_project_but_its_finalizers(
         return said(lambda: site.weir.patch(f"{path}?dryRun=All", change))
 
     told = "changes the finalizers of a project or a department, and nothing else"
-    cluster.until(lambda: told in refusal({"spec": {"quota": {"gpu": 9}}}), 20, "the policy in force")
+    cluster.until(lambda: told in refusal({"spec": {"quota": {"gpu": 9}}}), SOON_S, "the policy in force")
     assert told in refusal({"metadata": {"labels": {"a": "b"}}})
     assert told in refusal({"metadata": {"annotations": {"a": "b"}, "finalizers": []}})
     site.weir.patch(path, {"metadata": {"finalizers": ["weir.dev/in-use"]}})

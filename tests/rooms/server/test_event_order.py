@@ -27,6 +27,7 @@ async def test_what_leads_to_an_end_stands_before_it(tmp_path: Path) -> None:
         await pool.submit("sleep", "600", name="bounded", max_runtime="1s")
         await pool.submit("sleep", "600", name="waits")
         assert (await pool.admin.post("/api/v1/workloads/waits/stop")).status_code == 200
+        await pool.until("waits", "stopped")
         assert kinds(await told(pool, "waits")) == ["submitted", "withdrawn", "ended"]
 
         await pool.until("bounded", "stopped")

@@ -17,7 +17,7 @@ from weir.backends.kubernetes.own.definitions import definitions
 from weir.backends.kubernetes.own.deployment import PodOptions, deployment
 from weir.backends.kubernetes.own.monitoring import METRICS_ROLE, monitoring
 from weir.backends.kubernetes.own.parts import LABELS, RESTRICTED, Thing, thing, within
-from weir.backends.kubernetes.own.policies import OptionalPolicies, policies
+from weir.backends.kubernetes.own.policies import OptionalPolicies, account_name, policies
 from weir.backends.kubernetes.own.priority_classes import ClassNames, priority_classes
 from weir.backends.kubernetes.own.project_leads import people
 from weir.backends.kubernetes.own.scheduler_config import PLURAL as CONFIGS
@@ -58,7 +58,7 @@ def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
         *definitions(),
         *priority_classes(of.priority_classes),
         *access(of, kinds or load_kinds()),
-        *people((*_OWN, CONFIGS)),
+        *people((*_OWN, CONFIGS), account_name(of.namespace)),
         within(of.namespace, "v1", "ConfigMap", SHARED_NODES_MAP),
         *_settings_for_all(of),
         within(of.namespace, "v1", "Secret", SECRET, type="Opaque"),
