@@ -65,8 +65,8 @@ def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(running: We
     cluster.until(lambda: told in sentence(cluster, within, "job-gang"), 20, "the pause to be told")
     assert phase(cluster, within, "job-gang") == "Pending"
     cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 30, "the gang to be back")
-    # A Job with a policy of its own makes pods anew: they aren't placed, and say so.
-    again = "Its Job makes pods anew. They aren't placed: delete the Job."
+    # A Job with a policy of its own makes new pods: they aren't placed, and say so.
+    again = "Its Job makes new pods. They aren't placed: delete the Job."
     cluster.until(lambda: again in sentence(cluster, within, "job-stubborn"), 30, "the Job that goes on")
     cluster.until(lambda: again in waits(cluster, within, "stubborn"), 20, "its pod to say so")
     cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/gang", grace_s=0)

@@ -1,7 +1,7 @@
 """Reclaim with disruption budgets: none is broken, and an owner gets its GPUs if any allowed victims suffice.
 
 Budgets protect a random half of the pods. What a backend said of them may be wrong: then it refuses, as the
-eviction API does, and the engine has to choose anew.
+eviction API does, and the engine has to choose again.
 """
 
 from collections.abc import Iterator, Sequence

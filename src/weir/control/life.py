@@ -157,7 +157,7 @@ class Lives:
             self._out.happen(PodStopped(pod, now_s))
 
     def _stop_refused(self, fact: StopRefused) -> None:
-        """A pod couldn't be stopped: it runs on, and who was to have its room chooses anew."""
+        """A pod couldn't be stopped: it runs on, and who was to have its room chooses again."""
         life, job = self._lives.get(fact.pod.workload), self._jobs.get(fact.pod.workload)
         if life is None or job is None or fact.pod not in life.alive:
             return

@@ -1,6 +1,6 @@
 """One cycle: the whole decision on one page.
 
-1. Bind the pods whose promised room is free. Choose anew for workloads whose victims refused to stop.
+1. Bind the pods whose promised room is free. Choose again for workloads whose victims refused to stop.
 2. Serve pending workloads from free room, in order.
 3. Clear one domain by moves for each gang that step 2 would scatter, if the moves are cheap enough.
 4. Take room for workloads that passed their gates and found none: consolidate, reclaim, preempt.
@@ -81,7 +81,7 @@ class Cycle:
         return self.plan
 
     def _take_again(self, server: Server) -> bool:
-        """Choose anew for workloads whose victims refused to stop; all else waits for the next cycle then."""
+        """Choose again for workloads whose victims refused to stop; all else waits a cycle then."""
         for candidate, taken in Taker(server, lambda: self._bench(server)).take_again():
             self._promise(candidate.job, taken)
         if not self.plan.promises:

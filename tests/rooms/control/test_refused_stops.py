@@ -1,4 +1,4 @@
-"""A stop that a backend couldn't carry out: the victim runs on, and who was to have its room chooses anew."""
+"""A stop that a backend couldn't carry out: the victim runs on, and who was to have its room chooses again."""
 
 from weir.cluster.events import Place, PodKey, Promised, StopRefused
 from weir.cluster.jobs import Phase

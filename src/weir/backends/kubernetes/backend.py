@@ -451,7 +451,7 @@ class KubernetesBackend:
             self._not_stopped(write, seen, outcome.sentence, now_s)
 
     def _not_stopped(self, write: Write, seen: Seen, sentence: str, now_s: float) -> None:
-        """An eviction couldn't be carried out: a plan chooses anew, control itself hears of another start."""
+        """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
         if not isinstance(write, Evict) or write.insists or seen.gang is None:
             self.picture.not_stopped(seen, now_s)
             return

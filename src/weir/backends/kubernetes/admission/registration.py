@@ -138,14 +138,14 @@ def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) 
 
 
 def _has_owner(thing: str) -> str:
-    """Whether a pod has a controller of which other pods may ask for more than it does."""
+    """Return True if a pod has a controller whose other pods may ask for more than it does."""
     never = ", ".join(f"'{kind}'" for kind in NEVER_MEMBERS)
     owner = f"has(o.controller) && o.controller && !(o.kind in [{never}])"
     return f"has({thing}.metadata.ownerReferences) && {thing}.metadata.ownerReferences.exists(o, {owner})"
 
 
 def _has_no_place(spec: str) -> str:
-    """Whether a pod is to be placed by the default scheduler."""
+    """Return True if the default scheduler places a pod."""
     default = f"!has({spec}.schedulerName) || {spec}.schedulerName == '{DEFAULT_SCHEDULER}'"
     return f"({default}) && (!has({spec}.nodeName) || {spec}.nodeName == '')"
 

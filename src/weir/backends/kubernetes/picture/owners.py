@@ -217,7 +217,7 @@ class Owners:
         return {(each.api_version, each.kind) for each in self._missing.values()}
 
     def above(self, key: str, namespace: str, reference: OwnerReference | None) -> Chain:
-        """Those above a pod with this controller."""
+        """Return the objects above a pod with this controller."""
         if reference is None:
             return NOBODY
         lowest = reference.uid if reference.kind != _POD else f"{namespace}/{reference.uid}"

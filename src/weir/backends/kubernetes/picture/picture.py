@@ -592,7 +592,7 @@ class Picture:
             self._look_again(seen.doubted_s, seen.key)
 
     def stop_refused(self, seen: Seen, by: str | None, sentence: str, now_s: float) -> None:
-        """A plan had it evicted, and that was refused: it runs on, and control chooses anew."""
+        """A plan had it evicted, and that was refused: it runs on, and control chooses again."""
         gang = seen.gang
         if not seen.evicted or seen.deleting or gang is None:
             return

@@ -110,7 +110,7 @@ class Kinds:
 
     @cached_property
     def role_labels(self) -> tuple[str, ...]:
-        """All labels of pods by which any entry tells roles and gangs."""
+        """Return the labels of pods by which any entry tells roles and gangs."""
         labels = (label for rule in self.rules for label in (*(rule.role or ()), rule.gang))
         return tuple(label for label in dict.fromkeys(labels) if label not in (BY_OWNER, BY_POD))
 

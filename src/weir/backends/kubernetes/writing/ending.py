@@ -26,5 +26,5 @@ def ended(stop: StopPod) -> Condition | None:
 
 def still_made(kind: str, sentence: str) -> str:
     """Return why pods of an ended workload wait that its owner made all the same."""
-    goes_on = f"Its {kind} makes pods anew. They aren't placed: delete the {kind}."
+    goes_on = f"Its {kind} makes new pods. They aren't placed: delete the {kind}."
     return sentence if sentence.endswith(goes_on) else f"{sentence} {goes_on}"

@@ -32,7 +32,7 @@ def regarding_pod(gang: Gang, seen: Seen) -> Regarding:
 
 
 def preempted(gang: Gang, seen: Seen, stop: StopPod) -> Emit:
-    """Why a pod is stopped."""
+    """Return the event that says why a pod is stopped."""
     return Emit(
         regarding_pod(gang, seen), "Preempted", stop.cause.sentence, action="Evicting", type="Warning"
     )
