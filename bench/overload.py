@@ -266,7 +266,7 @@ class Pool:
         body = {"project": "attack", "name": "long", "command": command}
         self.ask("POST", "/api/v1/workloads", body, self.attacker)
         until = time.monotonic() + 120
-        while not any(log.stat().st_size >= size for log in self.home.glob("pods/*/*/log")):
+        while not any(log.stat().st_size >= size for log in self.home.glob("jobs/*/*/log")):
             assert time.monotonic() < until
             time.sleep(0.1)
 
