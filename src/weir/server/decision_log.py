@@ -25,7 +25,7 @@ class DecisionLog:
         self._refused: dict[str, str] = {}
 
     def forget(self) -> None:
-        """Control begins anew."""
+        """Forget the reasons that were logged: control starts again."""
         self._waits_for.clear()
 
     def decided(self, cluster: Cluster, plan: Plan, cycle: int, took_s: float) -> None:

@@ -45,7 +45,7 @@ class _Owner:
 
 
 class OwnerIndex:
-    """All owners of pods by uid; `look_again` has a kind looked for that wasn't there yet."""
+    """Index the owners of pods by uid; `look_again` asks for a kind that wasn't served yet."""
 
     def __init__(
         self,

@@ -280,7 +280,7 @@ class PodDisruptionBudgetSpec(Narrow):
 
 
 class PodDisruptionBudgetStatus(Narrow):
-    """What a budget allows now. The API server adds pods that it has evicted to `disrupted_pods`."""
+    """Status of a budget. The API server adds pods that it has evicted to `disrupted_pods`."""
 
     observed_generation: int = 0
     disruptions_allowed: int = 0

@@ -11,7 +11,7 @@ _PROJECTS = '{kind="project"}'
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One graph: expressions with the names of their lines."""
+    """A graph: expressions with the names of their lines."""
 
     title: str
     unit: str

@@ -1,4 +1,4 @@
-"""What runs of an installation: the Deployment, and what stands around its pods.
+"""The Deployment of an installation, and the objects around its pods.
 
 Two replicas, one of which leads. The pods need no rights on their node and no fixed user, so that
 restricted profiles take them as they are.
@@ -19,7 +19,7 @@ CRITICAL = "system-cluster-critical"
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """What an administrator can choose for Weir's own pods."""
+    """Options of Weir's own pods."""
 
     priority_class: str | None = CRITICAL
     requests: Mapping[str, str] = field(default_factory=lambda: {"cpu": "500m", "memory": "512Mi"})

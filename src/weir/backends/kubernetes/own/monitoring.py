@@ -20,7 +20,7 @@ _EVERY = "30s"
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert: an expression that is true for a while, and what a person reads."""
+    """An alert: an expression that is true for a while, and its sentence for a person."""
 
     name: str
     expression: str

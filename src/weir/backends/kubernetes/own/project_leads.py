@@ -1,7 +1,7 @@
-"""What people may do with projects: administrators everything, leads of a project a part of it.
+"""Rights of people on projects: administrators change everything, leads a part of it.
 
-RBAC can limit a lead to projects by name, but not to fields. So an admission policy limits it: whoever lacks
-the verb `set-quota` may change the times of a project and nothing else of its spec. Administrators of
+RBAC can limit a lead to projects by name, but not to fields. So an admission policy limits leads: without the
+verb `set-quota` a person may change the times of a project and nothing else of its spec. Administrators of
 the cluster have all verbs, and this one too.
 """
 

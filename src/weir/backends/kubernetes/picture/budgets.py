@@ -250,7 +250,7 @@ class Budgets:
         return max(0, budget.status.disruptions_allowed) - len(self._ordered.get(name, ()))
 
     def retell(self) -> None:
-        """Control begins anew."""
+        """Forget what control was told: it starts again."""
         self._pods_told.clear()
         self._uses.clear()
         self._told.clear()

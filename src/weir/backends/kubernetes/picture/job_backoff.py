@@ -35,7 +35,7 @@ class JobBackoff:
             self.last_s = now_s
 
     def until_s(self, body: Mapping[str, Any] | None, pods: int) -> float | None:
-        """Return about when the controller makes pods of a Job anew; None if that can't be said."""
+        """Return about when the controller makes new pods of a Job; None if that can't be said."""
         if body is None or body.get("kind") != "Job" or not self.lost:
             return None
         spec = body.get("spec") or {}

@@ -356,7 +356,7 @@ class Picture:
         self._later += self.quarantine(gang, why)
 
     def retell(self) -> None:
-        """Control begins anew."""
+        """Forget what control was told: it starts again."""
         self.ground.retell()
         self.estate.retell()
         self.budgets.retell()

@@ -73,12 +73,12 @@ class _OfPod:
 
     @property
     def object_path(self) -> str:
-        """What is written to."""
+        """Return the path of the object that is written to."""
         return path_of("v1", "pods", self.namespace, self.name)
 
     @property
     def urgency(self) -> Urgency:
-        """When it goes."""
+        """Return the lane in which it is sent."""
         return Urgency.PODS
 
 
@@ -121,12 +121,12 @@ class Upsert:
 
     @property
     def object_path(self) -> str:
-        """What is written to."""
+        """Return the path of the object that is written to."""
         return f"{self.path}/{self.name}"
 
     @property
     def urgency(self) -> Urgency:
-        """When it goes."""
+        """Return the lane in which it is sent."""
         return Urgency.OBJECTS
 
 
@@ -142,12 +142,12 @@ class PatchStatus:
 
     @property
     def object_path(self) -> str:
-        """What is written to."""
+        """Return the path of the object that is written to."""
         return self.path
 
     @property
     def urgency(self) -> Urgency:
-        """When it goes."""
+        """Return the lane in which it is sent."""
         return Urgency.OBJECTS if self.urgent else Urgency.STATUSES
 
 
@@ -161,12 +161,12 @@ class PatchNode:
 
     @property
     def object_path(self) -> str:
-        """What is written to."""
+        """Return the path of the object that is written to."""
         return path_of("v1", "nodes", name=self.name)
 
     @property
     def urgency(self) -> Urgency:
-        """When it goes."""
+        """Return the lane in which it is sent."""
         return Urgency.OBJECTS
 
 
@@ -180,12 +180,12 @@ class PatchMetadata:
 
     @property
     def object_path(self) -> str:
-        """What is written to."""
+        """Return the path of the object that is written to."""
         return self.path
 
     @property
     def urgency(self) -> Urgency:
-        """When it goes."""
+        """Return the lane in which it is sent."""
         return Urgency.OBJECTS
 
 
@@ -199,12 +199,12 @@ class ApplyObject:
 
     @property
     def object_path(self) -> str:
-        """What is written to."""
+        """Return the path of the object that is written to."""
         return self.path
 
     @property
     def urgency(self) -> Urgency:
-        """When it goes."""
+        """Return the lane in which it is sent."""
         return Urgency.OBJECTS
 
 
