@@ -16,8 +16,8 @@ PROJECT := -m pip install --quiet --disable-pip-version-check --no-deps
 COMPILED_VENV := build/compiled
 COMPILED_READY := $(COMPILED_VENV)/.ready
 BENCH_VENV := $(if $(filter 0,$(COMPILED)),$(VENV),$(COMPILED_VENV))
-COMPILED_TESTS := tests/compiled.py tests/scenarios tests/rooms/cluster tests/rooms/control tests/rooms/decide \
-  tests/rooms/backends/test_replay.py tests/rooms/backends/test_world.py tests/rooms/store
+COMPILED_TESTS := tests/compiled.py tests/scenarios tests/unit/state tests/unit/control tests/unit/engine \
+  tests/unit/simulation/test_replay.py tests/unit/simulation/test_world.py tests/unit/store
 
 .DEFAULT_GOAL := help
 .PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean wheel test-compiled
@@ -88,8 +88,8 @@ test-compiled: $(COMPILED_READY)
 	$(COMPILED_VENV)/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(COMPILED_TESTS))
 
 properties: $(READY)
-	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties tests/rooms/model/test_properties.py \
-	  tests/rooms/backends/kubernetes/test_any_order.py
+	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties tests/unit/model/test_properties.py \
+	  tests/unit/kubernetes/test_any_order.py
 
 soak: $(READY)
 	$(PY) -m tests.simulation.ordeal --from $(SEED)

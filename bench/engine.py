@@ -35,12 +35,12 @@ import numpy as np
 
 from bench.made import NODE_GPUS, Made, node, project, work
 from bench.tables import show
-from weir.cluster.events import Checkpointed, NodeSet
-from weir.cluster.reduce import reduce
-from weir.decide.explain import reason
-from weir.decide.plan import Plan
+from weir.engine.explain import reason
+from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.events import Checkpointed, NodeSet
+from weir.state.reduce import reduce
 
 Row = dict[str, object]
 ONE_CORE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

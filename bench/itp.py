@@ -12,15 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from weir.backends.simulated.fate import Fate
-from weir.backends.simulated.traces.public import ITP_SAVES_EVERY_S
-from weir.backends.simulated.traces.tenants import NODE_GPUS
 from weir.model.nodes import Node, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.scenario import Scenario
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload
+from weir.simulation.fate import Fate
+from weir.simulation.traces.public import ITP_SAVES_EVERY_S
+from weir.simulation.traces.tenants import NODE_GPUS
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 NODES = 188

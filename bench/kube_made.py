@@ -16,7 +16,7 @@ from tools.controlplane.api import Object, collection
 from tools.controlplane.certificates import Pair
 from tools.controlplane.plane import ControlPlane
 
-from weir.backends.kubernetes.api.wire import Lines, To
+from weir.kubernetes.api.wire import Lines, To
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 

@@ -6,7 +6,14 @@ from cProfile import Profile
 from time import perf_counter
 from typing import ClassVar
 
-from weir.cluster.events import (
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
+from weir.model.nodes import Node
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.state.events import (
     End,
     NodeSet,
     Place,
@@ -20,15 +27,8 @@ from weir.cluster.events import (
     WorkloadEnded,
     WorkloadSubmitted,
 )
-from weir.cluster.reduce import reduce
-from weir.cluster.state import Cluster
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
-from weir.model.nodes import Node
-from weir.model.policy import Policy
-from weir.model.queues import Queue
-from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.state.reduce import reduce
+from weir.state.state import Cluster
 
 NODE_GPUS = 8
 _CAPACITY = {"cpu": 64_000, "memory": 512 << 30, "pods": 110}

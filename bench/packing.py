@@ -19,7 +19,14 @@ from statistics import fmean, stdev
 
 from bench.openb import PROJECT, gpu_milli, read_nodes, read_pods, stream, workload
 from bench.tables import show
-from weir.cluster.events import (
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.plan import Eviction, Plan, Promise
+from weir.model.nodes import Node
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import WHOLE_MILLI, Request
+from weir.state.events import (
     End,
     NodeSet,
     PodAssigned,
@@ -30,16 +37,9 @@ from weir.cluster.events import (
     WorkloadEnded,
     WorkloadSubmitted,
 )
-from weir.cluster.reduce import reduce
-from weir.cluster.shapes import GPU_ROW
-from weir.cluster.state import Cluster
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.plan import Eviction, Plan, Promise
-from weir.model.nodes import Node
-from weir.model.policy import Policy
-from weir.model.queues import Queue
-from weir.model.workloads import WHOLE_MILLI, Request
+from weir.state.reduce import reduce
+from weir.state.shapes import GPU_ROW
+from weir.state.state import Cluster
 
 FREE = 1e12
 """Device seconds the moves for one pod may cost: what is counted here is pods."""

@@ -15,9 +15,9 @@ from bench.itp import read_jobs
 from bench.replays import Row, Said, arguments, each, figures, mean
 from bench.static import partitions
 from bench.tables import show
-from weir.backends.simulated.replay import jittered, replay
-from weir.backends.simulated.traces.tenants import quota_nodes, tenants
 from weir.model.policy import Policy
+from weir.simulation.replay import jittered, replay
+from weir.simulation.traces.tenants import quota_nodes, tenants
 
 STATIC = "static"
 ROUNDING_S = 0.1

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from bench.itp import TRACES
-from weir.backends.simulated.replay import Replayed
+from weir.simulation.replay import Replayed
 
 Row = dict[str, object]
 Task = TypeVar("Task")

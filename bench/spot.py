@@ -19,11 +19,11 @@ from statistics import fmean
 from bench.itp import NODES, Job, pool, queue, read_jobs
 from bench.replays import Row, Said, arguments, each, figures, mean
 from bench.tables import show
-from weir.backends.simulated.fate import Fate
-from weir.backends.simulated.measures import delays_s
-from weir.backends.simulated.replay import replay
 from weir.model.policy import Policy
 from weir.model.queues import Queue
+from weir.simulation.fate import Fate
+from weir.simulation.measures import delays_s
+from weir.simulation.replay import replay
 
 _COLUMNS = ("policy", "high_delay_mean_s", "spot_delay_mean_s", "evictions_per_spot_run")
 _README = "traces/README.md C"

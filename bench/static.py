@@ -10,8 +10,8 @@ from heapq import heappop, heappush
 from math import inf
 from statistics import fmean
 
-from weir.backends.simulated.fate import Fate
-from weir.backends.simulated.traces.tenants import NODE_GPUS
+from weir.simulation.fate import Fate
+from weir.simulation.traces.tenants import NODE_GPUS
 
 Row = dict[str, object]
 

@@ -17,10 +17,10 @@ from time import perf_counter
 from typing import Literal
 
 from bench.tables import show
-from weir.cluster.events import End
 from weir.control.port import EndWorkload, SetStatus, Status
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
+from weir.state.events import End
 from weir.store import Happening, Samples, Store, Submitted, UseSample, Wanted, WorkloadSample
 
 Row = dict[str, object]

@@ -18,16 +18,16 @@ from pathlib import Path
 from bench.itp import NETWORK, NODES, RACK, Job, pool, queue, read_jobs, read_racks
 from bench.replays import Row, Said, arguments, each, figures, mean
 from bench.tables import show
-from weir.backends.simulated.fate import Fate
-from weir.backends.simulated.replay import replay
-from weir.backends.simulated.traces.tenants import NODE_GPUS, quota_nodes
-from weir.cluster.state import Cluster
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import TopologyRequest
+from weir.simulation.fate import Fate
+from weir.simulation.replay import replay
+from weir.simulation.traces.tenants import NODE_GPUS, quota_nodes
+from weir.state.state import Cluster
 
 _COLUMNS = ("policy", "one_domain_percent", "domains_mean", "delay_mean_s", "moves", "lost_gpu_hours")
 _README = "traces/README.md D"

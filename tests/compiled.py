@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from tests.simulation.ordeal import endure
 
-from weir.backends.simulated.replay import replay
-from weir.backends.simulated.traces.tenants import tenants
 from weir.cli.replay import _fates
-from weir.cluster.state import Cluster
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
 from weir.model.policy import Policy
+from weir.simulation.replay import replay
+from weir.simulation.traces.tenants import tenants
+from weir.state.state import Cluster
 
 ROOT = Path(__file__).parents[1]
 JOBS = 3000
@@ -31,7 +31,7 @@ QUOTA_FACTOR = 0.5
 SEEDS = range(1, 13)
 
 
-@pytest.mark.parametrize("room", ["weir.cluster", "weir.cluster.reducers", "weir.decide", "weir.control"])
+@pytest.mark.parametrize("room", ["weir.state", "weir.state.reducers", "weir.engine", "weir.control"])
 def test_the_engine_is_compiled(room: str) -> None:
     within = importlib.import_module(room).__path__
     modules = [
@@ -41,7 +41,7 @@ def test_the_engine_is_compiled(room: str) -> None:
     ]
     assert modules
     plain = {module.__name__ for module in modules if not is_compiled(str(module.__file__))}
-    assert plain <= {"weir.cluster.events", "weir.control.port"}
+    assert plain <= {"weir.state.events", "weir.control.port"}
 
 
 def test_plans_are_those_of_the_sources() -> None:
@@ -90,7 +90,7 @@ def endured(seed: int) -> str:
 
 def main() -> None:
     """Say what there is to compare."""
-    print("engine", "compiled" if is_compiled(sys.modules["weir.decide.cycle"].__file__ or "") else "plain")
+    print("engine", "compiled" if is_compiled(sys.modules["weir.engine.cycle"].__file__ or "") else "plain")
     for preset in ("throughput", "fair"):
         print(f"{preset}-replay", replayed(preset), flush=True)
     for seed in SEEDS:

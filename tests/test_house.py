@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "weir"
-PURE = ("decide", "cluster")
+PURE = ("engine", "state")
 KNOWS_THE_WORLD = {
     *("asyncio", "concurrent", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random"),
     *("secrets", "signal", "socket", "subprocess", "tempfile", "threading", "time", "uuid"),
@@ -32,8 +32,8 @@ def imports(file: Path) -> Iterator[str]:
 @pytest.mark.parametrize("room", PURE)
 def test_the_core_needs_its_nouns_and_numpy(room: str) -> None:
     below = {
-        "decide": ("weir.model", "weir.cluster", "weir.decide"),
-        "cluster": ("weir.model", "weir.cluster"),
+        "engine": ("weir.model", "weir.state", "weir.engine"),
+        "state": ("weir.model", "weir.state"),
     }
     for file in (SOURCE / room).rglob("*.py"):
         for module in imports(file):
@@ -66,5 +66,5 @@ def test_one_module_talks_to_the_api_server() -> None:
     assert speak == {"line.py", "webhooks.py"}  # the second answers there, it asks nothing
     used = {"wire": {"connection.py"}, "line": {"wire.py", "connection.py"}}
     for name, by in used.items():
-        module = f"weir.backends.kubernetes.api.{name}"
+        module = f"weir.kubernetes.api.{name}"
         assert {file.name for file in SOURCE.rglob("*.py") if module in imports(file)} == by

@@ -15,14 +15,14 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = (
-    "weir/cluster/**/*.py",
-    "weir/decide/**/*.py",
+    "weir/state/**/*.py",
+    "weir/engine/**/*.py",
     "weir/control/*.py",
-    "weir/backends/simulated/*.py",
+    "weir/simulation/*.py",
 )
 """What decides, what it decides on, and the world a replay plays it in."""
 
-PLAIN = ("__init__.py", "weir/cluster/events.py", "weir/control/port.py", "weir/backends/simulated/fate.py")
+PLAIN = ("__init__.py", "weir/state/events.py", "weir/control/port.py", "weir/simulation/fate.py")
 """Nouns that others read from JSON, copy and pickle: dataclasses made by mypyc don't allow that."""
 
 NO_COMPILER = (

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.rooms.backends.local.rig import LIMIT_S, Memory, end_all, kill
+from tests.unit.local.rig import LIMIT_S, Memory, end_all, kill
 
-from weir.backends.local.backend import LocalBackend
-from weir.backends.local.journal import Keepable, Kept, Launch
-from weir.backends.local.machine import this_machine
-from weir.cluster.events import End
 from weir.control.life import LifeRules
 from weir.control.loop import Control
+from weir.local.backend import LocalBackend
+from weir.local.journal import Keepable, Kept, Launch
+from weir.local.machine import this_machine
 from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Request, Workload
+from weir.state.events import End
 
 RULES = LifeRules(failures_most=50, pause_first=0.01, pause_most=0.05)
 

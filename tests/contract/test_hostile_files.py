@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests.properties.effort import EFFORT
-from tests.rooms.backends.local.mischief import FILES, away, random_file
-from tests.rooms.backends.local.rig import gone
+from tests.unit.local.mischief import FILES, away, random_file
+from tests.unit.local.rig import gone
 
-from weir.backends.local import pods
-from weir.backends.local.notes import SOCKET
-from weir.cluster.events import End
 from weir.control.port import Withdrawn
+from weir.local import pods
+from weir.local.notes import SOCKET
+from weir.state.events import End
 
 from .pool import Pool
 

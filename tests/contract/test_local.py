@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.rooms.backends.local.rig import kill, python, until
+from tests.unit.local.rig import kill, python, until
 
-from weir.backends.local import backend, orders, pods
-from weir.cluster.events import End, PodKey
+from weir.local import backend, orders, pods
+from weir.state.events import End, PodKey
 
 from .pool import Pool, Written, slow_or_fast
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.rooms.server.serving import Serving, serving
+from tests.unit.server.serving import Serving, serving
 
 SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
 

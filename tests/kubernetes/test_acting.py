@@ -12,13 +12,13 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
-from weir.backends.kubernetes.api.access import Kubeconfig
-from weir.backends.kubernetes.api.connection import Connection, Limits, Patch
-from weir.backends.kubernetes.api.leading import AlwaysLeads, Fence
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.patience import Rate
-from weir.backends.kubernetes.writing.acting import Acting, Pace
-from weir.backends.kubernetes.writing.writes import (
+from weir.kubernetes.api.access import Kubeconfig
+from weir.kubernetes.api.connection import Connection, Limits, Patch
+from weir.kubernetes.api.leading import AlwaysLeads, Fence
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.patience import Rate
+from weir.kubernetes.writing.acting import Acting, Pace
+from weir.kubernetes.writing.writes import (
     Bind,
     Done,
     Emit,

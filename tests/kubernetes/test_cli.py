@@ -12,9 +12,9 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
-from weir.backends.simulated.play import play
 from weir.cli.main import main
-from weir.model.files import read_scenario
+from weir.scenario_io import read_scenario
+from weir.simulation.play import play
 
 Run = Callable[..., tuple[int, str, str]]
 

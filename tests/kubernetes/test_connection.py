@@ -15,8 +15,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
-from weir.backends.kubernetes.api.access import Kubeconfig, NoAccess, ServiceAccount
-from weir.backends.kubernetes.api.answers import (
+from weir.kubernetes.api.access import Kubeconfig, NoAccess, ServiceAccount
+from weir.kubernetes.api.answers import (
     AlreadyExists,
     Conflict,
     Gone,
@@ -26,10 +26,10 @@ from weir.backends.kubernetes.api.answers import (
     Unreachable,
     refusal,
 )
-from weir.backends.kubernetes.api.connection import Connection, Limits, Patch
-from weir.backends.kubernetes.api.decoding import Unread
-from weir.backends.kubernetes.api.objects import KubeNode, Metadata, Narrow, Object, Pod
-from weir.backends.kubernetes.api.paths import path_of
+from weir.kubernetes.api.connection import Connection, Limits, Patch
+from weir.kubernetes.api.decoding import Unread
+from weir.kubernetes.api.objects import KubeNode, Metadata, Narrow, Object, Pod
+from weir.kubernetes.api.paths import path_of
 
 
 class OddSpec(Narrow):

@@ -18,10 +18,10 @@ from tools.controlplane.proxy import Asked, FaultProxy, Faults
 from tools.controlplane.weir import ROOT, Weir, project
 from tools.controlplane.work import job, pod
 
-from weir.backends.kubernetes.admission.registration import registrations
-from weir.backends.kubernetes.own.manifests import Installation, as_yaml, manifests
-from weir.backends.kubernetes.reading.kinds import load_kinds
-from weir.backends.kubernetes.reading.requests import Devices
+from weir.kubernetes.admission.registration import registrations
+from weir.kubernetes.own.manifests import Installation, as_yaml, manifests
+from weir.kubernetes.reading.kinds import load_kinds
+from weir.kubernetes.reading.requests import Devices
 
 EXAMPLES = ROOT / "examples" / "kubernetes"
 

@@ -8,7 +8,7 @@ from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 
-from weir.backends.kubernetes.own.shapes import (
+from weir.kubernetes.own.shapes import (
     API_VERSION,
     Life,
     Owner,
@@ -20,7 +20,7 @@ from weir.backends.kubernetes.own.shapes import (
     change,
     plain,
 )
-from weir.backends.kubernetes.own.workload_spec import spec_of
+from weir.kubernetes.own.workload_spec import spec_of
 from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 
 STRICT = "?fieldManager=tests&fieldValidation=Strict"

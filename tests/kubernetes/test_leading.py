@@ -11,10 +11,10 @@ from tests.kubernetes.test_reflector import until
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 
-from weir.backends.kubernetes.api.access import Kubeconfig
-from weir.backends.kubernetes.api.connection import Connection, Limits
-from weir.backends.kubernetes.api.leading import Leading, Lease, Timing
-from weir.backends.kubernetes.api.paths import path_of
+from weir.kubernetes.api.access import Kubeconfig
+from weir.kubernetes.api.connection import Connection, Limits
+from weir.kubernetes.api.leading import Leading, Lease, Timing
+from weir.kubernetes.api.paths import path_of
 
 QUICK = Timing(lease_s=3, renew_deadline_s=1.8, retry_s=0.3)
 LONG = Timing(lease_s=90, renew_deadline_s=60, retry_s=0.3)

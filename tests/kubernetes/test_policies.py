@@ -12,8 +12,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job, pod
 
-from weir.backends.kubernetes.own.manifests import Installation, manifests
-from weir.backends.kubernetes.own.policies import OptionalPolicies
+from weir.kubernetes.own.manifests import Installation, manifests
+from weir.kubernetes.own.policies import OptionalPolicies
 
 GPUS, START = "weir.dev/gpus", "weir.dev/start"
 RBAC = "rbac.authorization.k8s.io"

@@ -18,8 +18,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job
 
-from weir.backends.kubernetes.own.dashboard import PANELS
-from weir.backends.kubernetes.own.monitoring import ALERTS, READER, monitoring
+from weir.kubernetes.own.dashboard import PANELS
+from weir.kubernetes.own.monitoring import ALERTS, READER, monitoring
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -13,11 +13,11 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
-from weir.backends.kubernetes.api.access import Kubeconfig
-from weir.backends.kubernetes.api.connection import Connection, Limits
-from weir.backends.kubernetes.api.objects import Object, Pod
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import Change, Reflector, Removed, Set, Unreadable, Waits
+from weir.kubernetes.api.access import Kubeconfig
+from weir.kubernetes.api.connection import Connection, Limits
+from weir.kubernetes.api.objects import Object, Pod
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Change, Reflector, Removed, Set, Unreadable, Waits
 
 QUICK = Waits(first_s=0.02, most_s=0.2, absent_s=0.2)
 

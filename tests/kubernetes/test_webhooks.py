@@ -19,16 +19,16 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.work import job, pod
 
-from weir.backends.kubernetes.admission import certificates
-from weir.backends.kubernetes.admission.admission import Known, Reading
-from weir.backends.kubernetes.admission.callers import Callers
-from weir.backends.kubernetes.admission.certifying import Certifying
-from weir.backends.kubernetes.admission.job_defaults import POLICY
-from weir.backends.kubernetes.admission.registration import registrations
-from weir.backends.kubernetes.admission.webhooks import Served, application, serve, tls_context
-from weir.backends.kubernetes.api.access import Kubeconfig
-from weir.backends.kubernetes.api.connection import Connection
-from weir.backends.kubernetes.own.queue_tree import QueueObject
+from weir.kubernetes.admission import certificates
+from weir.kubernetes.admission.admission import Known, Reading
+from weir.kubernetes.admission.callers import Callers
+from weir.kubernetes.admission.certifying import Certifying
+from weir.kubernetes.admission.job_defaults import POLICY
+from weir.kubernetes.admission.registration import registrations
+from weir.kubernetes.admission.webhooks import Served, application, serve, tls_context
+from weir.kubernetes.api.access import Kubeconfig
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.own.queue_tree import QueueObject
 
 DEVICES = ("nvidia.com/gpu",)
 SECRET = "weir-webhook"

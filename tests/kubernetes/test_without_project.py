@@ -10,8 +10,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import pod
 
-from weir.backends.kubernetes.own.policies import OptionalPolicies
-from weir.backends.kubernetes.own.without_project import WithoutProject
+from weir.kubernetes.own.policies import OptionalPolicies
+from weir.kubernetes.own.without_project import WithoutProject
 
 RULE = WithoutProject("queue", "shared", (("tier", "research"),))
 

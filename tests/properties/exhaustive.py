@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from weir.cluster.jobs import Job, Phase
-from weir.cluster.state import Cluster
-from weir.decide.fit import refused_by
+from weir.engine.fit import refused_by
 from weir.model.nodes import Node
 from weir.model.workloads import WHOLE_MILLI, Request
+from weir.state.jobs import Job, Phase
+from weir.state.state import Cluster
 
 from .truths import charges, everyone, held
 

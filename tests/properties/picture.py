@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from weir.cluster.columns import Columns
-from weir.cluster.jobs import Phase
-from weir.cluster.state import Cluster
+from weir.state.columns import Columns
+from weir.state.jobs import Phase
+from weir.state.state import Cluster
 
 from .running import key_of, pods_of
 

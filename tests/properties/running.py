@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import cycle
 
-from weir.cluster.events import (
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
+from weir.state.events import (
     Checkpointed,
     End,
     Event,
@@ -24,12 +27,9 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
-from weir.cluster.jobs import Job, Phase, Pod
-from weir.cluster.reduce import reduce
-from weir.cluster.state import Cluster
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.reduce import reduce
+from weir.state.state import Cluster
 
 from .worlds import NETWORK, Does, Step, World, changed, resized
 

@@ -11,7 +11,13 @@ from itertools import chain, combinations, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.cluster.events import (
+from weir.engine.plan import Plan
+from weir.model.budgets import DisruptionBudget
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.reasons import Rule
+from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.state.events import (
     BudgetSet,
     Place,
     PodAssigned,
@@ -21,14 +27,8 @@ from weir.cluster.events import (
     StopRefused,
     WorkloadSubmitted,
 )
-from weir.cluster.jobs import Job, Phase, Pod
-from weir.cluster.state import Cluster
-from weir.decide.plan import Plan
-from weir.model.budgets import DisruptionBudget
-from weir.model.policy import Policy
-from weir.model.queues import Queue
-from weir.model.reasons import Rule
-from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.state import Cluster
 
 from .effort import examples
 from .exhaustive import fits, floors

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from weir.cluster.events import (
+from weir.engine.cycle import decide
+from weir.engine.explain import reason
+from weir.engine.memo import Memo
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.reasons import Reason, Rule, Why
+from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
+from weir.state.events import (
     Checkpointed,
     End,
     NodeSet,
@@ -13,13 +20,6 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
-from weir.decide.cycle import decide
-from weir.decide.explain import reason
-from weir.decide.memo import Memo
-from weir.model.policy import Policy
-from weir.model.queues import Queue
-from weir.model.reasons import Reason, Rule, Why
-from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 
 from .running import Running
 from .worlds import World, node, single

@@ -4,9 +4,9 @@ from collections import Counter
 
 from hypothesis import given
 
-from weir.cluster.events import WorkloadSubmitted
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
+from weir.state.events import WorkloadSubmitted
 
 from . import truths
 from .effort import examples

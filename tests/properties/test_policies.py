@@ -2,9 +2,9 @@
 
 from hypothesis import given
 
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
 from weir.model.policy import Policy
 
 from .effort import examples

@@ -14,23 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from weir.cluster.events import (
-    Checkpointed,
-    NodeSet,
-    Place,
-    PodAssigned,
-    PodKey,
-    QueuesSet,
-    WorkloadSubmitted,
-)
-from weir.cluster.reduce import reduce
-from weir.cluster.state import Cluster
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.state.events import Checkpointed, NodeSet, Place, PodAssigned, PodKey, QueuesSet, WorkloadSubmitted
+from weir.state.reduce import reduce
+from weir.state.state import Cluster
 
 from .effort import examples
 from .worlds import node

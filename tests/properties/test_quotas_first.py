@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.cluster.jobs import Job, Phase
-from weir.cluster.state import Cluster
-from weir.decide.plan import Plan
+from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.reasons import Rule
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.state.jobs import Job, Phase
+from weir.state.state import Cluster
 
 from .effort import examples
 from .exhaustive import fits, floors, in_quota, passes_gates

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from weir.cluster.ledger import Ledger
-from weir.cluster.shapes import GPU_ROW, Rows
-from weir.decide.share import demands, shares, water_fill
+from weir.engine.share import demands, shares, water_fill
 from weir.model.queues import Queue
 from weir.model.resources import UNLIMITED
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.ledger import Ledger
+from weir.state.shapes import GPU_ROW, Rows
 
 from .effort import examples
 from .worlds import trees

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from weir.cluster.events import (
+from weir.state.events import (
     Checkpointed,
     NodeLost,
     NodeSet,
@@ -15,9 +15,9 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
-from weir.cluster.jobs import Phase
-from weir.cluster.reduce import reduce
-from weir.cluster.state import Cluster
+from weir.state.jobs import Phase
+from weir.state.reduce import reduce
+from weir.state.state import Cluster
 
 from .effort import examples
 from .picture import differs, picture

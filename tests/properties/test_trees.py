@@ -7,10 +7,10 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.cluster.events import QueuesSet
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
 from weir.model.queues import Queue
+from weir.state.events import QueuesSet
 
 from . import truths
 from .effort import examples

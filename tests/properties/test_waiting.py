@@ -3,11 +3,11 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from weir.cluster.jobs import Job
-from weir.cluster.state import Cluster
-from weir.decide.explain import reason
+from weir.engine.explain import reason
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Workload
+from weir.state.jobs import Job
+from weir.state.state import Cluster
 
 from .effort import examples
 from .exhaustive import fits, floors, in_quota, next_steps, passes_gates

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
-from weir.cluster.events import PodKey
-from weir.cluster.jobs import Job, Phase, Pod
-from weir.cluster.state import Cluster
-from weir.decide.plan import Plan
+from weir.engine.plan import Plan
 from weir.model.reasons import Rule
 from weir.model.workloads import WHOLE_MILLI, PodRule, Request
+from weir.state.events import PodKey
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.state import Cluster
 
 from .running import key_of, pods_of
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from weir.backends.simulated.play import play
 from weir.model.expectations import differences
-from weir.model.files import parse_scenario, read_scenario, write_scenario
+from weir.scenario_io import parse_scenario, read_scenario, write_scenario
+from weir.simulation.play import play
 
 HERE = Path(__file__).parent
 FILES = sorted(path for path in HERE.rglob("*") if path.suffix in (".yaml", ".json"))

@@ -4,13 +4,7 @@ import random
 from dataclasses import dataclass, replace
 from math import inf
 
-from weir.backends.simulated.fate import Fate
-from weir.backends.simulated.faults import Faults
-from weir.backends.simulated.populate import ground
-from weir.cluster.events import WorkloadSubmitted
-from weir.cluster.reduce import reduce
-from weir.cluster.state import Cluster
-from weir.decide.memo import Memo
+from weir.engine.memo import Memo
 from weir.model.nodes import Node, Topology
 from weir.model.policy import LifeRules, Policy
 from weir.model.queues import Queue, TimeRules
@@ -24,6 +18,12 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
+from weir.simulation.fate import Fate
+from weir.simulation.faults import Faults
+from weir.simulation.populate import ground
+from weir.state.events import WorkloadSubmitted
+from weir.state.reduce import reduce
+from weir.state.state import Cluster
 
 from .standin import first_fit
 

@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import count
 
-from weir.backends.simulated.faults import Crashed, FaultyWorld
-from weir.cluster.events import Event, Noted, WorkloadEnded
-from weir.cluster.state import Cluster
 from weir.control.clock import Clock
 from weir.control.loop import Control, Decide
-from weir.decide.cycle import decide as engine
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
+from weir.engine.cycle import decide as engine
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
 from weir.model.policy import Policy
+from weir.simulation.faults import Crashed, FaultyWorld
+from weir.state.events import Event, Noted, WorkloadEnded
+from weir.state.state import Cluster
 
 from . import truths
 from .chance import Case, case

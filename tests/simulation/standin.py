@@ -3,18 +3,18 @@
 For tests of the world and the control loop: what they show doesn't depend on the real engine.
 """
 
-from weir.cluster.columns import Columns
-from weir.cluster.events import Place, PodKey
-from weir.cluster.jobs import Job
-from weir.cluster.ledger import Amounts, Ledger
-from weir.cluster.reduce import holding
-from weir.cluster.shapes import Shape
-from weir.cluster.state import Cluster
-from weir.decide.memo import Memo
-from weir.decide.plan import Eviction, Plan
+from weir.engine.memo import Memo
+from weir.engine.plan import Eviction, Plan
 from weir.model.policy import Policy
 from weir.model.reasons import Cause, Rule
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.columns import Columns
+from weir.state.events import Place, PodKey
+from weir.state.jobs import Job
+from weir.state.ledger import Amounts, Ledger
+from weir.state.reduce import holding
+from weir.state.shapes import Shape
+from weir.state.state import Cluster
 
 
 def first_fit(cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:

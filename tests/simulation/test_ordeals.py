@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from weir.decide.cycle import decide as engine
+from weir.engine.cycle import decide as engine
 
 from .chance import case
 from .ordeal import Ordeal, endure

@@ -2,9 +2,15 @@
 
 from collections import Counter
 
-from weir.backends.simulated.world import World
-from weir.cluster.columns import NO_DEVICE
-from weir.cluster.events import (
+from weir.control.limits import limits_of
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
+from weir.model.nodes import Node
+from weir.model.policy import Policy
+from weir.model.workloads import WHOLE_MILLI
+from weir.simulation.world import World
+from weir.state.columns import NO_DEVICE
+from weir.state.events import (
     NodeLost,
     NodeSet,
     Place,
@@ -17,16 +23,10 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
-from weir.cluster.jobs import Phase
-from weir.cluster.reduce import reduce
-from weir.cluster.shapes import GPU_ROW
-from weir.cluster.state import Cluster
-from weir.control.limits import limits_of
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
-from weir.model.nodes import Node
-from weir.model.policy import Policy
-from weir.model.workloads import WHOLE_MILLI
+from weir.state.jobs import Phase
+from weir.state.reduce import reduce
+from weir.state.shapes import GPU_ROW
+from weir.state.state import Cluster
 
 from .standin import first_fit
 

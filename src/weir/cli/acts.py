@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from weir.api.answers import WorkloadRow
     from weir.client.api import Pool
-    from weir.model.pool import WorkloadRow
 
 
 def stop(*names: str) -> int:

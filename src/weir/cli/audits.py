@@ -9,7 +9,7 @@ from weir.cli.columns import Column
 from weir.cli.outputs import OutputOption, show
 
 if TYPE_CHECKING:
-    from weir.model.pool import AuditRow
+    from weir.api.answers import AuditRow
 
 
 def request_of(row: "AuditRow") -> str:

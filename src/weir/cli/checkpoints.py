@@ -7,7 +7,7 @@ from weir.cli.outputs import OutputOption, ProjectOption, show
 from weir.cli.words import number, since, size
 
 if TYPE_CHECKING:
-    from weir.model.pool import CheckpointRow
+    from weir.api.answers import CheckpointRow
 
 COLUMNS: "tuple[Column[CheckpointRow], ...]" = (
     Column("UID", lambda row: str(row.uid), right=True),

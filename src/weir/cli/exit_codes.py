@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from weir.model.pool import WorkloadRow
+    from weir.api.answers import WorkloadRow
 
 FAILED: Final = 1
 STOPPED: Final = 143

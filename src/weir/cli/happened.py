@@ -14,8 +14,8 @@ from weir.cli.watching import append
 from weir.cli.words import clock, moment
 
 if TYPE_CHECKING:
+    from weir.api.answers import EventRow
     from weir.client.api import Pool
-    from weir.model.pool import EventRow
 
 _LIMIT, _PAGE = 50, 500
 _NAME_WIDTH_MAX = 28
@@ -134,8 +134,8 @@ def _last(
 def _as_they_come(
     pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
 ) -> "Iterator[EventRow]":
+    from weir.api.answers import EventRow
     from weir.client.stream import Change
-    from weir.model.pool import EventRow
 
     def wanted(row: object) -> bool:
         return (

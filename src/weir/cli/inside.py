@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weir.backends.local.records import RunningRecord
-    from weir.model.pool import PodRow, WorkloadDetail
+    from weir.api.answers import PodRow, WorkloadDetail
+    from weir.local.records import RunningRecord
 
 _TICKS_AT = 19
 """Where /proc/PID/stat says when a process started, counted after the name."""
@@ -88,10 +88,10 @@ def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
 
 def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> "RunningRecord":
     """What its supervisor wrote down."""
-    from weir.backends.local import pods
-    from weir.backends.local.job_files import Unreadable
-    from weir.backends.local.records import running_of
     from weir.client.address import home
+    from weir.local import pods
+    from weir.local.job_files import Unreadable
+    from weir.local.records import running_of
 
     if not local:
         raise _NotHere("the pool is on another machine: run this there")

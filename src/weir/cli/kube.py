@@ -94,14 +94,14 @@ def manifests(
         How long more GPUs of a node may be in use than it has, before preemptible pods on it are stopped.
     """
     from weir import __version__
-    from weir.backends.kubernetes.own.deployment import PodOptions
-    from weir.backends.kubernetes.own.manifests import Installation, as_yaml
-    from weir.backends.kubernetes.own.manifests import manifests as objects
-    from weir.backends.kubernetes.own.network import source
-    from weir.backends.kubernetes.own.policies import OptionalPolicies
-    from weir.backends.kubernetes.reading.device_list import device_names
-    from weir.backends.kubernetes.reading.requests import Devices
     from weir.cli import kube_options as check
+    from weir.kubernetes.own.deployment import PodOptions
+    from weir.kubernetes.own.manifests import Installation, as_yaml
+    from weir.kubernetes.own.manifests import manifests as objects
+    from weir.kubernetes.own.network import source
+    from weir.kubernetes.own.policies import OptionalPolicies
+    from weir.kubernetes.reading.device_list import device_names
+    from weir.kubernetes.reading.requests import Devices
 
     try:
         named = image or f"weir:{__version__}"
@@ -152,8 +152,8 @@ def manifests(
 @app.command(name="alerts")
 def alerts() -> int:
     """Print alerts as a file of rules for Prometheus, where there is no Prometheus operator."""
-    from weir.backends.kubernetes.own.manifests import as_yaml
-    from weir.backends.kubernetes.own.monitoring import rules
+    from weir.kubernetes.own.manifests import as_yaml
+    from weir.kubernetes.own.monitoring import rules
 
     sys.stdout.write(as_yaml([rules()]))
     return 0
@@ -162,7 +162,7 @@ def alerts() -> int:
 @app.command(name="dashboard")
 def dashboard() -> int:
     """Print a Grafana board as JSON, to be imported."""
-    from weir.backends.kubernetes.own.dashboard import dashboard as board
+    from weir.kubernetes.own.dashboard import dashboard as board
 
     print(json.dumps(board(), indent=2))
     return 0
@@ -188,9 +188,9 @@ def release(
     """
     import asyncio
 
-    from weir.backends.kubernetes.api.access import Kubeconfig, NoAccess
-    from weir.backends.kubernetes.api.answers import ApiError
     from weir.cli.cluster.releasing import release_queues
+    from weir.kubernetes.api.access import Kubeconfig, NoAccess
+    from weir.kubernetes.api.answers import ApiError
 
     try:
         names = asyncio.run(release_queues(Kubeconfig(kubeconfig, context)))

@@ -14,8 +14,8 @@ from weir.cli.exit_codes import exit_code_of
 from weir.cli.paint import plain, screen
 
 if TYPE_CHECKING:
+    from weir.api.answers import WorkloadDetail
     from weir.client.api import Pool
-    from weir.model.pool import WorkloadDetail
 
 _ENDED = ("succeeded", "failed", "stopped")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -11,7 +11,7 @@ from weir.cli.watching import append, changed, is_terminal, repaint
 from weir.cli.words import NOTHING, counted, number, percent, since, size
 
 if TYPE_CHECKING:
-    from weir.model.pool import DeviceRow, NodeRow, PoolStatus, QueueRow
+    from weir.api.answers import DeviceRow, NodeRow, PoolStatus, QueueRow
 
 Row = TypeVar("Row")
 _MEASURED = ("USE", "OTHERS", "STATE")

@@ -12,8 +12,8 @@ from weir.cli.watching import append, changed, is_terminal, repaint
 from weir.cli.words import amount, lasting, number
 
 if TYPE_CHECKING:
+    from weir.api.answers import QueueRow
     from weir.client.api import Pool
-    from weir.model.pool import QueueRow
 
 Amounts = Annotated[Sequence[str], Parameter(negative=())]
 

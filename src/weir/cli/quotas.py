@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from weir.cli.words import number
 
 if TYPE_CHECKING:
+    from weir.api.answers import QueueRow
     from weir.client.api import Pool
-    from weir.model.pool import QueueRow
 
 Kind = Literal["project", "department"]
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from weir.backends.simulated.replay import replay
-from weir.backends.simulated.traces.public import read_itp
-from weir.backends.simulated.traces.tenants import projects, tenants
-from weir.backends.simulated.view import report, view
 from weir.cli.simulate import LINES, bars, print_runs
 from weir.model.policy import Policy
 from weir.model.resources import span
 from weir.reports.replays import Run
+from weir.simulation.replay import replay
+from weir.simulation.traces.public import read_itp
+from weir.simulation.traces.tenants import projects, tenants
+from weir.simulation.view import report, view
 
 DATA = "itp-three-weeks.csv.gz"
 WEEKS = 2

@@ -14,7 +14,7 @@ from weir.cli.paint import screen
 from weir.cli.words import hours, lasting, moment, number, percent
 
 if TYPE_CHECKING:
-    from weir.model.pool import UsageReport, UsageRow
+    from weir.api.answers import UsageReport, UsageRow
 
 app = App(name="report", help="Report who used what over a time.")
 
@@ -102,7 +102,7 @@ def at(option: str, written: str) -> float:
 
 
 def _csv(report: "UsageReport") -> None:
-    from weir.model.pool import UsageRow
+    from weir.api.answers import UsageRow
 
     names = [name for name in UsageRow.model_fields if name != "key"]
     writer = csv.writer(sys.stdout, lineterminator="\n")

@@ -42,7 +42,7 @@ def run(
     output
         text for people; json for programs, one object a line for each file.
     """
-    from weir.backends.simulated.play import play
+    from weir.simulation.play import play
 
     def one(file: Path, scenario: "Scenario") -> int:
         played = play(scenario, scenario.expect.cycles if cycles is None else cycles)
@@ -63,8 +63,8 @@ def check(*files: Path, output: Output = "text") -> int:
     output
         text for people; json for programs, one object a line for each file.
     """
-    from weir.backends.simulated.play import play
     from weir.model.expectations import differences
+    from weir.simulation.play import play
 
     passed: list[bool] = []
 
@@ -98,7 +98,7 @@ def schema(of: Literal["scenario", "policy"] = "scenario", /) -> int:
     of
         Which of the two.
     """
-    from weir.model.files import policy_schema, scenario_schema
+    from weir.scenario_io import policy_schema, scenario_schema
 
     print(json.dumps(policy_schema() if of == "policy" else scenario_schema(), indent=2))
     return DONE
@@ -106,8 +106,8 @@ def schema(of: Literal["scenario", "policy"] = "scenario", /) -> int:
 
 def _each(files: Iterable[Path], one: "Callable[[Path, Scenario], int]") -> int:
     """Do it for every file that can be read; say what is wrong with the others. The worst code."""
-    from weir.model.files import read_scenario
     from weir.model.scenario import Refused
+    from weir.scenario_io import read_scenario
 
     code, none = DONE, True
     for file in files:

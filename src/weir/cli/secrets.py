@@ -11,7 +11,7 @@ from weir.cli.outputs import OutputOption, ProjectOption, show
 from weir.cli.words import moment
 
 if TYPE_CHECKING:
-    from weir.model.pool import SecretRow
+    from weir.api.answers import SecretRow
 
 app = App(name="secret", help="Set, list and delete secrets of a project, for `weir submit --secret`.")
 

@@ -18,10 +18,10 @@ from weir.model.resources import span
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from weir.backends.simulated.fate import Fate
-    from weir.backends.simulated.replay import Replayed
     from weir.model.policy import Policy
     from weir.model.scenario import Scenario
+    from weir.simulation.fate import Fate
+    from weir.simulation.replay import Replayed
 
 DONE, FAILED, WRONG_REQUEST = 0, 1, 2
 
@@ -55,8 +55,8 @@ def simulate(
     output
         text for people, json for programs; json of several runs is an object by policy.
     """
-    from weir.backends.simulated.replay import replay
     from weir.model.scenario import Refused
+    from weir.simulation.replay import replay
 
     try:
         scenario, fates = _read(cluster, trace, format_)
@@ -85,9 +85,9 @@ def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[Fat
     Raises:
         Refused: one can't be read, or isn't what a replay needs.
     """
-    from weir.backends.simulated.traces.formats import read_trace
-    from weir.model.files import read_scenario
     from weir.model.scenario import Mistake, Refused
+    from weir.scenario_io import read_scenario
+    from weir.simulation.traces.formats import read_trace
 
     scenario = read_scenario(cluster)
     if scenario.workloads:
@@ -111,8 +111,8 @@ def _check_report(report: Path | None) -> None:
 
 
 def _write_report(report: Path, scenario: "Scenario", trace: Path, runs: "Mapping[str, Replayed]") -> int:
-    from weir.backends.simulated.view import report as page
-    from weir.backends.simulated.view import view
+    from weir.simulation.view import report as page
+    from weir.simulation.view import view
 
     jobs = len(next(iter(runs.values())).recorder.lines)
     gpus = sum(node.gpus for node in scenario.nodes)
@@ -133,8 +133,8 @@ def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict
     Raises:
         Refused: one can't be read.
     """
-    from weir.model.files import read_policy
     from weir.model.policy import PRESETS, Policy
+    from weir.scenario_io import read_policy
 
     def read(name: str) -> "Policy":
         if name in PRESETS and not Path(name).exists():

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from weir.model.files.complaints import complain
-from weir.model.files.document import BYTES_MAX, decoded, read_document, text_of
-from weir.model.files.lines import Mistakes, Step
-from weir.model.submissions import Submission
+from weir.api.submissions import Submission
+from weir.scenario_io.complaints import complain
+from weir.scenario_io.document import BYTES_MAX, decoded, read_document, text_of
+from weir.scenario_io.lines import Mistakes, Step
 
 STANDARD_INPUT = Path("-")
 

@@ -16,8 +16,8 @@ from weir.cli.words import counted, number
 from weir.model.reasons import Why
 
 if TYPE_CHECKING:
+    from weir.api.answers import WorkloadDetail
     from weir.client.api import Pool
-    from weir.model.pool import WorkloadDetail
 
 INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 """What a command needs to find the programs it finds in this shell."""

@@ -11,7 +11,7 @@ from weir.cli.outputs import OutputOption, print_plain, show
 from weir.cli.words import moment
 
 if TYPE_CHECKING:
-    from weir.model.pool import TokenMade, TokenRow
+    from weir.api.answers import TokenMade, TokenRow
 
 MadeOutput = Annotated[Literal["token", "json", "yaml"], Parameter(name=("--output", "-o"))]
 app = App(name="token", help="Make, list, rotate and revoke the tokens people ask with.")

@@ -121,8 +121,8 @@ def up(
         Lines of text or of JSON; JSON by default in front of a cluster, else text.
     """
     if on == "kubernetes":
-        from weir.backends.kubernetes.reading.device_list import device_names
         from weir.cli import kube_options as check
+        from weir.kubernetes.reading.device_list import device_names
         from weir.server.cluster_up import run as run_on_kubernetes
 
         try:
@@ -228,7 +228,7 @@ def _opening(
 
 
 def _bytes(written: str) -> int:
-    from weir.backends.local.output import LEAST
+    from weir.local.output import LEAST
     from weir.model.resources import MEMORY, amount
 
     try:

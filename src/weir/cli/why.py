@@ -11,7 +11,7 @@ from weir.cli.words import number, ordinal, sentence, since
 from weir.cli.workloads import TONES
 
 if TYPE_CHECKING:
-    from weir.model.pool import QueueRow, Suggestion, WhyAnswer
+    from weir.api.answers import QueueRow, Suggestion, WhyAnswer
 
 
 _NOT_OURS = "other_scheduler"

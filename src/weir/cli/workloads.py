@@ -18,8 +18,8 @@ from weir.cli.watching import append, changed, is_terminal, repaint
 from weir.cli.words import clock, counted, lasting, moment, number, sentence, since
 
 if TYPE_CHECKING:
+    from weir.api.answers import PodRow, WorkloadDetail, WorkloadRow
     from weir.client.api import Pool
-    from weir.model.pool import PodRow, WorkloadDetail, WorkloadRow
 
 TONES: dict[str, Tone] = {
     "running": "good",
@@ -193,7 +193,7 @@ class Picked:
 
 def _changes(pool: "Pool", picked: Picked, limit: int) -> "Iterator[WorkloadRow]":
     """The list as it is, oldest first, then each change."""
-    from weir.model.pool import WorkloadRow
+    from weir.api.answers import WorkloadRow
 
     changes = pool.stream()
     yield from reversed(picked.of(pool, limit)[0])

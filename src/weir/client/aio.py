@@ -9,24 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import httpx
 
-from weir.client import calls
-from weir.client.address import NO_CLUSTER, find
-from weir.client.calls import By, Call
-from weir.client.carrying import (
-    ENDED,
-    FOLLOW,
-    FOLLOW_LOGS,
-    LOOK_S_MAX,
-    LOOK_S_MIN,
-    PATIENCE_S,
-    async_client,
-    here,
-    retry_s,
-    unreachable,
-)
-from weir.client.errors import Unreachable
-from weir.client.stream import Change, Reader, wait_s
-from weir.model.pool import (
+from weir.api.answers import (
     AuditRow,
     CheckpointRow,
     EventPage,
@@ -45,10 +28,27 @@ from weir.model.pool import (
     WorkloadPage,
     WorkloadRow,
 )
+from weir.client import calls
+from weir.client.address import NO_CLUSTER, find
+from weir.client.calls import By, Call
+from weir.client.carrying import (
+    ENDED,
+    FOLLOW,
+    FOLLOW_LOGS,
+    LOOK_S_MAX,
+    LOOK_S_MIN,
+    PATIENCE_S,
+    async_client,
+    here,
+    retry_s,
+    unreachable,
+)
+from weir.client.errors import Unreachable
+from weir.client.stream import Change, Reader, wait_s
 
 if TYPE_CHECKING:
+    from weir.api.submissions import Submission
     from weir.client.submissions import Amount, Wanted
-    from weir.model.submissions import Submission
 
 Answered = TypeVar("Answered")
 Paged = TypeVar("Paged", bound=Page)

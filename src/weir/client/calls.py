@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
+from weir.api import answers as model
+from weir.api.answers import Problem
 from weir.client.errors import PoolError, Refused
-from weir.model import pool as model
-from weir.model.pool import Problem
 
 if TYPE_CHECKING:
+    from weir.api.submissions import Submission
     from weir.client.submissions import Amount
-    from weir.model.submissions import Submission
 
 Answered = TypeVar("Answered")
 Form = TypeVar("Form", bound=BaseModel)

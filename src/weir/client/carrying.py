@@ -14,7 +14,7 @@ from weir.client.address import TOKEN, URL, Address, open_socket_path
 from weir.client.errors import Unreachable
 
 if TYPE_CHECKING:
-    from weir.model.submissions import Submission
+    from weir.api.submissions import Submission
 
 ENDED = ("succeeded", "failed", "stopped")
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weir.model.pool import Problem
+    from weir.api.answers import Problem
 
 
 class PoolError(Exception):

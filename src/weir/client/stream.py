@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from weir.model.pool import Answer, EventRow, NodeRow, QueueRow, WorkloadRow
+from weir.api.answers import Answer, EventRow, NodeRow, QueueRow, WorkloadRow
 
 WAIT_S_MIN, WAIT_S_MAX = 0.25, 5.0
 """Between two attempts to come back."""

@@ -9,13 +9,13 @@ from typing import Any, TypedDict
 
 from pydantic import ValidationError
 
+from weir.api.answers import Problem, Type
+from weir.api.short_forms import OF_PODS, gathered
+from weir.api.submissions import Submission
 from weir.client.errors import Refused
 from weir.model import scenario
-from weir.model.files.complaints import complain
-from weir.model.files.lines import Mistakes
-from weir.model.pool import Problem, Type
-from weir.model.submission_words import OF_PODS, gathered
-from weir.model.submissions import Submission
+from weir.scenario_io.complaints import complain
+from weir.scenario_io.lines import Mistakes
 
 Amount = int | float | str
 

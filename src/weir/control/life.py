@@ -15,31 +15,6 @@ engine's to know, and `gang_grace` is its rule.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from weir.cluster.events import (
-    BudgetRemoved,
-    BudgetSet,
-    Checkpointed,
-    End,
-    NodeLost,
-    NodeSet,
-    Noted,
-    PastKnown,
-    PodAssigned,
-    PodKey,
-    PodProtected,
-    PodStopped,
-    PodStopping,
-    Promised,
-    PromiseDropped,
-    QueuesSet,
-    StopRefused,
-    TopologiesSet,
-    WorkloadChanged,
-    WorkloadEnded,
-    WorkloadHeld,
-    WorkloadSubmitted,
-)
-from weir.cluster.jobs import Job
 from weir.control.limits import Limits, Said, Warned, are_timed, limits_of, look, next_look, use_seen
 from weir.control.memory import Hold, Life, kept_run_s
 from weir.control.outbox import Outbox
@@ -65,6 +40,31 @@ from weir.model.policy import LifeRules
 from weir.model.queues import TimeRules
 from weir.model.reasons import Cause, inside
 from weir.model.resources import span
+from weir.state.events import (
+    BudgetRemoved,
+    BudgetSet,
+    Checkpointed,
+    End,
+    NodeLost,
+    NodeSet,
+    Noted,
+    PastKnown,
+    PodAssigned,
+    PodKey,
+    PodProtected,
+    PodStopped,
+    PodStopping,
+    Promised,
+    PromiseDropped,
+    QueuesSet,
+    StopRefused,
+    TopologiesSet,
+    WorkloadChanged,
+    WorkloadEnded,
+    WorkloadHeld,
+    WorkloadSubmitted,
+)
+from weir.state.jobs import Job
 
 
 class Lives:

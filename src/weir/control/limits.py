@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from weir.cluster.jobs import Job
 from weir.control.port import LifeCause, LifeRule
 from weir.model.policy import LifeRules
 from weir.model.queues import TimeRules
 from weir.model.resources import span
 from weir.model.workloads import Workload, WorkloadType
+from weir.state.jobs import Job
 
 UNMEASURED_S_MOST = 300.0
 """Two measurements that lie further apart say nothing about the time between them."""

@@ -8,15 +8,15 @@ ordered, so that the next decision doesn't order it twice; what really came of i
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from weir.cluster.events import PodAssigned, Promised, PromiseDropped
-from weir.cluster.state import Cluster
 from weir.control.life import Lives
 from weir.control.outbox import Outbox, Reader
 from weir.control.port import Backend, KeepRoom, LeaveRoom, StartPod
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
 from weir.model.policy import Policy
+from weir.state.events import PodAssigned, Promised, PromiseDropped
+from weir.state.state import Cluster
 
 Decide = Callable[[Cluster, Policy, float, Memo], Plan]
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from operator import ge
 
-from weir.cluster.events import PodKey
-from weir.cluster.jobs import Job
 from weir.control.limits import Watch
 from weir.control.port import LifeCause, PodExited, Status
+from weir.state.events import PodKey
+from weir.state.jobs import Job
 
 
 class Hold(StrEnum):

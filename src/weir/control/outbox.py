@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from weir.cluster.events import Event
-from weir.cluster.reduce import reduce
-from weir.cluster.state import Cluster
 from weir.control.port import Effect
-from weir.decide.plan import Plan
+from weir.engine.plan import Plan
+from weir.state.events import Event
+from weir.state.reduce import reduce
+from weir.state.state import Cluster
 
 
 class Reader(Protocol):

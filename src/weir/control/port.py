@@ -22,7 +22,9 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Protocol
 
-from weir.cluster.events import (
+from weir.model.nouns import noun
+from weir.model.reasons import Cause
+from weir.state.events import (
     BudgetRemoved,
     BudgetSet,
     Checkpointed,
@@ -42,8 +44,6 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
-from weir.model.nouns import noun
-from weir.model.reasons import Cause
 
 
 class Exit(StrEnum):

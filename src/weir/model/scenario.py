@@ -1,7 +1,7 @@
 """A cluster at one instant, and what should come of it: the nouns a scenario file is read into.
 
 The same thing everywhere: tests, bug reports, snapshots and the start of a simulation. Times are
-seconds relative to the scenario's instant; the past is negative. `weir.model.files` reads and
+seconds relative to the scenario's instant; the past is negative. `weir.scenario_io` reads and
 writes them.
 """
 

@@ -5,12 +5,12 @@ Both checks need the pool: the project's settings and the nodes.
 
 from collections.abc import Sequence
 
-from weir.decide.infeasible import Refusals, amount_phrase, sentence_of
-from weir.model.files.words import PRIORITY_MAX
+from weir.engine.infeasible import Refusals, amount_phrase, sentence_of
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, MEMORY
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, Workload
+from weir.scenario_io.words import PRIORITY_MAX
 from weir.server.auth import Person
 from weir.server.problems import Fields
 

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.cluster.jobs import Phase
-from weir.cluster.state import Cluster
-from weir.decide.books import Books, usage_of
+from weir.api.answers import DeviceRow, NodeRow, QueueRow
+from weir.engine.books import Books, usage_of
 from weir.model.policy import Policy
-from weir.model.pool import DeviceRow, NodeRow, QueueRow
 from weir.model.queues import Queue
 from weir.model.resources import GPU, UNLIMITED, in_thousandths
 from weir.model.workloads import WHOLE_MILLI
 from weir.server.quota_warnings import quota_warnings
+from weir.state.jobs import Phase
+from weir.state.state import Cluster
 
 VIRTUAL_LABEL = "weir/virtual"
 _EVEN_DIGITS = 6

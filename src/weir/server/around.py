@@ -9,16 +9,16 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from weir.backends.local import timeline
-from weir.cluster.state import Cluster
+from weir.api.answers import Answer, QueueRow
 from weir.control.loop import Control
 from weir.control.port import Effect, EndWorkload, Fact
-from weir.model.pool import Answer, QueueRow
+from weir.local import timeline
 from weir.server import asking
 from weir.server.amounts import node_rows, queue_rows
 from weir.server.job_notices import write_warnings
 from weir.server.reasons import Reasons
 from weir.server.view import ENDED_MOST
+from weir.state.state import Cluster
 from weir.store import StoreFailed
 
 if TYPE_CHECKING:

@@ -10,23 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from weir.model.files.checks import check_group, check_queue, check_workload
-from weir.model.files.complaints import suggest
-from weir.model.files.making import queues_of, workload_of
-from weir.model.files.words import Written
-from weir.model.files.written import (
+from weir.api.submissions import Submission
+from weir.model.nodes import Node, Topology
+from weir.model.policy import LifeRules
+from weir.model.queues import Queue
+from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS, UNLIMITED, amount
+from weir.model.workloads import WHOLE_MILLI, Request, Workload
+from weir.scenario_io.checks import check_group, check_queue, check_workload
+from weir.scenario_io.complaints import suggest
+from weir.scenario_io.making import queues_of, workload_of
+from weir.scenario_io.words import Written
+from weir.scenario_io.written import (
     WrittenDepartment,
     WrittenGroup,
     WrittenProject,
     WrittenQueue,
     WrittenWorkload,
 )
-from weir.model.nodes import Node, Topology
-from weir.model.policy import LifeRules
-from weir.model.queues import Queue
-from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS, UNLIMITED, amount
-from weir.model.submissions import Submission
-from weir.model.workloads import WHOLE_MILLI, Request, Workload
 from weir.server.addressing import uid_in
 from weir.server.admission import check_priority, check_size
 from weir.server.auth import Person

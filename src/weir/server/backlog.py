@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from weir.model.pool import WorkloadRow
+from weir.api.answers import WorkloadRow
 from weir.server.auth import Person
 from weir.server.bounds import ServerLimits
 from weir.server.problems import Refused

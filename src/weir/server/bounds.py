@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from weir.model.files.complaints import complain
-from weir.model.files.document import read_document, text_of
-from weir.model.files.lines import Mistakes
+from weir.scenario_io.complaints import complain
+from weir.scenario_io.document import read_document, text_of
+from weir.scenario_io.lines import Mistakes
 
 
 class ServerLimits(BaseModel):

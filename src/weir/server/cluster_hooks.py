@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from time import perf_counter
 
-from weir.backends.kubernetes.api.collector import collector_paused, freeze
-from weir.backends.kubernetes.backend import KubernetesBackend
-from weir.backends.kubernetes.writing.writes import Emit, Write
-from weir.cluster.events import Event, PodAssigned, WorkloadEnded
-from weir.cluster.state import Cluster
 from weir.control.loop import Control
-from weir.decide.overcommit import GRACE_S
-from weir.decide.plan import Plan
+from weir.engine.overcommit import GRACE_S
+from weir.engine.plan import Plan
+from weir.kubernetes.api.collector import collector_paused, freeze
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.writing.writes import Emit, Write
 from weir.model.policy import Policy
 from weir.server.cluster_numbers import ClusterNumbers, Runnable, numbers_of
 from weir.server.decision_log import DecisionLog
@@ -19,6 +17,8 @@ from weir.server.overcommit_healing import OvercommitHealing
 from weir.server.queue_statuses import QueueStatuses
 from weir.server.reasons import Reasons
 from weir.server.scheduler_counts import SchedulerCounts
+from weir.state.events import Event, PodAssigned, WorkloadEnded
+from weir.state.state import Cluster
 
 PEOPLE_EVERY_S = 0.5
 QUEUES_EVERY_S = 3.0

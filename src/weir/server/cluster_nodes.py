@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from weir.backends.kubernetes.picture.nodes import Ground
-from weir.backends.kubernetes.reading.gpu_sharing import DRAINING, GPU_SHARING, SET_ASIDE
-from weir.decide.overcommit import DeviceUse
+from weir.api.answers import DeviceRow, NodeRow
+from weir.engine.overcommit import DeviceUse
+from weir.kubernetes.picture.nodes import Ground
+from weir.kubernetes.reading.gpu_sharing import DRAINING, GPU_SHARING, SET_ASIDE
 from weir.model.nodes import Node
-from weir.model.pool import DeviceRow, NodeRow
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 

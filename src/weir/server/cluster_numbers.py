@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from weir.backends.kubernetes.picture.queue_view import QueueView
-from weir.cluster.state import Cluster
-from weir.decide.overcommit import Overcommitted
+from weir.api.answers import QueueRow, Why
+from weir.engine.overcommit import Overcommitted
+from weir.kubernetes.picture.queue_view import QueueView
 from weir.model.policy import Policy
-from weir.model.pool import QueueRow, Why
 from weir.model.reasons import Why as WhyClass
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.server.amounts import plain, queue_rows
+from weir.state.state import Cluster
 
 Amounts = Mapping[str, float]
 

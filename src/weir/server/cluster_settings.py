@@ -11,12 +11,12 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import Change, Removed, Set, Unreadable
-from weir.backends.kubernetes.own.own_objects import QueueThing
-from weir.backends.kubernetes.own.scheduler_config import KIND, PLURAL, Settings, settings_of
-from weir.backends.kubernetes.own.shapes import API_VERSION, Unsound
-from weir.backends.kubernetes.writing.writes import Emit, PatchStatus, Regarding
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Change, Removed, Set, Unreadable
+from weir.kubernetes.own.own_objects import QueueThing
+from weir.kubernetes.own.scheduler_config import KIND, PLURAL, Settings, settings_of
+from weir.kubernetes.own.shapes import API_VERSION, Unsound
+from weir.kubernetes.writing.writes import Emit, PatchStatus, Regarding
 
 PATH = path_of(API_VERSION, PLURAL)
 _LOG = get_logger(__name__)

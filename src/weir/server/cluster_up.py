@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from structlog import get_logger
 
 from weir import __version__
-from weir.backends.kubernetes.api.access import (
+from weir.engine.overcommit import GRACE_S
+from weir.kubernetes.api.access import (
     NOT_VERIFIED,
     SERVICE_ACCOUNT,
     Access,
@@ -19,18 +20,17 @@ from weir.backends.kubernetes.api.access import (
     NoAccess,
     ServiceAccount,
 )
-from weir.backends.kubernetes.api.answers import ApiError
-from weir.backends.kubernetes.api.connection import Connection
-from weir.backends.kubernetes.api.server_clock import server_clock
-from weir.backends.kubernetes.own.own_objects import QueueThing
-from weir.backends.kubernetes.own.scheduler_config import Settings
-from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
-from weir.backends.kubernetes.reading.requests import Devices
-from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules
-from weir.decide.overcommit import GRACE_S
-from weir.model.files.policies import read_policy
+from weir.kubernetes.api.answers import ApiError
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.server_clock import server_clock
+from weir.kubernetes.own.own_objects import QueueThing
+from weir.kubernetes.own.scheduler_config import Settings
+from weir.kubernetes.own.without_project import IGNORE, WithoutProject
+from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.writing.shared_nodes import SharedNodeRules
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
+from weir.scenario_io.policies import read_policy
 from weir.server import log
 from weir.server.cluster_settings import PATH as SETTINGS_PATH
 from weir.server.cluster_settings import ClusterSettings

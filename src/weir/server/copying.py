@@ -7,8 +7,10 @@ time. What was learned (run times, use, the mix of requests) is taken over, sinc
 from copy import deepcopy
 from dataclasses import dataclass
 
-from weir.cluster.columns import Columns
-from weir.cluster.events import (
+from weir.model.budgets import DisruptionBudget
+from weir.model.workloads import Request
+from weir.state.columns import Columns
+from weir.state.events import (
     BudgetSet,
     Checkpointed,
     Event,
@@ -25,14 +27,12 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
-from weir.cluster.jobs import Job, Phase
-from weir.cluster.mix import Mix
-from weir.cluster.reduce import reduce
-from weir.cluster.runtimes import RunTimes
-from weir.cluster.state import Cluster
-from weir.cluster.usage import UsageHistory
-from weir.model.budgets import DisruptionBudget
-from weir.model.workloads import Request
+from weir.state.jobs import Job, Phase
+from weir.state.mix import Mix
+from weir.state.reduce import reduce
+from weir.state.runtimes import RunTimes
+from weir.state.state import Cluster
+from weir.state.usage import UsageHistory
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from structlog import get_logger
 
-from weir.cluster.state import Cluster
-from weir.decide.plan import Eviction, Plan
-from weir.model.pool import Why
+from weir.api.answers import Why
+from weir.engine.plan import Eviction, Plan
+from weir.state.state import Cluster
 
 LINES_MAX = 100
 NODES_MAX = 8

@@ -7,11 +7,11 @@ they limit nothing: work that fits by its GPUs starts, however much earlier work
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from weir.model.files.written import WrittenPods
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY
 from weir.model.workloads import WHOLE_MILLI, Request, Workload
+from weir.scenario_io.written import WrittenPods
 
 CPU_ONLY_MILLI = 1000
 CPU_ONLY_MEMORY = 1 << 30

@@ -15,21 +15,21 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.backends.kubernetes.admission.admission import Known, Reading
-from weir.backends.kubernetes.admission.callers import Callers
-from weir.backends.kubernetes.admission.certifying import Certifying
-from weir.backends.kubernetes.admission.owner_index import OwnerIndex
-from weir.backends.kubernetes.admission.webhooks import Served, application, serve, tls_context
-from weir.backends.kubernetes.api.connection import Connection
-from weir.backends.kubernetes.api.objects import Namespace, Pod
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import Change, Reflector, Removed, Set
-from weir.backends.kubernetes.own.own_objects import QueueThing
-from weir.backends.kubernetes.own.queue_tree import QueueObject
-from weir.backends.kubernetes.own.shapes import API_VERSION
-from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
-from weir.backends.kubernetes.reading.labels import Said
-from weir.backends.kubernetes.reading.requests import Devices, ask
+from weir.kubernetes.admission.admission import Known, Reading
+from weir.kubernetes.admission.callers import Callers
+from weir.kubernetes.admission.certifying import Certifying
+from weir.kubernetes.admission.owner_index import OwnerIndex
+from weir.kubernetes.admission.webhooks import Served, application, serve, tls_context
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.objects import Namespace, Pod
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Change, Reflector, Removed, Set
+from weir.kubernetes.own.own_objects import QueueThing
+from weir.kubernetes.own.queue_tree import QueueObject
+from weir.kubernetes.own.shapes import API_VERSION
+from weir.kubernetes.own.without_project import IGNORE, WithoutProject
+from weir.kubernetes.reading.labels import Said
+from weir.kubernetes.reading.requests import Devices, ask
 
 DEFAULT_PORT = 9443
 _QUEUES = ("departments", "projects", "topologies")

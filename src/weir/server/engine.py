@@ -1,6 +1,6 @@
 """Which engine this process runs: compiled, or the sources."""
 
-from weir.decide import cycle
+from weir.engine import cycle
 
 
 def engine() -> str:

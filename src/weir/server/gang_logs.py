@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from weir.backends.local.home import Home
+from weir.local.home import Home
 from weir.model.workloads import Workload
 from weir.server.logs import FOLLOW_S, Following, Log, Step, in_log_thread, starts_by_pod
 

@@ -12,27 +12,25 @@ from typing import Any
 
 import msgspec
 
-from weir.backends.kubernetes.api.answers import NotFound, Refused
-from weir.backends.kubernetes.api.connection import Connection
-from weir.backends.kubernetes.api.paths import key_of, path_of
-from weir.backends.kubernetes.api.reflector import Set
-from weir.backends.kubernetes.backend import KubernetesBackend
-from weir.backends.kubernetes.own.own_objects import MakerThing
-from weir.backends.kubernetes.picture.nodes import Ground
-from weir.backends.kubernetes.picture.owners import not_listed, not_served
-from weir.backends.kubernetes.picture.picture import Picture
-from weir.backends.kubernetes.reading.kinds import Kinds, load_kinds
-from weir.backends.kubernetes.reading.requests import Devices
-from weir.cluster.jobs import Job
-from weir.cluster.state import Cluster
+from weir.api.answers import NodeRow, PoolStatus, WhyAnswer, WorkloadRow
 from weir.control.loop import Control
-from weir.decide.explain import reason
-from weir.decide.memo import Memo
-from weir.decide.plan import Plan
-from weir.model.files.words import PRIORITY_MAX
+from weir.engine.explain import reason
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
+from weir.kubernetes.api.answers import NotFound, Refused
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.paths import key_of, path_of
+from weir.kubernetes.api.reflector import Set
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.own.own_objects import MakerThing
+from weir.kubernetes.picture.nodes import Ground
+from weir.kubernetes.picture.owners import not_listed, not_served
+from weir.kubernetes.picture.picture import Picture
+from weir.kubernetes.reading.kinds import Kinds, load_kinds
+from weir.kubernetes.reading.requests import Devices
 from weir.model.policy import Policy
-from weir.model.pool import NodeRow, PoolStatus, WhyAnswer, WorkloadRow
 from weir.model.resources import GPU
+from weir.scenario_io.words import PRIORITY_MAX
 from weir.server.amounts import above, node_rows, queue_rows
 from weir.server.cluster_nodes import cluster_node_row
 from weir.server.copying import picture_of
@@ -40,6 +38,8 @@ from weir.server.on_kubernetes import WATCHED
 from weir.server.reasons import why_of
 from weir.server.snapshot import snapshot
 from weir.server.suggest import Possible, suggestions
+from weir.state.jobs import Job
+from weir.state.state import Cluster
 
 _HOLDS = ("held", "suspended")
 """Reasons of work that can be resumed or is tried again by itself. Whatever else holds it is a gate."""

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from weir.backends.local import job_files, pods, records
-from weir.backends.local.launched import PodNow
+from weir.local import job_files, pods, records
+from weir.local.launched import PodNow
 from weir.server.logs import submit_log_work
 from weir.store import Happening
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weir.backends.local.journal import Kept
-from weir.cluster.events import End, Place, PodKey
+from weir.api.answers import Eviction, Status, Why, WorkloadRow
 from weir.control.port import EndWorkload
-from weir.model.pool import Eviction, Status, Why, WorkloadRow
+from weir.local.journal import Kept
 from weir.model.resources import span
 from weir.model.workloads import Workload
+from weir.state.events import End, Place, PodKey
 
 
 @dataclass(slots=True)

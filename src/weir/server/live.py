@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
-from weir.model.pool import Answer
+from weir.api.answers import Answer
 from weir.server.auth import Person
 
 KEPT_MOST = 8192

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from weir.backends.local import pods
-from weir.backends.local.home import Home
-from weir.backends.local.output import read_on, size_of, tail_of
+from weir.local import pods
+from weir.local.home import Home
+from weir.local.output import read_on, size_of, tail_of
 from weir.model.workloads import Workload
 from weir.server.problems import Refused
 

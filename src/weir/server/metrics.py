@@ -14,12 +14,12 @@ from prometheus_client.core import (
 )
 
 from weir import __version__
-from weir.cluster.events import Event, PodAssigned
-from weir.decide.plan import Plan
-from weir.model.pool import NodeRow, QueueRow, WorkloadRow
+from weir.api.answers import NodeRow, QueueRow, WorkloadRow
+from weir.engine.plan import Plan
 from weir.model.reasons import Rule
 from weir.model.resources import CPU, GPU, MEMORY
 from weir.server.view import View
+from weir.state.events import Event, PodAssigned
 
 WAIT_BOUNDS_S = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
 DECISION_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)

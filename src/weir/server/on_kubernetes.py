@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from structlog import get_logger
 
-from weir.backends.kubernetes.api import objects
-from weir.backends.kubernetes.api.connection import Connection
-from weir.backends.kubernetes.api.leading import AlwaysLeads, Leading
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.api.reflector import Change, Reflector, Set, Unreadable
-from weir.backends.kubernetes.backend import KubernetesBackend
-from weir.backends.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
-from weir.backends.kubernetes.own.scheduler_config import Settings
-from weir.backends.kubernetes.own.shapes import API_VERSION
-from weir.backends.kubernetes.own.without_project import IGNORE, WithoutProject
-from weir.backends.kubernetes.picture.owners import not_listed, not_served
-from weir.backends.kubernetes.picture.picture import Picture
-from weir.backends.kubernetes.reading.kinds import Kinds, Watched, load_kinds
-from weir.backends.kubernetes.reading.requests import Devices
-from weir.backends.kubernetes.writing.acting import Acting
-from weir.backends.kubernetes.writing.shared_nodes import SharedNodeRules
-from weir.backends.kubernetes.writing.writes import Emit, Write
 from weir.control.clock import Clock
-from weir.decide.overcommit import GRACE_S
+from weir.engine.overcommit import GRACE_S
+from weir.kubernetes.api import objects
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.leading import AlwaysLeads, Leading
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Change, Reflector, Set, Unreadable
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
+from weir.kubernetes.own.scheduler_config import Settings
+from weir.kubernetes.own.shapes import API_VERSION
+from weir.kubernetes.own.without_project import IGNORE, WithoutProject
+from weir.kubernetes.picture.owners import not_listed, not_served
+from weir.kubernetes.picture.picture import Picture
+from weir.kubernetes.reading.kinds import Kinds, Watched, load_kinds
+from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.writing.acting import Acting
+from weir.kubernetes.writing.shared_nodes import SharedNodeRules
+from weir.kubernetes.writing.writes import Emit, Write
 from weir.model.policy import Policy
 from weir.model.resources import span
 from weir.server.cluster_hooks import ClusterHooks
@@ -143,7 +143,7 @@ class Instance:
         self.door = None if options.opening is None else self._door(options.opening)
 
     def _door(self, opening: "Opening") -> "Door":
-        from weir.backends.kubernetes.admission.owner_index import OwnerIndex
+        from weir.kubernetes.admission.owner_index import OwnerIndex
         from weir.server.cluster_metrics import ClusterMetrics
         from weir.server.door import Door
 

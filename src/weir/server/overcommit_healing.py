@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from structlog import get_logger
 
-from weir.backends.kubernetes.backend import KubernetesBackend
-from weir.cluster.state import Cluster
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
-from weir.decide.overcommit import GRACE_S, Overcommitted, relieve
-from weir.decide.plan import Plan
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.engine.overcommit import GRACE_S, Overcommitted, relieve
+from weir.engine.plan import Plan
+from weir.kubernetes.backend import KubernetesBackend
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.state import Cluster
 
 _LOG = get_logger(__name__)
 

@@ -15,22 +15,20 @@ from typing import Protocol, TypeVar
 
 from structlog import get_logger
 
-from weir.backends.local import timeline
-from weir.backends.local.journal import Kept
-from weir.backends.local.launched import PodNow
-from weir.cluster.events import PodKey, QueuesSet, WorkloadHeld
-from weir.cluster.state import Cluster
+from weir.api.answers import Answer, EventRow, QueueDeleted, QueueRow, TokenRow, WorkloadRow
+from weir.api.submissions import Submission
 from weir.control.clock import Clock
 from weir.control.port import Effect, Fact, Withdrawn
-from weir.model.files.written import WrittenDepartment, WrittenProject
+from weir.local import timeline
+from weir.local.journal import Kept
+from weir.local.launched import PodNow
 from weir.model.nodes import Node
 from weir.model.policy import Policy
-from weir.model.pool import Answer, EventRow, QueueDeleted, QueueRow, TokenRow, WorkloadRow
 from weir.model.queues import Queue
 from weir.model.reasons import inside
 from weir.model.resources import GPU
-from weir.model.submissions import Submission
 from weir.model.workloads import WHOLE_MILLI, Workload
+from weir.scenario_io.written import WrittenDepartment, WrittenProject
 from weir.server import asking
 from weir.server.addressing import live_name, recorded
 from weir.server.amounts import DeviceUse, bare_queue_row, queue_rows
@@ -52,6 +50,8 @@ from weir.server.turns import NotNow, Turns
 from weir.server.view import View
 from weir.server.withdrawals import Withdrawals
 from weir.server.workers import Workers
+from weir.state.events import PodKey, QueuesSet, WorkloadHeld
+from weir.state.state import Cluster
 from weir.store import Happening, Meter, NameTaken, Recollected, Store
 
 Found = TypeVar("Found")

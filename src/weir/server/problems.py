@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive
 from structlog import get_logger
 
-from weir.model.files.complaints import complain
-from weir.model.files.lines import Mistakes, Step
-from weir.model.pool import Problem
+from weir.api.answers import Problem
+from weir.scenario_io.complaints import complain
+from weir.scenario_io.lines import Mistakes, Step
 from weir.server.bounds import ServerLimits
 from weir.store.failures import (
     NameTaken,

@@ -10,14 +10,14 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from weir.backends.local import secret_files
-from weir.backends.local.journal import Kept
-from weir.cluster.events import WorkloadHeld
+from weir.api.answers import SecretRow
+from weir.api.submissions import Submission
 from weir.control.port import Exit, Fact, PodExited
-from weir.model.pool import SecretRow
-from weir.model.submissions import Submission
+from weir.local import secret_files
+from weir.local.journal import Kept
 from weir.server.auth import Person, acts_only
 from weir.server.problems import Refused
+from weir.state.events import WorkloadHeld
 from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.own.shapes import API_VERSION
-from weir.backends.kubernetes.picture.queue_view import QueueView
-from weir.backends.kubernetes.writing.writes import PatchStatus
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.own.shapes import API_VERSION
+from weir.kubernetes.picture.queue_view import QueueView
+from weir.kubernetes.writing.writes import PatchStatus
 from weir.model.resources import in_thousandths, written
 from weir.model.workloads import WHOLE_MILLI
 from weir.server.cluster_numbers import ClusterNumbers

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from weir.cluster.ledger import Ledger
-from weir.cluster.shapes import GPU_ROW
-from weir.cluster.state import Cluster
-from weir.decide.infeasible import amount_phrase
+from weir.engine.infeasible import amount_phrase
 from weir.model.resources import GPU, UNLIMITED
+from weir.state.ledger import Ledger
+from weir.state.shapes import GPU_ROW
+from weir.state.state import Cluster
 
 
 def quota_warnings(cluster: Cluster) -> dict[str, list[str]]:

@@ -8,12 +8,12 @@ from time import thread_time
 
 from structlog import get_logger
 
-from weir.cluster.jobs import Job
-from weir.cluster.state import Cluster
-from weir.decide.explain import reason
+from weir.api.answers import Why
+from weir.engine.explain import reason
 from weir.model.policy import Policy
-from weir.model.pool import Why
 from weir.model.reasons import Reason
+from weir.state.jobs import Job
+from weir.state.state import Cluster
 
 _LOG = get_logger(__name__)
 TURN_S = 0.02

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TypeVar
 
-from weir.cluster.events import Event, PodAssigned, WorkloadChanged, WorkloadEnded, WorkloadSubmitted
-from weir.cluster.jobs import Job
-from weir.cluster.shapes import GPU_ROW
-from weir.cluster.state import Cluster
-from weir.decide.plan import Plan
+from weir.engine.plan import Plan
 from weir.server.metrics import DECISION_BOUNDS_S, WAIT_BOUNDS_S, Histogram
+from weir.state.events import Event, PodAssigned, WorkloadChanged, WorkloadEnded, WorkloadSubmitted
+from weir.state.jobs import Job
+from weir.state.shapes import GPU_ROW
+from weir.state.state import Cluster
 
 PROJECTS_MAX = 1_000
 """Projects with series of their own."""

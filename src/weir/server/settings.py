@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from weir.backends.local.backend import LOG_MOST
-from weir.backends.local.machine import PIDS_MOST
+from weir.local.backend import LOG_MOST
+from weir.local.machine import PIDS_MOST
 from weir.server.tidying import Keeping
 
 DEFAULT_HOST = "127.0.0.1"

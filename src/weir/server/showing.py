@@ -6,7 +6,7 @@ The two differ only after the wall clock was set, so an answer is mostly shown a
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from weir.model.pool import (
+from weir.api.answers import (
     Answer,
     EventPage,
     EventRow,

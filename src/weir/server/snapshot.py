@@ -9,14 +9,14 @@ workload that is held isn't in it: it asks for nothing.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from weir.cluster.jobs import Job, Phase
-from weir.cluster.state import Cluster
 from weir.model.budgets import DisruptionBudget
-from weir.model.files.writing import write_scenario
 from weir.model.policy import Policy
 from weir.model.scenario import Expect, PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import Workload
+from weir.scenario_io.writing import write_scenario
 from weir.server.copying import Picture, copy_of
+from weir.state.jobs import Job, Phase
+from weir.state.state import Cluster
 
 
 def snapshot(picture: Picture, policy: Policy, now_s: float) -> str:

@@ -7,22 +7,13 @@ connects isn't news. Submissions and what people did are told by who carries the
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from weir.cluster.events import (
-    Event,
-    NodeLost,
-    NodeSet,
-    Noted,
-    PodAssigned,
-    PodKey,
-    PodStopped,
-    Promised,
-)
 from weir.control.port import Effect, Exit, Fact, LifeCause, LifeRule, PodExited, StopPod
-from weir.decide.plan import Plan
+from weir.engine.plan import Plan
 from weir.model.reasons import inside
 from weir.model.resources import span
 from weir.server.lines import Line
 from weir.server.view import View
+from weir.state.events import Event, NodeLost, NodeSet, Noted, PodAssigned, PodKey, PodStopped, Promised
 from weir.store.journal import TELL_OF_END
 from weir.store.rows import Happening
 

@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from weir.cluster.jobs import Job
-from weir.cluster.shapes import CPU_ROW, MEMORY_ROW
+from weir.api.answers import Suggestion
 from weir.model.policy import Policy
-from weir.model.pool import Suggestion
 from weir.model.resources import CPU, MEMORY, amount, span, written
 from weir.model.workloads import (
     PREEMPTIBLE_BELOW,
@@ -20,6 +18,8 @@ from weir.model.workloads import (
 )
 from weir.server.copying import Picture
 from weir.server.trials import Outcome, OutOfTrials, Trials
+from weir.state.jobs import Job
+from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
 SHARES_MILLI = (500, 250, 100)
 """Shares of a device that are tried in place of a whole one."""

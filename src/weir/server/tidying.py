@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from structlog import get_logger
 
-from weir.backends.local.home import Home
+from weir.local.home import Home
 from weir.store import Store
 
 OUTPUT_KEPT_S = 30 * 86400.0

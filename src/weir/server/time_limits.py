@@ -1,9 +1,9 @@
 """Time rules of a submission against those of its project and policy: more than is allowed is refused."""
 
+from weir.api.submissions import Submission
 from weir.model.policy import LifeRules
 from weir.model.queues import Queue
 from weir.model.resources import span
-from weir.model.submissions import Submission
 from weir.model.workloads import WorkloadType
 from weir.server.problems import Fields
 

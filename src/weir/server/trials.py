@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from weir.cluster.events import End, Event, WorkloadEnded, WorkloadSubmitted
-from weir.cluster.mix import Mix
-from weir.cluster.reduce import reduce
-from weir.decide.cycle import decide
-from weir.decide.memo import Memo
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
 from weir.model.policy import Policy
 from weir.model.workloads import Workload
 from weir.server.copying import Picture, copy_of
+from weir.state.events import End, Event, WorkloadEnded, WorkloadSubmitted
+from weir.state.mix import Mix
+from weir.state.reduce import reduce
 
 TRIALS_MOST = 60
 SECONDS_MOST = 1.5

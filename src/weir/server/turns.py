@@ -17,9 +17,9 @@ from typing import Any, Protocol, TypeVar
 
 from structlog import get_logger
 
-from weir.cluster.state import Cluster
 from weir.control.loop import Control
 from weir.model.resources import span
+from weir.state.state import Cluster
 
 Answer = TypeVar("Answer")
 _LOG = get_logger(__name__)

@@ -18,16 +18,16 @@ from types import FrameType
 import uvicorn
 from structlog import get_logger
 
-from weir.backends.local import timeline
-from weir.backends.local.backend import LocalBackend
-from weir.backends.local.gpu_claim import GpuClaim
-from weir.backends.local.home import Home, InUse
-from weir.backends.local.machine import Machine, this_machine
-from weir.backends.local.sampling import Sampler
-from weir.backends.local.strangers import end_strangers
-from weir.model.files.policies import read_policy
+from weir.local import timeline
+from weir.local.backend import LocalBackend
+from weir.local.gpu_claim import GpuClaim
+from weir.local.home import Home, InUse
+from weir.local.machine import Machine, this_machine
+from weir.local.sampling import Sampler
+from weir.local.strangers import end_strangers
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
+from weir.scenario_io.policies import read_policy
 from weir.server import log, own_socket
 from weir.server.app import application
 from weir.server.audit import AuditLog

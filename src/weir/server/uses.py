@@ -12,9 +12,9 @@ from typing import Protocol
 
 from structlog import get_logger
 
-from weir.backends.local.foreign import ForeignUse
-from weir.backends.local.sampling import PodUse, Sample
 from weir.control.port import UseSeen
+from weir.local.foreign import ForeignUse
+from weir.local.sampling import PodUse, Sample
 from weir.model.resources import span
 from weir.server.amounts import DeviceUse
 from weir.server.metrics import WorkloadUse

@@ -12,18 +12,7 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any
 
-from weir.backends.local.journal import Kept
-from weir.backends.local.launched import PodNow
-from weir.cluster.events import (
-    Checkpointed,
-    Event,
-    PodAssigned,
-    PodKey,
-    PodStopped,
-    PodStopping,
-    WorkloadEnded,
-    WorkloadHeld,
-)
+from weir.api.answers import Eviction, PodRow, Status, Why, WorkloadRow
 from weir.control.port import (
     Effect,
     EndWorkload,
@@ -35,11 +24,22 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
-from weir.decide.plan import Plan
-from weir.model.pool import Eviction, PodRow, Status, Why, WorkloadRow
+from weir.engine.plan import Plan
+from weir.local.journal import Kept
+from weir.local.launched import PodNow
 from weir.model.reasons import Cause
 from weir.model.workloads import Workload
 from weir.server.lines import Line, PodLine, by_uid, line_of, ran_until, row_of
+from weir.state.events import (
+    Checkpointed,
+    Event,
+    PodAssigned,
+    PodKey,
+    PodStopped,
+    PodStopping,
+    WorkloadEnded,
+    WorkloadHeld,
+)
 
 ENDED_MOST = 512
 """Workloads that ended last and are still told from memory."""

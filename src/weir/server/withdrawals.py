@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from structlog import get_logger
 
-from weir.backends.local.disk import Reserve
 from weir.control.port import Fact, Withdrawn
+from weir.local.disk import Reserve
 from weir.model.workloads import Workload
 from weir.store import StoreFailed
 from weir.store.failures import NoSuchWorkload, WorkloadOver

@@ -6,9 +6,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter
 
-from weir.cluster.events import Promised
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
+from weir.state.events import Promised
 
 Noun = TypeVar("Noun")
 

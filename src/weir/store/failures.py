@@ -2,7 +2,7 @@
 
 import errno
 
-from weir.backends.local import journal
+from weir.local import journal
 
 
 class StoreFailed(journal.StoreFailed):

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
 
-from weir.backends.local.journal import Keepable, Kept, Launch
 from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, LifeRule, SetStatus, Status
+from weir.local.journal import Keepable, Kept, Launch
 from weir.model.queues import Queue
 from weir.model.resources import span
 from weir.store.codec import PROMISED, WORKLOAD, mapping_of, packed

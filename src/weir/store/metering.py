@@ -8,7 +8,9 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
-from weir.cluster.events import (
+from weir.engine.plan import Plan
+from weir.model.resources import GPU, UNLIMITED
+from weir.state.events import (
     Event,
     PodAssigned,
     PodKey,
@@ -18,10 +20,8 @@ from weir.cluster.events import (
     WorkloadHeld,
     WorkloadSubmitted,
 )
-from weir.cluster.shapes import GPU_ROW
-from weir.cluster.state import Cluster
-from weir.decide.plan import Plan
-from weir.model.resources import GPU, UNLIMITED
+from weir.state.shapes import GPU_ROW
+from weir.state.state import Cluster
 from weir.store.rows import DeviceSample, Samples, UseSample, WorkloadSample
 
 _MILLI = 1000.0

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from weir.backends.local.journal import Kept
+from weir.local.journal import Kept
 from weir.model.workloads import Workload
 
 Item = TypeVar("Item")
@@ -69,7 +69,8 @@ class Recorded:
 class Wanted:
     """Which workloads; None asks for all. `live` and `ended`: those that aren't over, and those that are.
 
-    `statuses` are those of `weir.model.pool.Status`. `q` is part of a name, a user or a project, in any case.
+    `statuses` are those of `weir.api.answers.Status`.
+    `q` is part of a name, a user or a project, in any case.
     """
 
     projects: Sequence[str] | None = None

@@ -8,8 +8,8 @@ from typing import Literal
 
 from sqlalchemy import update
 
-from weir.backends.local.journal import Journal, Kept
-from weir.model.pool import UsageReport
+from weir.api.answers import UsageReport
+from weir.local.journal import Journal, Kept
 from weir.model.queues import Queue
 from weir.store.database import Database
 from weir.store.failures import NotSuspended
@@ -49,7 +49,7 @@ class Store:
     """
 
     journal: Journal
-    """What the local backend writes down; see `weir.backends.local.journal`."""
+    """What the local backend writes down; see `weir.local.journal`."""
 
     def __init__(
         self,

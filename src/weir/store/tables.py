@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 LIVE = "live"
-"""State of a workload that isn't over; the others are the words of `weir.cluster.events.End`."""
+"""State of a workload that isn't over; the others are the words of `weir.state.events.End`."""
 ENDED = "ended"
 """Kind of the event that is the end of a workload."""
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 
-from weir.model.pool import UsageReport, UsageRow
+from weir.api.answers import UsageReport, UsageRow
 from weir.store.database import Database
 from weir.store.rows import Point, Retention
 from weir.store.tables import DAY, HOUR, LIVE, MINUTE, SPANS, device_uses, uses, workload_uses, workloads

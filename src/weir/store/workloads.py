@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, or_, select, update
 
-from weir.backends.local.journal import Kept, Launch
-from weir.cluster.events import End
+from weir.local.journal import Kept, Launch
+from weir.state.events import End
 from weir.store.codec import WORKLOAD, as_json, mapping_of, packed
 from weir.store.database import Database
 from weir.store.failures import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOver

@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from weir.api.answers import Suggestion
 from weir.cli.cluster.things import OwnerThing
-from weir.model.pool import Suggestion
 
 _FIXED_TEMPLATES = ("Job", "Pod")
 """Kinds whose pods can't be changed once they are made."""

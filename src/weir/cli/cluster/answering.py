@@ -9,19 +9,7 @@ import msgspec
 from pydantic import ValidationError
 
 from weir import __version__
-from weir.backends.kubernetes.api.answers import NotFound, Refused
-from weir.backends.kubernetes.api.connection import Connection, Patch
-from weir.backends.kubernetes.api.objects import Object
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.own.shapes import API_VERSION, camel
-from weir.cli.cluster import things
-from weir.cli.cluster.advice import Owner, advised
-from weir.cli.cluster.installation import read_installation
-from weir.cli.cluster.job import job_of
-from weir.cli.cluster.refusing import not_here, refused, wrong
-from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, queue_row, workload_row
-from weir.cli.cluster.things import WorkloadThing
-from weir.model.pool import (
+from weir.api.answers import (
     EventPage,
     NodePage,
     PoolStatus,
@@ -34,12 +22,24 @@ from weir.model.pool import (
     WorkloadPage,
     WorkloadRow,
 )
+from weir.api.submissions import Submission
+from weir.cli.cluster import things
+from weir.cli.cluster.advice import Owner, advised
+from weir.cli.cluster.installation import read_installation
+from weir.cli.cluster.job import job_of
+from weir.cli.cluster.refusing import not_here, refused, wrong
+from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, queue_row, workload_row
+from weir.cli.cluster.things import WorkloadThing
+from weir.kubernetes.api.answers import NotFound, Refused
+from weir.kubernetes.api.connection import Connection, Patch
+from weir.kubernetes.api.objects import Object
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.own.shapes import API_VERSION, camel
 from weir.model.resources import seconds
-from weir.model.submissions import Submission
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 if TYPE_CHECKING:
-    from weir.backends.kubernetes.own.scheduler_config import Settings
+    from weir.kubernetes.own.scheduler_config import Settings
     from weir.server.glance import Glance
 
 JOBS = "batch/v1"
@@ -294,9 +294,9 @@ class Answering:
 
     async def _settings(self, scheduler: str) -> "Settings":
         """Return what the scheduler decides by: the settings that its status says are in force."""
-        from weir.backends.kubernetes.own.own_objects import QueueThing
-        from weir.backends.kubernetes.own.scheduler_config import PLURAL, Settings, settings_of
-        from weir.backends.kubernetes.own.shapes import Unsound
+        from weir.kubernetes.own.own_objects import QueueThing
+        from weir.kubernetes.own.scheduler_config import PLURAL, Settings, settings_of
+        from weir.kubernetes.own.shapes import Unsound
         from weir.model.policy import Policy
 
         base = Settings(Policy())

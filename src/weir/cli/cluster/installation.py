@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from weir.backends.kubernetes.api.answers import Refused
-from weir.backends.kubernetes.api.connection import Connection
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.own.manifests import INSTALLATION
-from weir.backends.kubernetes.reading.device_list import device_names
-from weir.backends.kubernetes.reading.requests import Devices
 from weir.cli.cluster.refusing import refused
 from weir.cli.cluster.things import ConfigMapThing
+from weir.kubernetes.api.answers import Refused
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.own.manifests import INSTALLATION
+from weir.kubernetes.reading.device_list import device_names
+from weir.kubernetes.reading.requests import Devices
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 

@@ -5,13 +5,13 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from weir.backends.kubernetes.admission.job_defaults import job_defaults
+from weir.api.submissions import Submission
 from weir.cli.cluster.installation import Installed
 from weir.cli.cluster.refusing import wrong
-from weir.model.files.written import WrittenPods
+from weir.kubernetes.admission.job_defaults import job_defaults
 from weir.model.resources import CPU, MEMORY, written
-from weir.model.submissions import Submission
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
+from weir.scenario_io.written import WrittenPods
 
 MODEL_LABEL = "nvidia.com/gpu.product"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", re.ASCII)

@@ -1,7 +1,7 @@
 """What a cluster can't do, said as a pool says no."""
 
+from weir.api.answers import Problem
 from weir.client.errors import Refused
-from weir.model.pool import Problem
 
 
 def refused(status: int, detail: str) -> Refused:

@@ -1,13 +1,13 @@
 """`weir kube release`: take Weir's finalizer off projects and departments, when Weir isn't there to do it."""
 
-from weir.backends.kubernetes.api.access import Access
-from weir.backends.kubernetes.api.answers import Conflict, NotFound
-from weir.backends.kubernetes.api.connection import Connection, Patch
-from weir.backends.kubernetes.api.decoding import Ignored
-from weir.backends.kubernetes.api.paths import path_of
-from weir.backends.kubernetes.own.own_objects import QueueThing
-from weir.backends.kubernetes.own.shapes import API_VERSION
-from weir.backends.kubernetes.writing.protecting import FINALIZER, PLURALS
+from weir.kubernetes.api.access import Access
+from weir.kubernetes.api.answers import Conflict, NotFound
+from weir.kubernetes.api.connection import Connection, Patch
+from weir.kubernetes.api.decoding import Ignored
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.own.own_objects import QueueThing
+from weir.kubernetes.own.shapes import API_VERSION
+from weir.kubernetes.writing.protecting import FINALIZER, PLURALS
 
 TRIES = 5
 """For one object that somebody else changes at the same time."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, get_args
 
+from weir.api.answers import EventRow, Eviction, PodRow, QueueRow, Status, Type, Why, WorkloadRow
 from weir.cli.cluster.things import EventThing, PodThing, QueueThing, WorkloadThing
-from weir.model.pool import EventRow, Eviction, PodRow, QueueRow, Status, Type, Why, WorkloadRow
 from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
 from weir.model.workloads import WHOLE_MILLI
 

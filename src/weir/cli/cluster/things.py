@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from weir.backends.kubernetes.api.objects import Metadata, Narrow, OwnerReference
+from weir.kubernetes.api.objects import Metadata, Narrow, OwnerReference
 
 
 class OwnerThing(Narrow):

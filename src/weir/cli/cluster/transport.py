@@ -14,15 +14,15 @@ from urllib.parse import unquote
 import httpx
 from pydantic import BaseModel
 
-from weir.backends.kubernetes.api.access import NOT_VERIFIED, Kubeconfig, NoAccess
-from weir.backends.kubernetes.api.answers import ApiError
-from weir.backends.kubernetes.api.answers import Refused as Said
-from weir.backends.kubernetes.api.answers import Unreachable as NoAnswer
-from weir.backends.kubernetes.api.connection import Connection
+from weir.api.answers import Problem
 from weir.cli.cluster.answering import Answering
 from weir.cli.cluster.refusing import not_here, refused
 from weir.client.errors import Unreachable
-from weir.model.pool import Problem
+from weir.kubernetes.api.access import NOT_VERIFIED, Kubeconfig, NoAccess
+from weir.kubernetes.api.answers import ApiError
+from weir.kubernetes.api.answers import Refused as Said
+from weir.kubernetes.api.answers import Unreachable as NoAnswer
+from weir.kubernetes.api.connection import Connection
 
 NAMESPACE = "WEIR_NAMESPACE"
 """Where Weir runs in the cluster."""

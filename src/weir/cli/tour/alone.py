@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weir.backends.local.environment import INHERITED
 from weir.cli.tour.cast import PARTS
 from weir.cli.tour.stage import Stage, Stuck, end, example
+from weir.local.environment import INHERITED
 
 DONE = "done after step"
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from weir.api.answers import EventRow
 from weir.cli.tour.alone import done
 from weir.cli.tour.cast import EVALS, GANG, GPUS, NOTEBOOK, PARTS, PROJECTS, SWEEP
 from weir.cli.tour.watch import Seen
 from weir.cli.words import counted, number
-from weir.model.pool import EventRow
 
 _SLACK_S = 0.5
 """Between a saved state and the pool knowing of it, on a machine that has much to do."""

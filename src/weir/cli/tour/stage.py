@@ -19,12 +19,12 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 import weir
-from weir.backends.local import leftovers, pods, records
-from weir.backends.local.home import ended
-from weir.backends.local.notes import read_notes
-from weir.backends.local.records import SAVED, Span
 from weir.cli.tour.cast import GPUS
 from weir.client.api import Pool
+from weir.local import leftovers, pods, records
+from weir.local.home import ended
+from weir.local.notes import read_notes
+from weir.local.records import SAVED, Span
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

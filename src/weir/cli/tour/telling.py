@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from weir.api.answers import EventRow, PodRow, WorkloadDetail
 from weir.cli.tour.cast import PARTS, PROJECTS
 from weir.cli.tour.frame import Held, Picture, Running, Waiting
 from weir.cli.tour.watch import Seen
-from weir.model.pool import EventRow, PodRow, WorkloadDetail
 
 _TOLD = ("started", "stopping", "promised", "ended", "failed", "lost")
 """Kinds of events worth a line here; the others are the steps in between."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from weir.api.answers import EventRow, NodeRow, QueueRow, WorkloadDetail
 from weir.cli.tour.cast import PARTS
 from weir.client.api import Pool
-from weir.model.pool import EventRow, NodeRow, QueueRow, WorkloadDetail
 
 ENDED = ("succeeded", "failed", "stopped")
 _EVENTS_A_LOOK = 200

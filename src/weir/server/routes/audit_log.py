@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
-from weir.model.pool import AuditPage, AuditRow
+from weir.api.answers import AuditPage, AuditRow
 from weir.server.audit import AuditLog
 from weir.server.auth import admin_only
 from weir.server.routes.common import Limit, Who, problems, said

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Response
 
-from weir.model.pool import CheckpointPage, CheckpointRow
+from weir.api.answers import CheckpointPage, CheckpointRow
 from weir.server.auth import Person
 from weir.server.pool import Pool
 from weir.server.routes.common import After, Limit, ThePool, Who, position, problems, said

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
 
-from weir.model.pool import Problem
+from weir.api.answers import Problem
 from weir.server.auth import Person, person_of
 from weir.server.pool import Pool
 from weir.server.problems import PROBLEM_JSON, Refused

@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from weir.model.files.written import WrittenDepartment, WrittenProject
-from weir.model.pool import QueueDeleted, QueuePage, QueueRow
+from weir.api.answers import QueueDeleted, QueuePage, QueueRow
+from weir.scenario_io.written import WrittenDepartment, WrittenProject
 from weir.server.audited import note
 from weir.server.auth import admin_only
 from weir.server.pool import Pool

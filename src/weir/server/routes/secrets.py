@@ -4,9 +4,9 @@ import json
 
 from fastapi import APIRouter, Request, Response
 
-from weir.backends.local.secret_files import VALUE_BYTES_MOST
-from weir.model.pool import SecretPage, SecretRow
-from weir.model.submissions import SecretAsked
+from weir.api.answers import SecretPage, SecretRow
+from weir.api.submissions import SecretAsked
+from weir.local.secret_files import VALUE_BYTES_MOST
 from weir.server.audited import note
 from weir.server.problems import Refused, read_body
 from weir.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes

@@ -4,9 +4,9 @@ import asyncio
 
 from fastapi import APIRouter, Request, Response
 
-from weir.model.files.complaints import suggest
-from weir.model.pool import TokenMade, TokenPage, TokenRow
-from weir.model.submissions import TokenAsked, TokenRotated
+from weir.api.answers import TokenMade, TokenPage, TokenRow
+from weir.api.submissions import TokenAsked, TokenRotated
+from weir.scenario_io.complaints import suggest
 from weir.server.audited import note
 from weir.server.auth import admin_only
 from weir.server.pool import Pool

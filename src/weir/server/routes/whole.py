@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from fastapi import APIRouter, Query, Response
 
 from weir import __version__
-from weir.model.pool import EventPage, NodePage, PoolStatus, UsageReport
+from weir.api.answers import EventPage, NodePage, PoolStatus, UsageReport
 from weir.model.resources import seconds
 from weir.server.addressing import uid_in
 from weir.server.amounts import VIRTUAL_LABEL, node_rows

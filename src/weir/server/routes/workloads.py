@@ -7,19 +7,10 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from weir.backends.local.journal import Kept, Launch
-from weir.cluster.state import Cluster
-from weir.decide.explain import reason
-from weir.model.pool import (
-    EventRow,
-    Status,
-    Type,
-    WhyAnswer,
-    WorkloadDetail,
-    WorkloadPage,
-    WorkloadRow,
-)
-from weir.model.submissions import Submission
+from weir.api.answers import EventRow, Status, Type, WhyAnswer, WorkloadDetail, WorkloadPage, WorkloadRow
+from weir.api.submissions import Submission
+from weir.engine.explain import reason
+from weir.local.journal import Kept, Launch
 from weir.server.addressing import live_name, recorded
 from weir.server.admission import highest_priority
 from weir.server.amounts import above, queue_rows
@@ -46,6 +37,7 @@ from weir.server.routes.common import (
     words,
 )
 from weir.server.suggest import Possible, suggestions
+from weir.state.state import Cluster
 from weir.store import Listed, Recorded, Wanted
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])

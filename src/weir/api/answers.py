@@ -1,0 +1,357 @@
+"""What a pool answers: the bodies of the REST interface, for server and client alike.
+
+Answers hold plain numbers: seconds since the epoch, devices as floats, memory in bytes. Submissions have a
+module of their own, `weir.api.submissions`, because it costs more to import than a list needs.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Status = Literal["pending", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
+Type = Literal["train", "build", "inference"]
+Role = Literal["admin", "member"]
+
+
+class Answer(BaseModel):
+    """Base of what a pool answers. A newer server may say more than an older client knows."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)  # a command uses few
+
+
+class Why(Answer):
+    """Why a workload waits: `why` is one of `weir.model.reasons.Why`."""
+
+    why: str
+    sentence: str
+    numbers: dict[str, object] = {}
+
+
+class Eviction(Answer):
+    """Last eviction of a workload for another one."""
+
+    at_s: float
+    rule: str
+    sentence: str
+    by: str | None = None  # the workload it was stopped for
+    by_user: str | None = None
+    by_project: str | None = None
+
+
+class WorkloadRow(Answer):
+    """One line of a list of workloads. Times are None until they have come."""
+
+    uid: int
+    name: str
+    project: str
+    user: str
+    type: Type
+    status: Status
+    priority: int
+    preemptible: bool
+    devices: float  # asked for, all pods together
+    pods: int
+    pods_running: int
+    submitted_s: float
+    first_started_s: float | None = None
+    started_s: float | None = None  # of the current run, or the last one if it is over
+    ended_s: float | None = None
+    ran_s: float = 0.0  # wall time of all its runs, the current one up to this answer
+    ran_before_s: float = 0.0  # the part of ran_s that is of runs that are over
+    kept_s: float = 0.0  # of its run, the part that a stop now wouldn't lose: up to its last checkpoint
+    exit_code: int | None = None  # once it is over: 0 on success, 128 and more for a signal
+    restarts: int = 0
+    reason: Why | None = None  # why it waits, or how it ended
+    evicted: Eviction | None = None  # the last time, since the server was started
+    nodes: list[str] = []
+
+
+class PodRow(Answer):
+    """One pod of a workload."""
+
+    name: str  # workload/group/index
+    status: Status
+    node: str | None = None
+    devices: list[int] = []
+    start: int | None = None
+    since_s: float | None = None
+    exit: str | None = None
+
+
+class EventRow(Answer):
+    """One thing that happened."""
+
+    id: int
+    at_s: float
+    kind: str
+    workload: str | None = None
+    project: str | None = None
+    pod: str | None = None
+    sentence: str
+    numbers: dict[str, object] = {}
+
+
+class WorkloadDetail(WorkloadRow):
+    """All that is known of a workload. `command` and `env` only for people of its project."""
+
+    pod_rows: list[PodRow] = []
+    command: list[str] | None = None
+    env: dict[str, str] | None = None  # the values only for its user and administrators
+    secrets: dict[str, str] | None = None  # names of the project's secrets, by variable
+    directory: str | None = None
+    max_runtime_s: float | None = None
+    checkpoints: str | None = None  # the directory it saves its state in, on the machine of the pool
+    checkpointed_s: float | None = None
+    step: int | None = None  # the last one it reported
+    reported: dict[str, float] = {}
+    events: list[EventRow] = []
+
+
+class Suggestion(Answer):
+    """Something that would let a waiting workload start now; each was tried on a copy of the pool."""
+
+    sentence: str
+    change: dict[str, object] = {}  # what would be submitted instead, as far as it differs
+    at_s: float | None = None  # when, if it is only a matter of time
+    how: str | None = None  # how to do it; None: as `change` says
+
+
+class WhyAnswer(Answer):
+    """Why a workload waits, its queue's numbers, and what would let it start now."""
+
+    name: str
+    status: Status
+    reason: Why | None
+    evicted: Eviction | None = None
+    position: int | None = None  # among the waiting of its project, from 1
+    waiting: int = 0
+    queues: list["QueueRow"] = []  # its project, then what is above it
+    suggestions: list[Suggestion] = []
+
+
+class QueueRow(Answer):
+    """A department or project. Amounts by resource: devices as floats, cpu in cores, memory in bytes."""
+
+    name: str
+    kind: Literal["department", "project"]
+    parent: str | None = None
+    quota: dict[str, float] = {}  # unlimited where missing, but for gpu
+    follows: bool = False  # its gpu quota is the sum of those below it: none was stated
+    limit: dict[str, float] = {}
+    weight: dict[str, float] = {}
+    priority: int = 100
+    max_priority: int | None = None  # of its members' workloads
+    max_priority_of: dict[str, int] = {}  # by user, in place of `max_priority`
+    times: dict[str, float] = {}  # time rules of a project, by their words, in seconds; 0 is none
+    allocated: dict[str, float] = {}
+    share: dict[str, float] = {}
+    running: int = 0
+    pending: int = 0
+    warnings: list[str] = []  # quotas that can't all be kept
+
+
+class DeviceRow(Answer):
+    """One device of a node. `use` is None where it can't be known."""
+
+    index: int
+    model: str | None
+    memory: int
+    allocated: float
+    use: float | None = None
+    memory_used: int | None = None
+    workloads: list[str] = []
+    foreign: str | None = None  # the process outside the pool that uses it: nothing is started on it then
+
+
+class NodeRow(Answer):
+    """One machine."""
+
+    name: str
+    devices: list[DeviceRow]
+    capacity: dict[str, float]
+    allocated: dict[str, float]
+    labels: dict[str, str] = {}
+    pods: int = 0
+    virtual: bool = False
+    others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
+    state: list[str] = []  # what is particular about it, such as "cordoned"
+
+
+class PoolStatus(Answer):
+    """The pool in one glance."""
+
+    version: str
+    nodes: int
+    devices: int
+    allocated: float
+    running: int
+    pending: int
+    policy: str
+    started_s: float
+    virtual: bool = False
+    others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
+    trouble: str | None = None  # what it can't do now, in a sentence
+
+
+class Page(Answer):
+    """Base of a page of a list. `next` is what to ask with as `after`; None on the last page."""
+
+    total: int
+    next: str | None = None
+
+
+class WorkloadPage(Page):
+    """A page of workloads. `trouble`: what the pool can't do now, in a sentence."""
+
+    items: list[WorkloadRow]
+    trouble: str | None = None
+
+
+class EventPage(Page):
+    """A page of events, newest first."""
+
+    items: list[EventRow]
+
+
+class QueuePage(Page):
+    """A page of departments or projects."""
+
+    items: list[QueueRow]
+
+
+class NodePage(Page):
+    """A page of nodes."""
+
+    items: list[NodeRow]
+
+
+class CheckpointRow(Answer):
+    """The directory in which a workload saved its state. Names are None where the workload is forgotten."""
+
+    uid: int
+    name: str | None = None
+    project: str | None = None
+    user: str | None = None
+    status: Status | None = None
+    path: str
+    bytes: int
+    files: int
+    saved_s: float  # the newest change of a file
+    whole: bool = True  # False where there are too many files to count
+
+
+class CheckpointPage(Page):
+    """A page of checkpoint directories."""
+
+    items: list[CheckpointRow]
+
+
+class UsageRow(Answer):
+    """Use over a span of time, of one project, department, user, workload type or node."""
+
+    key: str
+    allocated_gpu_s: float
+    used_gpu_s: float | None
+    idle_gpu_s: float | None  # allocated, and seen idle
+    over_quota_gpu_s: float
+    waiting_s: float  # of workloads, all together
+    workloads: int
+    ended: int
+    preempted: int
+
+
+class UsageReport(Answer):
+    """What was used since a time, by one kind of key."""
+
+    since_s: float
+    until_s: float
+    by: Literal["project", "department", "user", "type", "node"]
+    rows: list[UsageRow]
+
+
+class Problem(Answer):
+    """A refusal (RFC 9457); `errors` name the fields, each with what to write instead."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    errors: list[dict[str, str]] = []
+
+
+class AuditRow(Answer):
+    """Request in the audit log. `token`: the number of its token."""
+
+    at: str
+    request: str = ""
+    user: str | None = None
+    token: int | None = None
+    label: str = ""
+    source: str = ""
+    method: str = ""
+    path: str = ""
+    status: int | None = None
+    outcome: str = ""
+    details: dict[str, object] = {}
+
+
+class AuditPage(Page):
+    """Lines of the audit log, newest first."""
+
+    items: list[AuditRow]
+
+
+class TokenMade(Answer):
+    """A new token; its text is shown this once."""
+
+    id: int
+    token: str
+    user: str
+    role: Literal["admin", "member"]
+    projects: list[str] = []
+    label: str = ""
+    expires_s: float | None = None
+
+
+class TokenRow(Answer):
+    """A token in a list, without its secret."""
+
+    id: int
+    user: str
+    role: Literal["admin", "member"]
+    projects: list[str] = []
+    created_s: float | None = None  # when its text was made
+    label: str = ""
+    expires_s: float | None = None
+    used_s: float | None = None  # when it was last used, to the minute
+
+
+class TokenPage(Page):
+    """A page of tokens."""
+
+    items: list[TokenRow]
+
+
+WhyAnswer.model_rebuild()
+
+
+class SecretRow(Answer):
+    """A secret in a list: its value is never told. `user` set it."""
+
+    name: str
+    set_s: float | None = None
+    user: str | None = None
+
+
+class SecretPage(Page):
+    """Secrets of a project, by name."""
+
+    items: list[SecretRow]
+
+
+class QueueDeleted(Answer):
+    """A project or department was deleted. `tokens`: those that held for it, and don't any more."""
+
+    name: str
+    tokens: list[TokenRow] = []
+    secrets: list[str] = []

@@ -1,0 +1,63 @@
+"""What is said to a pool, in the words of scenario files."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from weir.api.answers import Role, Type
+from weir.api.short_forms import gathered, words_of
+from weir.scenario_io.words import Name, Priority, Span
+from weir.scenario_io.written import Count, Shape, WrittenPods, WrittenTopologyRequest
+
+Word = Annotated[str, Field(max_length=131_072)]
+
+
+class Submission(Shape):
+    """A workload to be queued. Every pod of it runs `command`.
+
+    Short ways to write it are in `weir.api.short_forms`.
+    """
+
+    project: Name
+    command: Annotated[list[Word], Field(min_length=1, max_length=4096), BeforeValidator(words_of)]
+    name: Name | None = None
+    type: Type = "train"
+    priority: Priority | None = None
+    preemptible: bool | None = None
+    min_pods: Count | None = None
+    max_runtime: Span | None = None
+    idle_limit: Span | None = None
+    grace: Span | None = None
+    retries: Annotated[int, Field(ge=0, le=100)] | None = None
+    topology: WrittenTopologyRequest | None = None
+    env: dict[str, Word] = Field(default={})
+    secrets: dict[str, Name] = Field(default={}, max_length=200)  # the project's, by variable
+    directory: str | None = None
+    pods: list[WrittenPods] = Field(default=[WrittenPods()], min_length=1, max_length=64)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, said: Any) -> Any:
+        return gathered(said) if isinstance(said, dict) else said
+
+
+class TokenAsked(Shape):
+    """A token for a person: an administrator's, or of one who may act in some projects."""
+
+    user: Name
+    role: Role = "member"
+    projects: list[Name] = Field(default=[])
+    label: Annotated[str, Field(max_length=200)] = ""
+    expires: Span | None = None
+
+
+class TokenRotated(Shape):
+    """Another text for a token. `expires` is from now on; without, it holds as long as the old one did."""
+
+    expires: Span | None = None
+
+
+class SecretAsked(Shape):
+    """Value of a secret."""
+
+    value: Annotated[str, Field(min_length=1, max_length=65_536)]

@@ -1,1 +1,0 @@
-"""Adapters at the edge: where nodes and pods come from, and who starts and stops them."""

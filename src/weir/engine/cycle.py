@@ -1,0 +1,243 @@
+"""One cycle: the whole decision on one page.
+
+1. Bind the pods whose promised room is free. Choose again for workloads whose victims refused to stop.
+2. Serve pending workloads from free room, in order.
+3. Clear one domain by moves for each gang that step 2 would scatter, if the moves are cheap enough.
+4. Take room for workloads that passed their gates and found none: consolidate, reclaim, preempt.
+5. Exchange: a borrower that has just saved its state changes places with a workload clearly before it.
+6. Fill, if it is enabled and nothing else is under way.
+7. Stop gangs that have run below their minimum for too long.
+"""
+
+from collections import Counter
+
+from weir.engine.attempt import Taken
+from weir.engine.bench import Bench
+from weir.engine.books import Books, usage_of
+from weir.engine.causes import Causes
+from weir.engine.claims import Kind
+from weir.engine.disruptions import Disruptions
+from weir.engine.exchange import Exchange
+from weir.engine.fill import Fill
+from weir.engine.memo import Memo
+from weir.engine.place import Placer, Spot
+from weir.engine.plan import Eviction, Plan, Promise
+from weir.engine.ranking import Ranking
+from weir.engine.serve import Server
+from weir.engine.take import Taker
+from weir.model.policy import Affinity, Policy
+from weir.model.reasons import Cause, Rule
+from weir.state.columns import Columns, Ints
+from weir.state.events import Place, PodKey
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.shapes import Shape
+from weir.state.state import Cluster
+
+
+def decide(cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+    """Decide what should happen now. `memo` only saves time: an empty one gives the same plan."""
+    return Cycle(cluster, policy, now_s, memo).run()
+
+
+class Cycle:
+    """One decision while it is made."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.now_s = now_s
+        self.memo = memo
+        self.room = memo.sync(cluster, policy)
+        self.books = Books(cluster, policy, usage_of(cluster, policy, now_s), memo.shares_known(cluster))
+        self.disruptions = Disruptions(cluster, policy, now_s)
+        self.plan = Plan()
+        self.domain_of: Ints | None = None
+        self.gone: set[Pod] = set()  # pods stopped or moved in this plan
+        self.coming: set[str] = set()  # workloads given room in this plan or before, and not yet on it
+
+    def run(self) -> Plan:
+        """The plan."""
+        self._bind_promised()  # 1
+        server = Server(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
+        self.domain_of = server.domain_of
+        if self.cluster.withdrawn and self._take_again(server):
+            return self.plan
+        quiet = self.memo.is_quiet(self.cluster, self.now_s)
+        for spots in () if quiet else server.serve():  # 2
+            self.plan.binds += [self._place(spot) for spot in spots]
+        taker = Taker(server, lambda: self._bench(server))
+        for candidate, taken in taker.gather():  # 3
+            if taken.kind is None:
+                self.plan.binds += [self._place(spot) for spot in taken.spots]
+            else:
+                self._promise(candidate.job, taken)
+        for candidate, taken in taker.take():  # 4
+            self._promise(candidate.job, taken)
+        self._exchange(server)  # 5
+        self._fill(server)  # 6
+        self._stop_broken()  # 7
+        self.plan.wake_s = self.memo.wake_s() if quiet else self._wakes_s(server)
+        self.memo.note(self.cluster, self.plan, self.books.known)
+        return self.plan
+
+    def _take_again(self, server: Server) -> bool:
+        """Choose again for workloads whose victims refused to stop; all else waits a cycle then."""
+        for candidate, taken in Taker(server, lambda: self._bench(server)).take_again():
+            self._promise(candidate.job, taken)
+        if not self.plan.promises:
+            return False
+        self.plan.wake_s = self.now_s
+        self.memo.note(self.cluster, self.plan, self.books.known)
+        return True
+
+    def _place(self, spot: Spot) -> Place:
+        return Place(key_of(spot.pod), self.cluster.node_names[spot.node], spot.devices)
+
+    def _bind_promised(self) -> None:
+        """Bind the promised pods of a workload once all their room is free."""
+        for name in sorted(self.cluster.promised):
+            job = self.cluster.promised[name]
+            pods = [pod for group in job.pods for pod in group if pod.promise is not None]
+            if all(pod.phase is Phase.PROMISED and self._is_free(pod) for pod in pods):
+                if self._stay(pods, self.cluster.room):
+                    for pod in pods:
+                        assert pod.promise is not None
+                        self.plan.binds.append(self._place(Spot(pod, *pod.promise)))
+                elif not self._stay(pods, self.room.after_releases(self.cluster).columns):
+                    self.plan.drops.append(name)  # others have come since
+            elif job.absent_since_s is not None and self._absence_ends_s(job) <= self.now_s:
+                self.plan.drops.append(name)
+
+    def _stay(self, pods: list[Pod], columns: Columns) -> bool:
+        """Whether the rules of pods still allow where they are promised room, and are counted."""
+        rules = self.memo.pod_rules(self.cluster)
+        return all(
+            pod.promise is not None and rules.stays(columns, pod.shape, pod.promise[0]) for pod in pods
+        )
+
+    def _absence_ends_s(self, job: Job) -> float:
+        """Until when room promised to a pod that doesn't exist is kept for it."""
+        since_s = self.now_s if job.absent_since_s is None else job.absent_since_s
+        return since_s + self.policy.gang_grace
+
+    def _is_free(self, pod: Pod) -> bool:
+        """Whether the room promised to a pod, already counted as its own, is held by nobody any more."""
+        assert pod.promise is not None
+        node, devices = pod.promise
+        columns = self.cluster.room
+        return all(columns.free[row, node] >= 0 for row, _ in pod.shape.needs) and all(
+            columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
+        )
+
+    def _exchange(self, server: Server) -> None:
+        for candidate, goes, spots in Exchange(server, self.disruptions, self.gone, self.coming).run():
+            by = candidate.job.name
+            cause = Causes(self.cluster, self.books, candidate.job).of(Rule.EXCHANGE, goes)
+            self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
+            places = tuple(self._place(spot) for spot in spots)
+            self.plan.promises.append(Promise(by, places, (goes.name,)))
+
+    def _fill(self, server: Server) -> None:
+        if self.plan.promises or self.cluster.promised or self.cluster.releasing_on:
+            return  # who waits for that room comes first
+        for goes, spots in Fill(server, self.disruptions).run():
+            names = [spot.pod.job.name for spot in spots]
+            self.gone.add(goes)
+            cause = Causes(self.cluster, self.books, spots[0].pod.job).of(Rule.FILL, goes.job)
+            self.plan.evictions.append(Eviction(key_of(goes), cause))
+            for name, spot in zip(names, spots, strict=True):
+                self.plan.promises.append(Promise(name, (self._place(spot),), (goes.job.name,)))
+
+    def _stop_broken(self) -> None:
+        """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""
+        if not self.cluster.incomplete:
+            return
+        places = [*self.plan.binds, *(place for promise in self.plan.promises for place in promise.places)]
+        coming = Counter((place.pod.workload, place.pod.group) for place in places)
+        for name in sorted(self.cluster.incomplete):
+            job = self.cluster.incomplete[name]
+            lacks = any(lack > coming[name, group] for group, lack in enumerate(job.lacks()))
+            if lacks and self._grace_ends_s(job) <= self.now_s:
+                if name in self.cluster.promised and name not in self.plan.drops:
+                    self.plan.drops.append(name)
+                needed = sum(job.needed)
+                sentence = f"it ran with {len(job.running_pods())} of the {needed} pods it needs for too long"
+                cause = Cause(Rule.GANG_BROKEN, None, sentence, {"needed": needed})
+                for pod in job.running_pods():
+                    if pod not in self.gone and self.disruptions.allows((pod,)):
+                        self.disruptions.count((pod,))
+                        self.plan.evictions.append(Eviction(key_of(pod), cause))
+
+    def _grace_ends_s(self, job: Job) -> float:
+        since_s = self.now_s if job.below_since_s is None else job.below_since_s
+        return since_s + self.policy.gang_grace
+
+    def _wakes_s(self, server: Server) -> float | None:
+        """When the plan could change by time alone."""
+        times = [self._grace_ends_s(job) for job in self.cluster.incomplete.values()]
+        times += server.times_s()
+        times += self.disruptions.ends_s()
+        if self.policy.budgets.borrowed == "override" and self.cluster.budgets:
+            grace_s = self.policy.budgets.grace
+            times += [of.first.waits_since_s + grace_s for of in self.cluster.waiting.values()]
+        promised = self.cluster.promised.values()
+        times += [self._absence_ends_s(job) for job in promised if job.absent_since_s is not None]
+        return min((time_s for time_s in times if time_s > self.now_s), default=None)
+
+    def _bench(self, server: Server) -> Bench:
+        placer = self._later_placer()
+        self.coming.update(self.cluster.promised, (place.pod.workload for place in self.plan.binds))
+        return Bench(
+            self.cluster,
+            self.policy,
+            self.books,
+            placer,
+            self._affinity_of,
+            lambda name: self.memo.levels(self.cluster, name),
+            self.now_s,
+            self.disruptions,
+            server.headroom_milli,
+            self.memo.bounds,
+            self.gone,
+            self.coming,
+        )
+
+    def _later_placer(self) -> Placer:
+        room = self.room.after_releases(self.cluster)
+        rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
+
+        def ranking_of(shape: Shape, affinity: tuple[Affinity, ...]) -> Ranking:
+            shape = shape.plain or shape
+            found = rankings.get((shape.id, affinity))
+            if found is None:
+                found = self.memo.fresh_ranking(self.cluster, room, shape, affinity)
+                rankings[(shape.id, affinity)] = found
+            return found
+
+        rules, steps_most = self.memo.pod_rules(self.cluster), self.policy.search_steps
+        return Placer(self.cluster, room, ranking_of, steps_most, rules, self.domain_of)
+
+    def _affinity_of(self, job: Job) -> tuple[Affinity, ...]:
+        return self.memo.affinity(self.cluster, job)
+
+    def _promise(self, job: Job, taken: Taken) -> None:
+        by, causes = job.name, Causes(self.cluster, self.books, job)
+        self.coming.add(by)
+        self.coming.update(moved.name for moved, _, _ in taken.moved)
+        freed_by = dict.fromkeys(pod.job.name for pod, _ in taken.stopped)
+        freed_by.update(dict.fromkeys(moved.name for moved, _, _ in taken.moved))
+        for pod, rule in taken.stopped:
+            cause, overrides = causes.of(rule, pod.job), taken.kind is Kind.OVERRIDE
+            self.plan.evictions.append(Eviction(key_of(pod), cause, overrides=overrides))
+        for moved, spots, rule in taken.moved:
+            cause = causes.of(rule, moved)
+            self.plan.evictions += [Eviction(key_of(spot.pod), cause, moves=True) for spot in spots]
+            self.plan.promises.append(Promise(moved.name, tuple(self._place(spot) for spot in spots), ()))
+        self.plan.promises.append(
+            Promise(by, tuple(self._place(spot) for spot in taken.spots), tuple(freed_by))
+        )
+
+
+def key_of(pod: Pod) -> PodKey:
+    """The name of a pod."""
+    return PodKey(pod.job.name, pod.group, pod.index)

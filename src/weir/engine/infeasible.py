@@ -1,0 +1,138 @@
+"""Requests that no node can ever take, however idle: each refusal is counted, with numbers.
+
+A single measurable cause gives a direct sentence, such as "a pod asks for 100Gi of memory; the largest node
+offers 64Gi".
+Several causes are listed with the number of nodes that each excludes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weir.engine.fit import refused_by
+from weir.model.nodes import Node
+from weir.model.policy import Affinity
+from weir.model.resources import CPU, GPU, MEMORY, PODS, written
+from weir.model.workloads import Request
+
+_PHRASES = {
+    "nodes": "not among the nodes that it names",
+    "no devices": "without a GPU",
+    "devices in use by others": "in use outside Weir",
+    "node_selector": "not matched by its node selector",
+    "node rules": "not matched by its node affinity",
+    "affinity": "excluded by an affinity of the policy",
+}
+_UNITS = {CPU: "CPU", MEMORY: "memory", PODS: "pods"}
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Nodes that can take a pod of the request when idle, and the refusing ones by cause."""
+
+    able: int = 0
+    by: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node | None], request: Request, affinity: Sequence[Affinity]) -> "Refusals":
+        """Ask every node."""
+        found = cls()
+        for node in nodes:
+            if node is not None:
+                cause = refused_by(node, request, affinity) or exceeded(node, request)
+                if cause is None:
+                    found.able += 1
+                else:
+                    found.by[cause] += 1
+        return found
+
+
+def exceeded(node: Node, request: Request) -> str | None:
+    """Return the first resource of which a node has less than the request asks for; None if it has enough."""
+    return next((name for name, want in _amounts(request).items() if node.capacity.get(name, 0) < want), None)
+
+
+def sentence_of(refusals: Refusals, nodes: Iterable[Node | None], request: Request) -> str:
+    """Return the sentence for a request that no node can take."""
+    there = [node for node in nodes if node is not None]
+    if not there:
+        return "there are no nodes"
+    if len(refusals.by) == 1:
+        (cause,) = refusals.by
+        direct = _direct(cause, there, request)
+        if direct is not None:
+            return direct
+    parts = [
+        f"{count} {'is' if count == 1 else 'are'} {_phrase(cause, request)}"
+        for cause, count in sorted(refusals.by.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return f"0 of {len(there)} node{'' if len(there) == 1 else 's'} fit a pod of it: {', '.join(parts)}"
+
+
+def _direct(cause: str, nodes: Sequence[Node], request: Request) -> str | None:
+    """Return what is asked for beside the most that any node has; None for a cause that isn't an amount."""
+    match cause:
+        case "devices" | "no devices":
+            asked, most = _gpus(request.devices), max(node.gpus for node in nodes)
+            return f"a pod asks for {asked}; the largest node offers {most or 'none'}"
+        case "devices in use by others":
+            most = max(node.own_gpus for node in nodes)
+            return (
+                f"a pod asks for {_gpus(request.devices)}; at most {most} of a node "
+                f"{'is' if most == 1 else 'are'} not in use outside Weir"
+            )
+        case "gpu_models":
+            models = sorted({node.gpu_model or "unnamed" for node in nodes})
+            return f"it asks for GPU model {' or '.join(request.gpu_models)}; nodes have {', '.join(models)}"
+        case "gpu_memory":
+            most_memory = written(MEMORY, max(node.gpu_memory for node in nodes))
+            asked = written(MEMORY, request.gpu_memory)
+            return f"it asks for {asked} of GPU memory; the largest GPU has {most_memory}"
+    want = _amounts(request).get(cause)
+    if want is None:
+        return None
+    largest = written(cause, max(node.capacity.get(cause, 0) for node in nodes))
+    return f"a pod asks for {_amount(cause, want)}; the largest node offers {largest}"
+
+
+def _phrase(cause: str, request: Request) -> str:
+    """Return the cause as a predicate of nodes: `too small (100Gi of memory)`."""
+    if cause.startswith("taint "):
+        return f"closed by {cause}, which it doesn't tolerate"
+    want = _amounts(request).get(cause)
+    if want is not None:
+        return f"too small ({_amount(cause, want)})"
+    phrases = _PHRASES | {
+        "devices": f"too small ({_gpus(request.devices)})",
+        "gpu_models": f"without GPU model {' or '.join(request.gpu_models)}",
+        "gpu_memory": f"too small ({written(MEMORY, request.gpu_memory)} of GPU memory)",
+    }
+    return phrases.get(cause, cause)
+
+
+def amount_phrase(resource: str, amount: int) -> str:
+    """Return an amount with its resource: `64Gi of memory`, `4 CPUs`, `1 GPU`."""
+    return _gpus_milli(amount) if resource == GPU else _amount(resource, amount)
+
+
+def _amount(resource: str, amount: int) -> str:
+    text = written(resource, amount)
+    if resource == CPU:
+        return f"{text} CPU{'' if text == '1' else 's'}"
+    if resource == MEMORY:
+        return f"{text} of memory"
+    return f"{text} {_UNITS.get(resource, resource)}"
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
+
+
+def _gpus_milli(milli: int) -> str:
+    text = written(GPU, milli)
+    return f"{text} GPU{'' if text == '1' else 's'}"
+
+
+def _amounts(request: Request) -> Mapping[str, int]:
+    """Return what a pod needs of countable resources other than GPUs."""
+    return {CPU: request.cpu_milli, MEMORY: request.memory, **dict(request.further)}

@@ -1,0 +1,146 @@
+"""Gangs that the nodes can't hold together, however idle: too many pods, one topology domain, pods apart.
+
+Only what a bound proves is called impossible; a search that finds nothing proves nothing.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from weir.engine.domains import Level
+from weir.engine.fit import copies, empty_columns
+from weir.engine.memo import Memo
+from weir.engine.place import Placer
+from weir.engine.pod_rules import said
+from weir.engine.room import Room
+from weir.model.policy import Affinity, Policy
+from weir.model.reasons import Reason, Why
+from weir.state.columns import Ints
+from weir.state.jobs import Job
+from weir.state.shapes import Shape
+from weir.state.state import Cluster
+
+Need = tuple[str, Shape, int]
+"""A group's name, what one of its pods requests, and the number of its pods."""
+_APART = frozenset(("anti_affinity", "spread"))
+_PODS_TRIED_MOST = 1024
+
+
+class BestDomain(NamedTuple):
+    """The domain of a level that takes most pods of a gang, empty without one."""
+
+    name: str
+    pods: int
+
+
+def infeasible_gang(
+    cluster: Cluster, policy: Policy, memo: Memo, job: Job, affinity: tuple[Affinity, ...]
+) -> Reason | None:
+    """Return why idle nodes couldn't hold the gang; None if they may."""
+    needs = [
+        (group.name, shape, need)
+        for group, shape, need in zip(job.spec.groups, job.shapes, job.needed, strict=True)
+        if need
+    ]
+    idle = Room(empty_columns(cluster), np.array(cluster.device_memory, np.int64))
+    for group, shape, need in needs:
+        mask, _ = memo.allowed(cluster, shape, affinity)
+        if _copies(idle, shape)[mask].sum() < need:
+            return _too_many(group_phrase(job, group), need, int(mask.sum()), group)
+    asked = job.topology
+    if asked is not None and asked.required is not None:
+        depth = cluster.topologies[asked.name].levels.index(asked.required)
+        level = memo.levels(cluster, asked.name)[depth]
+        best = best_domain(cluster, memo, idle, level, needs, affinity)
+        need = sum(need for _, _, need in needs)
+        if best.pods < need:
+            return _no_domain(asked.required, asked.name, need, best)
+    if len(needs) == 1 and needs[0][2] <= _PODS_TRIED_MOST:
+        return _apart(cluster, policy, memo, idle, needs[0], affinity)
+    return None
+
+
+def best_domain(
+    cluster: Cluster,
+    memo: Memo,
+    room: Room,
+    level: Level,
+    needs: Sequence[Need],
+    affinity: tuple[Affinity, ...],
+) -> BestDomain:
+    """Return the domain in which most pods have capacity, each group counted by itself."""
+    total = np.zeros(level.count, np.int64)
+    for _, shape, need in needs:
+        mask, _ = memo.allowed(cluster, shape, affinity)
+        total += np.minimum(level.sums(np.where(mask, _copies(room, shape), 0)), need)
+    if not level.count:
+        return BestDomain("", 0)
+    at = int(total.argmax())
+    return BestDomain(domain_name(cluster, level, at), int(total[at]))
+
+
+def domain_name(cluster: Cluster, level: Level, domain: int) -> str:
+    """Return the labels' values by which a domain is known, coarse to fine."""
+    node = cluster.nodes[int(np.flatnonzero(level.of == domain)[0])]
+    assert node is not None
+    return "/".join(node.labels.get(label, node.name) for label in level.labels)
+
+
+def group_phrase(job: Job, group: str) -> str:
+    """Return which group pods are of; empty for a workload with a single group."""
+    return f" of group {group}" if len(job.spec.groups) > 1 else ""
+
+
+def _copies(room: Room, shape: Shape) -> Ints:
+    return copies(room.columns, room.whole, room.device_memory, shape)
+
+
+def _too_many(named: str, need: int, nodes: int, group: str) -> Reason:
+    those = "1 matching node" if nodes == 1 else f"{nodes} matching nodes"
+    pods = "1 pod" if need == 1 else f"{need} pods at once"
+    sentence = f"it needs {pods}{named}, more than {those} can take even when idle"
+    return Reason(Why.NO_NODE_MATCHES, sentence, {"group": group, "needed": need, "nodes": nodes})
+
+
+def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason:
+    numbers: dict[str, object] = {
+        "topology": topology, "level": label, "needed": need, "best": best.name, "fitting": best.pods,
+    }  # fmt: skip
+    largest = f"the largest, {best.name}, takes {best.pods}" if best.name else "no node has this label"
+    sentence = (
+        f"it needs {need} pods in one domain of level {label} (topology {topology}), "
+        f"more than any domain can take even when idle: {largest}"
+    )
+    return Reason(Why.NO_NODE_MATCHES, sentence, numbers)
+
+
+def _apart(
+    cluster: Cluster, policy: Policy, memo: Memo, idle: Room, need: Need, affinity: tuple[Affinity, ...]
+) -> Reason | None:
+    """Return why the pods of a group can't keep apart from one another as their rules demand."""
+    group, shape, pods = need
+    own = [
+        rule
+        for rule, mark in shape.pod_rules
+        if not rule.weight and rule.kind in _APART and mark in shape.marks
+    ]
+    hard = [rule for rule, _ in shape.pod_rules if not rule.weight]
+    if not own or any(rule.kind == "affinity" for rule in hard):
+        return None
+    if len(own) > 1 and any(rule.kind == "spread" for rule in own):
+        return None  # filling in turn proves nothing where rules of both kinds meet
+    placer = Placer(
+        cluster,
+        idle,
+        lambda each, rules: memo.fresh_ranking(cluster, idle, each.plain or each, rules),
+        policy.search_steps,
+        memo.pod_rules(cluster),
+    )
+    fitting = placer.fill(shape, affinity, pods)
+    if fitting >= pods:
+        return None
+    rules = " and ".join(map(said, own))
+    sentence = f"it needs {pods} pods, and even idle nodes take only {fitting} of them, because of {rules}"
+    numbers: dict[str, object] = {"group": group, "needed": pods, "fitting": fitting, "rules": [rules]}
+    return Reason(Why.NO_NODE_MATCHES, sentence, numbers)

@@ -1,0 +1,214 @@
+"""Nodes on which more devices are in use than they have: how many, and which pods are stopped until they fit.
+
+Weir never places more than fits. But a pod may bind itself, another scheduler may use the devices under a
+share, and a device plugin may take devices back. Preemptible work is stopped, first that of queues over their
+quota. Work that isn't preemptible stays, and the node stays over-committed.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from weir.engine.plan import Eviction
+from weir.model.reasons import Cause, Rule
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.events import PodKey
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.shapes import GPU_ROW
+from weir.state.state import Cluster
+
+GRACE_S: Final = 300.0
+"""A device plugin that restarts takes all devices back for some minutes."""
+_NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Keys of the taints of nodes on which nothing can be stopped now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one pod holds of a node's devices: `devices` are their indices, as far as they are known."""
+
+    devices: tuple[int, ...]
+    count: int
+    share_milli: int  # of each device; 1000 is a whole one
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """How a node's devices are used."""
+
+    gpus: int
+    own_milli: int  # by Weir's workloads
+    others: int  # devices of other schedulers' pods
+    needed_milli: int  # so that each pod has what it holds; more than there are: the node is over-committed
+
+    @property
+    def excess_milli(self) -> int:
+        """Return how much more is in use than there is."""
+        return max(0, self.needed_milli - self.gpus * WHOLE_MILLI)
+
+
+@dataclass(frozen=True, slots=True)
+class Overcommitted:
+    """A node with more devices in use than it has, and since when."""
+
+    node: str
+    use: DeviceUse
+    since_s: float
+
+    @property
+    def sentence(self) -> str:
+        """Return what is wrong, for people."""
+        use = self.use
+        return (
+            f"{_number(use.needed_milli)} of {use.gpus} GPUs of node {self.node} are in use: "
+            f"{_number(use.own_milli)} by Weir's workloads, {use.others} by pods of other schedulers"
+        )
+
+
+@dataclass(slots=True)
+class Relief:
+    """Pods to be stopped, nodes that stay over-committed all the same, and when to look again."""
+
+    evictions: list[Eviction] = field(default_factory=list)
+    stuck: set[str] = field(default_factory=set)
+    wake_s: float | None = None
+
+
+def device_use(gpus: int, others: int, holdings: Iterable[Holding]) -> DeviceUse:
+    """Count the devices in use; nothing is cut off at what the node has.
+
+    Whole devices count by their number, because a device plugin chooses them. Shares are on the devices that
+    Weir chose; a device with more than one whole on it needs as much more.
+    """
+    whole, own_milli = others, 0
+    shared: Counter[int] = Counter()
+    for each in holdings:
+        own_milli += each.count * each.share_milli
+        if each.share_milli >= WHOLE_MILLI:
+            whole += each.count
+            continue
+        for at in each.devices:
+            shared[at] += each.share_milli
+        shared[-1] += (each.count - len(each.devices)) * each.share_milli  # on devices nobody knows
+    needed = whole * WHOLE_MILLI + sum(max(WHOLE_MILLI, milli) for milli in shared.values() if milli)
+    return DeviceUse(gpus, own_milli, others, needed)
+
+
+def relieve(
+    cluster: Cluster,
+    nodes: Iterable[Overcommitted],
+    evicted: Collection[PodKey],
+    now_s: float,
+    grace_s: float,
+) -> Relief:
+    """Choose pods to stop on nodes that have been over-committed for longer than the grace period.
+
+    `evicted` are pods that the plan of the same moment stops already.
+    """
+    relief = Relief()
+    gone, freed = set(evicted), Counter[int]()
+    for each in sorted(nodes, key=lambda each: each.node):
+        if now_s < each.since_s + grace_s:
+            due_s = each.since_s + grace_s
+            relief.wake_s = due_s if relief.wake_s is None else min(relief.wake_s, due_s)
+            continue
+        at = cluster.node_at.get(each.node)
+        node = None if at is None else cluster.nodes[at]
+        if at is None or node is None or any(taint.key in _NOT_READY for taint in node.taints):
+            continue
+        pods = [pod for pod in cluster.pods_on[at] if _stays(pod, gone)]
+        use = _use_of(each, pods, node.gpu_memory)
+        if not use.excess_milli:
+            continue
+        victims = _victims(cluster, each, pods, node.gpu_memory, freed)
+        cause = Cause(Rule.OVERCOMMITTED, None, f"{each.sentence}.", _numbers(each))
+        for pod in (pod for job, on_node in victims for pod in _stopped_with(job, on_node, gone)):
+            key = PodKey(pod.job.name, pod.group, pod.index)
+            gone.add(key)
+            relief.evictions.append(Eviction(key, cause))
+            _free([pod], freed)
+        left = [pod for pod in pods if _stays(pod, gone)]
+        if _use_of(each, left, node.gpu_memory).excess_milli:
+            relief.stuck.add(each.node)
+    return relief
+
+
+def _stays(pod: Pod, gone: Collection[PodKey]) -> bool:
+    key = PodKey(pod.job.name, pod.group, pod.index)
+    return pod.phase is Phase.RUNNING and pod.shape.devices > 0 and key not in gone
+
+
+def _use_of(over: Overcommitted, pods: Iterable[Pod], device_memory: int) -> DeviceUse:
+    holdings = (
+        Holding(pod.devices, pod.shape.devices, min(WHOLE_MILLI, pod.shape.share_on(device_memory)))
+        for pod in pods
+    )
+    return device_use(over.use.gpus, over.use.others, holdings)
+
+
+def _victims(
+    cluster: Cluster, over: Overcommitted, pods: Sequence[Pod], device_memory: int, freed: Counter[int]
+) -> list[tuple[Job, list[Pod]]]:
+    """Return workloads to stop on a node: over quota first, then of low priority, then started last."""
+    by_job: dict[Job, list[Pod]] = {}
+    for pod in pods:
+        if pod.job.preemptible:
+            by_job.setdefault(pod.job, []).append(pod)
+    chosen: list[Job] = []
+    left, freed = list(pods), freed.copy()
+    excess = _use_of(over, left, device_memory).excess_milli
+    candidates = set(by_job)
+    while candidates and excess:
+        job = min(
+            candidates,
+            key=lambda job: (not _over_quota(cluster, job, freed), job.priority, -job.since_s, job.name),
+        )
+        candidates.remove(job)
+        without = [pod for pod in left if pod.job is not job]
+        less = _use_of(over, without, device_memory).excess_milli
+        if less < excess:
+            left, excess = without, less
+            chosen.append(job)
+            _free(by_job[job], freed)
+    for job in list(chosen):  # the first ones may not be needed any more beside those that came later
+        more = [*left, *by_job[job]]
+        if _use_of(over, more, device_memory).excess_milli <= excess:
+            left = more
+            chosen.remove(job)
+    return [(job, by_job[job]) for job in chosen]
+
+
+def _over_quota(cluster: Cluster, job: Job, freed: Counter[int]) -> bool:
+    ledger = cluster.ledger
+    return any(ledger.allocated[at][GPU_ROW] - freed[at] > ledger.quota[at][GPU_ROW] for at in job.path)
+
+
+def _free(pods: Iterable[Pod], freed: Counter[int]) -> None:
+    """Count what each queue won't hold any more."""
+    for pod in pods:
+        for queue in pod.job.path:
+            freed[queue] += pod.gpu_milli()
+
+
+def _stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> list[Pod]:
+    """Return these pods of a workload, or all of them where too few would be left for its gang."""
+    running = [pod for pod in job.running_pods() if PodKey(job.name, pod.group, pod.index) not in gone]
+    leaving = Counter(pod.group for pod in pods)
+    there = Counter(pod.group for pod in running)
+    enough = all(there[group] - leaving[group] >= need for group, need in enumerate(job.needed))
+    return list(pods) if enough else running
+
+
+def _numbers(over: Overcommitted) -> dict[str, object]:
+    use = over.use
+    return {
+        "node": over.node,
+        "gpus": use.gpus,
+        "needed": use.needed_milli / WHOLE_MILLI,
+        "others": use.others,
+    }
+
+
+def _number(milli: int) -> str:
+    return f"{milli / WHOLE_MILLI:.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,48 @@
+"""What a cycle answers."""
+
+from dataclasses import dataclass, field
+
+from weir.model.reasons import Cause
+from weir.state.events import Place, PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod to be stopped. `moves`: it has a new place promised in the same plan.
+
+    `overrides`: whatever its disruption budgets say.
+    """
+
+    pod: PodKey
+    cause: Cause
+    moves: bool = False
+    overrides: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Room to keep for pods of a workload; `freed_by` are the workloads being stopped or moved for it."""
+
+    workload: str
+    places: tuple[Place, ...]
+    freed_by: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Plan:
+    """Binds, evictions and promises; why the rest waits, `weir.engine.explain` says when asked.
+
+    `drops` are workloads whose promised room is given up. `wake_s` is the next time at which the
+    plan could change though nothing happens; None if never.
+    """
+
+    binds: list[Place] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    promises: list[Promise] = field(default_factory=list)
+    drops: list[str] = field(default_factory=list)
+    wake_s: float | None = None
+
+    @property
+    def acts(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self.binds or self.evictions or self.promises or self.drops)

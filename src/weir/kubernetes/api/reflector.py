@@ -1,0 +1,329 @@
+"""A picture of one resource as the API server has it, kept up to date: a list, then a watch from there on.
+
+Whoever receives the changes can rely on this: applied in order to an empty picture they give what the
+server has, nothing is missed and nothing comes twice. In particular
+
+- a watch that breaks off goes on after the last event that was taken in;
+- where the server has forgotten what came after it (410), everything is listed again and compared, so
+  that what was deleted meanwhile is told as `Removed`: no event will ever come for it;
+- an object that was deleted and made again under the same name is `Removed` and then `Set`, even if
+  neither was seen to happen: it is another one;
+- a watch on which nothing comes is not trusted for long: a server that was restored from a backup lets us
+  wait for a version that it has yet to reach. It is asked how far it is, and if it went back, listed again.
+
+What is remembered of each object is its key, uid and resource version.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Generic, Protocol, TypeVar
+
+from structlog import get_logger
+
+from weir.kubernetes.api.answers import ApiError, Gone, NotFound, Refused, TooMany, Unreachable
+from weir.kubernetes.api.collector import collector_paused, freeze
+from weir.kubernetes.api.connection import Connection, Silent
+from weir.kubernetes.api.decoding import Event, Marked, Unread, read, read_object
+from weir.kubernetes.api.objects import Metadata, Object
+from weir.kubernetes.api.paths import key_of
+from weir.kubernetes.api.patience import Backoff
+
+_LOG = get_logger(__name__)
+FREEZE_FROM = 10_000
+"""Objects of a list from which on they are taken out of the collector's sight."""
+
+LOOK_AGAIN_AFTER_S = 0.5
+"""A kind that the server doesn't have isn't looked for more often."""
+FAULTS_MOST = 3
+"""Faults of the server in a row after which a watch isn't resumed any more."""
+
+
+class HasMetadata(Protocol):
+    """Any object of the API."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Return what every object has."""
+
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Set(Generic[T]):
+    """This is how the object is now."""
+
+    key: str
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The object is gone."""
+
+    key: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The object is there, or has changed, and doesn't look as it should."""
+
+    key: str
+    uid: str
+    sentence: str
+    body: Any = None  # all of it, as plain values, where that much can be read
+
+
+Change = Set[T] | Removed | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long to wait before what is tried again."""
+
+    first_s: float = 0.2
+    most_s: float = 30.0
+    absent_s: float = 30.0  # for a kind that the server doesn't have
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has happened so far."""
+
+    lists: int = 0
+    watches: int = 0
+    events: int = 0
+    bookmarks: int = 0
+    changes: int = 0  # delivered
+    removed_unseen: int = 0  # of these, deletions for which there was no event
+    unreadable: int = 0
+    gone: int = 0
+    silences: int = 0
+    failures: int = 0
+    faults: int = 0  # of ours, not of the server
+
+
+class Reflector(Generic[T]):
+    """One resource, or those of it that the selectors choose. `run` it as a task."""
+
+    def __init__(
+        self,
+        api: Connection,
+        path: str,
+        of: type[T],
+        deliver: Callable[[Sequence[Change[T]]], None],
+        *,
+        field_selector: str = "",
+        label_selector: str = "",
+        waits: Waits = Waits(),
+        chance: Random | None = None,
+    ) -> None:
+        self._api = api
+        self._path = path
+        self._of = of
+        self._deliver = deliver
+        self._field_selector = field_selector
+        self._label_selector = label_selector
+        self._waits = waits
+        self._chance = chance or Random()  # noqa: S311 - nothing here is secret
+        self._backoff = Backoff(waits.first_s, waits.most_s, self._chance)
+        self._known: dict[str, tuple[str, str]] = {}  # uid and resource version by key
+        self._resource_version = ""  # "": it has to be listed
+        self.synced = asyncio.Event()
+        """The whole picture has been delivered once. A kind that the server doesn't have is an empty one."""
+        self.absent = False
+        self._looked_for = asyncio.Event()
+        self.failure = ""
+        self.heard_s = -float("inf")
+        """When the server last said something, by the monotonic clock."""
+        self.counts = Counts()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def look_again(self) -> None:
+        """Look at once for a kind that the server didn't have."""
+        self._looked_for.set()
+
+    async def run(self) -> None:
+        """List and watch, for ever."""
+        while True:
+            try:
+                if not self._resource_version:
+                    await self._list()
+                try:
+                    await self._watch()
+                except Silent:
+                    await self._look_whether_it_went_back()
+            except NotFound as error:
+                await self._rest(self._after(error))
+            except ApiError as error:
+                await asyncio.sleep(self._after(error))
+            except Exception as error:  # noqa: BLE001 - one resource's fault must not end the others' watches
+                _LOG.error("watch_broken", path=self._path, exc_info=error)
+                self.failure = f"{type(error).__name__} in the watch"
+                self.counts.faults += 1
+                self._resource_version = ""
+                self._known = {key: (uid, "") for key, (uid, _) in self._known.items()}  # all is told again
+                await asyncio.sleep(self._backoff.next_s())
+
+    async def _rest(self, for_s: float) -> None:
+        """Wait before a kind is looked for again: for so long, or until somebody needs it."""
+        await asyncio.sleep(min(for_s, LOOK_AGAIN_AFTER_S))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._looked_for.wait(), max(0.0, for_s - LOOK_AGAIN_AFTER_S))
+        self._looked_for.clear()
+
+    def _after(self, error: ApiError) -> float:
+        """Draw the consequences of a failure; how long to wait."""
+        self.failure = str(error)
+        self.counts.failures += 1
+        if isinstance(error, NotFound):
+            self._forget_all()
+            return self._waits.absent_s
+        if isinstance(error, TooMany):
+            return error.retry_after_s * self._chance.uniform(1.0, 1.5)
+        self.counts.gone += isinstance(error, Gone)
+        if not self._passes(error):
+            self._resource_version = ""
+        return self._backoff.next_s()
+
+    def _passes(self, error: ApiError) -> bool:
+        """Whether the watch can go on where it was; where in doubt, everything is looked at again."""
+        if isinstance(error, Unreachable):
+            return True
+        return isinstance(error, Refused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
+
+    async def _look_whether_it_went_back(self) -> None:
+        """Nothing came for long: because nothing happens, or because the server is behind what is known."""
+        self.counts.silences += 1
+        now_there = await self._api.version_of(
+            self._path, field_selector=self._field_selector, label_selector=self._label_selector
+        )
+        self.heard_s = time.monotonic()
+        numbers = now_there.isdigit() and self._resource_version.isdigit()
+        if not numbers or int(now_there) < int(self._resource_version):
+            self._resource_version = ""
+
+    async def _list(self) -> None:
+        """Take in everything, and tell what differs from what is known.
+
+        The first time it is told piece by piece, for there may be much of it; later at once, what was
+        removed first, so that nobody sees an object and the one that replaced it side by side.
+        """
+        self.counts.lists += 1
+        first = not self.synced.is_set()
+        now_there: dict[str, tuple[str, str]] = {}
+        changes: list[Change[T]] = []
+        resource_version = ""
+        pieces = self._api.pieces(
+            self._path, self._of, field_selector=self._field_selector, label_selector=self._label_selector
+        )
+        with collector_paused():
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    self.heard_s = time.monotonic()
+                    for item in piece.items:
+                        key, uid, version = _identity(item)
+                        changes += self._differences(key, uid, version, item)
+                        now_there[key] = uid, version
+                        if first:
+                            self._known[key] = uid, version
+                    if first:
+                        self._tell(changes)
+                        changes = []
+                    resource_version = piece.resource_version
+            removed = [Removed(key, uid) for key, (uid, _) in self._known.items() if key not in now_there]
+            self.counts.removed_unseen += len(removed)
+            self._known = now_there
+            self._tell([*removed, *changes])
+            if len(now_there) >= FREEZE_FROM:
+                freeze()
+        self._resource_version = resource_version
+        self.absent = False
+        self.failure = ""
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        """Take in what changes, until the watch ends."""
+        self.counts.watches += 1
+        heard = False
+        batches = self._api.watch(
+            self._path,
+            resource_version=self._resource_version,
+            for_s=self._api.limits.watch_s * self._chance.uniform(0.5, 1.0),
+            field_selector=self._field_selector,
+            label_selector=self._label_selector,
+        )
+        async with aclosing(batches):
+            async for events in batches:
+                self._take_in(events)
+                self.heard_s = time.monotonic()
+                self.failure = ""
+                self._backoff.reset()
+                heard = True
+        if not heard:  # a server that ends every watch at once isn't asked again at once
+            await asyncio.sleep(self._backoff.next_s())
+
+    def _take_in(self, events: Sequence[Event]) -> None:
+        changes: list[Change[T]] = []
+        try:
+            for event in events:
+                self._resource_version = self._take_in_one(event, changes)
+        finally:  # what was taken in before one that can't be read is known, and so has to be told
+            self._tell(changes)
+
+    def _take_in_one(self, event: Event, changes: list[Change[T]]) -> str:
+        """Add what this event changes; the resource version it brings us to."""
+        if event.type == "BOOKMARK":
+            self.counts.bookmarks += 1
+            return read(event.object, Marked).metadata.resource_version
+        self.counts.events += 1
+        if event.type == "DELETED":
+            key, _, version = _identity(read(event.object, Object))
+            uid, _ = self._known.pop(key, ("", ""))
+            if uid:
+                changes.append(Removed(key, uid))
+            return version
+        item = read_object(event.object, self._of)
+        key, uid, version = _identity(item)
+        changes += self._differences(key, uid, version, item)
+        self._known[key] = uid, version
+        return version
+
+    def _differences(self, key: str, uid: str, version: str, item: T | Unread) -> Iterator[Change[T]]:
+        """What is to be told of an object, given what is known of it."""
+        known_uid, known_version = self._known.get(key, (uid, ""))
+        if known_uid != uid:
+            yield Removed(key, known_uid)
+        elif known_version == version:
+            return
+        if isinstance(item, Unread):
+            self.counts.unreadable += 1
+            yield Unreadable(key, uid, item.sentence, item.body)
+        else:
+            yield Set(key, item)
+
+    def _forget_all(self) -> None:
+        """The server doesn't have this kind, or not any more."""
+        self._tell([Removed(key, uid) for key, (uid, _) in self._known.items()])
+        self._known = {}
+        self._resource_version = ""
+        self.absent = True
+        self.synced.set()
+
+    def _tell(self, changes: Sequence[Change[T]]) -> None:
+        if changes:
+            self.counts.changes += len(changes)
+            self._deliver(changes)
+
+
+def _identity(item: HasMetadata | Unread) -> tuple[str, str, str]:
+    """Key, uid and resource version."""
+    metadata = item.of.metadata if isinstance(item, Unread) else item.metadata
+    return key_of(metadata.namespace, metadata.name), metadata.uid, metadata.resource_version

@@ -1,0 +1,32 @@
+"""The timeline of a Weir in a cluster: it begins at the API server's time.
+
+Times in objects are stamped by the API server, and run times are counted from them. The wall clock of this
+machine isn't compared with them: it may be wrong, and it may be set.
+"""
+
+import asyncio
+
+from structlog import get_logger
+
+from weir.control.clock import Clock
+from weir.kubernetes.api.connection import Connection
+
+ASKS_MOST = 5
+ASK_AGAIN_S = 1.0
+SKEW_TOLD_S = 5.0
+_LOG = get_logger(__name__)
+
+
+async def server_clock(api: Connection, *, again_s: float = ASK_AGAIN_S) -> Clock:
+    """Return a clock that begins at the API server's time; at this machine's if it can't be asked."""
+    for tries_left in reversed(range(ASKS_MOST)):
+        at_s = await api.time_s()
+        if at_s is not None:
+            clock = Clock(starts_s=at_s)
+            if abs(clock.ahead_s) > SKEW_TOLD_S:
+                _LOG.warning("clocks_differ", ahead_of_api_server_s=round(clock.ahead_s, 1))
+            return clock
+        if tries_left:
+            await asyncio.sleep(again_s)
+    _LOG.warning("api_server_time_unknown", instead="the wall clock of this machine")
+    return Clock()

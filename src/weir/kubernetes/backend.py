@@ -1,0 +1,487 @@
+"""The cluster behind the backend port: what its objects come to, and the writes that carry effects out.
+
+Two threads meet here. Reflectors and outcomes of writes come in on the thread that talks to the API
+server and wait in the inbox; control asks and orders on its own. The picture is behind one lock, which is
+never held for longer than some hundreds of changes take, because the last look before a binding is sent
+takes it too.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from structlog import get_logger
+
+from weir.api.answers import Why
+from weir.control.port import (
+    Effect,
+    EndWorkload,
+    Fact,
+    KeepRoom,
+    LeaveRoom,
+    PodExited,
+    PodRuns,
+    SetStatus,
+    StartPod,
+    StopPod,
+)
+from weir.engine.overcommit import Overcommitted
+from weir.kubernetes.api.reflector import Change
+from weir.kubernetes.picture.gangs import Gang
+from weir.kubernetes.picture.nodes import Ours
+from weir.kubernetes.picture.picture import Picture
+from weir.kubernetes.picture.queue_view import QueueView, view_of
+from weir.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
+from weir.kubernetes.picture.unreadable import Unread
+from weir.kubernetes.writing.claiming import preparations
+from weir.kubernetes.writing.ending import ended
+from weir.kubernetes.writing.event_bodies import preempted, regarding_pod, unreadable_event
+from weir.kubernetes.writing.node_taints import NodeTaints
+from weir.kubernetes.writing.overcommit import overcommit_event, stuck_event
+from weir.kubernetes.writing.pending_pods import condition
+from weir.kubernetes.writing.protecting import Protection, leaving_messages
+from weir.kubernetes.writing.shared_node_list import SharedNodeList
+from weir.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
+from weir.kubernetes.writing.status_fields import nominations
+from weir.kubernetes.writing.statuses import Statuses
+from weir.kubernetes.writing.words import room_of
+from weir.kubernetes.writing.writes import (
+    Bind,
+    Done,
+    Emit,
+    Evict,
+    HeldUp,
+    NotSent,
+    Outcome,
+    Preparation,
+    RefusedWrite,
+    Unknown,
+    Write,
+)
+from weir.model.policy import BudgetRules
+from weir.model.reasons import Cause
+from weir.state.events import PodStopping, WorkloadChanged, WorkloadSubmitted
+
+AT_ONCE = 256
+"""Changes taken in while the lock is held."""
+FEW = 32
+"""So many pods that start or stop are no burst."""
+_LOG = get_logger(__name__)
+See = Callable[[Picture, list[Change[Any]], float], None]
+
+
+class KubernetesBackend:
+    """One cluster. `submit` takes writes to be carried out, from any thread; `wake` tells control to ask."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        submit: Callable[[Sequence[Write | Emit]], None],
+        wake: Callable[[], None],
+        clock: Callable[[], float],
+        *,
+        shared_nodes: SharedNodeRules | None = None,
+        namespace: str = "",
+    ) -> None:
+        self.picture = picture
+        self.reasons: dict[str, Why] = {}  # why workloads wait, as somebody finds out
+        self.statuses = Statuses(picture, self.reasons)
+        self._taints = NodeTaints(picture.ground)
+        self._shared_list = SharedNodeList(picture.ground, namespace)
+        self._shared = SharedNodes(picture, self.reasons, shared_nodes or SharedNodeRules())
+        self._stuck: set[str] = set()  # over-committed nodes of which people know that they stay so
+        self.protection = Protection(picture.estate, picture.roll)
+        self._submit = submit
+        self.wake = wake
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
+        self._outcomes: deque[tuple[Write, Outcome]] = deque()
+        self._to_say: list[Emit] = []  # with the next facts: handing over each by itself costs more than it
+        self._handing_over: Fact | None = None  # the fact that control is taking in
+        self._whole = True
+        self._attended = False
+        self.binding = 0  # bindings under way
+
+    # From the thread that talks to the API server
+
+    def deliver(self, resource: str) -> Callable[[Sequence[Change[Any]]], None]:
+        """What takes in the changes of a resource."""
+
+        def see(picture: Picture, changes: list[Change[Any]], now_s: float) -> None:
+            picture.see(resource, changes, now_s)
+
+        return self._taker(see)
+
+    def deliver_owners(self) -> Callable[[Sequence[Change[Any]]], None]:
+        """What takes in the changes of a kind that makes pods."""
+        return self._taker(Picture.see_owners)
+
+    def _taker(self, see: See) -> Callable[[Sequence[Change[Any]]], None]:
+        def take(changes: Sequence[Change[Any]]) -> None:
+            self._inbox.append((see, changes))
+            if self._attended:
+                self.wake()
+            else:
+                self._take_in()
+
+        return take
+
+    def unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
+        """Set the kinds of owners, by apiVersion and kind, that can't be read here, and why."""
+        with self._lock:
+            self.picture.gathering.set_unreadable(kinds)
+            stale = bool(self.picture.gathering.stale)
+        if stale:
+            self.wake()
+
+    def awaited_kinds(self) -> set[tuple[str, str]]:
+        """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
+        with self._lock:
+            return self.picture.gathering.owners.awaited()
+
+    def told(self, write: Write, outcome: Outcome) -> None:
+        """What became of a write."""
+        if isinstance(write, Bind | Evict):
+            self._outcomes.append((write, outcome))
+            self.wake()
+        elif isinstance(outcome, RefusedWrite | NotSent):
+            if isinstance(write.about, Gang):
+                self._outcomes.append((write, outcome))
+            if isinstance(outcome, RefusedWrite) and outcome.status not in (404, 409):
+                _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
+
+    def check(self, write: Bind | Evict) -> str:
+        """Why a binding must not be sent after all, by the newest there is to know; empty if it may."""
+        if isinstance(write, Evict):
+            return self._no_longer_needed(write)
+        about: tuple[Seen, int, Ours] = write.about  # type: ignore[assignment]
+        seen, start, ours = about
+        self._take_in()
+        with self._lock:
+            if not seen.assumed or seen.asked != start or seen.deleting:
+                return "It was to be bound to another place since."
+            return self.picture.ground.refusal(seen.key, ours)
+
+    def _no_longer_needed(self, write: Evict) -> str:
+        """Return why nobody needs an eviction any more; empty if somebody does."""
+        if not write.needed_by:
+            return ""
+        self._take_in()
+        with self._lock:
+            gang = self.picture.roll.named.get(write.needed_by)
+            if gang is None or gang.is_over() is not None or gang.promised is None:
+                return f"{write.needed_by} doesn't need its room any more."
+        return ""
+
+    # The port
+
+    def connect(self) -> None:
+        """The next `events` is the whole picture. A workload at which control broke is left out of it."""
+        broke_at, self._handing_over = self._handing_over, None
+        with self._lock:
+            gang = None if broke_at is None else self.picture.roll.named.get(_workload_of(broke_at))
+            if gang is not None:
+                self.picture.quarantine(gang, f"the scheduler broke at {type(broke_at).__name__} of it")
+        self._shared_list.forget()
+        self._whole = self._attended = True
+
+    def leave(self) -> None:
+        """Nobody asks for events any more: what is heard is taken in as it comes, and doesn't pile up."""
+        self._attended = False
+
+    def events(self) -> Iterable[Fact]:
+        """As the port says."""
+        self._take_in()
+        with self._lock:
+            now_s = self._clock()
+            if self._whole:
+                self._whole = False
+                self.picture.retell()
+            facts = self.picture.facts(now_s)
+            said: list[Write | Emit] = [*self._to_say, *self._shared_list.take()]
+            said += [*self._taints.take(now_s), *self._shared.take(now_s)]
+            self._to_say = []
+            said += [overcommit_event(each) for each in self.picture.overcommitted.take()]
+            for unread in self.picture.unreadable.take():
+                said += _of_unreadable(unread, now_s)
+        if said:
+            self._submit(said)
+        return self._handed_over(facts)
+
+    def _handed_over(self, facts: Sequence[Fact]) -> Iterator[Fact]:
+        """These facts, remembering which one control is taking in."""
+        for fact in facts:
+            self._handing_over = fact
+            yield fact
+        self._handing_over = None
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        """As the port says: what is ordered here is carried out on the other thread."""
+        now_s = self._clock()
+        writes: list[Write | Emit] = []
+        with self._lock:
+            for effect in effects:
+                try:
+                    writes += self._carry_out(effect, now_s)
+                except Exception as error:  # noqa: BLE001 - the others are carried out
+                    gang = self.picture.roll.named.get(_workload(effect))
+                    if gang is not None:
+                        self.picture.leave_out(gang, error)
+                        self.wake()
+        if writes:
+            self._submit(writes)
+
+    # What the control thread asks beside its turns
+
+    def queue_view(self) -> QueueView:
+        """Return what is written of queues, as it is now."""
+        with self._lock:
+            return view_of(self.picture, leaving_messages(self.picture.estate, self.picture.roll.users))
+
+    @property
+    def due_s(self) -> float | None:
+        """Return when to ask for facts without a change from the API server."""
+        with self._lock:
+            times = (self.picture.due_s, self._taints.due_s, self._shared.due_s)
+            return min((time_s for time_s in times if time_s is not None), default=None)
+
+    def people_due_s(self) -> float | None:
+        """Return when the next status is due; None if none is."""
+        with self._lock:
+            due_s = (self.statuses.due_s, self.protection.due_s)
+            return min((time_s for time_s in due_s if time_s is not None), default=None)
+
+    @property
+    def has_news(self) -> bool:
+        """Return True if people may have to be told something, or an object protected."""
+        return self.statuses.has_work or self.protection.has_work
+
+    def reasons_changed(self, names: Iterable[str]) -> None:
+        """These workloads wait for another reason now."""
+        with self._lock:
+            self.statuses.reasons_changed(names)
+
+    def set_budget_rules(self, rules: BudgetRules) -> None:
+        """Go by these settings for disruption budgets from now on."""
+        with self._lock:
+            self.picture.budgets.set_rules(rules)
+
+    def unreadable_counts(self) -> dict[str, int]:
+        """Return how many objects of each resource can't be read."""
+        with self._lock:
+            return self.picture.unreadable.counts()
+
+    def overcommitted(self) -> list[Overcommitted]:
+        """Return the nodes with more devices in use than they have."""
+        with self._lock:
+            return list(self.picture.overcommitted.nodes.values())
+
+    def note_stuck(self, nodes: Collection[str]) -> None:
+        """Tell people of over-committed nodes on which nothing may be stopped, of each once."""
+        with self._lock:
+            over = self.picture.overcommitted.of(nodes)
+            fresh = [each for each in over if each.node not in self._stuck]
+            self._stuck = {each.node for each in over}
+        if fresh:
+            self._submit([stuck_event(each) for each in fresh])
+
+    def tell_people(self, now_s: float) -> None:
+        """Write what people are to read, as far as it has changed."""
+        with self._lock:
+            writes = [*self.statuses.take(now_s, busy=self._is_busy(now_s)), *self.protection.take(now_s)]
+        if writes:
+            self._submit(writes)
+
+    def tell_waiting(self, now_s: float) -> None:
+        """Write why workloads wait that have a new reason."""
+        with self._lock:
+            writes = self.statuses.take_waiting(now_s, busy=self._is_busy(now_s))
+        if writes:
+            self._submit(writes)
+
+    def _is_busy(self, now_s: float) -> bool:
+        return self.binding > FEW or self.picture.moving(now_s) > FEW
+
+    # Below
+
+    def _take_in(self) -> None:
+        """Bring the picture up to what has been heard."""
+        while self._inbox or self._outcomes:
+            with self._lock:
+                if self._inbox:
+                    self._take_some()
+                now_s = self._clock()
+                for _ in range(min(AT_ONCE, len(self._outcomes))):
+                    write, outcome = self._outcomes.popleft()
+                    try:
+                        self._came_of(write, outcome, now_s)
+                    except Exception as error:  # noqa: BLE001 - the others have to be heard
+                        _LOG.error("outcome_not_taken_in", exc_info=error)
+
+    def _take_some(self) -> None:
+        """Take in the oldest changes. They leave the queue once they are in; each contains its own fault."""
+        see, changes = self._inbox[0]
+        try:
+            see(self.picture, list(changes[:AT_ONCE]), self._clock())
+        except Exception as error:  # noqa: BLE001 - it isn't of one object: taking them in again wouldn't help
+            _LOG.error("changes_not_taken_in", count=len(changes), exc_info=error)
+        self._inbox.popleft()
+        if len(changes) > AT_ONCE:
+            self._inbox.appendleft((see, changes[AT_ONCE:]))
+
+    def _carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | Emit]:
+        if isinstance(effect, StartPod):
+            yield from self._start(effect, now_s)
+        elif isinstance(effect, StopPod):
+            yield from self._stop(effect, now_s)
+        else:
+            gang = self.picture.roll.named.get(_workload(effect))
+            if gang is None:
+                return
+            keep = self.statuses.keep
+            if isinstance(effect, KeepRoom):
+                gang.keep_room(effect.promised)
+                room = {"promised": room_of(gang, effect.promised)}
+                yield from keep(gang, room, now_s, urgent=True)
+                yield from nominations(gang, {place.pod: place.node for place in effect.promised.places})
+            elif isinstance(effect, LeaveRoom):
+                left = gang.promised.places if gang.promised is not None else ()
+                gang.keep_room(None)
+                yield from keep(gang, {"promised": None}, now_s, urgent=True)
+                yield from nominations(gang, {place.pod: None for place in left})
+            elif isinstance(effect, SetStatus):
+                gang.remember(effect.status)
+                self.picture.roll.changed[gang] = None
+            elif isinstance(effect, EndWorkload):
+                gang.ending = effect
+                if effect.cause is not None:
+                    gang.verdict = effect.how
+                    gang.untold()
+                    self.picture.roll.dirty[gang] = None
+                self.picture.roll.changed[gang] = None
+
+    def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | Emit]:
+        place = effect.place
+        gang = self.picture.roll.named.get(place.pod.workload)
+        if gang is None:
+            return
+        seen = gang.at(place.pod)
+        if seen is None or seen.holds or seen.wait:
+            gang.never_started(place.pod, effect.start, now_s)
+            self.picture.roll.dirty[gang] = None
+            self.wake()
+            return
+        if self.picture.roll.keeps_room(gang):
+            gang.keep_room(None)
+            yield from self.statuses.keep(gang, {"promised": None}, now_s)
+        ours = self.picture.assume(seen, place, effect.start, now_s)
+        words = {START_KEY: str(effect.start)}
+        if place.devices:
+            words[GPUS_KEY] = ",".join(map(str, place.devices))
+        about = (seen, effect.start, ours)
+        before = self._before(seen, place.node)
+        if isinstance(before, str):
+            self.picture.refused(seen, effect.start, before, now_s)
+            self.wake()
+        else:
+            self.binding += 1
+            yield Bind(gang.key.namespace, seen.name, seen.uid, place.node, words, about, before)
+
+    def _before(self, seen: Seen, name: str) -> tuple[Preparation, ...] | str:
+        """What has to be written for the pod's volumes before it is bound to a node."""
+        gathering, node = self.picture.gathering, self.picture.ground.node(name)
+        pod = gathering.pod(seen.key)
+        if node is None or not pod.spec.volumes:
+            return ()  # without a node the last look before the binding says so
+        return preparations(pod, node, gathering.stock)
+
+    def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
+        gang = self.picture.roll.named.get(effect.pod.workload)
+        seen = None if gang is None else gang.at(effect.pod)
+        if gang is None or seen is None or not seen.holds or seen.told != effect.start:
+            return
+        by_plan = isinstance(effect.cause, Cause)
+        self.picture.stops(seen, now_s, by_plan=by_plan)
+        self.statuses.stops(gang, effect, now_s)
+        self.picture.roll.changed[gang] = None
+        because = preempted(gang, seen, effect)
+        yield Evict(
+            gang.key.namespace,
+            seen.name,
+            seen.uid,
+            None,
+            because,
+            (seen, effect.start, None),
+            ended(effect),
+            insists=not by_plan,
+            overrides=effect.overrides,
+            needed_by=(effect.cause.by or "") if isinstance(effect.cause, Cause) else "",
+        )
+
+    def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
+        """Under the lock: what became of a write."""
+        if isinstance(write, Bind):
+            self.binding -= 1
+        if isinstance(write.about, Gang):
+            self.statuses.not_written(write.about, now_s)
+            return
+        about: tuple[Seen, int, Ours | None] = write.about  # type: ignore[assignment]
+        seen, start, _ = about
+        gang = seen.gang
+        if gang is None:
+            return
+        if isinstance(write, Bind):
+            if isinstance(outcome, Done):
+                note = f"{seen.name} is placed on {write.node}."
+                self._to_say.append(Emit(regarding_pod(gang, seen), "Scheduled", note, action="Binding"))
+            elif isinstance(outcome, Unknown):
+                self.picture.doubt(seen, start, now_s)
+            elif isinstance(outcome, RefusedWrite | NotSent):
+                again = isinstance(outcome, NotSent)
+                self.picture.refused(seen, start, outcome.sentence, now_s, again=again)
+        elif isinstance(outcome, Done):
+            self.picture.budgets.accepted(seen)
+        elif isinstance(outcome, HeldUp):
+            self.statuses.say(gang, "HeldUp", outcome.sentence, "Evicting")
+        elif isinstance(outcome, Unknown | NotSent) or (
+            isinstance(outcome, RefusedWrite) and outcome.status != 404
+        ):
+            self._not_stopped(write, seen, outcome.sentence, now_s)
+
+    def _not_stopped(self, write: Write, seen: Seen, sentence: str, now_s: float) -> None:
+        """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
+        if not isinstance(write, Evict) or write.insists or seen.gang is None:
+            self.picture.not_stopped(seen, now_s)
+            return
+        self.picture.stop_refused(seen, write.needed_by or None, sentence, now_s)
+        self.statuses.say(seen.gang, "EvictionRefused", sentence, "Evicting")
+
+
+def _of_unreadable(unread: Unread, now_s: float) -> Iterator[Write | Emit]:
+    event = unreadable_event(unread)
+    if event is not None:
+        yield event
+    if unread.resource == "pods" and unread.uid:
+        namespace, _, name = unread.key.rpartition("/")
+        yield condition(namespace, name, unread.uid, "Unreadable", unread.sentence, now_s)
+
+
+def _workload(effect: Effect) -> str:
+    if isinstance(effect, StartPod):
+        return effect.place.pod.workload
+    if isinstance(effect, StopPod):
+        return effect.pod.workload
+    return effect.promised.workload if isinstance(effect, KeepRoom) else effect.workload
+
+
+def _workload_of(fact: Fact) -> str:
+    """The workload that a fact is about; empty if it is about none."""
+    if isinstance(fact, WorkloadSubmitted | WorkloadChanged):
+        return fact.workload.name
+    if isinstance(fact, PodRuns):
+        return fact.place.pod.workload
+    if isinstance(fact, PodStopping | PodExited):
+        return fact.pod.workload
+    return str(getattr(fact, "workload", ""))

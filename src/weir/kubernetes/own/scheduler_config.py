@@ -1,0 +1,66 @@
+"""Settings of a scheduler in the cluster: what a `SchedulerConfig` says, checked completely.
+
+`spec.policy` is a policy file, and `spec.kinds` the list of a file of kinds. The manifests contain no such
+object, so nothing that is applied again undoes what an administrator set.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weir.kubernetes.own.shapes import Unsound
+from weir.kubernetes.reading.kinds import load_kinds
+from weir.model.policy import Policy
+from weir.model.scenario import Refused
+from weir.scenario_io.policies import parse_policy
+
+PLURAL = "schedulerconfigs"
+KIND = "SchedulerConfig"
+TEXT_MAX = 256 << 10
+"""Characters of a spec, as JSON."""
+_KEYS = ("policy", "kinds")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a scheduler decides by. `kinds` are an administrator's entries for the table, as text."""
+
+    policy: Policy
+    kinds: str | None = None
+
+
+def settings_of(spec: Mapping[str, Any], base: Settings) -> Settings:
+    """Return the settings of a spec; what it leaves out is as in `base`.
+
+    Raises:
+        Unsound: the spec can't be used. The text tells everything that is wrong.
+    """
+    try:
+        return _settings_of(spec, base)
+    except Refused as error:
+        raise Unsound("; ".join(_told(str(each)) for each in error.mistakes)) from None
+    except RecursionError:
+        raise Unsound("the spec is nested too deeply: write at most some ten levels") from None
+
+
+def _settings_of(spec: Mapping[str, Any], base: Settings) -> Settings:
+    if len(json.dumps(spec)) > TEXT_MAX:
+        raise Unsound(f"the spec is larger than {TEXT_MAX >> 10} KiB: write less")
+    unknown = sorted(set(spec) - set(_KEYS))
+    if unknown:
+        raise Unsound(f"spec.{unknown[0]} isn't known: write {' or '.join(f'spec.{key}' for key in _KEYS)}")
+    policy, kinds = base.policy, base.kinds
+    if spec.get("policy") is not None:
+        policy = parse_policy(json.dumps(spec["policy"]), "spec.policy")
+    if spec.get("kinds") is not None:
+        kinds = json.dumps({"kinds": spec["kinds"]})
+        load_kinds(kinds, "spec")
+    return Settings(policy, kinds)
+
+
+def _told(mistake: str) -> str:
+    """Return a mistake without the position in the text that was made of the spec."""
+    place, _, rest = mistake.partition(": ")
+    head = place.partition(":")[0]
+    return f"{head}: {rest}" if rest else mistake

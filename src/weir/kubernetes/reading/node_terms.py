@@ -1,0 +1,19 @@
+"""Terms of node selectors, which pods and volumes write in the same words."""
+
+from collections.abc import Sequence
+
+from weir.kubernetes.api.objects import NodeSelectorRequirement, NodeSelectorTerm
+from weir.model.workloads import Expression
+
+
+def terms(written: Sequence[NodeSelectorTerm]) -> tuple[tuple[Expression, ...], ...]:
+    """Terms of a node selector; one with nothing in it matches nothing, so it is left out."""
+    return tuple(
+        tuple(map(_expression, [*term.match_expressions, *term.match_fields]))
+        for term in written
+        if term.match_expressions or term.match_fields
+    )
+
+
+def _expression(written: NodeSelectorRequirement) -> Expression:
+    return Expression(written.key, written.operator, tuple(written.values))

@@ -1,0 +1,72 @@
+"""What the local backend must find again after a crash, and whom it asks: the journal.
+
+The store keeps it; the backend knows no database. Directories of pods (see `pods`) hold what
+happened to processes, the journal what people asked for and what control had remembered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, SetStatus, Status
+from weir.model.queues import Queue
+from weir.model.workloads import Workload
+from weir.state.events import Promised
+
+Keepable = KeepRoom | LeaveRoom | SetStatus | EndWorkload
+"""The effects that are remembered; the others start and stop processes."""
+
+
+_NO_STATUS = Status()
+
+
+class StoreFailed(OSError):
+    """What should have been kept couldn't be: nothing of it is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the processes of a workload are started with; every pod alike."""
+
+    uid: int  # of the workload: never reused
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    directory: str = ""  # where it runs; the home of the pool where empty
+    grace_s: float = 30.0
+    secrets: tuple[tuple[str, str], ...] = ()  # variables, each with the secret its value comes from
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A workload that isn't over, as it was last written down."""
+
+    workload: Workload
+    launch: Launch
+    submitted_at_s: float
+    status: Status = _NO_STATUS
+    promised: Promised | None = None
+    saved_s: float | None = None  # when it last saved its state
+    held: str | None = None  # why a person suspended it
+    withdrawn_s: float | None = None
+
+
+class Journal(Protocol):
+    """Keeps queues and workloads over crashes."""
+
+    def queues(self) -> tuple[Queue, ...]:
+        """The quota tree, parents before children."""
+        ...
+
+    def workloads(self) -> Sequence[Kept]:
+        """Those that aren't over."""
+        ...
+
+    def keep(self, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
+        """Remember these; durable when it returns, and harmless when repeated.
+
+        `saved`: when workloads last saved their state.
+
+        Raises:
+            OSError: it couldn't; then nothing of it is kept.
+        """
+        ...

@@ -1,0 +1,127 @@
+"""This machine as a node: what it has, how pods on it are limited, which devices a pod sees."""
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from weir.local import cgroups
+from weir.local.devices import Device, Nvml, driver, virtual
+from weir.local.environment import Sight
+from weir.model.nodes import Node
+from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
+from weir.model.workloads import WHOLE_MILLI, Request
+
+PODS_MOST = 512
+CPU_SLOTS_MIN = 16
+"""CPU-only pods without --cpu that a small machine runs at once; a large one runs two for each core."""
+PIDS_MOST = 16_384
+"""Processes and threads of one pod, where nothing else is said: far above what training takes, and far below
+what a machine stands."""
+VIRTUAL_LABEL = "weir/virtual"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A node and the means on it.
+
+    `hard_memory`: a pod that uses more memory than it asked for is ended. `hard_cpu`: it gets no
+    more of the processors than it asked for; otherwise that is its part when they are short. Both
+    only for amounts that were written. `pids_most`: its processes and threads together, 0 without limit.
+    All three only where there are control groups. `umask`: of jobs.
+    """
+
+    node: Node
+    devices: tuple[Device, ...] = ()
+    nvml: Nvml | None = None  # None: the devices are virtual, or there are none
+    groups: cgroups.Cgroups = field(default_factory=lambda: cgroups.Cgroups(""))
+    hard_memory: bool = True
+    hard_cpu: bool = False
+    umask: int = 0o022
+    pids_most: int = PIDS_MOST
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    @property
+    def virtual(self) -> bool:
+        """Whether its devices are."""
+        return self.nvml is None and bool(self.devices)
+
+    def sight(self, request: Request, held: tuple[int, ...]) -> Sight:
+        """What a pod that asks for this sees of the devices it holds."""
+        if not held:
+            return Sight()
+        memory = min(self.devices[at].memory for at in held)
+        return Sight(
+            held,
+            tuple(self.devices[at].name for at in held),
+            request.share_on(memory) if request.gpu_memory else min(request.share_milli, WHOLE_MILLI),
+            request.memory_on(memory),
+        )
+
+    def groups_of(self, pod: str, request: Request) -> list[cgroups.Words]:
+        """The control groups of a pod that asks for this."""
+        return self.groups.of_pod(
+            pod,
+            cpu_milli=request.cpu_milli or request.assumed_cpu_milli,
+            cpu_most=self.hard_cpu and request.cpu_milli > 0,
+            memory=request.memory if self.hard_memory else 0,
+            pids=self.pids_most,
+        )
+
+
+def this_machine(
+    home: Path,
+    *,
+    name: str | None = None,
+    virtual_devices: int | None = None,
+    cores: float | None = None,
+    memory: int | None = None,
+    hard_memory: bool = True,
+    hard_cpu: bool = False,
+    pids_most: int = PIDS_MOST,
+    control_groups: bool = True,
+    umask: int = 0o022,
+) -> Machine:
+    """What is found here.
+
+    `virtual_devices` takes the place of the real ones. Processors and memory are this machine's own,
+    unless they are given.
+    """
+    nvml = driver() if virtual_devices is None else None
+    held = nvml.devices() if nvml is not None else virtual(virtual_devices or 0)
+    cpu_milli = round((cores or _cores()) * 1000)
+    capacity = {
+        CPU: cpu_milli,
+        MEMORY: memory or _memory(),
+        PODS: PODS_MOST,
+        CPU_SLOTS: max(CPU_SLOTS_MIN, 2 * cpu_milli // 1000),
+    }
+    models = {device.model for device in held}
+    node = Node(
+        name or socket.gethostname(),
+        len(held),
+        min((device.memory for device in held), default=0),
+        capacity,
+        models.pop().replace(" ", "-") if len(models) == 1 and nvml is not None else None,
+        {VIRTUAL_LABEL: "true"} if virtual_devices else {},
+        (),
+        nvml.links(held) if nvml is not None else (),
+    )
+    groups = cgroups.found(_pool_name(home)) if control_groups else cgroups.Cgroups("")
+    return Machine(node, held, nvml if held else None, groups, hard_memory, hard_cpu, umask, pids_most)
+
+
+def _pool_name(home: Path) -> str:
+    """Names this home's control groups: two pools on one machine have two."""
+    home.mkdir(0o700, parents=True, exist_ok=True)
+    stat = home.stat()
+    return f"weir-{stat.st_dev:x}-{stat.st_ino:x}"
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

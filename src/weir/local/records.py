@@ -1,0 +1,344 @@
+"""Read the records of a start: what was ordered, how it ended, what its job noted.
+
+Any byte may stand in a file. Every value is checked for its type, its range and its length; the outcome is
+data or a refusal with a name. Nothing here raises for what a file says.
+
+Standard library only, and little of it: supervisors are forked from an interpreter that has to stay small.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from weir.local.job_files import Unreadable
+
+Found = TypeVar("Found")
+SAVED, REPORTED = "checkpointed", "report"
+UMASK = 0o022
+"""The umask of jobs whose order states none."""
+NUMBER_MOST = 10**15
+"""Larger numbers of steps, seconds or bytes mean nothing here, and not every reader takes them."""
+VALUES_MOST, NAME_MOST, SENTENCE_MOST = 64, 64, 500
+_WORDS_MOST, _WORD_MOST, _DEVICES_MOST = 1 << 20, 1 << 24, 1 << 12
+_CODE_MOST, _SIGNAL_MOST = 255, 64
+
+
+class _Refused(ValueError):
+    """A value isn't what it has to be."""
+
+
+class StartRecord(NamedTuple):
+    """Order of a start, for its supervisor."""
+
+    pod: tuple[str, int, int]
+    start: int
+    node: str
+    devices: tuple[int, ...]
+    at_s: float
+    seat: tuple[int, int, int]
+    command: tuple[str, ...]
+    directory: str
+    grace_s: float
+    log_most: int
+    environment: dict[str, str]
+    cgroups: tuple[tuple[str, dict[str, str], str, str], ...]
+    umask: int
+    secrets: tuple[str, dict[str, str]] | None  # their file, and which of them by variable
+    boot_s: float = 0.0  # what the boot clock read at `at_s`; 0: it isn't known
+    boot: str = ""  # names the boot of the machine
+
+    def now_s(self) -> float:
+        """Return the time now on the server's timeline, counted from when this order was written down."""
+        return (
+            self.at_s + time.clock_gettime(time.CLOCK_BOOTTIME) - self.boot_s if self.boot_s else time.time()
+        )
+
+
+class Span(NamedTuple):
+    """The times a note of one start may have: from its start until now. Jobs read clocks of their own."""
+
+    from_s: float
+    until_s: float
+    boot_s: float = 0.0  # what the boot clock read at `from_s`; 0: it isn't known
+    ahead_s: float = 0.0  # the wall clock, of the timeline
+
+    def time_of(self, wall_s: float, boot_s: object) -> float:
+        """Return the time of a note, by the boot clock where the job read it, else by the wall clock."""
+        at_s = wall_s - self.ahead_s
+        if self.boot_s and isinstance(boot_s, int | float) and _is_number(boot_s):
+            at_s = self.from_s + boot_s - self.boot_s
+        return max(self.from_s, min(at_s, self.until_s))
+
+
+class ExitRecord(NamedTuple):
+    """End of a start, as its supervisor or the pool wrote it."""
+
+    at_s: float
+    code: int | None
+    signal: int | None
+    stopped: bool
+    lost: bool
+    out_of_memory: bool
+    memory_limit: int
+    memory_peak: int
+    started_s: float | None
+    cpu_s: float
+    max_rss: int
+    error: str | None
+
+
+class RunningRecord(NamedTuple):
+    """The process of a start."""
+
+    supervisor: int
+    leader: int
+    leader_ticks: int | None
+    started_s: float
+    cgroups: tuple[str, ...]
+
+
+class Note(NamedTuple):
+    """A line of a job: it saved its state, or it reports how far it is."""
+
+    kind: str
+    at_s: float
+    step: int | None = None
+    values: Mapping[str, float] = MappingProxyType({})
+
+
+def start_of(text: bytes | Unreadable | None) -> StartRecord | Unreadable | None:
+    """Read an order."""
+    return _record(text, "start.json", _start)
+
+
+def exit_of(text: bytes | Unreadable | None) -> ExitRecord | Unreadable | None:
+    """Read an end."""
+    return _record(text, "exit.json", _exit)
+
+
+def running_of(text: bytes | Unreadable | None) -> RunningRecord | Unreadable | None:
+    """Read which process it is."""
+    return _record(text, "running.json", _running)
+
+
+def grace_of(text: bytes | Unreadable | None) -> float | None:
+    """Read how long a pod has that was told to stop; None if that isn't said."""
+    found = _record(text, "stop.json", lambda said: _number(said, "grace_s"))
+    return found if isinstance(found, float) else None
+
+
+def note_of(line: bytes, span: Span) -> Note | None:
+    """Read a line of a job; None if it says nothing. Its time lies within the span."""
+    found = _record(line, "", lambda said: _note(said, span))
+    return found if isinstance(found, Note) else None
+
+
+def object_of(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; None if it is none."""
+    try:
+        value = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _record(
+    text: bytes | Unreadable | None, name: str, read: Callable[[dict[str, Any]], Found]
+) -> Found | Unreadable | None:
+    if text is None or isinstance(text, Unreadable):
+        return text
+    said = object_of(text)
+    if said is None:
+        return Unreadable(name, "is no JSON object")
+    try:
+        return read(said)
+    except _Refused as refusal:
+        return Unreadable(name, str(refusal))
+
+
+# One kind each
+
+
+def _start(said: dict[str, Any]) -> StartRecord:
+    pod, seat = _list(said, "pod", 3), _list(said, "seat", 3)
+    command = _texts(said.get("command"), "command")
+    if not command:
+        raise _Refused("says no command")
+    return StartRecord(
+        (_text(pod[0], "pod"), _whole(pod[1], "pod", NUMBER_MOST), _whole(pod[2], "pod", NUMBER_MOST)),
+        _whole(said.get("start"), "start", NUMBER_MOST),
+        _text(said.get("node"), "node"),
+        _devices(said.get("devices")),
+        _number(said, "at_s"),
+        (
+            _whole(seat[0], "seat", NUMBER_MOST),
+            _whole(seat[1], "seat", NUMBER_MOST),
+            _whole(seat[2], "seat", 65535),
+        ),
+        command,
+        _text(said.get("directory"), "directory"),
+        _number(said, "grace_s"),
+        _whole(said.get("log_most"), "log_most", 1 << 62),
+        _words(said.get("environment"), "environment"),
+        tuple(_group(each) for each in _items(said.get("cgroups"), "cgroups", 16)),
+        _whole(said.get("umask", UMASK), "umask", 0o777),
+        _secrets(said.get("secrets")),
+        _number(said, "boot_s") if "boot_s" in said else 0.0,
+        _text(said.get("boot", ""), "boot"),
+    )
+
+
+def _exit(said: dict[str, Any]) -> ExitRecord:
+    code, signal, error = said.get("code"), said.get("signal"), said.get("error")
+    started_s = said.get("started_s")
+    return ExitRecord(
+        _number(said, "at_s"),
+        None if code is None else _whole(code, "code", _CODE_MOST),
+        None if signal is None else _whole(signal, "signal", _SIGNAL_MOST),
+        _flag(said, "stopped"),
+        _flag(said, "lost"),
+        _flag(said, "out_of_memory"),
+        _whole(said.get("memory_limit", 0), "memory_limit", 1 << 62),
+        _whole(said.get("memory_peak", 0), "memory_peak", 1 << 62),
+        None if started_s is None else _number(said, "started_s") or None,
+        _number(said, "cpu_s") if "cpu_s" in said else 0.0,
+        _whole(said.get("max_rss", 0), "max_rss", 1 << 62),
+        None if error is None else shown(_text(error, "error"), SENTENCE_MOST),
+    )
+
+
+def _running(said: dict[str, Any]) -> RunningRecord:
+    ticks = said.get("leader_ticks")
+    return RunningRecord(
+        _whole(said.get("supervisor"), "supervisor", 1 << 31),
+        _whole(said.get("leader"), "leader", 1 << 31),
+        None if ticks is None else _whole(ticks, "leader_ticks", 1 << 62),
+        _number(said, "started_s"),
+        _texts(said.get("cgroups"), "cgroups"),
+    )
+
+
+def _note(said: dict[str, Any], span: Span) -> Note:
+    kind, step, values = said.get("kind"), said.get("step"), said.get("values")
+    if kind not in (SAVED, REPORTED):
+        raise _Refused("is of no known kind")
+    numbers: dict[str, float] = {}
+    for name, value in list(values.items())[:VALUES_MOST] if isinstance(values, dict) else ():
+        if _is_number(value) and name.isprintable():
+            numbers[name[:NAME_MOST]] = float(value)
+    is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) <= NUMBER_MOST
+    at_s = span.time_of(_number(said, "at_s"), said.get("boot_s"))
+    return Note(kind, at_s, step if is_step else None, numbers)
+
+
+# Values
+
+
+def shown(text: str, most: int) -> str:
+    """Return a text that can do nothing to a terminal, no longer than `most`."""
+    text = text[:most]
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)[:most]
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _is_number(value: object) -> bool:
+    """Return True for a finite number; an integer may be too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -1e300 <= value <= 1e300
+
+
+def _number(said: dict[str, Any], name: str) -> float:
+    value = said.get(name)
+    if not _is_number(value):
+        raise _Refused(f"has no number as {name}")
+    assert isinstance(value, int | float)
+    if not 0 <= value <= NUMBER_MOST:
+        raise _Refused(f"has {name} out of range")
+    return float(value)
+
+
+def _whole(value: object, name: str, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise _Refused(f"has no whole number from 0 to {most} as {name}")
+    return value
+
+
+def _flag(said: dict[str, Any], name: str) -> bool:
+    value = said.get(name, False)
+    if not isinstance(value, bool):
+        raise _Refused(f"has {name} neither true nor false")
+    return value
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str) or len(value) > _WORD_MOST:
+        raise _Refused(f"has no text as {name}")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise _Refused(f"has half a character in {name}") from None
+    return value
+
+
+def _items(value: object, name: str, most: int) -> list[Any]:
+    if not isinstance(value, list) or len(value) > most:
+        raise _Refused(f"has no list of at most {most} as {name}")
+    return value
+
+
+def _list(said: dict[str, Any], name: str, length: int) -> list[Any]:
+    value = _items(said.get(name), name, length)
+    if len(value) != length:
+        raise _Refused(f"has no {length} values as {name}")
+    return value
+
+
+def _texts(value: object, name: str) -> tuple[str, ...]:
+    return tuple(_text(each, name) for each in _items(value, name, _WORDS_MOST))
+
+
+def _words(value: object, name: str) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise _Refused(f"has no object as {name}")
+    return {_text(each, name): _text(text, name) for each, text in value.items()}
+
+
+def _devices(value: object) -> tuple[int, ...]:
+    found = tuple(_whole(each, "devices", _DEVICES_MOST) for each in _items(value, "devices", _DEVICES_MOST))
+    if len(set(found)) < len(found):
+        raise _Refused("has a device twice")
+    return found
+
+
+def _secrets(value: object) -> tuple[str, dict[str, str]] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise _Refused("has no object as secrets")
+    return _text(value.get("file"), "secrets"), _words(value.get("names"), "secrets")
+
+
+def _group(value: object) -> tuple[str, dict[str, str], str, str]:
+    path, files, hands_down, outside = _list({"cgroups": value}, "cgroups", 4)
+    return (
+        _text(path, "cgroups"),
+        _words(files, "cgroups"),
+        _text(hands_down, "cgroups"),
+        _text(outside, "cgroups"),
+    )

@@ -1,0 +1,184 @@
+"""Whether what is written holds together: a pod group, a workload, a queue, a node by itself."""
+
+from collections.abc import Mapping
+
+from weir.model.resources import UNLIMITED, amount, span
+from weir.model.workloads import WHOLE_MILLI
+from weir.scenario_io.complaints import shown
+from weir.scenario_io.lines import Mistakes, Path
+from weir.scenario_io.parts import Parts
+from weir.scenario_io.words import Written
+from weir.scenario_io.written import (
+    WrittenExpression,
+    WrittenGroup,
+    WrittenNode,
+    WrittenPods,
+    WrittenQueue,
+    WrittenToleration,
+    WrittenWorkload,
+)
+
+
+def check_parts(parts: Parts, mistakes: Mistakes) -> None:
+    """Tell every part that contradicts itself."""
+    for at, node in parts.nodes.items():
+        _check_links(node, ("cluster", "nodes", at, "links"), mistakes)
+        _check_foreign(node, ("cluster", "nodes", at, "foreign_devices"), mistakes)
+    for at, department in parts.departments.items():
+        check_queue(department, ("departments", at), mistakes)
+    for at, project in parts.projects.items():
+        check_queue(project, ("projects", at), mistakes)
+    for (at, position), group in parts.groups.items():
+        check_group(group, ("workloads", at, "pods", position), mistakes)
+    total = len(parts.workloads)
+    for at, workload in parts.workloads.items():
+        check_workload(workload, submitted_s(workload, at, total), ("workloads", at), mistakes)
+
+
+def submitted_s(workload: WrittenWorkload, at: int, total: int) -> float:
+    """When a workload was submitted: as written, or a minute after the one before it in the file."""
+    return workload.submitted if workload.submitted is not None else -60.0 * (total - at)
+
+
+def minimum(group: WrittenPods) -> int:
+    """How many pods of a group are needed."""
+    return group.count if group.min is None else group.min
+
+
+def _check_links(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
+    for at, link in enumerate(node.links):
+        for position, device in enumerate(link):
+            here = (*path, at, position)
+            if device >= node.gpus:
+                mistakes.at(here, f"links: there is no device {device}; {_devices_of(node)}")
+            elif device in link[:position]:
+                mistakes.at(here, f"links: device {device} is named twice in one link; name it once")
+
+
+def _check_foreign(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
+    for at, device in enumerate(node.foreign_devices):
+        if device >= node.gpus:
+            right = _devices_of(node, "foreign_devices")
+            mistakes.at((*path, at), f"foreign_devices: there is no device {device}; {right}")
+        elif device in node.foreign_devices[:at]:
+            mistakes.at((*path, at), f"foreign_devices: device {device} is named twice; name it once")
+
+
+def _devices_of(node: WrittenNode, key: str = "links") -> str:
+    return f"write 0 to {node.gpus - 1}" if node.gpus else f"node {node.name} has no gpus; leave {key} out"
+
+
+def check_queue(queue: WrittenQueue, path: Path, mistakes: Mistakes) -> None:
+    """Tell a limit below its quota."""
+    quota = _finite(queue.quota)
+    for resource, most in _finite(queue.limit).items():
+        if most < quota.get(resource, 0):
+            limit, wanted = shown(queue.limit[resource]), shown(queue.quota[resource])
+            right = f"write {wanted} or more, or lower the quota"
+            text = f"limit.{resource}: {limit} is below the quota of {wanted}; {right}"
+            mistakes.at((*path, "limit", resource), text)
+
+
+def _finite(bounds: Mapping[str, Written]) -> dict[str, int]:
+    amounts = {resource: amount(resource, written) for resource, written in bounds.items()}
+    return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
+
+
+def check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
+    """Tell what of a pod group contradicts the rest of it."""
+    written = group.model_fields_set
+    if group.min is not None and group.min > group.count:
+        text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"
+        mistakes.at((*path, "min"), text)
+    if group.gpu_memory is not None and "gpus" in written:
+        text = (
+            "gpus and gpu_memory are both written, and each says what part of a device is asked for; keep one"
+        )
+        mistakes.at((*path, "gpu_memory"), text)
+    elif group.devices is not None and group.gpu_memory is None and not 0 < group.gpus < WHOLE_MILLI:
+        text = (
+            "devices goes with a share below 1 or with gpu_memory; leave it out, gpus says how many devices"
+        )
+        mistakes.at((*path, "devices"), text)
+    if len(group.placed) > group.count:
+        most = f"write at most {group.count}, or raise count"
+        text = f"placed: lists {len(group.placed)} pods of {group.count}; {most}"
+        mistakes.at((*path, "placed"), text)
+    for at, toleration in enumerate(group.tolerations):
+        _check_toleration(toleration, (*path, "tolerations", at), mistakes)
+    _check_rules(group, path, mistakes)
+
+
+def _check_rules(group: WrittenPods, path: Path, mistakes: Mistakes) -> None:
+    terms = [((*path, "node_affinity", at), term) for at, term in enumerate(group.node_affinity or ())]
+    for position, wish in enumerate(group.preferred_nodes):
+        here = (*path, "preferred_nodes", position, "terms")
+        terms += [((*here, at), term) for at, term in enumerate(wish.terms)]
+    for here, term in terms:
+        for at, expression in enumerate(term):
+            _check_expression(expression, (*here, at), mistakes)
+    seen: set[str] = set()
+    for at, mark in enumerate(group.marks):
+        if mark in seen:
+            mistakes.at((*path, "marks", at), f"marks: {mark} is named twice; name it once")
+        seen.add(mark)
+    for at, spread in enumerate(group.spread):
+        if spread.weight is not None and spread.min_domains > 1:
+            text = "min_domains goes with a spread that must hold; leave it out, or leave out weight"
+            mistakes.at((*path, "spread", at, "min_domains"), text)
+
+
+def _check_expression(expression: WrittenExpression, path: Path, mistakes: Mistakes) -> None:
+    operator, values = expression.operator, expression.values
+    if operator in ("In", "NotIn"):
+        if not values:
+            mistakes.at(path, f"{operator} asks for values; add values with what the label may be")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = f"values: {operator} asks for none; leave them out, or write operator: In"
+            mistakes.at((*path, "values"), text)
+    elif len(values) != 1 or not _is_whole(values[0]):
+        text = f'{operator} compares with one whole number; write values with one, such as ["8"]'
+        mistakes.at(path, text)
+
+
+def _is_whole(value: str) -> bool:
+    try:
+        int(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_toleration(toleration: WrittenToleration, path: Path, mistakes: Mistakes) -> None:
+    if not toleration.key and toleration.operator == "Equal":
+        mistakes.at(path, "a toleration names no key; add key, or operator: Exists to tolerate everything")
+    if toleration.value and toleration.operator == "Exists":
+        mistakes.at(
+            (*path, "value"), "value: Exists asks for no value; leave it out, or write operator: Equal"
+        )
+
+
+def check_workload(workload: WrittenWorkload, submitted: float, path: Path, mistakes: Mistakes) -> None:
+    """Tell what of a workload contradicts its pods or its times."""
+    total = sum(group.count for group in workload.pods)
+    least = sum(map(minimum, workload.pods))
+    wanted = workload.min_pods
+    if wanted is not None and wanted > total:
+        mistakes.at(
+            (*path, "min_pods"), f"min_pods: {wanted} is more than its {total} pods; write at most {total}"
+        )
+    if wanted is not None and wanted < least:
+        text = f"min_pods: {wanted} is below the {least} its groups need; write {least} or more, or lower min"
+        mistakes.at((*path, "min_pods"), text)
+    asked = workload.topology
+    if asked is not None and asked.required is None and asked.preferred is None:
+        text = "topology names no level; add required or preferred, or leave it out"
+        mistakes.at((*path, "topology"), text)
+    if workload.started is None:
+        return
+    if not any(place is not None for group in workload.pods for place in group.placed):
+        mistakes.at((*path, "started"), "started: none of its pods is placed; leave it out, or add placed")
+    elif workload.started < submitted:
+        text = f"started: is before it was submitted at {span(submitted)}; write {span(submitted)} or later"
+        mistakes.at((*path, "started"), text)

@@ -1,0 +1,267 @@
+"""Text becomes values that know their line: YAML as its version 1.2 means it, or JSON.
+
+Read from the parser's events with a stack of our own, so that neither depth nor references can
+hurt: no object is made but text, numbers, true, false, null, lists and mappings, and what
+references repeat is counted before anyone walks through it. `no`, `010` or `12:30` keep the
+meaning they have for people; a key written twice is a mistake, not the last one's victory.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from weir.scenario_io.json_lines import read_json
+from weir.scenario_io.lines import Branch, LineCounter, Mistakes, Spot
+
+BYTES_MAX = 256 << 20
+"""A larger file is no scenario."""
+DEPTH_MAX = 64
+"""Levels of lists and mappings; the format needs seven."""
+REPEATED_MAX = 100_000
+"""Values that references to anchors may repeat, all together."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CORE = "tag:yaml.org,2002:"
+_SCALAR_TAGS = {None, "!", *(_CORE + name for name in ("str", "int", "float", "bool", "null"))}
+_WORDS: dict[str, Any] = {"": None, "~": None}
+for _word, _meaning in (("null", None), ("true", True), ("false", False)):
+    for _form in (_word, _word.capitalize(), _word.upper()):
+        _WORDS[_form] = _meaning
+INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
+FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    re.ASCII,
+)
+
+
+def read_document(text: str, mistakes: Mistakes) -> Any:
+    """The values of a document; where they stand goes to `mistakes`.
+
+    Raises:
+        Refused: the text can't be read at all.
+    """
+    not_json: Exception | None = None
+    if text[:256].lstrip()[:1] in ("{", "["):
+        try:
+            return read_json(text, mistakes)
+        except (ValueError, RecursionError) as error:
+            not_json = error
+    try:
+        return _read_yaml(text, mistakes)
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        if not_json is not None and mistakes.file.endswith(".json"):
+            line = getattr(not_json, "lineno", 1)
+            said = getattr(not_json, "msg", "is nested too deeply or has a number too long")
+            mistakes.on(line, f"is not JSON: {said}; mend it there")
+        else:
+            mistakes.on(*_syntax(text, error))
+    mistakes.refuse_if_any()
+    raise AssertionError("refused above")
+
+
+def text_of(path: Path | str, mistakes: Mistakes) -> str:
+    """The text of a file.
+
+    Raises:
+        Refused: it can't be opened, is too large, or isn't UTF-8.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        mistakes.on(0, f"can't be opened: {said.lower()}; name a file that can be read")
+        mistakes.refuse_if_any()
+    return decoded(raw, mistakes)
+
+
+def decoded(raw: bytes, mistakes: Mistakes) -> str:
+    """The text of a file's bytes.
+
+    Raises:
+        Refused: they are too many, or not UTF-8.
+    """
+    if len(raw) > BYTES_MAX:
+        mistakes.on(1, f"is larger than {BYTES_MAX >> 20} MiB; write a smaller file")
+        mistakes.refuse_if_any()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        mistakes.on(line, f"byte {raw[error.start]:#04x} is not UTF-8; save the file as UTF-8 text")
+        mistakes.refuse_if_any()
+        raise AssertionError("refused above") from error
+
+
+def _syntax(text: str, error: Exception) -> tuple[int, str]:
+    """The line and the words for text that isn't YAML."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        said = error.problem or error.context or "can't be read"
+        line = min(mark.line, text.rstrip().count("\n")) if mark else 0  # its end is after its last line
+        return line + 1, f"is not YAML: {said}; mend the indentation, quotes or colon there"
+    if isinstance(error, yaml.reader.ReaderError):
+        # The position counts bytes or characters, by who read it; the character itself tells.
+        odd = error.character if isinstance(error.character, str) else chr(error.character)
+        at = text.find(odd)
+        return LineCounter(text).of(
+            max(at, 0)
+        ), f"has the character {odd!r}; leave it out, or write it as an escape"
+    if isinstance(error, UnicodeEncodeError):
+        return LineCounter(text).of(error.start), "has half a character; save the file as UTF-8 text"
+    return 1, "is not YAML; write a scenario as docs/scenarios.md shows"
+
+
+class _Frame:
+    """A list or mapping that is being read."""
+
+    __slots__ = ("anchor", "branch", "key", "key_line", "size", "value")
+
+    def __init__(self, value: dict[str, Any] | list[Any], line: int, anchor: str | None) -> None:
+        self.value = value
+        self.branch = Branch(line, {} if isinstance(value, dict) else [])
+        self.anchor = anchor
+        self.size = 1
+        self.key: str | None = None
+        self.key_line = 0
+
+
+class _YamlReader:
+    """The events of one document, put together."""
+
+    def __init__(self, mistakes: Mistakes) -> None:
+        self.mistakes = mistakes
+        self.stack: list[_Frame] = []
+        self.anchors: dict[str, tuple[Any, Spot, int]] = {}
+        self.repeated = 0
+        self.documents = 0
+        self.value: Any = None
+        self.root: Spot = 1
+
+    def read(self, events: Iterator[yaml.Event]) -> None:
+        """Take in every event.
+
+        Raises:
+            Refused: the document can't be put together.
+        """
+        for event in events:
+            mark = event.start_mark
+            line = mark.line + 1 if mark is not None else 0
+            if isinstance(event, yaml.ScalarEvent):
+                self._scalar(event, line)
+            elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+                self._open(event, line)
+            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+                frame = self.stack.pop()
+                self._put(frame.value, frame.branch, frame.size, frame.anchor)
+            elif isinstance(event, yaml.AliasEvent):
+                self._alias(event.anchor or "", line)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                self.documents += 1
+                if self.documents > 1:
+                    self._stop(line, "a second document begins here; write one document a file")
+
+    def _stop(self, line: int, text: str) -> None:
+        self.mistakes.on(line, text)
+        self.mistakes.refuse_if_any()
+
+    def _open(self, event: yaml.CollectionStartEvent, line: int) -> None:
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        if event.tag not in (None, "!", _CORE + ("map" if mapping else "seq")):
+            self.mistakes.on(line, f"the tag {_short_tag(event.tag)} means nothing here; leave it out")
+        if len(self.stack) >= DEPTH_MAX:
+            self._stop(line, f"is nested more than {DEPTH_MAX} deep; write it flatter")
+        self.stack.append(_Frame({} if mapping else [], line, event.anchor))
+
+    def _alias(self, anchor: str, line: int) -> None:
+        known = self.anchors.get(anchor)
+        if known is None:
+            self.mistakes.on(
+                line, f"*{anchor} stands for nothing complete; write &{anchor} before a value above it"
+            )
+            known = (None, line, 1)
+        value, spot, size = known
+        self.repeated += size
+        if self.repeated > REPEATED_MAX:
+            self._stop(line, f"references repeat more than {REPEATED_MAX} values; write them out")
+        self._put(value, spot, size, None, line)
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        top = self.stack[-1] if self.stack else None
+        if top is not None and isinstance(top.value, dict) and not top.key_line:
+            self._key(top, event.value, line)
+            return
+        value: Any = event.value
+        if event.tag not in _SCALAR_TAGS:
+            self.mistakes.on(line, f"the tag {_short_tag(event.tag)} means nothing here; leave it out")
+        elif event.implicit[0] or event.tag not in (None, "!", _CORE + "str"):
+            try:
+                value = plain(event.value)
+            except ValueError:
+                self.mistakes.on(line, "is a number too long to read; write a shorter one")
+        self._put(value, line, 1, event.anchor)
+
+    def _key(self, top: _Frame, key: str, line: int) -> None:
+        top.key_line = line
+        if key in top.value:
+            first = top.branch.keys[key]
+            self.mistakes.on(line, f"{key} is written twice, first on line {first}; keep one of them")
+            top.key = None  # what follows is read and left out
+        else:
+            top.key = key
+
+    def _put(self, value: Any, spot: Spot, size: int, anchor: str | None, line: int = 0) -> None:
+        """Put a finished value where it belongs. `line` is where it stands, if that isn't its own."""
+        if anchor is not None:
+            self.anchors[anchor] = (value, spot, size)
+        if not self.stack:
+            self.value, self.root = value, spot
+            return
+        top = self.stack[-1]
+        top.size += size
+        if isinstance(top.value, list):
+            top.value.append(value)
+            assert isinstance(top.branch.below, list)
+            top.branch.below.append(spot)
+        elif not top.key_line:
+            at = line or (spot if isinstance(spot, int) else spot.line)
+            self.mistakes.on(at, "a key is a list, a mapping or a reference; write a word")
+            top.key, top.key_line = None, at
+        else:
+            if top.key is not None:
+                assert isinstance(top.branch.below, dict)
+                top.value[top.key] = value
+                top.branch.below[top.key] = spot
+                top.branch.keys[top.key] = top.key_line
+            top.key, top.key_line = None, 0
+
+
+def _read_yaml(text: str, mistakes: Mistakes) -> Any:
+    reader = _YamlReader(mistakes)
+    reader.read(yaml.parse(text, Loader=_LOADER))
+    mistakes.root = reader.root
+    return reader.value
+
+
+def plain(written: str) -> Any:
+    """What an unquoted word means in YAML 1.2: null, true, false, a number or itself.
+
+    Raises:
+        ValueError: it is a number of more digits than can be read.
+    """
+    if written in _WORDS:
+        return _WORDS[written]
+    if INTEGER.fullmatch(written):
+        return int(written, 0) if written[:2] in ("0o", "0x") else int(written)
+    if FLOAT.fullmatch(written):
+        return float(written.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return written
+
+
+def _short_tag(tag: str | None) -> str:
+    if tag is None:
+        return "!"
+    return "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag[:60]

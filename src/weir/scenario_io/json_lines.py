@@ -1,0 +1,93 @@
+"""JSON, which is YAML except for tabs, long keys and halves of characters; so it is read as itself.
+
+The standard library's reader is fast but forgets where things stood. The lines are found in a
+second pass over the text, only when there is a mistake to tell.
+"""
+
+import json
+import re
+from typing import Any
+
+from weir.scenario_io.lines import Branch, LineCounter, Mistakes, Spot
+
+_MARK = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
+_HALF = re.compile(r"\\u[dD][89abAB]", re.ASCII)
+
+
+def read_json(text: str, mistakes: Mistakes) -> Any:
+    """The values of a JSON text; where they stand goes to `mistakes`.
+
+    Raises:
+        ValueError: it isn't JSON.
+        RecursionError: it is nested too deeply.
+    """
+    repeats = False
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeats
+        value: dict[str, Any] = {}
+        for key, below in found:
+            repeats |= key in value
+            value.setdefault(key, below)
+        return value
+
+    value = json.loads(text, object_pairs_hook=pairs)
+    if _HALF.search(text):
+        _tell_halves(text, mistakes)
+    mistakes.root = spots(text, mistakes) if repeats else lambda: spots(text, None)
+    return value
+
+
+def spots(text: str, mistakes: Mistakes | None) -> Spot:
+    """Where everything of a valid JSON text stands; keys written twice are told to `mistakes`."""
+    lines = LineCounter(text)
+    stack: list[Branch] = []
+    keys: list[tuple[str, int] | None] = []  # the key each open mapping is at
+    root: Spot = 1
+
+    def put(spot: Spot) -> None:
+        nonlocal root
+        if not stack:
+            root = spot
+        elif isinstance(below := stack[-1].below, list):
+            below.append(spot)
+        elif (key := keys[-1]) is not None:
+            keys[-1] = None
+            if key[0] not in below:
+                below[key[0]] = spot
+                stack[-1].keys[key[0]] = key[1]
+            elif mistakes is not None:
+                first = stack[-1].keys[key[0]]
+                mistakes.on(key[1], f"{key[0]} is written twice, first on line {first}; keep one of them")
+
+    for found in _MARK.finditer(text):
+        mark = found[0]
+        if mark in ",:":
+            continue
+        line = lines.of(found.start())
+        if mark in "{[":
+            branch = Branch(line, {} if mark == "{" else [])
+            stack.append(branch)
+            keys.append(None)
+        elif mark in "}]":
+            done = stack.pop()
+            keys.pop()
+            put(done)
+        elif stack and isinstance(stack[-1].below, dict) and keys[-1] is None:
+            keys[-1] = (json.loads(mark), line)
+        else:
+            put(line)
+    return root
+
+
+def _tell_halves(text: str, mistakes: Mistakes) -> None:
+    lines = LineCounter(text)
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*"', text):
+        if _HALF.search(found[0]) and not json.loads(found[0]).isascii():
+            try:
+                json.loads(found[0]).encode()
+            except UnicodeEncodeError:
+                mistakes.on(
+                    lines.of(found.start()),
+                    "has half a character (\\ud8..); write both halves, or the character",
+                )

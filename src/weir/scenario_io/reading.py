@@ -1,0 +1,133 @@
+"""Reading a scenario: from the text to the nouns, or to every mistake in it."""
+
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Any
+
+from weir.model.budgets import DisruptionBudget
+from weir.model.nodes import Node, Topology
+from weir.model.scenario import PlacedPod, Scenario, WorkloadPast
+from weir.model.workloads import WHOLE_MILLI
+from weir.scenario_io.checks import check_parts, submitted_s
+from weir.scenario_io.document import read_document, text_of
+from weir.scenario_io.lines import Mistakes
+from weir.scenario_io.making import (
+    expect_of,
+    group_name,
+    nodes_of,
+    past_of,
+    queues_of,
+    request_of,
+    workload_of,
+)
+from weir.scenario_io.names import check_names
+from weir.scenario_io.parts import Parts, read_parts
+from weir.scenario_io.placing import Stated, settle
+from weir.scenario_io.written import WrittenGroup, WrittenScenario
+
+
+def read_scenario(path: FilePath | str) -> Scenario:
+    """The scenario of a file.
+
+    Raises:
+        Refused: with everything that is wrong with it, or that it can't be opened.
+    """
+    mistakes = Mistakes(str(path))
+    return _read(text_of(path, mistakes), mistakes)
+
+
+def parse_scenario(text: str, file: str) -> Scenario:
+    """The scenario a text states; `file` is what mistakes are told of.
+
+    Raises:
+        Refused: with everything that is wrong with it.
+    """
+    return _read(text, Mistakes(file))
+
+
+def _read(text: str, mistakes: Mistakes) -> Scenario:
+    raw = read_document(text, mistakes)
+    parts = read_parts(raw, mistakes)
+    check_names(raw, mistakes)
+    check_parts(parts, mistakes)
+    nodes = _nodes(parts)
+    placed = settle(list(_stated(raw, parts, {node.name: node for node in nodes})), mistakes)
+    mistakes.refuse_if_any()
+    assert parts.whole is not None, "what isn't whole has mistakes"
+    return _made(parts.whole, nodes, placed, FilePath(mistakes.file).stem)
+
+
+def _nodes(parts: Parts) -> list[Node]:
+    nodes: dict[str, Node] = {}
+    for written in parts.nodes.values():
+        try:
+            made = nodes_of(written)
+        except ValueError:  # told where names are checked
+            continue
+        for node in made:
+            nodes.setdefault(node.name, node)
+    return list(nodes.values())
+
+
+def _stated(raw: Any, parts: Parts, nodes: dict[str, Node]) -> Iterator[Stated]:
+    """The pods that are said to run, those whose group and node can be read."""
+    for (at, position), group in parts.groups.items():
+        name = raw["workloads"][at].get("name")
+        if not isinstance(name, str) or not group.placed or _contradicts(group):
+            continue
+        request = request_of(group)
+        for index, place in enumerate(group.placed):
+            node = nodes.get(place.node) if place is not None else None
+            if place is None or node is None:
+                continue
+            yield Stated(
+                workload=name,
+                group=position,
+                group_name=group_name(group, position),
+                index=index,
+                request=request,
+                node=node,
+                devices=None if place.gpus is None else tuple(place.gpus),
+                path=("workloads", at, "pods", position, "placed", index),
+            )
+
+
+def _contradicts(group: WrittenGroup) -> bool:
+    """Whether it isn't clear how many devices a pod asks for; that has been told."""
+    whole_or_none = group.gpu_memory is None and (group.gpus == 0 or group.gpus >= WHOLE_MILLI)
+    both = group.gpu_memory is not None and "gpus" in group.model_fields_set
+    return both or (group.devices is not None and whole_or_none)
+
+
+def _made(whole: WrittenScenario, nodes: list[Node], placed: list[PlacedPod], stem: str) -> Scenario:
+    total = len(whole.workloads)
+    submitted = {each.name: submitted_s(each, at, total) for at, each in enumerate(whole.workloads)}
+    runs = {pod.workload for pod in placed}
+    started = {
+        each.name: submitted[each.name] if each.started is None else each.started
+        for each in whole.workloads
+        if each.name in runs
+    }
+    return Scenario(
+        name=stem if whole.name is None else whole.name,
+        nodes=tuple(nodes),
+        topologies=tuple(Topology(each.name, tuple(each.levels)) for each in whole.cluster.topologies),
+        queues=queues_of(whole.departments, whole.projects),
+        workloads=tuple(workload_of(each, submitted[each.name]) for each in whole.workloads),
+        placed=tuple(placed),
+        started_s=started,
+        checkpointed_s={
+            each.name: each.checkpointed for each in whole.workloads if each.checkpointed is not None
+        },
+        past={each.name: past for each in whole.workloads if (past := past_of(each)) != WorkloadPast()},
+        policy=whole.policy,
+        tick_s=whole.tick,
+        expect=expect_of(whole.expect),
+        budgets=tuple(DisruptionBudget(each.name, each.allowed) for each in whole.budgets),
+        protected={
+            (load.name, at): tuple(group.budgets)
+            for load in whole.workloads
+            for at, group in enumerate(load.pods)
+            if group.budgets
+        },
+    )

@@ -1,0 +1,315 @@
+"""Writing a scenario as YAML that reads back as the same scenario.
+
+Amounts and times are exact, what has a plain default is left out. A workload's user and the cost
+of its restart have no place in the format and are not written.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import yaml
+
+from weir.model.nodes import Node, Toleration
+from weir.model.policy import Policy
+from weir.model.queues import Queue, TimeRules
+from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
+from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected, WorkloadPast
+from weir.model.workloads import (
+    DEFAULT_PRIORITY,
+    PREEMPTIBLE_BELOW,
+    PodGroup,
+    Request,
+    Workload,
+    WorkloadType,
+)
+from weir.scenario_io.document import FLOAT, INTEGER
+from weir.scenario_io.making import HOSTNAME_LABEL
+from weir.scenario_io.writing_rules import rules_written
+
+_LINE_LENGTH = 110
+_TIME_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_BYTE_UNITS = (("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20))
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two classes, by what is installed
+    """Repeats rather than refers, and quotes what either version of YAML would take for a number."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - what the dumper asks for each value
+        """No references: a person reads this."""
+        return True
+
+
+for _kind, _pattern in (("int", INTEGER), ("float", FLOAT)):
+    _whole = re.compile(rf"(?:{_pattern.pattern})\Z", re.ASCII)
+    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", _whole, list("-+.0123456789"))
+
+
+def write_scenario(scenario: Scenario) -> str:
+    """The scenario as YAML."""
+    return str(
+        yaml.dump(
+            scenario_written(scenario),
+            Dumper=_Dumper,
+            sort_keys=False,
+            default_flow_style=None,
+            allow_unicode=True,
+            width=_LINE_LENGTH,
+        )
+    )
+
+
+def scenario_written(scenario: Scenario) -> dict[str, Any]:
+    """The scenario as plain values, as they stand in a file."""
+    topologies = [{"name": each.name, "levels": list(each.levels)} for each in scenario.topologies]
+    placed: dict[tuple[str, int], dict[int, PlacedPod]] = {}
+    for pod in scenario.placed:
+        placed.setdefault((pod.workload, pod.group), {})[pod.index] = pod
+    nodes = [_node(node) for node in scenario.nodes]
+    policy, expect = policy_written(scenario.policy), _expect(scenario.expect)
+    return _stated(
+        {
+            "name": scenario.name,
+            "tick": None if scenario.tick_s == 1.0 else _time(scenario.tick_s),
+            "cluster": {"nodes": nodes, **_stated({"topologies": topologies or None})},
+            "departments": [_queue(queue) for queue in scenario.queues if not queue.is_project] or None,
+            "projects": [_queue(queue) for queue in scenario.queues if queue.is_project] or None,
+            "workloads": [_workload(workload, scenario, placed) for workload in scenario.workloads] or None,
+            "budgets": [{"name": each.name, "allowed": each.allowed} for each in scenario.budgets] or None,
+            "policy": policy or None,
+            "expect": expect or None,
+        }
+    )
+
+
+def policy_written(policy: Policy) -> dict[str, Any]:
+    """What of a policy differs from its preset, which is named unless it is the default."""
+    page = Policy.model_validate({"preset": policy.preset})
+    differs = _difference(policy.model_dump(mode="json"), page.model_dump(mode="json"))
+    return differs if policy.preset == "fair" else {"preset": policy.preset, **differs}
+
+
+def _difference(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    differs = {}
+    for key, value in mine.items():
+        if value == other[key]:
+            continue
+        both = isinstance(value, dict) and isinstance(other[key], dict)
+        differs[key] = _difference(value, other[key]) if both else value
+    return differs
+
+
+def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what isn't there."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _unless(default: Any, value: Any) -> Any:
+    return None if value == default else value
+
+
+def _time(at_s: float) -> str | float:
+    whole = int(at_s)
+    if whole != at_s:
+        return at_s
+    for unit, size in _TIME_UNITS:
+        if whole and whole % size == 0:
+            return f"{whole // size}{unit}"
+    return "0s"
+
+
+def _time_or_none(at_s: float | None) -> str | float | None:
+    return None if at_s is None else _time(at_s)
+
+
+def _thousandths(milli: int) -> int | str:
+    return milli // 1000 if milli % 1000 == 0 else f"{milli}m"
+
+
+def _share(milli: int) -> int | float:
+    return milli // 1000 if milli % 1000 == 0 else milli / 1000
+
+
+def _bytes(value: int) -> int | str:
+    for unit, size in _BYTE_UNITS:
+        if value and value % size == 0:
+            return f"{value // size}{unit}"
+    return value
+
+
+def _amount(resource: str, value: int) -> int | float | str:
+    if in_thousandths(resource):
+        return _thousandths(value)
+    return _bytes(value) if resource == MEMORY else value
+
+
+def _bounds(bounds: Mapping[str, int]) -> dict[str, Any]:
+    return {resource: _amount(resource, value) for resource, value in bounds.items()}
+
+
+def _node(node: Node) -> dict[str, Any]:
+    capacity = node.capacity
+    further = {name: amount for name, amount in capacity.items() if name not in (CPU, MEMORY, PODS)}
+    labels = {key: value for key, value in node.labels.items() if (key, value) != (HOSTNAME_LABEL, node.name)}
+    taints = [
+        _stated({"key": each.key, "value": each.value or None, "effect": each.effect}) for each in node.taints
+    ]
+    return _stated(
+        {
+            "name": node.name,
+            "gpus": node.gpus,
+            "gpu_model": node.gpu_model,
+            "gpu_memory": _bytes(node.gpu_memory),
+            "cpu": _thousandths(capacity.get(CPU, 0)),
+            "memory": _bytes(capacity.get(MEMORY, 0)),
+            "pods": capacity.get(PODS, 0),
+            "labels": labels or None,
+            "taints": taints or None,
+            "resources": further or None,
+            "links": [list(link) for link in node.links] or None,
+            "foreign_devices": list(node.foreign_devices) or None,
+            "foreign_marks": dict(node.foreign_marks) or None,
+        }
+    )
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    quota = _bounds(queue.quota)
+    if GPU not in quota:
+        quota = {GPU: "unlimited", **quota}
+    weight = {name: int(each) if each == int(each) else each for name, each in queue.weight.items()}
+    return _stated(
+        {
+            "name": queue.name,
+            "department" if queue.is_project else "parent": queue.parent,
+            "quota": quota,
+            "limit": _bounds(queue.limit) or None,
+            "weight": weight or None,
+            "priority": _unless(100, queue.priority),
+            "created": _time(queue.created_s),
+            "times": _times(queue.times),
+            "max_priority": queue.max_priority,
+            "max_priority_of": dict(queue.max_priority_of) or None,
+        }
+    )
+
+
+def _times(times: TimeRules) -> dict[str, Any] | None:
+    values = {each.name.removesuffix("_s"): getattr(times, each.name) for each in fields(times)}
+    return _stated({name: _time_or_none(value) for name, value in values.items()}) or None
+
+
+def _workload(
+    workload: Workload, scenario: Scenario, placed: Mapping[tuple[str, int], dict[int, PlacedPod]]
+) -> dict[str, Any]:
+    name, topology = workload.name, workload.topology
+    groups = [
+        _group(each, at, placed.get((name, at), {}), scenario.protected.get((name, at), ()))
+        for at, each in enumerate(workload.groups)
+    ]
+    started = scenario.started_s.get(name) if any("placed" in group for group in groups) else None
+    checkpointed = scenario.checkpointed_s.get(name)
+    past = scenario.past.get(name, WorkloadPast())
+    for at, index in past.absent:
+        groups[at].setdefault("absent", []).append(index)
+    asked = topology and _stated({each.name: getattr(topology, each.name) for each in fields(topology)})
+    return _stated(
+        {
+            "name": name,
+            "project": workload.project,
+            "type": _unless(WorkloadType.TRAIN.value, workload.type.value),
+            "priority": _unless(DEFAULT_PRIORITY[workload.type], workload.priority),
+            "preemptible": _unless(workload.priority < PREEMPTIBLE_BELOW, workload.preemptible),
+            "may_take": _unless(True, workload.may_take),
+            "submitted": _time(workload.submitted_s),
+            "started": None if started is None or started == workload.submitted_s else _time(started),
+            "min_pods": _unless(sum(group.min for group in workload.groups), workload.min_pods),
+            "max_runtime": _time_or_none(workload.max_runtime_s),
+            "idle_limit": _time_or_none(workload.idle_limit_s),
+            "grace": _time_or_none(workload.grace_s),
+            "retries": workload.retries,
+            "checkpointed": _time_or_none(checkpointed),
+            "waits_since": _time_or_none(past.waits_since_s),
+            "ran": _time_or_none(past.ran_s or None),
+            "short_since": _time_or_none(past.short_since_s),
+            "stopped_for": {by: _time(at_s) for by, at_s in past.stopped_for} or None,
+            "topology": asked,
+            "pods": groups,
+        }
+    )
+
+
+def _group(
+    group: PodGroup, at: int, placed: Mapping[int, PlacedPod], budgets: Sequence[str]
+) -> dict[str, Any]:
+    places = [_place(placed.get(index)) for index in range(max(placed, default=-1) + 1)]
+    return _stated(
+        {
+            "name": _unless(str(at), group.name),
+            "count": _unless(1, group.count),
+            "min": _unless(group.count, group.min),
+            **_request(group.request),
+            "order": _unless(0, group.order),
+            "placed": places or None,
+            "budgets": list(budgets) or None,
+        }
+    )
+
+
+def _place(pod: PlacedPod | None) -> dict[str, Any] | None:
+    if pod is None:
+        return None
+    return _stated({"node": pod.node, "gpus": list(pod.devices) or None})
+
+
+def _request(request: Request) -> dict[str, Any]:
+    gpus = request.devices if request.is_whole else _share(request.share_milli)
+    tolerations = [_toleration(each) for each in request.tolerations]
+    return {
+        "gpus": None if request.gpu_memory or not request.devices else gpus,
+        "devices": request.devices if request.is_shared and request.devices > 1 else None,
+        "gpu_memory": _bytes(request.gpu_memory) if request.gpu_memory else None,
+        "gpu_models": list(request.gpu_models) or None,
+        "cpu": _unless(1, _thousandths(request.cpu_milli)),
+        "memory": _unless("1Gi", _bytes(request.memory)),
+        "assumed_cpu": _thousandths(request.assumed_cpu_milli) if request.assumed_cpu_milli else None,
+        "assumed_memory": _bytes(request.assumed_memory) if request.assumed_memory else None,
+        "resources": dict(request.further) or None,
+        "node_selector": dict(request.node_selector) or None,
+        "nodes": None if request.nodes is None else list(request.nodes),
+        "tolerations": tolerations or None,
+        **rules_written(request),
+    }
+
+
+def _toleration(toleration: Toleration) -> dict[str, Any]:
+    return _stated(
+        {
+            "key": toleration.key or None,
+            "operator": _unless("Equal", toleration.operator),
+            "value": toleration.value or None,
+            "effect": toleration.effect,
+        }
+    )
+
+
+def _expect(expect: Expect) -> dict[str, Any]:
+    default = Expect()
+    return _stated(
+        {
+            "cycles": _unless(default.cycles, expect.cycles),
+            "stable": _unless(default.stable, expect.stable),
+            "max_evictions": expect.max_evictions,
+            "workloads": {name: _expected(each) for name, each in expect.workloads.items()} or None,
+            "pods": {name: _expected(each) for name, each in expect.pods.items()} or None,
+        }
+    )
+
+
+def _expected(expected: WorkloadExpected | PodExpected) -> dict[str, Any]:
+    values = {each.name: getattr(expected, each.name) for each in fields(expected)}
+    if expected.reason is not None:
+        values["reason"] = expected.reason.value
+    return _stated({key: list(value) if isinstance(value, tuple) else value for key, value in values.items()})

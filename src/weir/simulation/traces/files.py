@@ -1,0 +1,100 @@
+"""Opening a trace, plain or gzipped, with an answer for every way in which that can fail."""
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from weir.simulation.traces.mistakes import Mistakes
+
+BYTES_MAX = 256 << 20
+"""Of a trace, unpacked: some two million jobs."""
+COLUMNS_MAX = 1000
+_BLOCK = 1 << 20
+
+
+def text(path: Path) -> str:
+    """The whole text of a file.
+
+    Raises:
+        Refused: it can't be read, is too large, or isn't text.
+    """
+    mistakes = Mistakes(str(path))
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return _read(file, mistakes).decode("utf-8-sig")
+    except FileNotFoundError:
+        mistakes.add(0, "there is no such file")
+    except (OSError, EOFError, zlib.error) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        mistakes.add(0, f"can't be read: {said}")
+    except UnicodeDecodeError as error:
+        mistakes.add(0, f"is not text: byte {error.start} is not UTF-8")
+    mistakes.refuse_if_any()
+    raise AssertionError("refused above")
+
+
+def _read(file: BinaryIO | gzip.GzipFile, mistakes: Mistakes) -> bytes:
+    """Return the bytes of a file, read block by block so that a bad one is refused early."""
+    blocks: list[bytes] = []
+    size = 0
+    while block := file.read(_BLOCK):
+        zero = block.find(b"\0")
+        if zero >= 0:
+            mistakes.add(0, f"is not text: byte {size + zero} is zero; name a trace in CSV or JSON")
+            break
+        size += len(block)
+        if size > BYTES_MAX:
+            mistakes.add(0, f"is larger than {BYTES_MAX >> 20} MiB unpacked; write a shorter trace")
+            break
+        blocks.append(block)
+    mistakes.refuse_if_any()
+    return b"".join(blocks)
+
+
+class Table:
+    """The lines of a CSV file by column, each with its line number."""
+
+    def __init__(
+        self, path: Path, mistakes: Mistakes, *, known: Sequence[str] | None, required: Sequence[str]
+    ) -> None:
+        self._mistakes = mistakes
+        self._lines = csv.reader(text(path).splitlines(keepends=True))
+        self.columns = self._header(known, required)
+
+    def _header(self, known: Sequence[str] | None, required: Sequence[str]) -> list[str]:
+        try:
+            columns = [name.strip() for name in next(self._lines, [])]
+        except csv.Error as error:
+            self._mistakes.add(1, f"is not CSV: {error}; write a first line that names the columns")
+            columns = []
+        self._mistakes.refuse_if_any()
+        if len(columns) > COLUMNS_MAX:
+            self._mistakes.add(1, f"has {len(columns)} columns; write at most {COLUMNS_MAX}")
+            self._mistakes.refuse_if_any()
+        for name in required:
+            if name not in columns:
+                self._mistakes.add(1, f"has no column {name!r}: every trace needs {', '.join(required)}")
+        for at, name in enumerate(columns):
+            if columns.index(name) != at:
+                self._mistakes.add(1, f"has the column {name!r} twice")
+            elif known is not None and name not in known:
+                self._mistakes.add(1, f"has a column {name!r}, which is unknown: use {', '.join(known)}")
+        self._mistakes.refuse_if_any()
+        return columns
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        width = len(self.columns)
+        try:
+            for values in self._lines:
+                if not values:
+                    continue
+                if len(values) == width:
+                    yield self._lines.line_num, values
+                else:
+                    wrong = f"has {len(values)} values, the header {width}"
+                    self._mistakes.add(self._lines.line_num, wrong)
+        except csv.Error as error:
+            self._mistakes.add(self._lines.line_num, f"is not CSV: {error}")

@@ -1,0 +1,25 @@
+"""Which formats of traces there are, by name."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from weir.model.scenario import Scenario
+from weir.simulation.fate import Fate
+from weir.simulation.traces import own, public
+
+OWN = "weir"
+FORMATS: Mapping[str, Callable[[Path, Scenario], list[Fate]]] = {
+    OWN: own.read,
+    "openb": public.read_openb,
+    "itp": public.read_itp,
+    "philly": public.read_philly,
+}
+
+
+def read_trace(path: Path, scenario: Scenario, format_: str = OWN) -> list[Fate]:
+    """The jobs of a trace, and what will become of each.
+
+    Raises:
+        Refused: with the mistakes of the file.
+    """
+    return FORMATS[format_](path, scenario)

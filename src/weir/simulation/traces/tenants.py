@@ -1,0 +1,73 @@
+"""A cluster for the tenants of a trace: as many nodes as their quotas need, and no more.
+
+The quota of a tenant in nodes is what it used on average over the submission window, times `k`, and
+at least what its largest job needs. The public records state no quotas; this is our construction.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from math import ceil
+
+from weir.model.nodes import Node
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.resources import GPU
+from weir.model.scenario import Scenario
+from weir.model.workloads import WHOLE_MILLI
+from weir.simulation.fate import Fate
+
+NODE_GPUS = 8
+
+
+def tenants(fates: Sequence[Fate], k: float, *, static: bool = False) -> Scenario:
+    """Nodes of eight devices and a project for each tenant; static ones use nothing beyond their quota."""
+    quotas = quota_nodes(fates, k)
+    queues = []
+    for number, (name, nodes) in enumerate(quotas.items()):
+        amounts = {GPU: nodes * NODE_GPUS * WHOLE_MILLI}
+        queue = Queue(
+            name,
+            quota=amounts,
+            limit=amounts if static else {},
+            weight={GPU: 0.0} if static else {},
+            created_s=60.0 * number,
+        )
+        queues.append(queue)
+    capacity = {"cpu": 64_000, "memory": 512 << 30, "pods": 110}
+    return Scenario(
+        name=f"{len(quotas)} tenants, k = {k}",
+        nodes=tuple(
+            Node(f"node-{at:03}", NODE_GPUS, 16 << 30, capacity) for at in range(sum(quotas.values()))
+        ),
+        topologies=(),
+        queues=tuple(queues),
+        workloads=(),
+        placed=(),
+        started_s={},
+        checkpointed_s={},
+        policy=Policy(),
+        tick_s=1.0,
+    )
+
+
+def projects(names: Sequence[str]) -> Scenario:
+    """No nodes, only projects without a quota: enough to read a trace against."""
+    queues = tuple(Queue(name) for name in names)
+    return Scenario("projects", (), (), queues, (), (), {}, {}, Policy())
+
+
+def quota_nodes(fates: Sequence[Fate], k: float) -> dict[str, int]:
+    """The quota of each tenant, in whole nodes."""
+    submitted_s = [fate.workload.submitted_s for fate in fates]
+    window_s = max(1.0, max(submitted_s) - min(submitted_s))
+    used: dict[str, float] = defaultdict(float)
+    largest: dict[str, int] = defaultdict(int)
+    for fate in fates:
+        workload = fate.workload
+        gpus = sum(group.count * group.request.devices for group in workload.groups)
+        used[workload.project] += gpus * fate.duration_s
+        largest[workload.project] = max(largest[workload.project], gpus)
+    return {
+        name: max(ceil(k * used[name] / window_s / NODE_GPUS), ceil(largest[name] / NODE_GPUS))
+        for name in sorted(used)
+    }

@@ -1,0 +1,347 @@
+"""Workloads and pods as the cluster knows them: a specification and where it has got to."""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from enum import IntEnum
+from operator import lt
+
+from weir.model.workloads import WHOLE_MILLI, Workload
+from weir.state.budgets import Budget
+from weir.state.ledger import Amounts
+from weir.state.runtimes import Like
+from weir.state.shapes import GPU_ROW, Shape
+
+
+class Phase(IntEnum):
+    """Where a pod is. A promised pod has room kept for it but doesn't run.
+
+    An absent one doesn't exist now, though its workload asks for it; room may be promised to it, too.
+    """
+
+    PENDING = 0
+    PROMISED = 1
+    RUNNING = 2
+    STOPPING = 3
+    ABSENT = 4
+
+
+class Pod:
+    """One pod. `node` and `devices` are where it holds room; `promise` is where it will."""
+
+    __slots__ = ("amounts", "budgets", "devices", "group", "index", "job", "node", "phase", "promise", "row")
+
+    def __init__(self, job: "Job", group: int, index: int) -> None:
+        self.job = job
+        self.group = group
+        self.index = index
+        self.phase = Phase.PENDING
+        self.node = -1
+        self.devices: tuple[int, ...] = ()
+        self.promise: tuple[int, tuple[int, ...]] | None = None
+        self.amounts: Amounts = ()  # what it counts with in the ledger while it holds or is promised
+        self.row = -1  # in the columns of the pods that run; -1: in none
+        self.budgets: tuple[Budget, ...] = ()  # those that stopping it counts against
+
+    @property
+    def shape(self) -> Shape:
+        """What it asks for."""
+        return self.job.shapes[self.group]
+
+    def gpu_milli(self) -> int:
+        """Return the thousandths of devices it counts with in the ledger."""
+        return sum([amount for row, amount in self.amounts if row == GPU_ROW])
+
+
+class Job:
+    """A workload and its pods. Times in seconds of the cluster's clock.
+
+    What is asked for all the time is at hand beside the `spec` it is of.
+    """
+
+    __slots__ = (
+        "absent",
+        "absent_since_s",
+        "asks",
+        "below_since_s",
+        "devices_milli",
+        "held",
+        "held_devices",
+        "held_until_s",
+        "held_why",
+        "is_elastic",
+        "like",
+        "max_runtime_s",
+        "may_take",
+        "name",
+        "needed",
+        "path",
+        "pending",
+        "placed",
+        "pods",
+        "preemptible",
+        "priority",
+        "project",
+        "promised_by",
+        "ran_s",
+        "restart_s",
+        "running",
+        "saved_s",
+        "shapes",
+        "sharing",
+        "since_s",
+        "spec",
+        "started_s",
+        "stopped_for",
+        "stopping",
+        "submitted_s",
+        "topology",
+        "type",
+        "waiting",
+        "waits_since_s",
+    )
+
+    def __init__(
+        self,
+        spec: Workload,
+        shapes: tuple[Shape, ...],
+        asks: tuple[Amounts, ...],
+        path: tuple[int, ...],
+        like: Like,
+        devices_milli: int,
+    ) -> None:
+        self.pods: list[list[Pod]] = []
+        self.running: list[Pod] | None = None  # those that do, while they stay
+        self.held_devices: tuple[float, float] | None = None  # see `devices_held`, while they stay
+        self.take_on(spec, shapes, asks, path, like, devices_milli)
+        self.stopping = 0
+        self.waits_since_s = spec.submitted_s  # or since it was last stopped
+        self.ran_s = 0.0  # run kept from before it last started
+        self.started_s: float | None = None
+        self.saved_s: float | None = None
+        self.since_s = 0.0  # when it last saved its state, or started: what it would lose
+        self.below_since_s: float | None = None
+        self.absent_since_s: float | None = None  # a pod that has room promised doesn't exist
+        self.held = False
+        self.held_why = ""
+        self.held_until_s: float | None = None  # it is let go by itself then
+        self.promised_by: tuple[str, ...] = ()
+        self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
+        self.waiting: PendingClass | None = None
+
+    def take_on(
+        self,
+        spec: Workload,
+        shapes: tuple[Shape, ...],
+        asks: tuple[Amounts, ...],
+        path: tuple[int, ...],
+        like: Like,
+        devices_milli: int,
+    ) -> None:
+        """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
+        self.spec = spec
+        self.name, self.type, self.submitted_s = spec.name, spec.type, spec.submitted_s
+        self.priority, self.preemptible, self.may_take = spec.priority, spec.preemptible, spec.may_take
+        self.topology, self.restart_s, self.max_runtime_s = spec.topology, spec.restart_s, spec.max_runtime_s
+        self.shapes = shapes
+        self.asks = asks  # what a pending pod of each group counts with
+        self.belong(path)
+        self.like = like
+        self.devices_milli = devices_milli  # of the whole gang, in thousandths
+        shared = zip(spec.groups, shapes, strict=True)  # its pods that ask for parts of devices
+        self.sharing = sum([group.count for group, shape in shared if shape.devices and not shape.whole])
+        self.forget_running()
+        fresh = not self.pods
+        del self.pods[len(spec.groups) :]
+        for at, group in enumerate(spec.groups):
+            if at == len(self.pods):
+                self.pods.append([])
+            pods = self.pods[at]
+            del pods[group.count :]
+            pods += [Pod(self, at, index) for index in range(len(pods), group.count)]
+        if fresh:
+            self.placed = [0] * len(spec.groups)  # pods of each group that run or have room promised
+            self.pending = [group.count for group in spec.groups]  # those that could be placed
+            self.absent = [0] * len(spec.groups)  # those that don't exist
+            self.needed = spec.needed()
+            self.is_elastic = sum(self.needed) < spec.pods
+        else:
+            self.tally()
+
+    def belong(self, path: tuple[int, ...]) -> None:
+        """Be of the project that a path of queues ends in, by their positions in the ledger."""
+        self.path = path
+        self.project = path[-1]
+
+    def tally(self) -> None:
+        """Count its pods by where they are."""
+
+        def counted(phase: Phase) -> list[int]:
+            return [sum(pod.phase is phase for pod in group) for group in self.pods]
+
+        self.placed = [
+            sum(pod.phase is Phase.RUNNING or pod.promise is not None for pod in group) for group in self.pods
+        ]
+        self.pending = counted(Phase.PENDING)
+        self.absent = counted(Phase.ABSENT)
+        self.needed = self.spec.needed(self.absent)
+        self.is_elastic = sum(self.needed) < self.spec.pods
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any pod of it holds room or has it promised."""
+        return any(self.placed)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether as many pods exist as its gang needs."""
+        return not any(self.absent) or all(
+            group.count - absent >= need
+            for group, absent, need in zip(self.spec.groups, self.absent, self.needed, strict=True)
+        )
+
+    @property
+    def asks_now(self) -> bool:
+        """Whether its pending pods count as asked for."""
+        return not self.held and self.is_ready
+
+    def most(self) -> list[int]:
+        """Pods of each group there could be without others that don't exist yet."""
+        return [have + more for have, more in zip(self.placed, self.pending, strict=True)]
+
+    def lacks(self) -> list[int]:
+        """Pods of each group still missing from its gang."""
+        return [max(0, need - placed) for need, placed in zip(self.needed, self.placed, strict=True)]
+
+    def is_below(self) -> bool:
+        """Whether its gang is incomplete."""
+        return any(map(lt, self.placed, self.needed))
+
+    def holds_room(self) -> bool:
+        """Whether any pod of it runs or is being stopped."""
+        return any(pod.node >= 0 for group in self.pods for pod in group)
+
+    def standing(self) -> int:
+        """0 below its minimum, 1 at it, 2 above it."""
+        if self.is_below():
+            return 0
+        return 1 if sum(self.placed) == sum(self.needed) else 2
+
+    def running_pods(self) -> list[Pod]:
+        """Its pods that hold room, by group and index; a list that is shared, and never changed."""
+        if self.running is None:
+            self.running = [pod for group in self.pods for pod in group if pod.phase is Phase.RUNNING]
+        return self.running
+
+    def devices_held(self) -> tuple[float, float]:
+        """Return the devices its running pods hold, a part of one as that part, and the most on one node."""
+        if self.held_devices is None:
+            on_node: dict[int, int] = {}
+            for pod in self.running_pods():
+                on_node[pod.node] = on_node.get(pod.node, 0) + pod.gpu_milli()
+            milli = sum(on_node.values()), max(on_node.values(), default=0)
+            self.held_devices = milli[0] / WHOLE_MILLI, milli[1] / WHOLE_MILLI
+        return self.held_devices
+
+    def forget_running(self) -> None:
+        """Forget what is derived from its running pods: one of them came, went or counts otherwise."""
+        self.running = self.held_devices = None
+
+    def pending_pods(self, group: int) -> list[Pod]:
+        """The pods of a group that could be placed now, by index."""
+        return [pod for pod in self.pods[group] if pod.phase is Phase.PENDING]
+
+
+ClassKey = tuple[object, ...]
+
+
+class Step:
+    """What a waiting workload asks for next: the rest of its gang at once, or one more elastic pod.
+
+    An elastic pod is of the `choice`-th of the groups that could have one more: the highest order first.
+    """
+
+    __slots__ = ("asks", "choices", "elastic", "gpu_milli", "lacks", "standing")
+
+    def __init__(self, job: Job, placed: Sequence[int], choice: int = 0) -> None:
+        self.lacks = [max(0, need - have) for need, have in zip(job.needed, placed, strict=True)]
+        self.elastic = not any(self.lacks)
+        self.choices: tuple[int, ...] = ()  # the groups it could grow by, as they are tried
+        if self.elastic:
+            self.choices = _open_groups(job, placed)
+            self.lacks[self.choices[choice]] = 1
+        self.asks = _asks(job, self.lacks)
+        self.gpu_milli = sum([amount for row, amount in self.asks if row == GPU_ROW])
+        self.standing = 0 if not self.elastic else 1 if sum(placed) == sum(job.needed) else 2
+
+
+def _open_groups(job: Job, placed: Sequence[int]) -> tuple[int, ...]:
+    """The groups that still have an elastic pod to add, highest order first."""
+    groups = job.spec.groups
+    open_ = [group for group, most in enumerate(job.most()) if placed[group] < most]
+    return tuple(sorted(open_, key=lambda group: (-groups[group].order, group)))
+
+
+def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
+    """What the pods of a step count with in the ledger together."""
+    if sum(lacks) == 1:
+        return job.asks[lacks.index(1)]
+    total: dict[int, int] = {}
+    for group, pods in enumerate(lacks):
+        if pods:
+            for row, amount in job.asks[group]:
+                total[row] = total.get(row, 0) + amount * pods
+    return tuple(total.items())
+
+
+Size = tuple[tuple[int, int], ...]
+"""The shape of each group, by its number, and how many pods of it."""
+Wants = tuple[tuple[int, ...], Size]
+"""The groups a workload may grow by, and what is lacking."""
+
+
+class PendingClass:
+    """Pending workloads that are equal in everything but their age: what holds for one holds for all.
+
+    `members` are (submitted, name, job), oldest first; `step` is what each of them asks for next, and
+    `wants` that as plain numbers: the shape of each group and how many pods of it are lacking; `gang` is
+    the same of all that it needs to run.
+    """
+
+    __slots__ = ("gang", "key", "members", "number", "project", "shapes", "step", "wants")
+
+    def __init__(self, key: ClassKey, job: Job, number: int) -> None:
+        self.key = key
+        self.project = job.project
+        self.number = number
+        self.step = Step(job, job.placed)
+        step = self.step  # a gang needs room for each of these shapes, an elastic pod for one of them
+        groups = step.choices or [group for group, lack in enumerate(step.lacks) if lack]
+        ids = [shape.id for shape in job.shapes]
+        self.shapes = tuple(sorted({ids[group] for group in groups}))
+        self.wants: Wants = step.choices, tuple(zip(ids, step.lacks, strict=True))
+        self.gang = tuple(zip(ids, job.needed, strict=True))
+        self.members: list[tuple[float, str, Job]] = []
+
+    def line_key(self, at: int) -> tuple[float, int, float, str]:
+        """Where its `at`-th member stands among the waiting of its project: priority, standing, age, name."""
+        submitted_s, name, job = self.members[at]
+        return (-float(job.priority), self.step.standing, submitted_s, name)
+
+    def lack_of(self, shape: int) -> int:
+        """How many pods of a shape it asks for."""
+        return sum([lack for each, lack in self.wants[1] if each == shape])
+
+    @property
+    def first(self) -> Job:
+        """The oldest of them."""
+        return self.members[0][2]
+
+    def add(self, job: Job) -> None:
+        """Add a workload at its age."""
+        insort(self.members, (job.submitted_s, job.name, job))
+
+    def remove(self, job: Job) -> None:
+        """Take a workload out; it is there."""
+        at = bisect_left(self.members, (job.submitted_s, job.name))
+        assert self.members[at][2] is job
+        del self.members[at]

@@ -1,0 +1,74 @@
+"""Disruption budgets: set, removed, assigned to pods; and stops that a backend couldn't carry out."""
+
+from weir.model.resources import UNLIMITED
+from weir.state import events
+from weir.state.budgets import Budget
+from weir.state.jobs import Phase, Pod
+from weir.state.reducers.counting import count, pod_of
+from weir.state.reducers.promises import drop_promise
+from weir.state.reducers.standing import settle
+from weir.state.state import Cluster
+
+
+def budget_set(cluster: Cluster, event: events.BudgetSet) -> None:
+    """Set the allowance of a new or known budget."""
+    name, allowed = event.budget.name, event.budget.allowed
+    budget = cluster.budgets.get(name)
+    if budget is None:
+        cluster.budgets[name] = Budget(name, allowed)
+    else:
+        budget.allowed = allowed
+
+
+def budget_removed(cluster: Cluster, event: events.BudgetRemoved) -> None:
+    """Remove a budget. Pods that still refer to it are free to go."""
+    budget = cluster.budgets.pop(event.name, None)
+    if budget is not None:
+        budget.allowed = UNLIMITED
+
+
+def pod_protected(cluster: Cluster, event: events.PodProtected) -> None:
+    """Set the budgets that an eviction of a pod counts against."""
+    pod = pod_of(cluster, event.pod)
+    if pod is not None:
+        found = (cluster.budgets.get(name) for name in event.budgets)
+        pod.budgets = tuple([budget for budget in found if budget is not None])
+
+
+def use(pod: Pod) -> None:
+    """Subtract a pod that was told to stop from its budgets."""
+    for budget in pod.budgets:
+        budget.allowed -= 1
+
+
+def stop_refused(cluster: Cluster, event: events.StopRefused) -> None:
+    """Let a pod run on that couldn't be stopped, and remember when that was tried.
+
+    Its budgets allow nothing until the backend says otherwise. A new place promised to its workload is
+    dropped: the pod can't move there.
+    """
+    pod = pod_of(cluster, event.pod)
+    if pod is None or pod.phase is not Phase.STOPPING:
+        return
+    job, at = pod.job, pod.node
+    drop_promise(cluster, job)
+    count(cluster, pod, -1)
+    pod.phase = Phase.RUNNING
+    job.forget_running()
+    job.placed[pod.group] += 1
+    job.stopping -= 1
+    count(cluster, pod, 1)
+    cluster.running_pods.add(pod, job.since_s)
+    cluster.releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], 1)
+    cluster.releasing_on[at] -= 1
+    if not cluster.releasing_on[at]:
+        del cluster.releasing_on[at]
+    cluster.changed(at)
+    for budget in pod.budgets:
+        budget.allowed = min(budget.allowed, 0)
+    if event.by is not None:
+        job.stopped_for.pop(event.by, None)
+        if event.by in cluster.jobs:
+            cluster.withdrawn[event.by] = event.at_s
+    cluster.refused[pod] = event.at_s
+    settle(cluster, job, event.at_s)

@@ -1,0 +1,104 @@
+"""Nodes: there, changed, lost; the columns of their room made anew."""
+
+import numpy as np
+
+from weir.model.nodes import Node
+from weir.model.resources import GPU
+from weir.model.workloads import WHOLE_MILLI
+from weir.state import events
+from weir.state.columns import NO_DEVICE
+from weir.state.jobs import Job, Phase
+from weir.state.reducers.counting import asked, count, hold
+from weir.state.reducers.growing import grow
+from weir.state.reducers.promises import drop_promise, promised_on
+from weir.state.reducers.standing import leave_class, rank, settle
+from weir.state.shapes import model_row_name
+from weir.state.state import Cluster
+
+
+def node_set(cluster: Cluster, event: events.NodeSet) -> None:
+    """A node is there, new or changed."""
+    node = event.node
+    cluster.rows.see(node.capacity)
+    cluster.marks.see(node.foreign_marks)
+    if node.gpu_model is not None:
+        cluster.rows.of(model_row_name(node.gpu_model))
+    at = cluster.node_at.get(node.name)
+    if at is None:
+        at = cluster.node_at[node.name] = len(cluster.nodes)
+        cluster.nodes.append(node)
+        cluster.node_names.append(node.name)
+        cluster.pods_on.append({})
+        cluster.device_memory.append(node.gpu_memory)
+    grow(cluster, nodes=len(cluster.nodes), devices=node.gpus)
+    promised = promised_on(cluster, at)  # they count with the node's model and memory
+    for pod in promised:
+        count(cluster, pod, -1)
+    cluster.nodes[at] = node
+    cluster.device_memory[at] = node.gpu_memory
+    for pod in promised:
+        count(cluster, pod, 1)
+    _set_room(cluster, at, node)
+
+
+def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
+    """A node is gone, and with it what was promised on it."""
+    at = cluster.node_at.get(event.name)
+    if at is None or cluster.nodes[at] is None:
+        return
+    # Promises go while the node is still known: they count with its model.
+    for job in {pod.job.name: pod.job for pod in promised_on(cluster, at)}.values():
+        drop_promise(cluster, job)
+        settle(cluster, job, cluster.now_s)
+    cluster.nodes[at] = None
+    _set_room(cluster, at, None)
+
+
+def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
+    """Give a node its capacity, and take what its pods and promises hold from it again."""
+    capacity = np.zeros(len(cluster.rows), np.int64)
+    room = cluster.room
+    room.share[at], room.memory[at] = NO_DEVICE, 0
+    if node is not None:
+        for name, amount in node.capacity.items():
+            capacity[cluster.rows.of(name)] = amount
+        capacity[cluster.rows.of(GPU)] = node.own_gpus * WHOLE_MILLI
+        if node.gpu_model is not None:
+            capacity[cluster.rows.of(model_row_name(node.gpu_model))] = node.own_gpus * WHOLE_MILLI
+        room.share[at, : node.gpus] = WHOLE_MILLI
+        room.memory[at, : node.gpus] = node.gpu_memory
+        foreign = list(node.foreign_devices)
+        room.share[at, foreign] = room.memory[at, foreign] = 0
+    room.marks[:, at] = 0
+    for mark, pods in node.foreign_marks.items() if node is not None else ():
+        room.marks[cluster.marks.of(mark), at] = pods
+    cluster.capacity[:, at] = capacity
+    room.free[:, at] = capacity
+    releasing = cluster.releasing
+    releasing.free[:, at], releasing.share[at], releasing.memory[at], releasing.marks[:, at] = 0, 0, 0, 0
+    for pod in cluster.pods_on[at]:
+        hold(cluster, pod, at, pod.devices)
+        if pod.phase is Phase.STOPPING:
+            releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], -1)
+    for pod in promised_on(cluster, at):
+        assert pod.promise is not None
+        hold(cluster, pod, at, pod.promise[1])
+    for job in cluster.by_memory.values():
+        _ask_anew(cluster, job)
+    cluster.static_version += 1
+    cluster.changed(at)
+
+
+def _ask_anew(cluster: Cluster, job: Job) -> None:
+    """Devices came or went: a memory request may count with another smallest device."""
+    asks = tuple(asked(cluster, shape) for shape in job.shapes)
+    if asks == job.asks:
+        return
+    pods = [pod for group in job.pods for pod in group]
+    for pod in pods:
+        count(cluster, pod, -1)
+    job.asks = asks
+    for pod in pods:
+        count(cluster, pod, 1)
+    leave_class(cluster, job)
+    rank(cluster, job)

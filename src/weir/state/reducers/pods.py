@@ -1,0 +1,108 @@
+"""Pods: assigned to a place, being stopped, stopped."""
+
+from weir.state import events
+from weir.state.jobs import Phase, Pod
+from weir.state.reducers import budgets
+from weir.state.reducers.counting import count, hold, holding, pod_of, set_absent
+from weir.state.reducers.growing import grow_for
+from weir.state.reducers.promises import unpromise
+from weir.state.reducers.standing import set_running, settle
+from weir.state.state import Cluster
+
+
+def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
+    """A pod holds its place from now on."""
+    pod, at = pod_of(cluster, event.place.pod), cluster.node_at.get(event.place.node)
+    if pod is None or at is None or pod.phase in (Phase.RUNNING, Phase.STOPPING):
+        return
+    job = pod.job
+    grow_for(cluster, event.place.devices)
+    if pod.promise is not None:
+        unpromise(cluster, pod)
+    if pod.phase is Phase.ABSENT:  # it exists after all
+        group = (other for of in job.pods for other in of)
+        set_absent(cluster, job, {other for other in group if other.phase is Phase.ABSENT} - {pod})
+    count(cluster, pod, -1)
+    job.pending[pod.group] -= 1
+    job.placed[pod.group] += 1
+    pod.phase, pod.node, pod.devices = Phase.RUNNING, at, event.place.devices
+    job.forget_running()
+    pod.amounts = holding(cluster, pod.shape, at)
+    count(cluster, pod, 1)
+    hold(cluster, pod, at, pod.devices)
+    cluster.pods_on[at][pod] = None
+    cluster.changed(at)
+    if job.started_s is None:
+        job.started_s = job.since_s = event.at_s
+        job.saved_s = None
+        job.stopped_for.clear()
+        set_running(cluster, job, True)
+    cluster.running_pods.add(pod, job.since_s)
+    settle(cluster, job, event.at_s)
+
+
+def stopping(cluster: Cluster, event: events.PodStopping) -> None:
+    """A pod was told to stop: its room is being freed."""
+    pod = pod_of(cluster, event.pod)
+    if pod is None or pod.phase is not Phase.RUNNING:
+        return
+    job = pod.job
+    count(cluster, pod, -1)
+    pod.phase = Phase.STOPPING
+    job.forget_running()
+    job.placed[pod.group] -= 1
+    job.stopping += 1
+    cluster.running_pods.remove(pod)
+    if event.cause is not None:
+        budgets.use(pod)
+        if event.cause.by is not None:
+            job.stopped_for[event.cause.by] = event.at_s
+    count(cluster, pod, 1)
+    cluster.releasing.hold(pod.node, pod.shape, pod.devices, cluster.device_memory[pod.node], -1)
+    cluster.releasing_on[pod.node] = cluster.releasing_on.get(pod.node, 0) + 1
+    cluster.changed(pod.node)
+    settle(cluster, job, event.at_s)
+
+
+def stopped(cluster: Cluster, event: events.PodStopped) -> None:
+    """A pod is gone and waits again."""
+    pod = pod_of(cluster, event.pod)
+    if pod is None or pod.phase not in (Phase.RUNNING, Phase.STOPPING):
+        return
+    job = pod.job
+    free(cluster, pod, event.at_s)
+    if event.kept_s is not None:
+        job.ran_s = event.kept_s
+    settle(cluster, job, event.at_s)
+
+
+def free(cluster: Cluster, pod: Pod, at_s: float) -> None:
+    """A pod that runs or is being stopped holds nothing any more."""
+    job, at = pod.job, pod.node
+    count(cluster, pod, -1)
+    hold(cluster, pod, at, pod.devices, -1)
+    if pod.phase is Phase.STOPPING:
+        cluster.releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], 1)
+        cluster.releasing_on[at] -= 1
+        if not cluster.releasing_on[at]:
+            del cluster.releasing_on[at]
+        job.stopping -= 1
+    else:
+        job.placed[pod.group] -= 1
+        cluster.running_pods.remove(pod)
+    del cluster.pods_on[at][pod]
+    if cluster.refused:
+        cluster.refused.pop(pod, None)
+    cluster.changed(at)
+    pod.node, pod.devices = -1, ()
+    job.forget_running()
+    if pod.promise is None:
+        pod.phase, pod.amounts = Phase.PENDING, ()
+        job.pending[pod.group] += 1
+    else:
+        pod.phase = Phase.PROMISED
+    count(cluster, pod, 1)
+    if not job.holds_room():
+        job.started_s = job.saved_s = None
+        job.waits_since_s = at_s
+        set_running(cluster, job, False)

@@ -1,0 +1,206 @@
+"""Workloads: submitted, changed, held, saved, over."""
+
+from weir.model.workloads import Workload
+from weir.state import events
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.ledger import Amounts
+from weir.state.reducers.counting import asked, count, hold, holding, set_absent
+from weir.state.reducers.growing import grow
+from weir.state.reducers.pods import free
+from weir.state.reducers.promises import drop_promise, unpromise
+from weir.state.reducers.standing import leave_class, rank, set_running, settle
+from weir.state.runtimes import Like, like
+from weir.state.shapes import GPU_ROW, Shape
+from weir.state.state import Cluster
+
+Terms = tuple[tuple[Shape, ...], tuple[Amounts, ...], tuple[int, ...], Like, int]
+
+
+def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
+    """A workload waits."""
+    spec = event.workload
+    if spec.name in cluster.jobs:
+        return
+    terms = _terms(cluster, spec)
+    job = Job(spec, *terms)
+    job.ran_s = event.ran_s
+    cluster.ledger.add_sharing(job.path, job.sharing)
+    cluster.jobs[spec.name] = job
+    for shape, asks, group in zip(job.shapes, job.asks, spec.groups, strict=True):
+        if shape.gpu_memory:
+            cluster.by_memory[spec.name] = job
+        cluster.ledger.add_asked(job.path, asks, group.count)
+        cluster.mix.asked(shape.plain or shape, group.count, cluster.room)
+    if event.absent:
+        set_absent(cluster, job, _named(job, event.absent))
+    rank(cluster, job)
+
+
+def _terms(cluster: Cluster, spec: Workload) -> Terms:
+    """What a workload is to the engine: shapes, what they count with, its queues, what it is like."""
+    shapes = tuple([cluster.shapes.of(group.request) for group in spec.groups])
+    grow(cluster, nodes=0, devices=1)
+    asks = tuple([asked(cluster, shape) for shape in shapes])
+    gangs = zip(asks, spec.needed(), strict=True)
+    devices_milli = sum([milli * need for ask, need in gangs for row, milli in ask if row == GPU_ROW])
+    path = cluster.ledger.path[cluster.ledger.position[spec.project]]
+    return shapes, asks, path, like(spec, devices_milli), devices_milli
+
+
+def _named(job: Job, keys: frozenset[events.PodKey]) -> set[Pod]:
+    return {
+        pod for group in job.pods for pod in group if events.PodKey(job.name, pod.group, pod.index) in keys
+    }
+
+
+def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
+    """A workload asks for something else, or other pods of it exist: out as it was, in as it is."""
+    spec, at_s = event.workload, event.at_s
+    job = cluster.jobs.get(spec.name)
+    if job is None:
+        return
+    before = job.spec
+    terms = _terms(cluster, spec)
+    _leave_places(cluster, job, spec, terms[0], event)
+    out_of = job.project
+    _take_out(cluster, job)
+    cluster.usage.holds(before.project, cluster.ledger.allocated[out_of][GPU_ROW], at_s)
+    for at, shape in enumerate(terms[0]):
+        had = before.groups[at].count if at < len(job.shapes) and job.shapes[at] is shape else 0
+        if spec.groups[at].count > had:
+            cluster.mix.asked(shape.plain or shape, spec.groups[at].count - had, cluster.room)
+    job.take_on(spec, *terms)
+    _put_in(cluster, job)
+    set_absent(cluster, job, _named(job, event.absent))
+    if job.started_s is None and job.is_below():
+        drop_promise(cluster, job)  # what is promised no longer makes it whole
+    settle(cluster, job, at_s)
+
+
+def _leave_places(
+    cluster: Cluster, job: Job, spec: Workload, shapes: tuple[Shape, ...], event: events.WorkloadChanged
+) -> None:
+    """Pods that are absent, or no longer part of the workload, give back what they held."""
+    absent = _named(job, event.absent)
+    counts = [group.count for group in spec.groups] + [0] * len(job.pods)
+    if any(one is not other for one, other in zip(job.shapes, shapes, strict=False)):
+        drop_promise(cluster, job)
+    for pod in [pod for group in job.pods for pod in group]:
+        gone = pod.index >= counts[pod.group]
+        if gone and pod.promise is not None:
+            unpromise(cluster, pod)
+        if (gone or pod in absent) and pod.phase in (Phase.RUNNING, Phase.STOPPING):
+            free(cluster, pod, event.at_s)
+
+
+def _take_out(cluster: Cluster, job: Job) -> None:
+    """Count a job and what its pods hold no more."""
+    leave_class(cluster, job)
+    _hold_all(cluster, job, -1)
+    for pod in job.running_pods():
+        cluster.running_pods.remove(pod)
+    cluster.ledger.add_sharing(job.path, -job.sharing)
+    if job.started_s is not None:
+        set_running(cluster, job, False)
+    cluster.by_memory.pop(job.name, None)
+
+
+def _put_in(cluster: Cluster, job: Job) -> None:
+    """Count a job and what its pods hold where they are."""
+    job.forget_running()
+    for pod in job.running_pods():
+        pod.amounts = holding(cluster, pod.shape, pod.node)
+        cluster.running_pods.add(pod, job.since_s)
+    _hold_all(cluster, job, 1)
+    cluster.ledger.add_sharing(job.path, job.sharing)
+    if job.started_s is not None:
+        set_running(cluster, job, True)
+    if any(shape.gpu_memory for shape in job.shapes):
+        cluster.by_memory[job.name] = job
+
+
+def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
+    for group in job.pods:
+        for pod in group:
+            count(cluster, pod, sign)
+            places = [] if pod.promise is None else [pod.promise]
+            if pod.phase in (Phase.RUNNING, Phase.STOPPING):
+                places.append((pod.node, pod.devices))
+            for at, devices in places:
+                hold(cluster, pod, at, devices, sign)
+                cluster.changed(at)
+            if pod.phase is Phase.STOPPING:
+                memory = cluster.device_memory[pod.node]
+                cluster.releasing.hold(pod.node, pod.shape, pod.devices, memory, -sign)
+
+
+def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
+    """A workload is over and holds nothing."""
+    job = cluster.jobs.get(event.workload)
+    if job is None:
+        return
+    drop_promise(cluster, job)
+    for group in job.pods:
+        for pod in group:
+            if pod.phase in (Phase.RUNNING, Phase.STOPPING):
+                free(cluster, pod, event.at_s)
+    if job.asks_now:
+        for group_at, pending in enumerate(job.pending):
+            cluster.ledger.add_asked(job.path, job.asks[group_at], -pending)
+    cluster.ledger.add_sharing(job.path, -job.sharing)
+    leave_class(cluster, job)
+    cluster.incomplete.pop(event.workload, None)
+    cluster.withdrawn.pop(event.workload, None)
+    del cluster.jobs[event.workload]
+    cluster.by_memory.pop(event.workload, None)
+    cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
+    if event.how is events.End.SUCCEEDED and event.ran_s > 0:
+        cluster.runtimes.ended(job.like, event.ran_s)
+    job.forget_running()
+    for group in job.pods:
+        group.clear()  # pods and job know each other: apart they are gone at once, and needn't be found
+
+
+def held(cluster: Cluster, event: events.WorkloadHeld) -> None:
+    """A workload may (not) be started."""
+    job = cluster.jobs.get(event.workload)
+    if job is None:
+        return
+    if job.held == event.held:
+        job.held_why, job.held_until_s = event.reason, event.until_s
+        return
+    pods = [pod for group in job.pods for pod in group]
+    for pod in pods:
+        count(cluster, pod, -1)
+    job.held, job.held_why, job.held_until_s = event.held, event.reason, event.until_s
+    for pod in pods:
+        count(cluster, pod, 1)
+    rank(cluster, job)
+
+
+def past_known(cluster: Cluster, event: events.PastKnown) -> None:
+    """A workload has a past that decisions go by."""
+    job = cluster.jobs.get(event.workload)
+    if job is None:
+        return
+    if event.waits_since_s is not None:
+        job.waits_since_s = event.waits_since_s
+    if event.short_since_s is not None and job.below_since_s is not None:
+        job.below_since_s = event.short_since_s
+    job.stopped_for.update(event.stopped_for)
+
+
+def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
+    """A workload saved its state: what it would lose counts from then."""
+    job = cluster.jobs.get(event.workload)
+    if job is not None and job.started_s is not None and event.at_s >= job.started_s:
+        job.saved_s = job.since_s = max(event.at_s, job.since_s)
+        cluster.running_pods.saved(job, job.saved_s)
+        if cluster.saved and cluster.saved[-1].saved_s != job.saved_s:
+            cluster.saved.clear()
+        cluster.saved.append(job)
+        cluster.saves += 1
+
+
+def noted(_cluster: Cluster, _event: events.Noted) -> None:
+    """It is for people."""

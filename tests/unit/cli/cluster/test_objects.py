@@ -1,0 +1,166 @@
+"""A cluster's objects as rows, and a submission as a Job."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from weir.api.submissions import Submission
+from weir.cli.cluster.installation import Installed
+from weir.cli.cluster.job import job_of
+from weir.cli.cluster.rows import event_rows, queue_row, workload_row
+from weir.cli.cluster.things import EventThing, QueueThing, WorkloadThing
+from weir.client.errors import Refused
+from weir.kubernetes.reading.requests import Devices
+
+CLASSES = {50: "train", 60: "urgent", 100: "build"}
+DEFAULTS = Installed()
+AT = "2026-01-31T12:00:00Z"
+
+
+def job(*, on: Installed = DEFAULTS, **words: Any) -> dict[str, Any]:
+    written = {"project": "vision", "command": ["/bin/train", "-x"], **words}
+    return job_of(Submission.model_validate(written), written, "image:1", CLASSES, on)
+
+
+def pod_spec(made: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = made["spec"]["template"]["spec"]
+    return found
+
+
+def test_a_job_names_the_scheduler_and_the_devices_of_the_installation() -> None:
+    spec = pod_spec(job(pods=[{"gpus": 2}], on=Installed("night", Devices(("a.io/card-*", "amd.com/gpu")))))
+    assert spec["schedulerName"] == "night"
+    assert spec["containers"][0]["resources"]["limits"] == {"amd.com/gpu": "2"}
+
+
+def test_a_gang_of_whole_devices() -> None:
+    made = job(name="a", type="build", pods=[{"gpus": 2, "count": 4, "min": 2, "cpu": 1.5, "memory": "3Gi"}])
+    assert made["metadata"]["labels"] == {"weir.dev/project": "vision", "weir.dev/type": "build"}
+    assert made["metadata"]["annotations"] == {"weir.dev/min-pods": "2"}
+    assert (made["spec"]["parallelism"], made["spec"]["completionMode"]) == (4, "Indexed")
+    assert [rule["action"] for rule in made["spec"]["podFailurePolicy"]["rules"]] == ["FailJob", "Ignore"]
+    assert made["spec"]["backoffLimitPerIndex"] == made["spec"]["backoffLimit"] == 3
+    (container,) = pod_spec(made)["containers"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    assert container["resources"]["requests"] == {"cpu": "1.5", "memory": "3Gi"}
+    assert pod_spec(made)["schedulerName"] == "weir"
+    assert "priorityClassName" not in pod_spec(made)
+
+
+def test_parts_of_devices_and_all_that_can_be_said() -> None:
+    made = job(
+        preemptible=False,
+        max_runtime="2h",
+        grace="90s",
+        priority=60,
+        retries=0,
+        env={"A": "1"},
+        topology={"name": "net", "required": "rack"},
+        pods=[
+            {
+                "gpus": 0.5,
+                "devices": 2,
+                "nodes": ["n1", "n2"],
+                "gpu_models": ["H100"],
+                "node_selector": {"z": "a"},
+            }
+        ],
+    )
+    assert made["metadata"]["name"].startswith("train-")
+    assert made["metadata"]["annotations"] == {
+        "weir.dev/preemptible": "false",
+        "weir.dev/max-runtime": "2h",
+        "weir.dev/topology": "net:required=rack",
+        "weir.dev/gpu-fraction": "0.5",
+        "weir.dev/gpu-devices": "2",
+    }
+    assert made["spec"]["backoffLimit"] == 0
+    spec = pod_spec(made)
+    assert spec["priorityClassName"] == "urgent"
+    assert spec["terminationGracePeriodSeconds"] == 90
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert [each["matchFields"][0]["values"] for each in terms] == [["n1"], ["n2"]]
+    assert terms[0]["matchExpressions"][0]["values"] == ["H100"]
+    assert spec["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+    assert job(pods=[{"gpu_memory": "10Gi"}])["metadata"]["annotations"] == {"weir.dev/gpu-memory": "10Gi"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"pods": [{}, {}]}, "pods: a Job has one kind of pods"),
+        ({"idle_limit": "1h"}, "idle_limit: what GPUs do"),
+        ({"name": "Not_good"}, "name: 'Not_good' is no name of a Job"),
+        ({"priority": 7}, "priority: no PriorityClass has the value 7; there are 50 (train), 60 (urgent)"),
+    ],
+)
+def test_what_a_job_cannot_say(words: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refused, match=said.replace("(", r"\(").replace(")", r"\)")):
+        job(**words)
+
+
+def workload(**status: Any) -> WorkloadThing:
+    metadata = {"name": "job-a", "namespace": "ns", "uid": "0a1b", "creationTimestamp": AT}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "u"}
+    spec = {"owner": owner, "project": "vision", "priority": 60}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, WorkloadThing)
+
+
+def test_a_workload_is_a_row() -> None:
+    bare = workload_row(msgspec.convert({"metadata": {"name": "job-a", "namespace": "ns"}}, WorkloadThing))
+    assert (bare.name, bare.status, bare.devices) == ("ns/job-a", "pending", 0.0)
+    reason = {"why": "no_room", "sentence": "no room now", "numbers": {"n": 1}}
+    row = workload_row(
+        workload(phase="Pending", gpus="1.5", pods=3, podsRunning=1, reason=reason, startedAt=AT)
+    )
+    assert (row.status, row.devices, row.pods, row.pods_running, row.priority) == ("pending", 1.5, 3, 1, 60)
+    assert row.started_s == row.submitted_s == 1769860800.0
+    assert row.reason is not None
+    assert row.reason.sentence == "no room now"
+    assert workload_row(workload(phase="Refused")).status == "pending"
+    suspended = workload_row(workload(phase="Pending", suspended=True))
+    assert suspended.reason is not None
+    assert suspended.reason.why == "held"
+
+
+def queue(spec: dict[str, Any], **status: Any) -> QueueThing:
+    return msgspec.convert({"metadata": {"name": "q"}, "spec": spec, "status": status}, QueueThing)
+
+
+def test_queues_are_rows() -> None:
+    spec = {
+        "quota": {"memory": "1Gi"},
+        "limit": {"gpu": "unlimited", "cpu": "500m"},
+        "times": {"maxRuntime": "2h"},
+    }
+    row = queue_row(queue(spec, allocated={"gpu": "1.5"}, running=2), is_project=True)
+    assert row.quota == {"gpu": 0.0, "memory": float(1 << 30)}
+    assert row.limit == {"cpu": 0.5}
+    assert row.times == {"max_runtime": 7200.0}
+    assert (row.allocated, row.running, row.follows) == ({"gpu": 1.5}, 2, False)
+    above = queue_row(queue({"parent": "x", "weight": {"gpu": "0.5"}}, quota={"gpu": "8"}), is_project=False)
+    assert (above.quota, above.follows, above.parent, above.weight) == ({"gpu": 8.0}, True, "x", {"gpu": 0.5})
+
+
+def test_events_are_told_of_workloads() -> None:
+    def event(kind: str, name: str) -> EventThing:
+        regarding = {"kind": kind, "namespace": "ns", "name": name}
+        metadata = {"name": "e", "uid": name}
+        body = {
+            "metadata": metadata,
+            "eventTime": AT,
+            "reason": "Waiting",
+            "note": "n",
+            "regarding": regarding,
+        }
+        return msgspec.convert(body, EventThing)
+
+    rows = event_rows(
+        [event("Workload", "job-a"), event("Pod", "a-0-xyz"), event("Pod", "b-1")], [workload()]
+    )
+    told = {("ns/job-a", None), ("ns/job-a", "a-0-xyz"), (None, "b-1")}
+    assert {(row.workload, row.pod) for row in rows} == told
+    assert {row.kind for row in rows} == {"waiting"}

@@ -1,0 +1,85 @@
+"""Without what speaks with Kubernetes, one sentence says how to get it."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from weir.cli.main import _OF_KUBERNETES, main
+
+
+@pytest.mark.parametrize(
+    "words", [["kube", "manifests"], ["list"], ["submit", "-p", "a", "--image", "x", "--", "x"]]
+)
+def test_what_is_missing_is_named(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEIR_URL", "kube:")
+    for name in list(sys.modules):
+        if name.startswith(("weir.kubernetes", "weir.cli.cluster")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    assert main(words) == 1
+    assert capsys.readouterr().err == (
+        "weir: what speaks with Kubernetes isn't installed: "
+        "pip install aiohttp cryptography httptools kubernetes msgspec.\n"
+    )
+
+
+def test_what_is_named_is_what_the_extra_brings() -> None:
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+    brought = project["optional-dependencies"]["kubernetes"]
+    assert tuple(each.partition(">")[0] for each in brought) == _OF_KUBERNETES
+
+
+def test_a_cluster_has_no_address_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weir.client.api import Pool
+    from weir.client.errors import Unreachable
+
+    with pytest.raises(Unreachable, match="is a cluster, which `weir` on the command line asks"):
+        Pool("kube:")
+
+
+def test_words_of_clusters_mean_nothing_to_a_pool(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEIR_URL", "http://127.0.0.1:1")
+    assert main(["submit", "-p", "a", "--image", "x", "--", "x"]) == 2
+    assert "--image is for clusters: leave it out, or set WEIR_URL=kube:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("skips", [True, False])
+def test_a_kubeconfig_that_skips_the_check_of_certificates_is_used_with_a_warning(
+    skips: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": skips}
+    written = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    (tmp_path / "config").write_text(json.dumps(written))
+    monkeypatch.setenv("WEIR_URL", "kube:")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    assert main(["list"]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    told = (
+        "weir: warning: the kubeconfig has insecure-skip-tls-verify, so anyone on the way to the API server"
+    )
+    assert (told in said.err) is skips
+
+
+def test_devices_that_are_none_are_refused_before_a_cluster_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["up", "--on", "kubernetes", "--devices", "nvidia.com/gpu,gpu"]) == 2
+    assert capsys.readouterr().err == (
+        "weir: --devices: 'gpu' is no resource of a device plugin: write names such as nvidia.com/gpu, with "
+        "commas between them.\n"
+    )

@@ -1,0 +1,40 @@
+"""`weir logs` on a terminal: output of a stranger's job does nothing to it."""
+
+import io
+
+import pytest
+from tests.unit.client.fake import Fake, Said
+
+from weir.cli.main import main
+
+OUTPUT = "a\tb\r50 %\n\x1b]0;title\x07\x1b[2J\x9b31mred\x08\x7f\u202etxt.exe\nend \u00e9\U0001f600\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def job(fake: Fake) -> None:
+    fake.on("GET", "/workloads/a/logs", Said(pieces=(OUTPUT[:9], OUTPUT[9:]), content="text/plain"))
+
+
+def test_control_characters_are_written_out_on_a_terminal(job: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    assert main(["logs", "a"]) == 0
+    assert terminal.getvalue() == (
+        "a\tb\r50 %\n\\x1b]0;title\\x07\\x1b[2J\\x9b31mred\\x08\\x7f\\u202etxt.exe\nend \u00e9\U0001f600\n"
+    )
+
+
+def test_raw_and_files_get_output_as_it_is(
+    job: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "a"]) == 0
+    assert capsys.readouterr().out == OUTPUT
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    assert main(["logs", "a", "--raw"]) == 0
+    assert terminal.getvalue() == OUTPUT

@@ -1,0 +1,134 @@
+"""The timeline goes on evenly, whatever the wall clock is set to."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from weir.control.clock import Clock
+from weir.local import pods, timeline
+
+YEAR_S = 365.25 * 86400.0
+NOW_S = 1_700_000_000.0
+
+
+@dataclass
+class Machine:
+    """Two clocks: one that anyone may set, and one since boot."""
+
+    wall_s: float = NOW_S
+    boot_s: float = 100.0
+    jumps: list[float] = field(default_factory=list)
+
+    def passes(self, seconds: float) -> None:
+        self.wall_s += seconds
+        self.boot_s += seconds
+
+    def wall(self) -> float:
+        return self.wall_s
+
+    def boot(self) -> float:
+        return self.boot_s
+
+    def clock(self) -> Clock:
+        return Clock(wall=self.wall, boot=self.boot, jumped=self.jumps.append)
+
+    def resumed(self, home: Path, least_s: float | None = None) -> Clock:
+        return timeline.resume(
+            home, least_s=least_s, wall=self.wall, boot=self.boot, jumped=self.jumps.append
+        )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_time_passes_evenly_while_the_wall_clock_jumps(seed: int) -> None:
+    chance, machine = random.Random(seed), Machine()
+    clock = machine.clock()
+    began_s, passed_s = clock(), 0.0
+    for _ in range(100):
+        machine.wall_s += chance.choice([-1, 1]) * chance.choice([1.0, 60.0, 3600.0, 86400.0, 10 * YEAR_S])
+        step_s = chance.uniform(0.0, 100.0)
+        machine.passes(step_s)
+        passed_s += step_s
+        assert clock() - began_s == pytest.approx(passed_s, abs=1e-3)
+        assert clock.on_wall(clock()) == pytest.approx(machine.wall_s, abs=1e-3)
+        assert clock.from_wall(machine.wall_s) == pytest.approx(clock(), abs=1e-3)
+
+
+def test_a_suspended_machine_counts() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.passes(3600.0)
+    assert clock() == NOW_S + 3600.0
+    assert clock.ahead_s == 0.0
+
+
+def test_a_jump_is_told_once_and_noise_never() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.wall_s += 0.05
+    assert clock.ahead_s == 0.0
+    machine.wall_s += 86400.0
+    for _ in range(3):
+        assert clock.ahead_s == pytest.approx(86400.05)
+    machine.wall_s -= 86400.05
+    assert [clock.ahead_s for _ in range(2)] == [0.0, 0.0]
+    assert [round(jump) for jump in machine.jumps] == [86400, -86400]
+
+
+def test_a_reading_that_was_interrupted_is_no_jump() -> None:
+    machine = Machine()
+
+    def slow_wall() -> float:
+        machine.passes(5.0)
+        return machine.wall_s
+
+    clock = Clock(wall=slow_wall, boot=machine.boot, jumped=machine.jumps.append)
+    assert clock.ahead_s == 0.0
+    assert machine.jumps == []
+
+
+@pytest.mark.parametrize("jump_s", [0.0, 1.0, -1.0, 86400.0, -86400.0, 10 * YEAR_S, -10 * YEAR_S])
+def test_over_a_restart_of_the_server_no_time_is_lost_or_won(tmp_path: Path, jump_s: float) -> None:
+    machine = Machine()
+    before = machine.resumed(tmp_path)
+    timeline.keep(tmp_path, before, boot=machine.boot)
+    machine.passes(30.0)
+    machine.wall_s += jump_s
+    after = machine.resumed(tmp_path, least_s=NOW_S + 10.0)
+    assert after() == pytest.approx(NOW_S + 30.0)
+    assert after.until_s is None
+    assert after.on_wall(after()) == pytest.approx(machine.wall_s)
+
+
+@pytest.mark.parametrize(
+    ("away_s", "counted_s"),
+    [(600.0, 600.0), (-86400.0, 0.0), (10 * YEAR_S, timeline.AWAY_S_MOST), (-40 * YEAR_S, 0.0)],
+)
+def test_over_a_reboot_the_wall_clock_counts_within_bounds(
+    tmp_path: Path, away_s: float, counted_s: float, other_boot: Callable[[], None]
+) -> None:
+    machine = Machine()
+    timeline.keep(tmp_path, machine.resumed(tmp_path), boot=machine.boot)
+    other_boot()
+    machine.boot_s = 3.0
+    machine.wall_s += away_s
+    after = machine.resumed(tmp_path)
+    assert after() == pytest.approx(NOW_S + counted_s)
+    assert after.until_s == NOW_S
+    assert after.on_wall(after()) == pytest.approx(machine.wall_s)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"boot": 1}', "\0", '{"boot":"x","boot_s":1e999}'])
+def test_a_file_that_says_nothing_begins_at_the_wall_clock_or_after_what_is_known(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / timeline.FILE).write_text(text)
+    assert Machine().resumed(tmp_path)() == NOW_S
+    assert Machine().resumed(tmp_path, least_s=NOW_S + 5.0)() == NOW_S + 5.0
+
+
+@pytest.fixture
+def other_boot(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    return lambda: monkeypatch.setattr(pods, "_boot", "another")

@@ -1,0 +1,55 @@
+"""A stop that a backend couldn't carry out: the victim runs on, and who was to have its room chooses again."""
+
+from weir.control.port import LeaveRoom, StopPod
+from weir.engine.plan import Eviction, Plan, Promise
+from weir.model.reasons import Cause, Rule
+from weir.state.events import Place, PodKey, Promised, StopRefused
+from weir.state.jobs import Phase
+
+from .scene import Scene, gang
+
+POD = PodKey("job", 0, 0)
+PLAN = Plan(
+    evictions=[Eviction(POD, Cause(Rule.RECLAIM_QUOTA, "owner", "for owner"))],
+    promises=[Promise("owner", (Place(PodKey("owner", 0, 0), "node", (0,)),), ("job",))],
+)
+REFUSED = StopRefused(POD, 1.0, "Cannot evict pod.", "owner")
+
+
+def stopped() -> Scene:
+    """A pod that is told to stop for an owner, which has its room promised."""
+    scene = Scene(gang("job", 1), gang("owner", 1))
+    scene.starts("job", 1)
+    (stop, _) = scene.step(plan=PLAN)
+    assert isinstance(stop, StopPod)
+    return scene
+
+
+def test_refusal_withdraws_the_promise_and_lets_the_victim_run_on() -> None:
+    scene = stopped()
+    cluster = scene.control.cluster
+    assert "owner" in cluster.promised
+    assert scene.step(REFUSED, at_s=1.0) == [LeaveRoom("owner")]
+    assert not cluster.promised
+    assert cluster.jobs["job"].pods[0][0].phase is Phase.RUNNING
+    assert cluster.jobs["job"].started_s == 0.0
+    assert not cluster.releasing_on
+    assert [note.workload for note in scene.notes] == ["owner"]
+
+
+def test_refusal_told_twice_or_of_what_does_not_stop_changes_nothing() -> None:
+    scene = stopped()
+    scene.step(REFUSED, at_s=1.0)
+    assert scene.step(REFUSED, at_s=2.0) == []
+    assert scene.step(StopRefused(PodKey("gone", 0, 0), 2.0), at_s=2.0) == []
+    assert scene.control.cluster.jobs["job"].pods[0][0].phase is Phase.RUNNING
+
+
+def test_refused_move_gives_its_new_place_back() -> None:
+    scene = Scene(gang("job", 1), gang("owner", 1))
+    scene.starts("job", 1)
+    plan = Plan(PLAN.binds, PLAN.evictions, [*PLAN.promises, Promise("job", (Place(POD, "node", (5,)),))])
+    scene.step(plan=plan)
+    assert scene.step(REFUSED, at_s=1.0) == [LeaveRoom("job"), LeaveRoom("owner")]
+    assert not scene.control.cluster.promised
+    assert Promised not in {type(effect) for effect in scene.effects}

@@ -1,0 +1,113 @@
+"""Reasons say what a single node is short of in numbers, and count nodes where there are several."""
+
+import pytest
+
+from weir.scenario_io import parse_scenario
+from weir.simulation.play import play
+
+WORLD = """
+cluster: {{nodes: [{{name: "{nodes}", gpus: 2, cpu: 8, memory: 16Gi, gpu_memory: 16Gi}}]}}
+projects: [{{name: a, quota: {{gpu: 0}}}}]
+workloads:
+- {{name: holds, project: a, pods: [{{gpus: 1, cpu: 6, placed: [{{node: {first}}}]}}]}}
+- {{name: waits, project: a, pods: [{{{asks}}}]}}
+"""
+
+
+def why(asks: str, *, nodes: str = "box", first: str = "box") -> str:
+    scenario = parse_scenario(WORLD.format(asks=asks, nodes=nodes, first=first), "world")
+    return play(scenario, 1).pods["waits/0/0"].reason or ""
+
+
+@pytest.mark.parametrize(
+    ("asks", "sentence"),
+    [
+        (
+            "gpus: 2",
+            (
+                "insufficient capacity: box has 1 GPU free, and a pod asks for 2; "
+                "a would hold 3 of a quota of 0 GPUs, so it may only use what is free"
+            ),
+        ),
+        (
+            "gpus: 1, cpu: 4",
+            (
+                "insufficient capacity: box has 2 CPUs free, and a pod asks for 4; "
+                "a would hold 2 of a quota of 0 GPUs, so it may only use what is free"
+            ),
+        ),
+        ("gpus: 3", "a pod asks for 3 GPUs; the largest node offers 2"),
+        ("gpus: 1, memory: 100Gi", "a pod asks for 100Gi of memory; the largest node offers 16Gi"),
+        ("gpus: 1, cpu: 9", "a pod asks for 9 CPUs; the largest node offers 8"),
+        ("gpu_memory: 40Gi", "it asks for 40Gi of GPU memory; the largest GPU has 16Gi"),
+        (
+            "gpus: 1, count: 3",
+            "it needs 3 pods at once, more than 1 matching node can take even when idle",
+        ),
+    ],
+)
+def test_one_node(asks: str, sentence: str) -> None:
+    assert why(asks) == sentence
+
+
+def test_several_nodes() -> None:
+    assert why("gpus: 3", nodes="n[0-1]", first="n0") == "a pod asks for 3 GPUs; the largest node offers 2"
+    several = why("gpus: 2, count: 2", nodes="n[0-1]", first="n0")
+    assert several == (
+        "only 1 of 2 pods fit now: n0 has 1 GPU free, and a pod asks for 2; "
+        "a would hold 5 of a quota of 0 GPUs, so it may only use what is free"
+    )
+
+
+def test_each_cause_counts_its_nodes() -> None:
+    scenario = parse_scenario(
+        """
+cluster:
+  nodes:
+  - {name: "small[0-1]", gpus: 2, cpu: 8, memory: 16Gi}
+  - {name: large, gpus: 8, cpu: 8, memory: 16Gi, labels: {pool: b}}
+  - {name: "none[0-2]", cpu: 8, memory: 16Gi}
+projects: [{name: a, quota: {gpu: 0}}]
+workloads: [{name: waits, project: a, pods: [{gpus: 4, memory: 32Gi}]}]
+""",
+        "world",
+    )
+    assert play(scenario, 1).pods["waits/0/0"].reason == (
+        "0 of 6 nodes fit a pod of it: 3 are without a GPU, 2 are too small (4 GPUs), "
+        "1 is too small (32Gi of memory)"
+    )
+
+
+HELD_MEMORY = """
+cluster: {{nodes: [{{name: box, gpus: 8, cpu: 32, memory: 64Gi}}]}}
+projects: [{{name: vision, quota: {{gpu: 4}}}}, {{name: speech, quota: {{gpu: 4}}}}]
+workloads:
+- {{name: serve, project: speech, type: inference, pods: [{{gpus: 1, {holds}, placed: [{{node: box}}]}}]}}
+- {{name: waits, project: vision, pods: [{{gpus: 1, {asks}}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("holds", "asks", "sentence"),
+    [
+        (
+            "memory: 1Gi",
+            "memory: 64Gi",
+            (
+                "box has 63Gi of memory free, and a pod asks for 64Gi; "
+                "no eligible victims: 1Gi of memory held by non-preemptible work of speech"
+            ),
+        ),
+        (
+            "cpu: 2",
+            "cpu: 32",
+            (
+                "box has 30 CPUs free, and a pod asks for 32; "
+                "no eligible victims: 2 CPUs held by non-preemptible work of speech"
+            ),
+        ),
+    ],
+)
+def test_the_reason_names_the_resource_that_is_short(holds: str, asks: str, sentence: str) -> None:
+    scenario = parse_scenario(HELD_MEMORY.format(holds=holds, asks=asks), "world")
+    assert play(scenario, 1).pods["waits/0/0"].reason == sentence

@@ -1,0 +1,296 @@
+"""Where a bound pod's devices come from: the Workload's status, then a sound annotation, then inference."""
+
+from typing import Any
+
+import pytest
+
+from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.own.own_objects import (
+    KeptAllocation,
+    KeptLife,
+    OwnerUid,
+    WorkloadThing,
+    WorkloadThingSpec,
+    WorkloadThingStatus,
+)
+from weir.kubernetes.picture.allocations import annotated, life_of
+from weir.kubernetes.writing.writes import Bind, Done
+
+from .small_world import job, node, pod, project
+from .test_backend import Scene, status_of
+
+MALFORMED = [
+    *(
+        "99",
+        "-1",
+        "0,0",
+        "0,1,2",
+        "0,",
+        ",0",
+        ",",
+        "0 ",
+        "0x1",
+        "٣",
+        "²",
+        "9" * 30,
+        "9" * 5000,
+        "0,1" * 9000,
+        "a",
+    ),
+    *("4", "1023", "1024", "0;1", "0,-1"),
+]
+
+
+def begun(*nodes: Any) -> Scene:
+    made = Scene()
+    made.hear("nodes", *(nodes or (node("n1", gpus=4),)))
+    made.hear("projects", project("team", gpus=16), project("others", gpus=16))
+    return made
+
+
+def record(
+    name: str, uid: str, *allocations: KeptAllocation, namespace: str = "team", starts: int = 9
+) -> WorkloadThing:
+    status = WorkloadThingStatus(phase="Running", allocations=list(allocations), life=KeptLife(starts=starts))
+    return WorkloadThing(Metadata(name, namespace=namespace), WorkloadThingSpec(OwnerUid(uid)), status)
+
+
+def held(here: Scene) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Node and devices of each pod as the engine has them."""
+    cluster = here.control.cluster
+    return {
+        job_.name.rpartition("/")[2]: (cluster.node_names[each.node], each.devices)
+        for job_ in cluster.jobs.values()
+        for group in job_.pods
+        for each in group
+        if each.node >= 0
+    }
+
+
+@pytest.mark.parametrize("written", MALFORMED)
+def test_a_malformed_annotation_is_replaced_by_free_devices_and_others_are_scheduled(written: str) -> None:
+    here = begun()
+    here.hear("pods", pod("liar", on="n1", gpus=2, devices=written, start=1, phase="Running"))
+    here.hear("pods", pod("mine", namespace="others", gpus=2))
+    assert [each.name for each in here.step()] == ["mine"]
+    assert held(here) == {"pod-liar": ("n1", (0, 1)), "pod-mine": ("n1", (2, 3))}
+
+
+@pytest.mark.parametrize("start", ["9" * 5000, "9" * 30, "-1", "0", "٣", "1e3", str((1 << 31) + 1)])
+def test_a_malformed_start_number_never_reaches_control(start: str) -> None:
+    here = begun()
+    liar = pod("liar", on="n1", gpus=1, devices="0", phase="Running")
+    liar.metadata.annotations["weir.dev/start"] = start
+    here.hear("pods", liar, pod("mine", namespace="others", gpus=2))
+    assert [each.name for each in here.step()] == ["mine"]
+    assert held(here)["pod-liar"] == ("n1", (0,))
+    assert here.backend.picture.roll.named["team/pod-liar"].starts == 1
+
+
+def test_a_pod_without_a_gpu_request_holds_no_device() -> None:
+    here = begun()
+    here.hear("pods", pod("liar", on="n1", gpus=0, devices="0,1,2,3", start=1, phase="Running"))
+    here.hear("pods", pod("mine", namespace="others", gpus=4))
+    here.step()
+    assert held(here)["pod-mine"] == ("n1", (0, 1, 2, 3))
+    assert held(here)["pod-liar"] == ("n1", ())
+
+
+def test_two_pods_that_claim_the_same_devices_get_different_ones() -> None:
+    here = begun()
+    for name in ("a", "b"):
+        here.hear("pods", pod(name, on="n1", gpus=2, devices="0,1", start=1, phase="Running"))
+    here.step()
+    assert sorted(devices for _, devices in held(here).values()) == [(0, 1), (2, 3)]
+
+
+def test_the_status_wins_over_the_annotation() -> None:
+    here = begun()
+    here.hear("workloads", record("pod-a", "u-a", KeptAllocation("u-a", "n1", [2, 3], start=5)))
+    here.hear("pods", pod("a", on="n1", gpus=2, devices="0,1", start=7, phase="Running"))
+    here.step()
+    assert held(here) == {"pod-a": ("n1", (2, 3))}
+    assert here.backend.picture.roll.named["team/pod-a"].at(next(iter(_keys(here)))).told == 5
+
+
+def test_an_annotation_takes_no_device_that_a_status_gives_to_another_pod() -> None:
+    """Whichever pod is heard of first, and however old it is."""
+    for names in (("a", "b"), ("b", "a")):
+        here = begun()
+        here.hear("workloads", record("pod-b", "u-b", KeptAllocation("u-b", "n1", [2, 3], start=1)))
+        for name in names:
+            here.hear("pods", pod(name, on="n1", gpus=2, devices="2,3", start=1, phase="Running"))
+        here.step()
+        assert held(here) == {"pod-a": ("n1", (0, 1)), "pod-b": ("n1", (2, 3))}
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        KeptAllocation("u-a", "n2", [2, 3], start=1),
+        KeptAllocation("u-a", "n1", [2, 3, 1], start=1),
+        KeptAllocation("u-a", "n1", [3, 3], start=1),
+        KeptAllocation("u-a", "n1", [4, 5], start=1),
+        KeptAllocation("u-a", "n1", [-1, 0], start=1),
+        KeptAllocation("u-other", "n1", [2, 3], start=1),
+        KeptAllocation("u-a", "n1", list(range(5000)), start=1),
+    ],
+)
+def test_a_record_that_does_not_fit_gives_way_to_the_annotation(kept: KeptAllocation) -> None:
+    here = begun()
+    here.hear("workloads", record("pod-a", "u-a", kept))
+    here.hear("pods", pod("a", on="n1", gpus=2, devices="1,2", start=1, phase="Running"))
+    here.step()
+    assert held(here) == {"pod-a": ("n1", (1, 2))}
+
+
+def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instance() -> None:
+    here = begun()
+    here.hear("owners", job("train", "j1", 2))
+    here.hear("pods", *(pod(f"train-{at}", owner=("train", "j1"), gpus=2) for at in range(2)))
+    for bind in here.step():
+        assert isinstance(bind, Bind)
+        here.backend.told(bind, Done())
+        said = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
+        said["start"] = int(bind.annotations["weir.dev/start"])
+        here.hear("pods", pod(bind.name, owner=("train", "j1"), gpus=2, **said))
+    here.step()
+    here.now_s += 2.0
+    writes = [each for each in here.told() if "/workloads/" in getattr(each, "path", "")]
+    assert len(writes) == 1
+    kept = status_of(writes)["allocations"]
+    assert [(each["pod"], each["node"], each["devices"]) for each in kept] == [
+        ("train-0", "n1", [0, 1]),
+        ("train-1", "n1", [2, 3]),
+    ]
+    after = begun()
+    after.hear("owners", job("train", "j1", 2))
+    told = [KeptAllocation(each["uid"], each["node"], each["devices"], start=each["start"]) for each in kept]
+    after.hear("workloads", record("job-train", "j1", *told))
+    for name in ("train-0", "train-1"):  # both annotations were changed by their user meanwhile
+        after.hear(
+            "pods", pod(name, owner=("train", "j1"), gpus=2, on="n1", devices="0,3", start=1, phase="Running")
+        )
+    after.step()
+    devices = [
+        each.devices for job_ in after.control.cluster.jobs.values() for group in job_.pods for each in group
+    ]
+    assert devices == [(0, 1), (2, 3)]
+
+
+def test_a_restart_survives_a_node_whose_devices_are_away_for_a_moment() -> None:
+    here = begun(node("n1", gpus=0), node("n2", gpus=1))
+    here.hear("workloads", record("pod-a", "u-a", KeptAllocation("u-a", "n1", [2, 3], start=1)))
+    here.hear("pods", pod("a", on="n1", gpus=2, phase="Running"), pod("mine", namespace="others", gpus=1))
+    here.step()
+    assert held(here)["pod-mine"] == ("n2", (0,))
+    here.hear("nodes", node("n1", gpus=4))
+    here.hear("pods", pod("more", namespace="others", gpus=2))
+    here.step()
+    assert held(here)["pod-a"] == ("n1", (2, 3))
+    assert held(here)["pod-more"] == ("n1", (0, 1))
+
+
+def test_a_promise_of_devices_that_the_node_no_longer_has_is_not_kept() -> None:
+    from weir.kubernetes.own.own_objects import KeptPlace, KeptRoom
+
+    here = begun(node("n1", gpus=2))
+    thing = record("pod-a", "u-a")
+    thing.status.promised = KeptRoom([KeptPlace("n1", "a", [6, 7])])
+    here.hear("workloads", thing)
+    here.hear("pods", pod("a", gpus=2))
+    assert [each.name for each in here.step()] == ["a"]
+
+
+@pytest.mark.parametrize("said", ["9" * 4000, "1e999", "1e300", "9" * 18])
+def test_a_huge_share_of_memory_is_refused_and_others_are_scheduled(said: str) -> None:
+    here = begun()
+    liar = pod("liar", gpus=0)
+    liar.metadata.annotations["weir.dev/gpu-memory"] = said
+    other = pod("other", gpus=0)
+    other.metadata.annotations["gpu-memory"] = said
+    here.hear("pods", liar, other, pod("mine", namespace="others", gpus=2))
+    assert [each.name for each in here.step()] == ["mine"]
+
+
+def test_a_huge_number_of_devices_is_refused_and_others_are_scheduled() -> None:
+    here = begun()
+    here.hear("pods", pod("liar", gpus=9223372036854775807), pod("mine", namespace="others", gpus=2))
+    assert [each.name for each in here.step()] == ["mine"]
+
+
+@pytest.mark.parametrize("said", ["99999999999999", "9999-12-31T23:59:59Z"])
+def test_a_checkpoint_in_the_future_does_not_move_the_time_of_the_cluster(said: str) -> None:
+    here = begun()
+    early = pod("early", on="n1", gpus=1, devices="0", start=1, phase="Running")
+    early.metadata.annotations["weir.dev/checkpointed-at"] = said
+    here.hear("pods", early)
+    here.step()
+    assert here.control.cluster.now_s <= here.now_s
+
+
+def test_a_node_with_absurd_amounts_is_used_without_them() -> None:
+    odd = node("odd", gpus=4, labels={"nvidia.com/gpu.memory": "1e300"})
+    odd.status.allocatable["example.com/widget"] = "9" * 19
+    odd.status.allocatable["amd.com/gpu"] = "1000000000000"
+    here = begun(odd)
+    here.hear("pods", pod("mine", namespace="others", gpus=2))
+    assert [each.name for each in here.step()] == ["mine"]
+    assert here.backend.unreadable_counts() == {"nodes": 1}
+    here.hear("nodes", odd)  # as its kubelet repeats it again and again
+    here.step()
+    assert not [each for each in here.writes if getattr(each, "reason", "") == "Unreadable"]
+    here.hear("nodes", node("odd", gpus=4))
+    here.step()
+    assert here.backend.unreadable_counts() == {}
+
+
+def test_what_a_status_remembers_stays_within_its_range() -> None:
+    found = life_of(KeptLife(1 << 62, -1, 1 << 60, float("inf"), -1e300, 3))
+    assert (found.starts, found.settled, found.failures, found.ran_s, found.retry_at_s) == (0, 0, 0, 0.0, 0.0)
+    assert found.restarts == 3
+
+
+def test_an_annotation_is_read_in_full_or_not_at_all() -> None:
+    assert annotated(pod("a", on="n1", devices="1,0", start=3)).devices == (0, 1)  # type: ignore[union-attr]
+    assert annotated(pod("a", on="n1", devices="1,x", start=3)) is None
+    assert annotated(pod("a", on="n1", devices="1,0")) is None
+
+
+def _keys(here: Scene) -> list[Any]:
+    from weir.state.events import PodKey
+
+    return [PodKey(name, 0, 0) for name in here.control.cluster.jobs]
+
+
+def _shared(name: str, fraction: str, **more: Any) -> Any:
+    made = pod(name, gpus=0, **more)
+    made.metadata.annotations["weir.dev/gpu-fraction"] = fraction
+    return made
+
+
+def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_with() -> None:
+    """After a restart too: the status says what part of which devices it holds."""
+    for later, devices in (("0.001", "1"), ("1", "1"), ("1", "4")):
+        here = begun(node("n1", gpus=1, shared=True))
+        here.hear("pods", _shared("a", "0.6"))
+        (bind,) = here.step()
+        here.backend.told(bind, Done())
+        changed = _shared("a", later, on="n1", devices="0", start=1, phase="Running")
+        changed.metadata.annotations["weir.dev/gpu-devices"] = devices
+        here.hear("pods", changed)
+        other = _shared("b", "0.6", namespace="others")
+        here.hear("pods", other)
+        assert here.step() == []
+        here.now_s += 2.0
+        (kept,) = status_of(here.told())["allocations"]
+        assert (kept["devices"], kept["share"]) == ([0], 600)
+        after = begun(node("n1", gpus=1, shared=True))
+        allocation = KeptAllocation("u-a", "n1", kept["devices"], kept["share"], start=kept["start"])
+        after.hear("workloads", record("pod-a", "u-a", allocation))
+        again = _shared("a", later, on="n1", devices="0", start=1, phase="Running")
+        again.metadata.annotations["weir.dev/gpu-devices"] = devices
+        after.hear(
+            "pods", again, _shared("b", "0.6", namespace="others"), _shared("c", "0.4", namespace="others")
+        )
+        assert [each.name for each in after.step()] == ["c"]

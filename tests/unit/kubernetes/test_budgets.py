@@ -1,0 +1,410 @@
+"""PodDisruptionBudgets in the picture: what they cover, what they still allow, and evictions that are refused."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.properties.effort import examples
+
+from weir.control.loop import Control
+from weir.kubernetes.api.objects import Condition, Pod, PodDisruptionBudget
+from weir.kubernetes.api.reflector import Removed, Set
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.picture.picture import Picture
+from weir.kubernetes.reading.disruption_budgets import Coverage, allowed_at_best
+from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.writing.writes import Bind, Done, Emit, Evict, RefusedWrite
+from weir.model.policy import BudgetRules, Policy
+
+from .small_world import KINDS, job, node, pod, project
+
+REFUSED = RefusedWrite(429, "Cannot evict pod as it would violate the pod's disruption budget.")
+BEGAN_S = 1767225600.0
+EVERYONE: dict[str, Any] = {}
+NOT_A = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]}
+
+
+def budget(
+    name: str = "b",
+    allowed: int = 0,
+    *,
+    namespace: str = "ta",
+    selector: dict[str, Any] | None = None,
+    generation: int = 1,
+    observed: int = 1,
+    policy: str = "",
+    disrupted: Sequence[str] = (),
+    healthy: tuple[int, int, int] = (1, 1, 1),
+    **spec: Any,
+) -> PodDisruptionBudget:
+    """Return a budget as the API has it; `healthy`: pods that are, ought to be, and there are."""
+    current, desired, expected = healthy
+    written = {
+        "metadata": {"name": name, "namespace": namespace, "uid": f"b-{name}", "generation": generation},
+        "spec": {
+            "selector": selector,
+            **({"unhealthyPodEvictionPolicy": policy} if policy else {}),
+            **(spec or {"maxUnavailable": 1}),
+        },
+        "status": {
+            "observedGeneration": observed,
+            "disruptionsAllowed": allowed,
+            "currentHealthy": current,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"),
+        },
+    }
+    return msgspec.convert(written, PodDisruptionBudget)
+
+
+class Site:
+    """Two nodes that Jobs of ta hold, which has no quota, and a Job of tb that is owed one of them."""
+
+    def __init__(self, rules: BudgetRules | None = None) -> None:
+        self.now_s = BEGAN_S
+        self.writes: list[Any] = []
+        policy = Policy(budgets=rules or BudgetRules())
+        self.picture = Picture(KINDS, Devices())
+        self.picture.budgets.set_rules(policy.budgets)
+        self.backend = KubernetesBackend(self.picture, self.writes.extend, lambda: None, lambda: self.now_s)
+        self.backend.connect()
+        self.control = Control(self.backend, policy, lambda: self.now_s)
+        self.hear("nodes", node("n1"), node("n2"))
+        self.hear("projects", project("ta", gpus=0), project("tb", gpus=4))
+
+    def hear(self, resource: str, *objects: Any) -> None:
+        for each in objects:
+            if resource == "owners":
+                self.backend.deliver_owners()([Set(each["metadata"]["name"], each)])
+            else:
+                meta = each.metadata
+                key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+                self.backend.deliver(resource)([Set(key, each)])
+
+    def runs(self, name: str, on: str, *, ready: bool = True, phase: str = "Running", **labels: str) -> Pod:
+        """A Job of ta with one pod that holds a whole node."""
+        self.hear("owners", job(name, f"j-{name}", namespace="ta"))
+        found = pod(
+            f"{name}-0",
+            owner=(name, f"j-{name}"),
+            namespace="ta",
+            gpus=4,
+            on=on,
+            start=1,
+            devices="0,1,2,3",
+            phase=phase,
+            labels={"app": name, **labels},
+        )
+        found.status.conditions = [Condition("Ready", "True" if ready else "False")]
+        self.hear("pods", found)
+        return found
+
+    def asks(self) -> None:
+        """The owner's Job comes."""
+        self.hear("owners", job("back", "j-back", namespace="tb"))
+        self.hear("pods", pod("back-0", owner=("back", "j-back"), namespace="tb", gpus=4))
+
+    def step(self, after_s: float = 0.1) -> list[Evict]:
+        """Return what is evicted in this step."""
+        self.now_s += after_s
+        self.writes.clear()
+        self.control.step()
+        return [each for each in self.writes if isinstance(each, Evict)]
+
+    def allowed(self) -> dict[str, int]:
+        """Return what control takes budgets to allow."""
+        return {name: each.allowed for name, each in self.control.cluster.budgets.items()}
+
+    def protected(self, name: str) -> tuple[str, ...]:
+        """Return the budgets of a Job's pod, as control knows them."""
+        return tuple(each.name for each in self.control.cluster.jobs[f"ta/job-{name}"].pods[0][0].budgets)
+
+
+@pytest.fixture
+def site() -> Site:
+    made = Site()
+    made.runs("a", "n1")
+    made.runs("b", "n2")
+    return made
+
+
+def test_pod_is_chosen_that_no_budget_protects(site: Site) -> None:
+    site.hear("poddisruptionbudgets", budget(selector={"matchLabels": {"app": "a"}}))
+    site.asks()
+    assert [each.name for each in site.step()] == ["b-0"]
+
+
+def test_another_is_chosen_as_soon_as_an_eviction_is_refused(site: Site) -> None:
+    site.asks()
+    (first,) = site.step()
+    assert not first.insists
+    site.backend.told(first, REFUSED)
+    (second,) = site.step()
+    assert {first.name, second.name} == {"a-0", "b-0"}
+    assert site.backend.check(second) == ""
+    refused = site.control.cluster.jobs[f"ta/job-{first.name[0]}"]
+    assert refused.running_pods()
+    assert refused.started_s is not None
+
+
+def test_stale_budget_is_not_tried_twice_and_is_believed_again_once_it_changes(site: Site) -> None:
+    """Both pods are in one budget whose status still allows an eviction that the API refuses."""
+    site.hear("poddisruptionbudgets", budget(allowed=1, selector=EVERYONE, healthy=(2, 1, 2)))
+    site.asks()
+    (first,) = site.step()
+    site.backend.told(first, REFUSED)
+    assert site.step() == []
+    assert site.allowed() == {"ta/b": 0}
+    assert site.step(1.0) == []
+    site.hear("poddisruptionbudgets", budget(allowed=1, selector=EVERYONE, healthy=(2, 1, 2)))
+    (second,) = site.step()
+    assert second.name != first.name, "one that was refused a moment ago isn't asked again"
+
+
+def test_refusing_budget_is_believed_again_after_a_while(site: Site) -> None:
+    site.hear("poddisruptionbudgets", budget(allowed=1, selector=EVERYONE, healthy=(2, 1, 2)))
+    site.asks()
+    (first,) = site.step()
+    site.backend.told(first, REFUSED)
+    assert site.step() == []
+    due_s = site.backend.due_s
+    assert due_s is not None
+    assert due_s <= site.now_s + 10.0
+    assert len(site.step(10.1)) == 1
+
+
+def test_ordered_evictions_count_before_the_status_shows_them(site: Site) -> None:
+    several = {"selector": EVERYONE, "healthy": (2, 1, 2)}
+    site.hear("poddisruptionbudgets", budget(allowed=1, **several))
+    site.asks()
+    (evict,) = site.step()
+    site.step()
+    assert site.allowed() == {"ta/b": 0}
+    site.backend.told(evict, Done())
+    site.step()
+    assert site.allowed() == {"ta/b": 0}, "accepted, and the status isn't seen yet"
+    site.hear("poddisruptionbudgets", budget(allowed=0, disrupted=[evict.name], **several))
+    site.step()
+    assert site.allowed() == {"ta/b": 0}
+    site.hear("poddisruptionbudgets", budget(allowed=1, **several))
+    site.step()
+    assert site.allowed() == {"ta/b": 1}
+
+
+def test_eviction_is_not_sent_once_nobody_needs_it(site: Site) -> None:
+    site.asks()
+    (evict,) = site.step()
+    assert site.backend.check(evict) == ""
+    site.backend.deliver("pods")([Removed("tb/back-0", "u-back-0")])
+    site.backend.deliver_owners()([Removed("back", "j-back")])
+    site.step(61.0)
+    assert "doesn't need its room" in site.backend.check(evict)
+
+
+def test_pod_in_several_budgets_cannot_go_as_the_api_evicts_none(site: Site) -> None:
+    for name in ("one", "two"):
+        found = budget(name, 1, selector={"matchLabels": {"app": "a"}})
+        site.hear("poddisruptionbudgets", found)
+    site.asks()
+    assert [each.name for each in site.step()] == ["b-0"]
+    assert site.protected("a") == ("ta/one+two",)
+
+
+@pytest.mark.parametrize(
+    ("healthy", "policy", "free"),
+    [((1, 1, 2), "", True), ((0, 1, 2), "", False), ((0, 1, 2), "AlwaysAllow", True), ((0, 0, 1), "", False)],
+)
+def test_unhealthy_pods_go_as_the_budget_says(healthy: tuple[int, int, int], policy: str, free: bool) -> None:
+    site = Site()
+    site.runs("a", "n1", ready=False)
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, healthy=healthy, policy=policy))
+    site.asks()
+    site.step()
+    assert site.protected("a") == (() if free else ("ta/b",))
+
+
+def test_pod_that_has_not_started_counts_against_no_budget() -> None:
+    site = Site()
+    site.runs("a", "n1", ready=False, phase="Pending")
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE))
+    site.step()
+    assert site.protected("a") == ()
+    site.runs("a", "n1")
+    site.step()
+    assert site.protected("a") == ("ta/b",)
+
+
+def test_budgets_are_told_again_to_a_control_that_begins_anew(site: Site) -> None:
+    site.hear("poddisruptionbudgets", budget(selector={"matchLabels": {"app": "a"}}))
+    site.step()
+    before = site.allowed(), site.protected("a"), site.protected("b")
+    site.backend.connect()
+    site.control = Control(site.backend, Policy(), lambda: site.now_s)
+    site.step()
+    assert (site.allowed(), site.protected("a"), site.protected("b")) == before
+
+
+def test_changed_selectors_labels_and_budgets_that_go_are_followed(site: Site) -> None:
+    site.hear("poddisruptionbudgets", budget(selector={"matchLabels": {"app": "a"}}))
+    site.step()
+    assert (site.protected("a"), site.protected("b")) == (("ta/b",), ())
+    other = [{"key": "app", "operator": "NotIn", "values": ["a"]}]
+    site.hear("poddisruptionbudgets", budget(selector={"matchExpressions": other}))
+    site.step()
+    assert (site.protected("a"), site.protected("b")) == ((), ("ta/b",))
+    site.runs("b", "n2", app="a")
+    site.step()
+    assert site.protected("b") == ()
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE), budget("none"))
+    site.step()
+    assert (site.protected("a"), site.protected("b")) == (("ta/b",), ("ta/b",))
+    site.hear("poddisruptionbudgets", budget(namespace="tb", selector=EVERYONE))
+    site.backend.deliver("poddisruptionbudgets")([Removed("ta/b", "b-b")])
+    site.step()
+    assert (site.protected("a"), site.protected("b")) == ((), ())
+    assert site.allowed() == {}
+
+
+@pytest.mark.parametrize(
+    "found", [budget(allowed=1, observed=0), budget(allowed=-3), budget(allowed=1, generation=7)]
+)
+def test_status_that_lags_or_makes_no_sense_allows_nothing(site: Site, found: PodDisruptionBudget) -> None:
+    found.spec.selector = msgspec.convert({}, type(budget(selector=EVERYONE).spec.selector))
+    site.hear("poddisruptionbudgets", found)
+    site.asks()
+    assert site.step() == []
+
+
+# Work that no budget lets go
+
+
+def test_work_that_can_never_be_evicted_may_not_borrow() -> None:
+    site = Site()
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
+    site.hear("owners", job("a", "j-a", namespace="ta"))
+    site.hear("pods", pod("a-0", owner=("a", "j-a"), namespace="ta", gpus=4, labels={"app": "a"}))
+    site.step()
+    assert not site.control.cluster.jobs["ta/job-a"].preemptible
+    assert not [each for each in site.writes if isinstance(each, Bind)]
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=1))
+    site.step()
+    assert site.control.cluster.jobs["ta/job-a"].preemptible
+    assert [each for each in site.writes if isinstance(each, Bind)]
+
+
+def test_running_work_counts_as_non_preemptible_after_the_grace_period(site: Site) -> None:
+    site.hear("poddisruptionbudgets", budget(selector={"matchLabels": {"app": "a"}}, maxUnavailable=0))
+    site.step()
+    cluster = site.control.cluster
+    assert cluster.jobs["ta/job-a"].preemptible
+    due_s = site.backend.due_s
+    assert due_s is not None
+    assert due_s <= site.now_s + 600.0
+    site.step(601.0)
+    assert not cluster.jobs["ta/job-a"].preemptible
+    assert cluster.jobs["ta/job-b"].preemptible
+    site.asks()
+    assert [each.name for each in site.step()] == ["b-0"]
+    site.backend.deliver("poddisruptionbudgets")([Removed("ta/b", "b-b")])
+    site.step()
+    assert cluster.jobs["ta/job-a"].preemptible
+
+
+def test_policy_that_overrides_evicts_all_the_same_after_the_grace_period() -> None:
+    site = Site(BudgetRules(borrowed="override", grace=60.0))
+    site.runs("a", "n1")
+    site.runs("b", "n2")
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
+    site.asks()
+    assert site.step() == []
+    assert site.control.wakes_s is not None
+    (evict,) = site.step(61.0)
+    assert evict.overrides
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected", "best"),
+    [
+        ({"maxUnavailable": 0}, 5, 0),
+        ({"maxUnavailable": "0%"}, 5, 0),
+        ({"maxUnavailable": "30%"}, 5, 2),
+        ({"maxUnavailable": 9}, 5, 5),
+        ({"minAvailable": "100%"}, 5, 0),
+        ({"minAvailable": "50%"}, 1, 0),
+        ({"minAvailable": 1}, 1, 0),
+        ({"minAvailable": 1}, 3, 2),
+        ({"minAvailable": 9}, 3, 0),
+        ({"minAvailable": "many"}, 3, 3),
+    ],
+)
+def test_evictions_that_a_budget_allows_at_best(spec: dict[str, Any], expected: int, best: int) -> None:
+    assert allowed_at_best(budget(healthy=(0, 0, expected), **spec), 1) == best
+
+
+def test_budgets_are_found_by_the_labels_of_a_pod() -> None:
+    """A thousand budgets of one namespace are one look for each label of a pod."""
+    coverage = Coverage()
+    for at in range(1000):
+        coverage.add(f"ta/b{at}", budget(selector={"matchLabels": {"app": f"a{at}"}}).spec.selector)
+    assert coverage.of({"app": "a7", "x": "y"}) == ("ta/b7",)
+    assert coverage.of({}) == ()
+    for at in range(1000):
+        coverage.drop(f"ta/b{at}")
+    assert not coverage
+    assert not coverage._by_label
+
+
+def test_people_hear_of_a_refused_eviction(site: Site) -> None:
+    site.asks()
+    (evict,) = site.step()
+    site.backend.tell_people(site.now_s)
+    site.backend.told(evict, REFUSED)
+    site.step()
+    for _ in range(5):
+        site.now_s += 2.0
+        site.backend.tell_people(site.now_s)
+    assert site.picture.roll.named["ta/job-" + evict.name[0]].told is not None
+    assert not any(isinstance(each, Emit) and each.reason == "HeldUp" for each in site.writes)
+
+
+@examples(40)
+@given(st.permutations(range(8)), st.integers(0, 255))
+def test_budgets_and_pods_may_be_heard_of_in_any_order(order: list[int], steps: int) -> None:
+    site = Site()
+    heard = [
+        lambda: site.runs("a", "n1"),
+        lambda: site.runs("b", "n2", ready=False),
+        lambda: site.hear("poddisruptionbudgets", budget("a", 1, selector={"matchLabels": {"app": "a"}})),
+        lambda: site.hear("poddisruptionbudgets", budget("b", selector=NOT_A, healthy=(0, 1, 1))),
+        lambda: site.hear("poddisruptionbudgets", budget("gone", selector=EVERYONE)),
+        site.asks,
+        lambda: site.hear("projects", project("ta", gpus=0)),
+        lambda: site.hear("nodes", node("n1"), node("n2")),
+    ]
+    for place, at in enumerate(order):
+        heard[at]()
+        if steps >> place & 1:
+            site.step()
+    site.backend.deliver("poddisruptionbudgets")([Removed("ta/gone", "b-gone")])
+    site.step()
+    site.step()
+    assert (site.protected("a"), site.protected("b")) == (("ta/a",), ("ta/b",))
+    assert site.allowed()["ta/b"] == 0
+    if not site.control.cluster.jobs["ta/job-a"].stopping:  # else it may have been ordered before
+        assert site.allowed()["ta/a"] == 1
+
+
+def test_changed_settings_hold_for_the_budgets_that_are_there() -> None:
+    site = Site()
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
+    site.hear("owners", job("a", "j-a", namespace="ta"))
+    site.hear("pods", pod("a-0", owner=("a", "j-a"), namespace="ta", gpus=4, labels={"app": "a"}))
+    site.step()
+    assert not site.control.cluster.jobs["ta/job-a"].preemptible
+    site.backend.set_budget_rules(BudgetRules(borrowed="override"))
+    site.step()
+    assert site.control.cluster.jobs["ta/job-a"].preemptible

@@ -1,0 +1,197 @@
+"""What people are told while many pods start or stop at once: less, but why something waits in a few seconds."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from weir.api.answers import Why
+from weir.kubernetes.api.objects import Condition, Metadata
+from weir.kubernetes.own.own_objects import OwnerUid, WorkloadThing, WorkloadThingSpec
+from weir.kubernetes.writing.writes import Bind, Done, Evict, PatchStatus, Upsert
+
+from .small_world import job, node, pod, project
+from .test_backend import Scene
+
+MANY = 40
+
+
+def crowd(pods: int, gpus: int = MANY, until: int = 0) -> Scene:
+    """So many Jobs of one pod on a node of so many devices, decided on, and their bindings carried out."""
+    here = Scene()
+    here.hear("nodes", node("n1", gpus=gpus))
+    here.hear("projects", project("team", gpus=gpus))
+    for at in range(pods):
+        here.hear("owners", job(f"j{at}", f"uid{at}"))
+        here.hear("pods", pod(f"j{at}-0", owner=(f"j{at}", f"uid{at}")))
+    for bind in here.step():
+        assert isinstance(bind, Bind)
+        here.backend.told(bind, Done())
+    here.step()
+    return here
+
+
+def run(here: Scene, at: int, *, deleting: bool = False) -> None:
+    held = {"owner": (f"j{at}", f"uid{at}"), "on": "n1", "start": 1, "devices": str(at), "phase": "Running"}
+    here.hear("pods", pod(f"j{at}-0", deleting=deleting, **held))  # type: ignore[arg-type]
+
+
+def tell(here: Scene, after_s: float) -> dict[str, list[Any]]:
+    """What is written of workloads, by their objects."""
+    here.now_s += after_s
+    found: dict[str, list[Any]] = {}
+    for each in here.told():
+        if isinstance(each, Upsert | PatchStatus) and "/workloads" in each.object_path:
+            found.setdefault(each.object_path.rpartition("/")[2], []).append(each)
+    return found
+
+
+def test_a_workload_that_is_placed_at_once_is_written_once_and_said_of_once() -> None:
+    here = crowd(MANY)
+    assert tell(here, 0.1) == tell(here, 3.0) == {}
+    for at in range(MANY):
+        run(here, at)
+    here.step()
+    told = tell(here, 0.1)
+    assert len(told) == MANY
+    for writes in told.values():
+        assert [type(each) for each in writes] == [Upsert, PatchStatus]
+        assert writes[1].patch["status"]["phase"] == "Running"
+    assert tell(here, 40.0) == {}
+
+
+def test_what_starts_for_long_is_told_even_in_a_burst() -> None:
+    here = crowd(MANY)
+    assert tell(here, 0.1) == tell(here, 20.0) == {}
+    told = tell(here, 11.0)
+    assert len(told) == MANY
+    assert {writes[1].patch["status"]["phase"] for writes in told.values()} == {"Starting"}
+
+
+def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
+    here = crowd(MANY + 2)
+    waiting = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]
+    assert len(waiting) == 2
+    here.backend.reasons[waiting[0]] = Why(why="no_room", sentence="There is no room.", numbers={})
+    here.backend.statuses.reasons_changed(waiting[:1])
+    names = [name.partition("/")[2] for name in waiting]
+    assert tell(here, 0.1) == tell(here, 3.0) == {}
+    assert [*tell(here, 2.1)] == names[:1]
+    assert [*tell(here, 10.0)] == names[1:]  # that it waits at all, though nobody knows yet why
+
+
+def test_few_workloads_are_told_of_at_once_though_others_start() -> None:
+    here = Scene()
+    here.hear("nodes", node("n1", gpus=MANY))
+    here.hear("projects", project("team", gpus=MANY))
+    here.hear("owners", job("big", "j1", MANY, min_pods=str(MANY)))
+    here.hear("pods", *(pod(f"big-{at}", owner=("big", "j1")) for at in range(MANY)))
+    binds = here.step()
+    assert len(binds) == here.backend.binding == MANY
+    tell(here, 0.1)
+    (writes,) = tell(here, 1.5).values()
+    assert writes[1].patch["status"]["phase"] == "Starting"
+
+
+def test_what_control_remembers_is_told_with_the_rest_of_the_status() -> None:
+    here = crowd(MANY)
+    for at in range(MANY):
+        run(here, at)
+    here.step()
+    tell(here, 0.1)
+    for at in range(MANY):
+        here.gone(f"j{at}-0")  # an operator took them
+        here.hear("owners", job(f"j{at}", f"uid{at}"))
+        here.hear("pods", pod(f"j{at}-1", owner=(f"j{at}", f"uid{at}")))
+    here.hear("nodes", node("n1", gpus=MANY, cordoned=True))
+    here.step()
+    assert tell(here, 0.1) == {}
+    told = tell(here, 1.1)
+    assert len(told) == MANY
+    for (patch,) in told.values():
+        assert (patch.patch["status"]["phase"], patch.patch["status"]["life"]["settled"]) == ("Pending", 1)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_pods_that_hang_are_no_burst_for_long(ends: bool) -> None:
+    here = crowd(MANY)
+    assert here.backend.picture.moving(here.now_s) == MANY
+    if ends:
+        for at in range(MANY):
+            here.gone(f"j{at}-0")
+        here.step()
+    else:
+        here.now_s += 31.0
+    assert here.backend.picture.moving(here.now_s) == 0
+
+
+def test_pods_that_are_evicted_are_a_burst_until_they_are_gone() -> None:
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    here.hear("owners", job("train", "j1", max_runtime="10s"))
+    here.hear("pods", pod("train-0", owner=("train", "j1")))
+    (bind,) = here.step()
+    here.backend.told(bind, Done())
+    held = {"owner": ("train", "j1"), "on": "n1", "start": 1, "devices": "0", "phase": "Running"}
+    here.hear("pods", pod("train-0", **held))  # type: ignore[arg-type]
+    here.step()
+    assert here.backend.picture.moving(here.now_s) == 0
+    (evict,) = here.step(after_s=11.0)
+    assert isinstance(evict, Evict)
+    here.hear("pods", pod("train-0", deleting=True, **held))  # type: ignore[arg-type]
+    here.step()
+    assert here.backend.picture.moving(here.now_s) == 1
+    here.gone("train-0")
+    here.step()
+    assert here.backend.picture.moving(here.now_s) == 0
+
+
+@pytest.mark.parametrize(("uid", "there"), [("j1", True), ("another", False)])
+def test_an_object_that_is_there_is_changed_and_not_made_again(uid: str, there: bool) -> None:
+    here = Scene()
+    here.hear("nodes", node("n1"))
+    here.hear("projects", project("team"))
+    thing = WorkloadThing(Metadata("job-train", namespace="team"), WorkloadThingSpec(OwnerUid(uid)))
+    here.hear("workloads", thing)
+    here.hear("owners", job("train", "j1"))
+    here.hear("pods", pod("train-0", owner=("train", "j1")))
+    here.step()
+    tell(here, 0.1)
+    (writes,) = tell(here, 1.5).values()
+    assert isinstance(writes[0], Upsert)
+    assert writes[0].there is there
+
+
+def test_who_begins_anew_writes_nothing_that_is_there_already() -> None:
+    placed = Condition("PodScheduled", "True", last_transition_time="2026-01-01T00:00:07Z")
+
+    def begun(object_there: WorkloadThing | None) -> dict[str, list[Any]]:
+        here = Scene()
+        here.hear("nodes", node("n1"))
+        here.hear("projects", project("team"))
+        if object_there is not None:
+            here.hear("workloads", object_there)
+        here.hear("owners", job("train", "j1"))
+        running = pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase="Running")
+        running.status.conditions = [placed]
+        here.hear("pods", running)
+        here.step()
+        return tell(here, 0.1)
+
+    (writes,) = begun(None).values()
+    upsert, patch = writes
+    there = stated({**upsert.body, **patch.patch})
+    thing = msgspec.convert(there, WorkloadThing)
+    assert thing.status.phase == "Running"
+    assert begun(thing) == {}
+    there["status"]["written"] = "by somebody else"
+    (again,) = begun(msgspec.convert(there, WorkloadThing)).values()
+    assert [type(each) for each in again] == [PatchStatus]
+
+
+def stated(words: Any) -> Any:
+    """What is left of a merge patch where nothing was."""
+    if isinstance(words, dict):
+        return {key: stated(value) for key, value in words.items() if value is not None}
+    return words

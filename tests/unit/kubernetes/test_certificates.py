@@ -1,0 +1,77 @@
+"""Certificates are renewed in time, and whoever trusts the bundle trusts what is served, before and after."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.x509.verification import DNSName, PolicyBuilder, Store
+
+from weir.kubernetes.admission.certificates import Certificates, first, read, renewed, written
+
+NAMES = ("weir.weir-system.svc", "127.0.0.1")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def trusted(bundle: bytes, certificate: bytes, at: datetime) -> None:
+    store = Store(x509.load_pem_x509_certificates(bundle))
+    verifier = PolicyBuilder().store(store).time(at).build_server_verifier(DNSName(NAMES[0]))
+    verifier.verify(x509.load_pem_x509_certificate(certificate), [])
+
+
+def days(number: float) -> datetime:
+    return NOW + timedelta(days=number)
+
+
+def test_what_is_written_reads_back_and_shows_no_key() -> None:
+    made = first(NAMES, NOW)
+    assert read(written(made)) == made
+    assert b"PRIVATE" not in repr(made).encode()
+    assert read({}) is None
+    assert read({**written(made), "tls.key": "bm9uZQ=="}) is None
+    trusted(made.bundle, made.certificate, NOW)
+
+
+def test_the_key_of_callers_stays_when_certificates_are_renewed_and_is_made_where_there_is_none() -> None:
+    made = first(NAMES, NOW)
+    assert made.caller_key != first(NAMES, NOW).caller_key
+    assert made.caller_key not in repr(made)
+    for later in (61, 700):
+        assert renewed(made, NAMES, days(later)).caller_key == made.caller_key
+    for other in (b"", b"../x", b"A" * 32, b"0" * 31):
+        held = read({**written(made), "caller.key": base64.b64encode(other).decode()})
+        assert held is not None
+        assert held.caller_key == ""
+        again = renewed(held, NAMES, NOW)
+        assert (len(again.caller_key), again.certificate) == (32, made.certificate)
+    assert read({**written(made), "caller.key": base64.b64encode(b"\xff").decode()}) is None
+
+
+def test_nothing_is_renewed_before_it_is_due() -> None:
+    made = first(NAMES, NOW)
+    assert renewed(made, NAMES, days(50)) is made
+    again = renewed(made, NAMES, days(61))
+    assert (again.authority, again.certificate != made.certificate) == (made.authority, True)
+    assert renewed(made, (*NAMES, "other.svc"), days(1)).certificate != made.certificate
+
+
+def test_over_years_no_call_fails() -> None:
+    """Whoever still serves the certificate before is trusted, whoever still trusts the bundle before too."""
+    held, authorities = first(NAMES, NOW), set()
+    for day in range(0, 2000, 5):
+        now = days(day)
+        before, held = held, renewed(held, NAMES, now)
+        authorities.add(held.authority)
+        trusted(held.bundle, held.certificate, now)
+        trusted(held.bundle, before.certificate, now)
+    assert len(authorities) > 2
+    assert held.old_authority == b"" or len(held.bundle.split(b"BEGIN")) == 3
+
+
+def test_openssl_takes_them(tmp_path: Path) -> None:
+    import ssl
+
+    made: Certificates = first(NAMES, datetime.now(UTC))
+    (tmp_path / "crt").write_bytes(made.certificate)
+    (tmp_path / "key").write_bytes(made.key)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tmp_path / "crt", tmp_path / "key")

@@ -1,0 +1,205 @@
+"""Nodes set aside for shares: which state they are in, the taint that is written, and what a pod is given."""
+
+from typing import Any
+
+from tests.unit.kubernetes.small_world import Told, node, pod, project
+
+from weir.api.answers import Why
+from weir.kubernetes.admission.shared_devices import share_changes
+from weir.kubernetes.api.objects import KubeNode, NodeTaint
+from weir.kubernetes.reading.gpu_sharing import (
+    BY_POLICY,
+    DRAINING,
+    GPU_SHARING,
+    NO_SHARED_NODES,
+    SET_ASIDE,
+    SHARED_NODES_DRAIN,
+    SHARING_TAINT,
+)
+from weir.kubernetes.writing.node_taints import AGAIN_S, NodeTaints
+from weir.kubernetes.writing.shared_node_list import SharedNodeList
+from weir.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
+
+OTHER = NodeTaint("example.com/x", "NoExecute", "1", "2026-01-01T00:00:00Z")
+
+
+def share(name: str, **more: Any) -> Any:
+    made = pod(name, gpus=0, **more)
+    made.metadata.annotations["weir.dev/gpu-fraction"] = "0.5"
+    return made
+
+
+def labelled(name: str, *, taint: bool, version: str = "1") -> KubeNode:
+    made = node(name, shared=True)
+    made.spec.taints = [OTHER, *(made.spec.taints if taint else [])]
+    made.metadata.resource_version = version
+    return made
+
+
+def told(*nodes: KubeNode) -> Told:
+    here = Told()
+    here.see("projects", project("team", gpus=8))
+    here.see("nodes", *nodes)
+    here.step()
+    return here
+
+
+def state(here: Told, name: str) -> str | None:
+    found = here.control.cluster.nodes[here.control.cluster.node_at[name]]
+    assert found is not None
+    assert (SHARING_TAINT in found.taints) == (GPU_SHARING in found.labels)
+    return found.labels.get(GPU_SHARING)
+
+
+def refusal(here: Told) -> str:
+    here.step()
+    if here.picture.due_s == here.now_s:  # what the step found out concerns how pods are read
+        here.step()
+    return here.picture.gathering.devices.no_shares
+
+
+def test_a_labelled_node_takes_shares_once_it_is_tainted_and_free_of_whole_devices() -> None:
+    here = told(node("n"))
+    assert (state(here, "n"), refusal(here)) == (None, NO_SHARED_NODES)
+    here.see("pods", pod("other", on="n", scheduler="another", phase="Running"))
+    here.see("nodes", labelled("n", taint=False))
+    assert (refusal(here), state(here, "n")) == (SHARED_NODES_DRAIN, DRAINING)
+    here.see("nodes", labelled("n", taint=True))
+    assert (refusal(here), state(here, "n")) == (SHARED_NODES_DRAIN, DRAINING)
+    here.gone("pods", "team/other", "u-other")
+    assert (refusal(here), state(here, "n")) == ("", SET_ASIDE)
+    here.see("pods", pod("mine", on="n", phase="Running"))
+    assert (refusal(here), state(here, "n")) == (SHARED_NODES_DRAIN, DRAINING)
+    here.gone("nodes", "n")
+    assert refusal(here) == NO_SHARED_NODES
+
+
+def test_a_node_without_the_label_takes_no_whole_devices_until_its_shares_are_gone() -> None:
+    bare = node("n")
+    bare.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
+    here = told(node("n", shared=True))
+    here.see("pods", share("a", on="n", devices="0", start=1, phase="Running"))
+    here.see("nodes", bare)
+    here.step()
+    assert state(here, "n") == DRAINING
+    here.gone("pods", "team/a", "u-a")
+    here.step()
+    assert state(here, "n") is None
+
+
+def test_shares_that_bind_themselves_to_a_node_for_whole_devices_dont_block_it() -> None:
+    here = told(node("n"))
+    here.see("pods", share("a", on="n", phase="Running"))
+    here.step()
+    assert state(here, "n") is None
+
+
+def test_the_taint_is_added_and_removed_beside_others_and_repeated_after_a_while() -> None:
+    here = told(labelled("n", taint=False, version="7"))
+    taints = NodeTaints(here.picture.ground)
+    (patch,) = taints.take(10.0)
+    own = {"key": GPU_SHARING, "value": SET_ASIDE, "effect": "NoSchedule"}
+    other = {"key": "example.com/x", "value": "1", "effect": "NoExecute", "timeAdded": OTHER.time_added}
+    assert patch.patch == {"metadata": {"resourceVersion": "7"}, "spec": {"taints": [other, own]}}
+    assert taints.take(10.1) == []
+    assert taints.due_s == 10.0 + AGAIN_S
+    assert len(taints.take(10.0 + AGAIN_S)) == 1
+    here.see("nodes", labelled("n", taint=True))
+    assert (taints.take(11.0), taints.due_s) == ([], None)
+    bare = labelled("n", taint=True)
+    bare.metadata.labels.pop(GPU_SHARING)
+    here.see("nodes", bare)
+    (patch,) = taints.take(12.0)
+    assert patch.patch["spec"] == {"taints": [other]}
+
+
+def test_each_container_of_a_share_sees_the_devices_of_its_pod() -> None:
+    named = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    spec = {
+        "containers": [{"env": [{"name": "A"}, named, named]}, {"env": [{"name": "A"}]}],
+        "initContainers": [{}],
+        "tolerations": [{"key": GPU_SHARING, "operator": "Exists"}],
+    }
+    operations = {each["path"]: each for each in share_changes(spec)}
+    assert sorted(operations) == [
+        "/spec/containers/0/env/1",
+        "/spec/containers/0/env/2",
+        "/spec/containers/1/env/-",
+        "/spec/initContainers/0/env",
+    ]
+    entry = operations["/spec/initContainers/0/env"]["value"][0]
+    assert entry["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.annotations['weir.dev/gpus']"}}
+    assert operations["/spec/containers/0/env/1"] == {
+        "op": "replace",
+        "path": "/spec/containers/0/env/1",
+        "value": entry,
+    }
+    assert [each["path"] for each in share_changes({"containers": []})] == ["/spec/tolerations"]
+
+
+RULES = SharedNodeRules(nodes_max=1, wait_s=60.0, idle_s=600.0)
+
+
+def labels(shared: SharedNodes, now_s: float) -> list[tuple[str, Any]]:
+    """Return the labels that are written at a time, by node."""
+    patches: list[Any] = shared.take(now_s)
+    return [(each.name, each.patch["metadata"]["labels"][GPU_SHARING]) for each in patches]
+
+
+def test_weir_sets_an_unused_node_aside_when_shares_wait_for_long_and_takes_it_back() -> None:
+    busy, large, small = node("a"), node("b", gpus=8), node("c", gpus=2)
+    here = told(busy, large, small, node("d", gpus=1, cordoned=True))
+    here.see("pods", pod("other", on="a", scheduler="another", phase="Running"))
+    reasons: dict[str, Why] = {}
+    shared = SharedNodes(here.picture, reasons, RULES)
+    here.see("pods", pod("whole"))
+    here.step()
+    assert [labels(shared, at) for at in (0.0, 100.0)] == [[], []]
+    here.see("pods", share("s"))
+    here.step()
+    assert [labels(shared, at) for at in (200.0, 255.0, 261.0)] == [[], [], [("c", BY_POLICY)]]
+    small.metadata.labels[GPU_SHARING] = BY_POLICY
+    small.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
+    here.see("nodes", small)
+    assert refusal(here) == ""
+    assert labels(shared, 400.0) == [], "it may set one node aside, not two"
+    here.see("pods", share("s", on="c", devices="0", start=1, phase="Running"))
+    here.step()
+    assert [labels(shared, at) for at in (500.0, 2000.0)] == [[], []]
+    here.gone("pods", "team/s", "u-s")
+    here.step()
+    assert [labels(shared, at) for at in (3000.0, 3590.0, 3600.0)] == [[], [], [("c", None)]]
+    assert labels(SharedNodes(here.picture, reasons, SharedNodeRules()), 9000.0) == []
+
+
+def test_shares_that_wait_for_their_quota_need_no_node() -> None:
+    here = told(node("free"), node("taken", shared=True))
+    here.see("pods", share("s"))
+    here.step()
+    reasons = {"team/pod-s": Why(why="over_limit", sentence="")}
+    shared = SharedNodes(here.picture, reasons, RULES)
+    assert [labels(shared, at) for at in (0.0, 70.0, 140.0)] == [[], [], []]
+    reasons["team/pod-s"] = Why(why="no_room", sentence="")
+    assert [labels(shared, at) for at in (200.0, 261.0)] == [[], [("free", BY_POLICY)]]
+
+
+def test_nodes_that_people_set_aside_are_never_taken_back() -> None:
+    here = told(node("n", shared=True))
+    shared = SharedNodes(here.picture, {}, RULES)
+    assert [labels(shared, at) for at in (0.0, 700.0, 1400.0)] == [[], [], []]
+
+
+def test_the_names_of_nodes_set_aside_are_written_when_they_change_and_by_each_leader() -> None:
+    bare = node("c")
+    bare.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
+    here = told(node("a"), labelled("b", taint=False), bare)
+    names = SharedNodeList(here.picture.ground, "weir-system")
+    (write,) = names.take()
+    assert write.path == "/api/v1/namespaces/weir-system/configmaps/weir-shared-nodes"
+    assert write.body["data"] == {"b": ""}
+    assert names.take() == []
+    names.forget()
+    assert len(names.take()) == 1
+    here.gone("nodes", "b")
+    assert [each.body["data"] for each in names.take()] == [{}]
+    assert SharedNodeList(here.picture.ground, "").take() == []

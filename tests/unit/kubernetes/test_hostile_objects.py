@@ -1,0 +1,183 @@
+"""Whatever objects there are, each costs itself at most: everybody else's pods are placed, after a restart too.
+
+The same objects that `tests/kubernetes/test_hostile.py` has a real API server accept, and some that none would.
+"""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.kubernetes.hostile import Hostile
+from tests.properties.effort import EFFORT
+
+from weir.kubernetes.api import objects
+from weir.kubernetes.api.decoding import Unread, read_object
+from weir.kubernetes.api.reflector import Change, Removed, Set, Unreadable
+from weir.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
+from weir.kubernetes.writing.writes import Bind, Done
+
+from .small_world import KINDS
+from .test_backend import Scene
+
+TYPES: dict[str, Any] = {
+    "pods": objects.Pod,
+    "nodes": objects.KubeNode,
+    "persistentvolumeclaims": objects.PersistentVolumeClaim,
+    "workloads": WorkloadThing,
+    "projects": QueueThing,
+    "departments": QueueThing,
+    "topologies": QueueThing,
+    "jobs": MakerThing,
+}
+OWN, QUIET = ["own-1", "own-2"], ["quiet-1", "quiet-2"]
+TAINT = {"key": "quiet", "value": "", "effect": "NoSchedule"}
+WORLDS = 8 * EFFORT
+OBJECTS = 250
+
+
+class Served(Scene):
+    """A backend that hears of objects as an API server sends them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.served: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+
+    def serve(self, resource: str, made: dict[str, Any]) -> None:
+        meta = made["metadata"]
+        key = "/".join(filter(None, (meta.get("namespace"), meta["name"])))
+        before = self.served.get((resource, key))
+        self.served[resource, key] = (resource, made)
+        if before is not None:
+            self._tell(resource, Removed(key, before[1]["metadata"]["uid"]))
+        self._tell(resource, self._change(resource, key, made))
+
+    def remove_queues(self) -> None:
+        """Remove all projects and departments that the hostile ones made."""
+        for resource, key in list(self.served):
+            if resource in ("projects", "departments") and key not in ("good", "bad"):
+                _, made = self.served.pop((resource, key))
+                self._tell(resource, Removed(key, made["metadata"]["uid"]))
+
+    def restarted(self) -> "Served":
+        """Another instance, which hears of everything before it leads."""
+        after = Served()
+        after.backend.leave()
+        for resource, made in self.served.values():
+            after.serve(resource, msgspec.json.decode(msgspec.json.encode(made)))
+        after.connect()
+        return after
+
+    def turn(self) -> list[str]:
+        """Step, carry out what is ordered, tell people; return the pods that were bound."""
+        ordered = self.step()
+        bound = []
+        for write in ordered:
+            if isinstance(write, Bind):
+                self.backend.told(write, Done())
+                _, made = self.served["pods", f"{write.namespace}/{write.name}"]
+                made["spec"]["nodeName"], made["status"] = write.node, {"phase": "Running"}
+                made["metadata"].setdefault("annotations", {}).update(write.annotations)
+                self._tell("pods", self._change("pods", f"{write.namespace}/{write.name}", made))
+                bound.append(write.name)
+        self.told()
+        self.backend.queue_view()
+        return bound
+
+    def _change(self, resource: str, key: str, made: dict[str, Any]) -> Change[Any]:
+        found = read_object(msgspec.Raw(msgspec.json.encode(made)), TYPES[resource])
+        if isinstance(found, Unread):
+            return Unreadable(key, made["metadata"]["uid"], found.sentence, found.body)
+        if resource != "jobs":
+            return Set(key, found)
+        return Set(key, KINDS.narrow({**msgspec.to_builtins(found), "apiVersion": "batch/v1", "kind": "Job"}))
+
+    def _tell(self, resource: str, change: Change[Any]) -> None:
+        deliver = self.backend.deliver_owners() if resource == "jobs" else self.backend.deliver(resource)
+        deliver([change])
+
+
+def _node(name: str, gpus: int, **spec: Any) -> dict[str, Any]:
+    has = {"cpu": "64", "memory": "256Gi", "pods": "10000", "nvidia.com/gpu": str(gpus)}
+    labels = {"nvidia.com/gpu.memory": "81559", "kubernetes.io/hostname": name}
+    return {
+        "metadata": {"name": name, "uid": name, "labels": labels},
+        "spec": spec,
+        "status": {"allocatable": has},
+    }
+
+
+def _good(name: str) -> dict[str, Any]:
+    asks = {"cpu": "1", "nvidia.com/gpu": "1"}
+    return {
+        "metadata": {"name": name, "namespace": "good", "uid": name, "labels": {"weir.dev/project": "good"}},
+        "spec": {
+            "schedulerName": "weir",
+            "tolerations": [{"key": "quiet", "operator": "Exists"}],
+            "nodeSelector": {},
+            "containers": [{"name": "c", "resources": {"requests": asks, "limits": asks}}],
+        },
+    }
+
+
+def _begin() -> Served:
+    here = Served()
+    for name in QUIET:
+        here.serve("nodes", _node(name, 8, taints=[TAINT]))
+    for name in OWN:
+        here.serve("nodes", _node(name, 8))
+    good = {"metadata": {"name": "good", "uid": "p"}, "spec": {"quota": {"gpu": 16}, "namespaces": ["good"]}}
+    bad = {"metadata": {"name": "bad", "uid": "q"}, "spec": {"quota": {"gpu": 4}, "namespaces": ["bad"]}}
+    here.serve("projects", good)
+    here.serve("projects", bad)
+    return here
+
+
+def _held_once(here: Served) -> None:
+    """Nobody's claim gives a pod more than it requests, or a device that another one has."""
+    picture, taken = here.backend.picture, {}
+    for gang in picture.roll.named.values():
+        for seen in gang.pods() if gang.told is not None else ():
+            if not seen.told:
+                continue
+            assert seen.reading is not None
+            assert len(seen.devices) <= seen.reading.request.devices, seen.key
+            for device in seen.devices if seen.node in QUIET else ():
+                assert taken.setdefault((seen.node, device), seen.key) == seen.key
+
+
+def _unspoilt(made: dict[str, Any], chance: Any) -> dict[str, Any]:
+    """Now and then something that no API server would send."""
+    if chance.random() < 0.02:
+        made["spec"] = chance.choice(
+            [{"containers": [{"name": 1}]}, {"nodeName": 5}, {}, {"priority": "high"}]
+        )
+    return made
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_every_other_pod_is_placed(seed: int) -> None:
+    here = _begin()
+    hostile = Hostile(seed, "bad", OWN, QUIET)
+    placed: list[str] = []
+    for part, at in enumerate(range(0, OBJECTS, 50)):
+        for resource, made in hostile.objects(50):
+            here.serve(resource, _unspoilt(made, hostile.chance))
+        here.serve("pods", _good(f"good-{at}"))
+        placed += here.turn()
+        placed += here.turn()
+        assert f"good-{at}" in placed, f"part {part}"
+        _held_once(here)
+    here.remove_queues()
+    here.serve("pods", _good("good-fewer"))
+    assert "good-fewer" in [*here.turn(), *here.turn()]
+    after = here.restarted()
+    after.serve("pods", _good("good-after"))
+    after.turn()
+    after.turn()
+    assert "good-after" in {
+        seen.name for gang in after.backend.picture.roll.named.values() for seen in gang.pods() if seen.holds
+    }
+    _held_once(after)
+    for at in range(0, OBJECTS, 50):
+        gang = after.backend.picture.roll.named[f"good/pod-good-{at}"]
+        assert [(seen.holds, bool(seen.told)) for seen in gang.pods()] == [(True, True)]

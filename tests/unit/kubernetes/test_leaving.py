@@ -1,0 +1,142 @@
+"""Projects and departments that are deleted while work uses them."""
+
+from typing import Any
+
+from weir.control.port import Finished
+from weir.kubernetes.own.own_objects import QueueMetadata, QueueThing
+from weir.kubernetes.writing.protecting import FINALIZER, IDLE_S, Protection, leaving_messages
+from weir.state.events import WorkloadSubmitted
+
+from .small_world import Told, job, node, pod, project
+
+
+class Watched(Told):
+    """A small cluster whose finalizers are written as soon as they are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.protection = Protection(self.picture.estate, self.picture.roll)
+        self.see("nodes", node("n1"))
+
+    def written(self) -> dict[str, list[str]]:
+        """Return the finalizers that are written now, by the name of the object."""
+        self.step()
+        patches = self.protection.take(self.now_s)
+        found: dict[str, Any] = {each.path.rpartition("/")[2]: each.patch["metadata"] for each in patches}
+        assert all(each["resourceVersion"] == "7" for each in found.values())
+        return {name: each["finalizers"] for name, each in found.items()}
+
+    def messages(self) -> dict[tuple[str, str], str]:
+        return leaving_messages(self.picture.estate, self.picture.roll.users)
+
+
+def department(name: str, parent: str = "", *, deleting: bool = False, held: bool = False) -> QueueThing:
+    meta = QueueMetadata(
+        name,
+        resource_version="7",
+        deletion_timestamp="2026-01-01T00:00:00Z" if deleting else None,
+        finalizers=[FINALIZER] if held else [],
+    )
+    return QueueThing(meta, spec={"parent": parent} if parent else {})
+
+
+def running(name: str, uid: str) -> Any:
+    return pod(f"{name}-0", owner=(name, uid), on="n1", devices="0", start=1, phase="Running")
+
+
+def test_a_project_is_held_while_work_uses_it_and_let_go_when_it_was_idle() -> None:
+    told = Watched()
+    told.see("projects", project("team", finalizers=["example.com/other"]), project("idle"))
+    assert told.written() == {}
+    told.see("owners", job("train", "j1"))
+    told.see("pods", pod("train-0", owner=("train", "j1")))
+    assert told.written() == {"team": ["example.com/other", FINALIZER]}
+    assert told.written() == {}
+    told.see("projects", project("team", finalizers=["example.com/other", FINALIZER]))
+    assert told.written() == {}
+    told.gone("pods", "team/train-0", "u-train-0")
+    assert told.written() == {}
+    told.gone("owners", "train", "j1")
+    assert told.written() == {}
+    told.now_s += IDLE_S
+    assert told.protection.due_s is not None
+    assert told.protection.due_s <= told.now_s
+    assert told.written() == {"team": ["example.com/other"]}
+
+
+def test_a_deleted_project_goes_with_the_last_of_its_work() -> None:
+    told = Watched()
+    told.see("projects", project("team", finalizers=[FINALIZER]))
+    told.see("owners", job("train", "j1"), job("late", "j2"))
+    told.see("pods", running("train", "j1"))
+    told.step()
+    told.see("projects", project("team", finalizers=[FINALIZER], deleting=True))
+    told.see("pods", pod("late-0", owner=("late", "j2")))
+    assert told.written() == {}
+    assert set(told.control.cluster.jobs) == {"team/job-train"}
+    late = told.picture.roll.named["team/job-late"]
+    assert late.refusal.startswith("Project team is being deleted and takes no new work: ")
+    assert told.messages() == {
+        ("Project", "team"): "It is being deleted. It stays until team/job-late, team/job-train have ended, "
+        "and takes no new work."
+    }
+    told.see("owners", job("train", "j1", over="Complete"))
+    told.gone("pods", "team/train-0", "u-train-0")
+    assert told.written() == {}
+    told.gone("owners", "late", "j2")
+    told.gone("pods", "team/late-0", "u-late-0")
+    assert told.written() == {"team": []}
+    assert told.messages() == {("Project", "team"): "It is being deleted."}
+
+
+def test_work_that_waits_leaves_control_when_its_project_is_deleted() -> None:
+    told = Watched()
+    told.see("projects", project("team"))
+    told.see("owners", job("train", "j1"))
+    told.see("pods", pod("train-0", owner=("train", "j1")))
+    told.step()
+    told.see("projects", project("team", finalizers=[FINALIZER], deleting=True))
+    assert [type(fact) for fact in told.step()] == [Finished]
+    assert told.picture.roll.named["team/job-train"].uses == "team"
+    told.see("projects", project("other", "team"), project("team", "elsewhere", deleting=True))
+    (submitted,) = [fact for fact in told.step() if isinstance(fact, WorkloadSubmitted)]
+    assert submitted.workload.project == "other"
+
+
+def test_no_finalizer_is_added_to_what_is_being_deleted() -> None:
+    told = Watched()
+    told.see("projects", project("team", deleting=True, finalizers=["example.com/other"]))
+    told.see("owners", job("train", "j1"))
+    told.see("pods", running("train", "j1"))
+    assert told.written() == {}
+
+
+def test_departments_above_work_are_held() -> None:
+    told = Watched()
+    told.see("departments", department("lab"), department("group", "lab"), department("empty", "lab"))
+    team = project("team")
+    team.spec["department"] = "group"
+    told.see("projects", team)
+    told.see("owners", job("train", "j1"))
+    told.see("pods", pod("train-0", owner=("train", "j1")))
+    assert told.written() == {"team": [FINALIZER], "group": [FINALIZER], "lab": [FINALIZER]}
+    told.see("departments", department("group", "lab", deleting=True, held=True))
+    told.step()
+    assert told.messages() == {
+        ("Department", "group"): "It is being deleted. It stays until team has no work or another department."
+    }
+    moved = project("team")
+    moved.spec["department"] = "lab"
+    told.see("projects", moved)
+    assert told.written()["group"] == []
+
+
+def test_a_write_without_effect_is_repeated() -> None:
+    told = Watched()
+    told.see("projects", project("team"))
+    told.see("owners", job("train", "j1"))
+    told.see("pods", pod("train-0", owner=("train", "j1")))
+    assert told.written() == {"team": [FINALIZER]}
+    assert told.written() == {}
+    told.now_s += 60.0
+    assert told.written() == {"team": [FINALIZER]}

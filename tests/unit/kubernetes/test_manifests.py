@@ -1,0 +1,203 @@
+"""The objects of an installation, and the command that prints them."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from weir.cli.main import main
+from weir.kubernetes.own.manifests import Installation, manifests
+from weir.kubernetes.own.network import source
+from weir.kubernetes.reading.device_list import device_names
+
+DIGEST = "registry.example:5000/team/weir:1@sha256:" + "0a" * 32
+OPTIONS = ("weir-daemonsets", "weir-node-names", "weir-scheduler-names")
+
+
+def by_kind(things: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    return {thing["metadata"]["name"]: thing for thing in things if thing["kind"] == kind}
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    assert main(["kube", "manifests", *words]) == 0
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+def test_each_policy_has_a_binding_that_denies_and_options_are_off(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words, named in (((), ()), (("--require-scheduler",), OPTIONS[2:])):
+        things = printed(capsys, *words)
+        policies = by_kind(things, "ValidatingAdmissionPolicy")
+        bindings = by_kind(things, "ValidatingAdmissionPolicyBinding")
+        assert policies.keys() == bindings.keys()
+        assert {*policies} >= {"weir-pod-keys", "weir-pod-shares"}
+        assert {*policies} & {*OPTIONS} == {*named}
+        assert all(each["spec"]["policyName"] == name for name, each in bindings.items())
+        assert all("Deny" in each["spec"]["validationActions"] for each in bindings.values())
+    words = ("--refuse-node-name", "--daemonsets-in", "a", "b", "--exempt", "c")
+    policies = by_kind(printed(capsys, *words), "ValidatingAdmissionPolicy")
+    assert {*policies} & {*OPTIONS} == {*OPTIONS[:2]}
+    left_out = policies["weir-daemonsets"]["spec"]["matchConstraints"]["namespaceSelector"]
+    assert left_out["matchExpressions"][0]["values"] == ["a", "b", "c", "kube-system"]
+    assert "namespaceSelector" not in policies["weir-pod-keys"]["spec"]["matchConstraints"]
+
+
+def test_policies_name_the_account_of_the_namespace_and_the_devices_of_the_installation() -> None:
+    things = manifests(
+        Installation("gpus", scheduler="night", devices=("a.io/card-*", "b.io/x"), optional=all_options())
+    )
+    policies = by_kind(things, "ValidatingAdmissionPolicy")
+    assert "system:serviceaccount:gpus:weir" in str(policies["weir-pod-keys"]["spec"]["matchConditions"])
+    asks = str(policies["weir-node-names"]["spec"]["variables"])
+    assert "r.startsWith('a.io/card-') || r == 'b.io/x'" in asks
+    assert "nvidia" not in str(by_kind(things, "ValidatingWebhookConfiguration"))
+    assert "write schedulerName: night" in str(policies["weir-scheduler-names"])
+    pod = by_kind(things, "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert "--scheduler night --devices a.io/card-*,b.io/x" in " ".join(pod["containers"][0]["args"])
+    assert by_kind(things, "ConfigMap")["weir-installation"]["data"] == {
+        "scheduler": "night",
+        "devices": "a.io/card-*,b.io/x",
+    }
+
+
+def all_options() -> Any:
+    from weir.kubernetes.own.policies import OptionalPolicies
+
+    return OptionalPolicies(refuse_node_name=True, require_scheduler=True, daemonset_namespaces=("x",))
+
+
+def test_pods_of_an_installation_are_bounded_and_alone_have_the_token(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    things = printed(capsys, "--image", DIGEST, "--reachable-from", "10.0.0.5", "10.1.0.0/16", "monitoring")
+    assert by_kind(things, "ServiceAccount")["weir"]["automountServiceAccountToken"] is False
+    spec = by_kind(things, "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert spec["automountServiceAccountToken"] is True
+    assert spec["containers"][0]["image"] == DIGEST
+    assert {*spec["containers"][0]["resources"]["limits"]} == {"cpu", "memory"}
+    network = by_kind(things, "NetworkPolicy")["weir"]["spec"]
+    assert network["policyTypes"] == ["Ingress", "Egress"]
+    assert network["ingress"] == [
+        {
+            "ports": [{"protocol": "TCP", "port": 9443}],
+            "from": [
+                {"ipBlock": {"cidr": "10.0.0.5/32"}},
+                {"ipBlock": {"cidr": "10.1.0.0/16"}},
+                {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}},
+            ],
+        }
+    ]
+    assert "from" not in by_kind(manifests(Installation()), "NetworkPolicy")["weir"]["spec"]["ingress"][0]
+
+
+def test_the_account_of_weir_alone_writes_its_kinds() -> None:
+    things = manifests(Installation())
+    account = [{"kind": "ServiceAccount", "name": "weir", "namespace": "weir-system"}]
+    roles = [each for each in things if each["kind"] in ("ClusterRole", "Role")]
+    bindings = [each for each in things if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    writing = {each["metadata"]["name"] for each in roles if any(map(writes_own_kinds, each["rules"]))}
+    assert writing == {"weir", "weir-project-admin"}
+    writing.remove("weir-project-admin")  # bound to nobody: it is for people
+    bound = [each["subjects"] for each in bindings if each["roleRef"]["name"] in (*writing, "weir-kinds")]
+    assert len(bound) == 3
+    assert all(subjects == account for subjects in bound)
+    for each in roles:
+        if each["metadata"]["name"] in writing:
+            assert not [name for name in each["metadata"]["labels"] if "aggregate-to" in name]
+        assert "*" not in str(each["rules"])
+
+
+def test_pods_of_weir_are_critical_and_run_where_they_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    things = printed(capsys)
+    pod = by_kind(things, "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert not {"tolerations", "nodeSelector", "imagePullSecrets"} & pod.keys()
+    quota = by_kind(things, "ResourceQuota")["weir-critical-pods"]["spec"]
+    assert quota["scopeSelector"]["matchExpressions"][0]["values"] == ["system-cluster-critical"]
+
+    words = [
+        *("--pod-priority-class", "none", "--requests", "cpu=1,memory=1Gi", "--limits", "memory=4Gi"),
+        *("--node-selector", "node-role.kubernetes.io/control-plane=,zone=a", "--pull-secret", "one", "two"),
+        *("--tolerate", "dedicated=infra:NoSchedule", "spot"),
+    ]
+    things = printed(capsys, *words)
+    pod = by_kind(things, "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert "priorityClassName" not in pod
+    assert not by_kind(things, "ResourceQuota")
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
+    assert pod["containers"][0]["resources"] == resources
+    assert pod["nodeSelector"] == {"node-role.kubernetes.io/control-plane": "", "zone": "a"}
+    assert pod["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
+    assert pod["tolerations"] == [
+        {"key": "dedicated", "operator": "Equal", "value": "infra", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Exists"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ((), {"weir-train", "weir-build", "weir-inference"}),
+        (("--priority-classes", "plain"), {"train", "build", "inference"}),
+        (("--priority-classes", "none"), set()),
+    ],
+)
+def test_priority_classes_are_prefixed_plain_or_left_out(
+    words: tuple[str, ...], names: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {*by_kind(printed(capsys, *words), "PriorityClass")} == names
+
+
+def writes_own_kinds(rule: dict[str, Any]) -> bool:
+    """Return True if a rule lets its subject change objects of Weir's kinds, or their status."""
+    groups = {"weir.dev", "*"} & {*rule.get("apiGroups", ())}
+    return bool(groups) and not {*rule["verbs"]} <= {"get", "list", "watch"}
+
+
+WRONG = [
+    (("--reachable-from", "10.0.0.1/24"), "'10.0.0.1/24' is neither a range of addresses nor a namespace"),
+    (("--reachable-from", "Mon"), "'Mon' is neither"),
+    (("--image", "weir@sha256:12"), "'weir@sha256:12' is no image: write NAME:TAG or NAME@sha256:"),
+    (("--namespace", "Weir"), "--namespace: 'Weir' is no namespace"),
+    (("--daemonsets-in", "a", "b_c"), "--daemonsets-in: 'b_c' is no namespace"),
+    (("--exempt", "x'y"), '--exempt: "x\'y" is no namespace'),
+    (("--scheduler", "a' || true"), '--scheduler: "a\' || true" is no name of a scheduler'),
+    (("--devices", "gpu"), "--devices: 'gpu' is no resource of a device plugin"),
+    (("--devices", ""), "--devices: '' is no resource"),
+    (("--requests", "cpu"), "--requests: 'cpu' can't be used: write cpu=500m,memory=512Mi"),
+    (("--limits", "cpu=a"), "--limits: 'a' is no amount of cpu"),
+    (("--node-selector", "a=b c"), "--node-selector: 'b c' is no value of a label"),
+    (("--tolerate", "a:Never"), "--tolerate: 'Never' is no effect of a taint: write one of NoSchedule"),
+    (("--tolerate", "a b"), "--tolerate: 'a b' is no taint"),
+    (("--pull-secret", "A"), "--pull-secret: 'A' is no name"),
+    (("--pod-priority-class", "x y"), "--pod-priority-class: 'x y' is no name"),
+    (("--devices", "nvidia.com/*"), "--devices: 'nvidia.com/*' is no resource"),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), WRONG)
+def test_a_wrong_option_is_refused_in_one_sentence(
+    words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["kube", "manifests", *words]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert told in said.err
+    assert len(said.err.strip().splitlines()) == 1
+
+
+def test_lists_of_devices_and_sources_are_read() -> None:
+    assert device_names(" nvidia.com/gpu, a.io/mig-* ,nvidia.com/gpu") == ("nvidia.com/gpu", "a.io/mig-*")
+    with pytest.raises(ValueError, match="17 resources are named: write at most 16"):
+        device_names(",".join(f"a.io/{at}" for at in range(17)))
+    assert source("fd00::/8") == "fd00::/8"
+    assert source("10.0.0.5") == "10.0.0.5/32"
+
+
+def test_rules_of_shared_gpus_are_arguments_of_the_container(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--shared-nodes", "3", "--overcommit-grace", "90s")
+    pod = by_kind(printed(capsys, *words), "Deployment")["weir"]["spec"]["template"]["spec"]
+    assert " ".join(words) in " ".join(pod["containers"][0]["args"])
+    assert main(["kube", "manifests", "--overcommit-grace", "soon"]) == 2
+    assert "--overcommit-grace" in capsys.readouterr().err

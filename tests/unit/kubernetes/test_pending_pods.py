@@ -1,0 +1,179 @@
+"""Conditions and events of pods that wait: one word that autoscalers understand, once for each change."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from weir.api.answers import Why
+from weir.kubernetes.api.leading import AlwaysLeads
+from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.own.own_objects import OwnerUid, WorkloadThing, WorkloadThingSpec
+from weir.kubernetes.writing.condition_reasons import condition_reason
+from weir.kubernetes.writing.pending_pods import EVENT_AGAIN_S, REASON_EVERY_S, SENTENCE_EVERY_S, PendingPods
+from weir.kubernetes.writing.saying import STARTS_MOST, Saying
+from weir.kubernetes.writing.writes import Emit, PatchStatus, Regarding
+from weir.model.reasons import Why as Code
+from weir.server.reasons import Reasons
+
+from .small_world import job, node, pod, project
+from .test_backend import Scene
+
+BUYS_NODES = {
+    Code.NO_NODE_MATCHES,
+    Code.NO_ROOM,
+    Code.NOT_TAKEABLE,
+    Code.GANG_INCOMPLETE,
+    Code.WOULD_ALTERNATE,
+}
+FULL = Why(why="no_room", sentence="insufficient capacity")
+
+
+@pytest.mark.parametrize("code", Code)
+def test_autoscalers_buy_nodes_for_what_nodes_help_alone(code: Code) -> None:
+    reason = condition_reason(Why(why=code.value, sentence=""))
+    assert (reason == "Unschedulable") == (code in BUYS_NODES)
+    assert reason.isalnum()
+    assert reason[0].isupper()
+
+
+def test_other_codes_are_their_own_words() -> None:
+    assert condition_reason(Why(why="volume_not_ready", sentence="")) == "VolumeNotReady"
+    unknown = Why(why="no_node_matches", sentence="", numbers={"topology": "net", "known": []})
+    assert condition_reason(unknown) == "TopologyNotFound"
+
+
+class Waiting:
+    """A pod of a workload that waits, and what is written of it."""
+
+    def __init__(self) -> None:
+        self.here = Scene()
+        self.here.hear("nodes", node("n1", gpus=4))
+        self.here.hear("projects", project("team"))
+        self.here.hear("owners", job("train", "j1"))
+        self.here.hear("pods", pod("train-0", owner=("train", "j1"), gpus=8))
+        self.here.step()
+        self.gang = self.here.backend.picture.roll.named["team/job-train"]
+        self.seen = next(self.gang.pods())
+        self.pending = PendingPods()
+
+    def take(self, why: Why, now_s: float) -> list[str]:
+        writes = self.pending.take(self.gang, [(self.seen, why)], now_s)
+        return ["event" if isinstance(each, Emit) else _message(each) for each in writes]
+
+
+def _message(write: Any) -> str:
+    assert isinstance(write, PatchStatus)
+    (condition,) = write.patch["status"]["conditions"]  # type: ignore[index,call-overload]
+    return f"{condition['reason']}: {condition['message']}"
+
+
+def test_a_reason_is_told_once_and_a_sentence_at_a_modest_rate() -> None:
+    waits = Waiting()
+    assert waits.take(FULL, 0.0) == ["Unschedulable: insufficient capacity", "event"]
+    assert waits.take(FULL, 1.0) == []
+    other = Why(why="no_room", sentence="insufficient capacity: less")
+    assert waits.take(other, 2.0) == []
+    assert waits.pending.next_s == SENTENCE_EVERY_S
+    assert waits.take(other, SENTENCE_EVERY_S) == ["Unschedulable: insufficient capacity: less"]
+    limit = Why(why="over_limit", sentence="it would pass its limit")
+    at_s = SENTENCE_EVERY_S + REASON_EVERY_S
+    assert waits.take(limit, at_s) == ["LimitExceeded: it would pass its limit", "event"]
+
+
+def test_an_event_is_said_again_before_the_api_server_has_forgotten_it() -> None:
+    waits = Waiting()
+    waits.take(FULL, 0.0)
+    assert waits.pending.next_s == EVENT_AGAIN_S
+    assert waits.take(FULL, EVENT_AGAIN_S) == ["event"]
+    assert waits.take(FULL, EVENT_AGAIN_S + 1.0) == []
+
+
+def test_the_condition_of_a_gated_pod_is_left_to_the_api_server() -> None:
+    waits = Waiting()
+    assert waits.take(Why(why="scheduling_gated", sentence="waits for its gate"), 0.0) == ["event"]
+
+
+def test_a_pod_that_is_another_one_is_told_anew() -> None:
+    waits = Waiting()
+    waits.take(FULL, 0.0)
+    waits.seen.uid = "another"
+    assert waits.take(FULL, 0.1) == ["Unschedulable: insufficient capacity", "event"]
+
+
+def test_a_reason_is_written_at_once_and_an_event_of_the_workload_once_it_can_be_named() -> None:
+    waits = Waiting()
+    here = waits.here
+    reasons = Reasons(here.backend.reasons)
+    here.backend.reasons_changed(reasons.turn(here.control.cluster, here.control.policy, here.now_s))
+    here.writes.clear()
+    here.backend.tell_waiting(here.now_s)
+    assert not any("/pods/" in getattr(each, "path", "") for each in here.writes)
+    here.now_s += 0.35
+    here.backend.tell_waiting(here.now_s)
+    conditions = [each for each in here.writes if "/pods/" in getattr(each, "path", "")]
+    assert _message(conditions[0]).startswith("Unschedulable: a pod asks for 8 GPUs")
+    events = [each for each in here.writes if isinstance(each, Emit)]
+    assert [each.regarding.kind for each in events] == ["Pod"]
+    thing = WorkloadThing(
+        Metadata("job-train", namespace="team", uid="w1"), WorkloadThingSpec(OwnerUid("j1"))
+    )
+    here.hear("workloads", thing)
+    here.step()
+    (event,) = (each for each in here.told() if isinstance(each, Emit))
+    assert (event.reason, event.regarding.kind, event.regarding.uid) == ("Waiting", "Workload", "w1")
+
+
+def test_pods_that_start_at_once_get_no_condition() -> None:
+    here = Scene()
+    here.hear("nodes", node("n1", gpus=64))
+    here.hear("projects", project("team", gpus=64))
+    for at in range(64):
+        here.hear("owners", job(f"j{at}", f"uid{at}"))
+        here.hear("pods", pod(f"j{at}-0", owner=(f"j{at}", f"uid{at}")))
+        if at % 8 == 7:
+            here.step()
+            reasons = Reasons(here.backend.reasons)
+            here.backend.reasons_changed(reasons.turn(here.control.cluster, here.control.policy, here.now_s))
+            here.writes.clear()
+            here.backend.tell_waiting(here.now_s)
+            here.backend.tell_people(here.now_s)
+            assert not any("/pods/" in getattr(each, "path", "") for each in here.writes)
+
+
+def test_in_a_burst_events_of_starts_are_left_out_and_no_others() -> None:
+    saying = Saying(None, AlwaysLeads(), per_s=1.0, waiting_most=5000, busy=lambda: True)  # type: ignore[arg-type]
+    about = Regarding("v1", "Pod", "p", "team")
+    for _ in range(1000):
+        saying.say(Emit(about, "Scheduled", ""))
+    assert len(saying) == STARTS_MOST
+    saying.say(Emit(about, "Preempted", "", type="Warning"))
+    saying.say(Emit(about, "Unschedulable", "", waits=True))
+    assert len(saying) == STARTS_MOST + 2
+
+
+def test_events_of_work_that_waits_go_first() -> None:
+    def event(name: str, *, waits: bool) -> Emit:
+        return Emit(Regarding("v1", "Pod", name, "team"), "Scheduled", "", waits=waits)
+
+    class Api:
+        def __init__(self) -> None:
+            self.posted: list[str] = []
+            self.all = asyncio.Event()
+
+        async def post(self, _path: str, body: dict[str, Any], _of: object) -> None:
+            self.posted.append(body["regarding"]["name"])
+            if len(self.posted) == 3:
+                self.all.set()
+
+    async def said() -> list[str]:
+        api = Api()
+        saying = Saying(api, AlwaysLeads(), per_s=1000.0, waiting_most=3, busy=lambda: False)  # type: ignore[arg-type]
+        for name, waits in (("a", False), ("b", False), ("c", True), ("d", True)):
+            saying.say(event(name, waits=waits))
+        running = asyncio.create_task(saying.run())
+        await api.all.wait()
+        running.cancel()
+        return api.posted
+
+    assert asyncio.run(said()) == ["c", "d", "b"]

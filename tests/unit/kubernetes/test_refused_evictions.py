@@ -1,0 +1,80 @@
+"""Evictions that a disruption budget refuses: given up at once, insisted on, or overridden."""
+
+import pytest
+
+from weir.kubernetes.api.answers import NotFound, Refused, TooMany
+from weir.kubernetes.writing.acting import Pace
+from weir.kubernetes.writing.writes import Done, Evict, HeldUp, RefusedWrite
+
+from .test_acting import Server, acting_on, until
+
+BY_BUDGET = TooMany(429, "TooManyRequests", "Cannot evict pod.", retry_after_s=0.0, by_budget=True)
+BY_SEVERAL = Refused(500, "InternalError", "This pod has more than one PodDisruptionBudget, which ...")
+FORBIDDEN = Refused(403, "Forbidden", 'cannot delete resource "pods"')
+
+
+class Site(Server):
+    """A server that pods can be deleted on, too."""
+
+    async def delete(self, path: str, *, uid: str) -> None:
+        await self._take(f"DELETE {path.rpartition('/namespaces/')[2]} {uid}")
+
+
+@pytest.mark.parametrize("fault", [BY_BUDGET, BY_SEVERAL])
+async def test_eviction_of_a_plan_is_over_with_the_first_refusal(fault: Refused) -> None:
+    server = Site()
+    server.faults = [fault]
+    async with acting_on(server, Pace(first_s=0.001)) as (acting, told):
+        acting.submit([Evict("n", "a", "u")])
+        await until(lambda: bool(told))
+    assert [outcome for _, outcome in told] == [RefusedWrite(fault.status, str(fault))]
+    assert server.came == ["POST n/pods/a/eviction"]
+
+
+async def test_eviction_that_insists_is_tried_until_the_budget_allows_it() -> None:
+    server = Site()
+    server.faults = [BY_BUDGET, BY_BUDGET, BY_BUDGET]
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (acting, told):
+        acting.submit([Evict("n", "a", "u", insists=True)])
+        await until(lambda: len(told) == 2)
+    assert [outcome for _, outcome in told] == [HeldUp("Cannot evict pod."), Done()]
+
+
+async def test_eviction_of_a_plan_is_given_up_when_the_server_has_failed_for_long() -> None:
+    server = Site()
+    server.faults = [TooMany(429, "", "busy", retry_after_s=0.0, by_budget=False)]
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (acting, told):
+        acting.submit([Evict("n", "a", "u")])
+        await until(lambda: bool(told))
+    assert [outcome for _, outcome in told] == [RefusedWrite(429, "busy")]
+
+
+@pytest.mark.parametrize("fault", [BY_BUDGET, BY_SEVERAL])
+@pytest.mark.parametrize(
+    ("second", "outcome"),
+    [
+        ([], Done()),
+        ([NotFound(404, "", "gone")], Done()),
+        ([FORBIDDEN], RefusedWrite(403, str(FORBIDDEN))),
+    ],
+)
+async def test_overriding_eviction_deletes_the_pod_of_that_uid(
+    fault: Refused, second: list[Exception], outcome: Done | RefusedWrite
+) -> None:
+    server = Site()
+    server.faults = [fault, *second]
+    async with acting_on(server, Pace(first_s=0.001)) as (acting, told):
+        acting.submit([Evict("n", "a", "u", overrides=True)])
+        await until(lambda: bool(told))
+    assert [each for _, each in told] == [outcome]
+    assert server.came == ["POST n/pods/a/eviction", "DELETE n/pods/a u"]
+
+
+async def test_overriding_eviction_deletes_nothing_where_no_budget_refuses() -> None:
+    server = Site()
+    server.faults = [FORBIDDEN]
+    async with acting_on(server, Pace(first_s=0.001)) as (acting, told):
+        acting.submit([Evict("n", "a", "u", overrides=True)])
+        await until(lambda: bool(told))
+    assert [outcome for _, outcome in told] == [RefusedWrite(403, str(FORBIDDEN))]
+    assert server.came == ["POST n/pods/a/eviction"]

@@ -1,0 +1,361 @@
+"""What a pod asks for."""
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.kubernetes.written import container, pod
+
+from weir.kubernetes.reading.labels import Said
+from weir.kubernetes.reading.pod_rules import Neighbours
+from weir.kubernetes.reading.requests import (
+    ADDRESSES_MOST,
+    DEVICES_LABEL,
+    Devices,
+    ask,
+    gates,
+    has_unstated,
+    in_units,
+    priority_of,
+    requested,
+    unstated_in_use,
+)
+from weir.kubernetes.reading.volumes import Volumes
+from weir.model.nodes import Toleration
+from weir.model.workloads import Expression, NodeRule, PodRule, Request
+
+NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
+GI = 1 << 30
+
+
+def asked(said=Said(), devices=Devices(), **spec):  # noqa: B008
+    return ask(pod(**spec), said, devices=devices)
+
+
+def request(said=Said(), **spec):  # noqa: B008
+    result = asked(said, **spec)
+    assert result.refusals == ()
+    return result.request
+
+
+def cpus(*amounts, sidecars=()):
+    return [
+        container(f"c{at}", requests={"cpu": each}, sidecar=at in sidecars) for at, each in enumerate(amounts)
+    ]
+
+
+# Amounts
+
+
+def test_a_pod_that_asks_for_nothing_takes_nothing_but_its_place():
+    assert request() == Request(devices=0, cpu_milli=0, memory=0)
+
+
+def test_containers_add_up_exactly():
+    each = container(
+        requests={"cpu": "100m", "memory": "1.5Gi", "ephemeral-storage": "1Gi", "hugepages-2Mi": "4Mi"}
+    )
+    found = request(containers=[each, each, each])
+    assert (found.cpu_milli, found.memory) == (300, 3 * 3 * GI // 2)
+    assert found.further == (("ephemeral-storage", 3 * GI), ("hugepages-2Mi", 12 << 20))
+
+
+def test_parts_of_a_thousandth_are_rounded_once_for_the_whole_pod():
+    assert request(containers=cpus("500u", "500u", "500u")).cpu_milli == 2
+
+
+def test_a_limit_stands_where_nothing_is_requested():
+    found = request(
+        containers=[container(requests={"cpu": "1"}, limits={"cpu": "2", NVIDIA: "2", "memory": "1Gi"})]
+    )
+    assert (found.devices, found.cpu_milli, found.memory) == (2, 1000, GI)
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "cpu_milli"),
+    [
+        (cpus("1", "1"), cpus("5"), 5000),  # the largest init container
+        (cpus("1", "1"), cpus("1", "1"), 2000),  # one after the other
+        (cpus("1"), cpus("1", "1", sidecars=(0, 1)), 3000),  # sidecars run on
+        (cpus("1"), cpus("2", "3", sidecars=(0,)), 5000),  # an init container beside the sidecar before it
+        (cpus("1"), cpus("3", "2", sidecars=(1,)), 3000),  # but not beside the one after it
+        (cpus("1"), cpus("1", "4", "1", sidecars=(0, 2)), 5000),
+    ],
+)
+def test_init_containers_and_sidecars_count_as_in_kubernetes(containers, init, cpu_milli):
+    assert request(containers=containers, initContainers=init).cpu_milli == cpu_milli
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=5),
+)
+def test_a_pod_takes_as_much_as_it_ever_runs_at_once(main, init):
+    """Played through: init containers one by one, each beside the sidecars begun before it, then all the rest."""
+    beside = most = 0
+    for cpu, stays in init:
+        most = max(most, beside + cpu)
+        beside += cpu if stays else 0
+    most = max(most, beside + sum(main))
+    found = requested(
+        pod(
+            containers=[container(requests={"cpu": str(each)}) for each in main],
+            initContainers=[container(requests={"cpu": str(each)}, sidecar=stays) for each, stays in init],
+        )
+    )
+    assert found["cpu"] == most
+
+
+def test_what_the_pod_states_as_a_whole_holds_and_overhead_comes_on_top():
+    spec = {
+        "containers": [container(requests={"cpu": "1", "memory": "1Gi", NVIDIA: "1"})],
+        "resources": {"requests": {"cpu": "4", "hugepages-2Mi": "2Mi"}},
+        "overhead": {"cpu": "250m", "memory": "64Mi"},
+    }
+    found = request(**spec)
+    assert (found.cpu_milli, found.memory, found.devices) == (4250, GI + (64 << 20), 1)
+    assert found.further == (("hugepages-2Mi", 2 << 20),)
+
+
+def test_further_resources_are_counted_under_their_names():
+    found = request(
+        containers=[container(requests={"nvidia.com/mig-1g.5gb": "2", "rdma/hca": "1", "cpu": "0"})]
+    )
+    assert found.further == (("nvidia.com/mig-1g.5gb", 2), ("rdma/hca", 1))
+    assert in_units({"cpu": Fraction(1, 3), NVIDIA: Fraction(1), "x/y": Fraction(0)}, Devices()) == {
+        "cpu": 334
+    }
+
+
+def test_a_quantity_that_cannot_be_read_is_told_with_its_resource():
+    (told,) = asked(containers=[container(requests={"memory": "lots"})]).refusals
+    assert told.startswith("memory: 'lots' is not a quantity: write")
+
+
+# Devices
+
+
+@pytest.mark.parametrize(
+    ("said", "devices", "share_milli", "gpu_memory"),
+    [
+        (Said(fraction_milli=500), 1, 500, 0),
+        (Said(fraction_milli=250, devices=2), 2, 250, 0),
+        (Said(gpu_memory=8 * GI), 1, 0, 8 * GI),
+        (Said(gpu_memory=8 * GI, devices=4), 4, 0, 8 * GI),
+        (Said(fraction_milli=1000), 1, 1000, 0),
+    ],
+)
+def test_a_part_of_a_device_is_what_was_said(said, devices, share_milli, gpu_memory):
+    found = request(said)
+    assert (found.devices, found.share_milli, found.gpu_memory) == (devices, share_milli, gpu_memory)
+
+
+@pytest.mark.parametrize(
+    ("said", "resources", "told"),
+    [
+        (
+            Said(fraction_milli=500),
+            {NVIDIA: "1"},
+            "take nvidia.com/gpu out of resources, or the fraction out",
+        ),
+        (
+            Said(),
+            {NVIDIA: "1", AMD: "1"},
+            "amd.com/gpu and nvidia.com/gpu, and no node has both: ask for one",
+        ),
+        (Said(), {NVIDIA: "2000"}, "more than a node can have: ask for fewer"),
+    ],
+)
+def test_devices_that_cannot_be_had_are_told_what_to_write(said, resources, told):
+    (sentence,) = asked(said, containers=[container(requests=resources)]).refusals
+    assert told in sentence
+
+
+def test_claims_of_devices_are_not_placed():
+    (told,) = asked(resourceClaims=[{"name": "gpus"}]).refusals
+    assert "resource claims (gpus)" in told
+    assert "nvidia.com/gpu: 1" in told
+
+
+def test_pods_keep_off_nodes_with_other_devices_only_where_there_are_some():
+    ask_amd = {"containers": [container(requests={AMD: "1"})]}
+    one_kind = Devices(present=frozenset({AMD}))
+    both = Devices(present=frozenset({AMD, NVIDIA}))
+    assert asked(devices=one_kind, **ask_amd).request.rules == ()
+    assert asked(devices=both, **ask_amd).request.rules == (
+        NodeRule(((Expression(DEVICES_LABEL, "NotIn", (NVIDIA,)),),)),
+    )
+    assert asked(devices=both).request.rules == ()
+
+
+def test_which_resources_are_devices_is_a_setting():
+    devices = Devices(("example.com/*",))
+    assert devices.names("example.com/npu")
+    assert not devices.names(NVIDIA)
+    found = asked(
+        devices=devices, containers=[container(requests={"example.com/npu": "3", NVIDIA: "1"})]
+    ).request
+    assert (found.devices, found.further) == (3, ((NVIDIA, 1),))
+
+
+# Nodes
+
+
+def _affinity(required=None, preferred=()):
+    node = {"preferredDuringSchedulingIgnoredDuringExecution": list(preferred)}
+    if required is not None:
+        node["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": required}
+    return {"nodeAffinity": node}
+
+
+def _in(key, *values, operator="In"):
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def test_node_affinity_becomes_rules():
+    affinity = _affinity(
+        [
+            {"matchExpressions": [_in("zone", "a", "b"), _in("gen", "4", operator="Gt")]},
+            {"matchFields": [_in("metadata.name", "n1")]},
+            {},  # matches nothing
+        ],
+        [
+            {"weight": 20, "preference": {"matchExpressions": [_in("disk", operator="Exists")]}},
+            {"weight": 5, "preference": {}},
+        ],
+    )
+    assert request(affinity=affinity).rules == (
+        NodeRule(
+            (
+                (Expression("zone", "In", ("a", "b")), Expression("gen", "Gt", ("4",))),
+                (Expression("metadata.name", "In", ("n1",)),),
+            )
+        ),
+        NodeRule(((Expression("disk", "Exists"),),), 20),
+    )
+
+
+def test_an_affinity_to_no_node_at_all_stays_one():
+    assert request(affinity=_affinity([{}])).rules == (NodeRule(()),)
+
+
+def test_a_node_selector_is_the_same_in_any_order():
+    assert request(nodeSelector={"b": "2", "a": "1"}) == request(nodeSelector={"a": "1", "b": "2"})
+    assert request(nodeSelector={"b": "2", "a": "1"}).node_selector == (("a", "1"), ("b", "2"))
+
+
+def test_tolerations_are_those_written_and_no_more():
+    written = [
+        {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "team", "value": "a"},
+        {"operator": "Exists"},
+        {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "cores", "operator": "Gt", "value": "4"},
+    ]
+    assert request(tolerations=written).tolerations == (
+        Toleration("gpu", "Exists", "", "NoSchedule"),
+        Toleration("team", "Equal", "a"),
+        Toleration("", "Exists"),
+    )
+    assert request().tolerations == ()
+
+
+# Host ports
+
+
+def test_a_port_of_the_node_is_a_resource():
+    ports = [
+        {"hostPort": 8080},
+        {"hostPort": 8080, "hostIP": "10.0.0.1"},
+        {"hostPort": 53, "protocol": "UDP"},
+        {"containerPort": 1},
+    ]
+    sidecar = container("s", ports=[{"hostPort": 9}], sidecar=True)
+    init = container("i", ports=[{"hostPort": 10}])
+    found = request(containers=[container(ports=ports)], initContainers=[sidecar, init])
+    assert found.further == (
+        ("hostport/TCP/8080", ADDRESSES_MOST),
+        ("hostport/TCP/8080/10.0.0.1", 1),
+        ("hostport/TCP/9", ADDRESSES_MOST),
+        ("hostport/UDP/53", ADDRESSES_MOST),
+    )
+    other = request(containers=[container(requests={"rdma/hca": "1"}, ports=[{"hostPort": 7}])])
+    assert unstated_in_use([found, other, Request()]) == {
+        "hostport/TCP/7",
+        "hostport/TCP/8080",
+        "hostport/TCP/8080/10.0.0.1",
+        "hostport/TCP/9",
+        "hostport/UDP/53",
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "collide"),
+    [
+        ("", "", True),
+        ("", "10.0.0.1", True),
+        ("10.0.0.1", "0.0.0.0", True),
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+    ],
+)
+def test_ports_of_a_node_collide_where_their_addresses_do(first, second, collide):
+    totals = Counter()
+    for address in (first, second):
+        port = {"hostPort": 80, **({"hostIP": address} if address else {})}
+        totals.update(dict(request(containers=[container(ports=[port])]).further))
+    assert any(amount > has_unstated(name) for name, amount in totals.items()) == collide
+
+
+# What else a pod says
+
+
+def test_neighbours_and_volumes_become_part_of_the_request():
+    rule, far = NodeRule(((Expression("zone", "In", ("a",)),),)), PodRule("anti_affinity", "m", "zone")
+    found = ask(
+        pod(nodeSelector={"x": "y"}),
+        Said(),
+        devices=Devices(),
+        volumes=Volumes((rule,)),
+        neighbours=Neighbours(("m",), (far,)),
+    ).request
+    assert (found.rules, found.marks, found.pod_rules) == ((rule,), ("m",), (far,))
+
+
+@pytest.mark.parametrize(
+    ("said", "deadline", "runtime"),
+    [(None, None, None), (60.0, None, 60.0), (None, 30, 30.0), (60.0, 30, 30.0), (60.0, 90, 60.0)],
+)
+def test_the_sooner_of_two_ends_holds(said, deadline, runtime):
+    assert asked(Said(max_runtime_s=said), activeDeadlineSeconds=deadline).max_runtime_s == runtime
+
+
+def test_who_may_not_take_and_how_long_a_pod_may_stop():
+    assert asked().may_take
+    never = asked(preemptionPolicy="Never", terminationGracePeriodSeconds=5)
+    assert (never.may_take, never.grace_s) == (False, 5)
+
+
+def test_gates_are_named():
+    assert gates(pod()) is None
+    assert gates(pod(schedulingGates=[{"name": "a.io/x"}])) == "waits for its scheduling gate a.io/x"
+    assert gates(pod(schedulingGates=[{"name": "a"}, {"name": "b"}])) == "waits for its scheduling gates a, b"
+
+
+@pytest.mark.parametrize(
+    ("spec", "said", "priority"),
+    [
+        ({}, None, None),
+        ({"priority": 0}, None, None),  # every pod has one; without a class it says nothing
+        ({"priority": 7, "priorityClassName": "mine"}, None, 7),
+        ({"priorityClassName": "mine"}, None, 70),
+        ({}, "mine", 70),
+        ({}, "build", 100),
+        ({}, "unheard-of", None),
+        ({"priority": 7, "priorityClassName": "mine"}, "build", 7),
+    ],
+)
+def test_priority_comes_from_a_class_that_is_named(spec, said, priority):
+    assert priority_of(pod(**spec), Said(priority_class=said), {"mine": 70}) == priority

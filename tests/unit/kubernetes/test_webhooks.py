@@ -1,0 +1,260 @@
+"""The port by itself: what it answers to whom."""
+
+import asyncio
+import json
+import ssl
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from tools.controlplane.certificates import Authority
+
+from weir.kubernetes.admission.admission import Known, Reading
+from weir.kubernetes.admission.callers import UNDER_WAY_MAX, Callers, TokenReview
+from weir.kubernetes.admission.certificates import first
+from weir.kubernetes.admission.review_worker import Busy, ReviewWorker
+from weir.kubernetes.admission.webhooks import BYTES_MOST, Served, application, serve, tls_context
+from weir.kubernetes.own.queue_tree import QueueObject
+
+KEY = "0" * 32
+REVIEW = {
+    "request": {"uid": "u", "kind": {"kind": "Pod"}, "namespace": "x", "object": {"metadata": {}, "spec": {}}}
+}
+
+
+class Nobody(Callers):
+    """No API server to ask."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def may_get(self, authorization: str, path: str) -> bool | None:
+        return True if authorization == "Bearer good" else None
+
+
+def served(known: Known | None, **more: Any) -> Served:
+    return Served(
+        lambda: known, Reading("weir", {"nvidia.com/gpu"}.__contains__), Nobody(), lambda: KEY, **more
+    )
+
+
+@asynccontextmanager
+async def port(
+    what: Served, tmp_path: Path, *, authorities: bool = False, shows: bool = False
+) -> AsyncIterator[tuple[aiohttp.ClientSession, ssl.SSLContext]]:
+    """Serve, and return a client of it."""
+    ours, theirs = first(["127.0.0.1"], datetime.now(UTC)), Authority(tmp_path)
+    crt, key = tmp_path / "ours.crt", tmp_path / "ours.key"
+    crt.write_bytes(ours.certificate)
+    key.write_bytes(ours.key)
+    tls = tls_context(theirs.certificate if authorities else None)
+    tls.load_cert_chain(crt, key)
+    caller = ssl.create_default_context(cadata=ours.bundle.decode())
+    if shows:
+        pair = theirs.client("apiserver")
+        caller.load_cert_chain(pair.certificate, pair.key)
+    runner = await serve(application(what, client_authorities=authorities), tls, "127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession(f"https://127.0.0.1:{runner.addresses[0][1]}") as session:
+            yield session, caller
+    finally:
+        await runner.cleanup()
+        await asyncio.sleep(0.1)
+
+
+async def answers(
+    what: Served,
+    asks: list[tuple[str, str, Any]],
+    tmp_path: Path,
+    *,
+    authorities: bool = False,
+    shows: bool = False,
+) -> list[tuple[int, bytes]]:
+    found = []
+    async with port(what, tmp_path, authorities=authorities, shows=shows) as (session, caller):
+        for method, path, body in asks:
+            headers = {"Authorization": "Bearer good"} if path == "/metrics?" else {}
+            async with session.request(
+                method, path, data=None if body is None else BytesIO(body), headers=headers, ssl=caller
+            ) as answer:
+                found.append((answer.status, await answer.read()))
+    return found
+
+
+async def test_health_says_ok_and_nothing_else(tmp_path: Path) -> None:
+    asks = [
+        ("GET", "/healthz", None),
+        ("GET", "/readyz", None),
+        ("POST", f"/validate/{KEY}", b"{}"),
+        ("GET", "/", None),
+    ]
+    found = await answers(served(None), asks, tmp_path)
+    assert found[0] == (200, b"ok\n")
+    assert [status for status, _ in found[1:]] == [503, 503, 404]
+    unwell = served(Known(), is_alive=lambda: False, is_ready=lambda: True)
+    assert [status for status, _ in await answers(unwell, asks[:2], tmp_path)] == [503, 200]
+
+
+async def test_metrics_are_for_bearers(tmp_path: Path) -> None:
+    asks = [("GET", "/metrics", None), ("GET", "/metrics?", None)]
+    found = await answers(served(Known(), metrics=lambda: b"up 1\n"), asks, tmp_path)
+    assert [status for status, _ in found] == [401, 200]
+    assert found[1][1] == b"up 1\n"
+
+
+async def test_what_is_no_review_is_refused_without_a_crash(tmp_path: Path) -> None:
+    bodies = [b"", b"{}", b"[]", b"[" * 100_000, b'{"request": 1}', b"\xff", b" " * (BYTES_MOST + 1)]
+    found = await answers(served(Known()), [("POST", f"/validate/{KEY}", body) for body in bodies], tmp_path)
+    assert [status for status, _ in found] == [400] * 6 + [413]
+
+
+async def test_only_the_api_server_is_answered_where_it_can_show_who_it_is(tmp_path: Path) -> None:
+    asks = [("POST", f"/validate/{KEY}", json.dumps(REVIEW).encode()), ("GET", "/healthz", None)]
+    for shows, status in ((False, 403), (True, 200)):
+        found = await answers(served(Known()), asks, tmp_path, authorities=True, shows=shows)
+        assert [each for each, _ in found] == [status, 200]
+
+
+# Bounds
+
+
+def padded(size: int, **more: Any) -> dict[str, Any]:
+    """Return a review of a pod with unknown annotations under our prefix, of this size together."""
+    words = {f"weir.dev/unknown-{at:06}": "" for at in range(size // len("weir.dev/unknown-000000"))}
+    one = {"metadata": {"annotations": words}, "spec": {"schedulerName": "weir", "containers": []}}
+    return {"request": {**REVIEW["request"], "operation": "CREATE", "object": one, **more}}
+
+
+async def test_the_answer_to_a_large_object_is_small_and_names_the_first_mistakes(tmp_path: Path) -> None:
+    many = json.dumps(padded(252 << 10)).encode()
+    words = {"weir.dev/type": "x" * (250 << 10), "weir.dev/project": "y" * 1000}
+    long = padded(0)
+    long["request"]["object"]["metadata"]["annotations"] = words
+    asks = [("POST", f"/validate/{KEY}", many), ("POST", f"/mutate/{KEY}", many)]
+    asks.append(("POST", f"/validate/{KEY}", json.dumps(long).encode()))
+    found = await answers(served(Known()), asks, tmp_path)
+    assert [status for status, _ in found] == [200] * 3
+    assert all(len(body) < 8192 for _, body in found)
+    told = json.loads(found[0][1])["response"]["status"]["message"]
+    assert told.count("isn't known") == 20
+    assert "weir.dev/unknown-000019" in told
+    assert "; and " in told
+    told = json.loads(found[2][1])["response"]["status"]["message"]
+    assert "weir.dev/type has 256000 characters: write at most 1024, such as train" in told
+
+
+async def test_reviews_without_the_key_of_the_path_are_refused(tmp_path: Path) -> None:
+    body = json.dumps(REVIEW).encode()
+    paths = ["/validate", "/validate/", f"/validate/{'1' * 32}", f"/mutate/{KEY[1:]}", f"/mutate/{KEY}"]
+    found = await answers(served(Known()), [("POST", path, body) for path in paths], tmp_path)
+    assert [status for status, _ in found] == [403, 404, 403, 403, 200]
+    not_yet = Served(Known, Reading("weir", bool), Nobody(), lambda: "")
+    found = await answers(not_yet, [("POST", "/mutate", body)], tmp_path)
+    assert found[0][0] == 503
+
+
+async def test_the_event_loop_answers_while_a_review_is_worked_on(tmp_path: Path) -> None:
+    """The thread is held by the first review until the event loop has done something else."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def refusals(_pod: Any, _said: Any) -> list[str]:
+        begun.set()
+        assert go_on.wait(60)
+        return ["held"]
+
+    known = Known(projects={"p": QueueObject("p", {"namespaces": ["x"]}, 1.0)})
+    what = Served(lambda: known, Reading("weir", bool, refusals), Nobody(), lambda: KEY)
+    body = json.dumps(padded(0)).encode()
+    async with port(what, tmp_path) as (session, caller):
+
+        async def review() -> tuple[int, bytes]:
+            async with session.post(f"/validate/{KEY}", data=body, ssl=caller) as answer:
+                return answer.status, await answer.read()
+
+        waiting = asyncio.create_task(review())
+        assert await asyncio.to_thread(begun.wait, 60)
+        async with session.get("/healthz", ssl=caller) as answer:
+            assert answer.status == 200
+        assert not waiting.done()
+        go_on.set()
+        status, said = await waiting
+        assert (status, b"held" in said) == (200, True)
+
+
+async def test_the_number_of_reviews_and_their_time_are_bounded() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def held(body: bytes) -> bytes:
+        begun.set()
+        assert go_on.wait(60)
+        return body
+
+    async def receive() -> bytes:
+        return b"x"
+
+    worker = ReviewWorker(under_way_max=2, answer_s=0.05)
+    try:
+        with pytest.raises(Busy, match="no answer within"):
+            await worker.answer(receive, held)
+        assert begun.is_set()  # the thread is held, and the review that holds it still counts
+        with pytest.raises(Busy, match="no answer within"):
+            await worker.answer(asyncio.Event().wait, held)  # a body that never comes
+        first = asyncio.create_task(worker.answer(asyncio.Event().wait, held))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="2 reviews are under way"):
+            await worker.answer(receive, held)
+        with pytest.raises(Busy, match="no answer within"):
+            await first
+    finally:
+        go_on.set()
+        worker.close()
+
+
+async def test_a_review_that_fails_or_is_given_up_leaves_its_place() -> None:
+    def fail(_body: bytes) -> bytes:
+        raise ZeroDivisionError
+
+    async def receive() -> bytes:
+        return b"x"
+
+    worker = ReviewWorker(under_way_max=1)
+    try:
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                await worker.answer(receive, fail)
+            await asyncio.sleep(0)
+            given_up = asyncio.create_task(worker.answer(asyncio.Event().wait, fail))
+            await asyncio.sleep(0)
+            given_up.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await given_up
+        assert await worker.answer(receive, bytes.upper) == b"X"
+    finally:
+        worker.close()
+
+
+async def test_strange_tokens_ask_the_api_server_a_few_at_a_time() -> None:
+    asked, go_on = 0, asyncio.Event()
+
+    class Slow:
+        async def post(self, _path: str, _body: object, of: type[TokenReview]) -> TokenReview:
+            nonlocal asked
+            asked += 1
+            await go_on.wait()
+            return of()
+
+    callers = Callers(Slow())  # type: ignore[arg-type]
+    waiting = [asyncio.create_task(callers.may_get(f"Bearer t{at}", "/metrics")) for at in range(100)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert asked == UNDER_WAY_MAX
+    go_on.set()
+    found = await asyncio.gather(*waiting)
+    assert (found.count(None), found.count(False)) == (UNDER_WAY_MAX, 100 - UNDER_WAY_MAX)
+    assert await callers.may_get("Bearer t", "/metrics") is None

@@ -1,0 +1,276 @@
+"""What is killed or full, and what is found again afterwards."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from weir.control.port import (
+    EndWorkload,
+    Exit,
+    KeepRoom,
+    PodExited,
+    PodRuns,
+    SetStatus,
+    StartPod,
+    Status,
+    StatusFound,
+    Withdrawn,
+)
+from weir.local import pods
+from weir.local.backend import LocalBackend
+from weir.local.home import InUse
+from weir.local.journal import StoreFailed
+from weir.state.events import Checkpointed, End, Place, PodKey, Promised, WorkloadHeld, WorkloadSubmitted
+
+from .rig import Rig, gone, kill, until
+
+WAITS = ("sh", "-c", "echo ready; exec sleep 3600")
+
+
+def of(facts: list, kind: type) -> list:
+    return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def test_a_running_pod_is_found_again_and_can_be_stopped(rig: Rig) -> None:
+    pod = rig.run(*WAITS)
+    rig.says(pod, "ready")
+    facts = rig.crash()
+    assert [(fact.place, fact.start, fact.stopping) for fact in of(facts, PodRuns)] == [
+        (Place(pod, "here", (0,)), 1, False)
+    ]
+    assert of(facts, StatusFound)[0].status.starts == 1
+    assert not of(facts, PodExited)
+    rig.stop(pod)
+    assert rig.exit(pod).how is Exit.STOPPED
+
+
+def test_an_end_nobody_saw_is_found(rig: Rig) -> None:
+    os.mkfifo(rig.home / "go")
+    pod = rig.run("sh", "-c", "echo ready; read x < go; exit 4")
+    rig.says(pod, "ready")
+    directory = str(rig.directory(pod))
+    rig.backend.close()
+    (rig.home / "go").write_text("go\n")
+    until(lambda: pods.has(directory, pods.EXIT))
+    rig.backend = rig._backend()
+    assert rig.exit(pod).how is Exit.FAILED  # at once, or when the supervisor has let go of its lock
+
+
+def test_a_stop_asked_for_before_the_crash_goes_on(rig: Rig) -> None:
+    pod = rig.run("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done")
+    rig.says(pod, "ready")
+    rig.stop(pod, grace_s=0.3)
+    facts = rig.crash()
+    assert of(facts, PodRuns)[0].stopping
+    assert rig.exit(pod).how is Exit.STOPPED
+
+
+def test_a_supervisor_killed_while_nobody_watches_is_settled(rig: Rig) -> None:
+    pod = rig.run(*WAITS)
+    rig.says(pod, "ready")
+    born = pods.signed(str(rig.directory(pod)))
+    assert born is not None
+    supervised = pods.descendants(born.pid)
+    rig.backend.close()
+    kill(born.pid)
+    until(lambda: not born.lives() or pods.stat_of(born.pid)[0] == b"Z")
+    rig.backend = rig._backend()
+    facts = list(rig.backend.events())
+    assert of(facts, PodExited)[0].how is Exit.LOST
+    assert all((pods.stat_of(pid) or [b"Z"])[0] == b"Z" for pid in supervised)
+
+
+def test_a_supervisor_that_comes_too_late_refuses(rig: Rig) -> None:
+    """Asked for, but the server died and a new one has declared the start over."""
+    rig.submit("sh", "-c", "touch ran", directory=str(rig.home))
+    pod = PodKey("job", 0, 0)
+    os.kill(rig.backend._nursery.pid, signal.SIGSTOP)
+    rig.start(pod)
+    directory, late = rig.directory(pod), rig.backend._nursery
+    name = rig.backend.home.name_of(str(directory))
+    rig.backend._runs.pop(name)  # as if this server never was
+    rig.backend.connect()
+    assert of(list(rig.backend.events()), PodExited)[0].how is Exit.LOST
+    os.kill(late.pid, signal.SIGCONT)
+    other = rig.run("true", name="other")
+    rig.exit(other)
+    rig.backend._nursery.close()  # whoever was forked before has taken its lock or has gone
+    rig.backend._nursery._begin()
+    until(lambda: (lock := pods.take_lock(str(directory))) is not None and os.close(lock) is None)
+    assert not (rig.home / "ran").exists()
+
+
+def test_a_start_never_written_whole_counts_but_was_none(rig: Rig) -> None:
+    rig.submit("true")
+    (rig.home / "pods" / "1" / "7-0-0").mkdir(parents=True)
+    facts = rig.crash()
+    assert of(facts, StatusFound)[0].status.starts == 7
+    assert not of(facts, PodRuns)
+
+
+def test_settled_starts_are_not_told_again(rig: Rig) -> None:
+    pod = rig.run("false")
+    rig.exit(pod)
+    rig.backend.apply([SetStatus("job", Status(1, 1, 1, 0.0, None))])
+    facts = rig.crash()
+    assert not of(facts, PodRuns)
+    assert of(facts, StatusFound)[0].status == Status(1, 1, 1, 0.0, None)
+
+
+def test_people_s_wishes_are_told_after_what_runs(rig: Rig) -> None:
+    pod = rig.run(*WAITS)
+    rig.says(pod, "ready")
+    kept = rig.journal.kept["job"]
+    rig.journal.kept["job"] = replace(kept, held="a break", withdrawn_s=3.0, saved_s=2.0)
+    kinds = [type(fact) for fact in rig.crash()[2:]]
+    assert kinds == [WorkloadSubmitted, StatusFound, PodRuns, Checkpointed, WorkloadHeld, Withdrawn]
+
+
+def test_promised_room_is_kept_until_its_pods_start(rig: Rig) -> None:
+    rig.submit("sleep", "3600", pods=2)
+    first, second = PodKey("job", 0, 0), PodKey("job", 0, 1)
+    places = (Place(first, "here", (0,)), Place(second, "here", (1,)))
+    promised = Promised("job", places, 0.0)
+    rig.backend.apply([KeepRoom(promised)])
+    assert of(rig.crash(), Promised) == [promised]
+    rig.backend.apply([StartPod(places[0], 1, "")])
+    assert of(rig.crash(), Promised) == [Promised("job", places[1:], 0.0)]
+    rig.backend.apply([StartPod(places[1], 2, "")])
+    assert not of(rig.crash(), Promised)
+
+
+def test_what_is_over_is_forgotten_and_its_log_stays(rig: Rig) -> None:
+    pod = rig.run("echo", "hello")
+    rig.exit(pod)
+    log = rig.own(pod) / "log"
+    rig.backend.apply([EndWorkload("job", End.SUCCEEDED, 1.0)])
+    assert not of(rig.crash(), WorkloadSubmitted)
+    assert log.read_text() == "hello\n"
+    rig.backend.home.forget(1)
+    assert not log.exists()
+
+
+def test_a_name_can_be_used_again_at_once(rig: Rig) -> None:
+    """Submitted between the moment its predecessor's end is kept and the moment it is forgotten."""
+    pod = rig.run("true")
+    rig.exit(pod)
+    keep = rig.journal.keep
+
+    def and_again(*args: object) -> None:
+        keep(*args)
+        rig.submit("sh", "-c", "exit 5")
+
+    rig.journal.keep = and_again
+    rig.backend.apply([EndWorkload("job", End.SUCCEEDED, 1.0)])
+    rig.facts.clear()
+    rig.relisted.clear()
+    rig.start(pod)
+    assert rig.exit(pod).how is Exit.FAILED
+
+
+def test_two_pools_cannot_have_one_home(rig: Rig) -> None:
+    with pytest.raises(InUse, match="another pool"):
+        LocalBackend(rig.journal, rig.home, rig.machine)
+
+
+def test_a_journal_that_fails_breaks_off_before_anything_starts(rig: Rig) -> None:
+    rig.submit("true")
+    rig.journal.fails = StoreFailed(errno.ENOSPC, "No space left on device")
+    start = StartPod(Place(PodKey("job", 0, 0), "here", (0,)), 1, "")
+    with pytest.raises(OSError, match="No space"):
+        rig.backend.apply([SetStatus("job", Status()), start])
+    assert not rig.backend.pods()
+    rig.journal.fails = None
+    rig.backend.connect()
+    assert not of(list(rig.backend.events()), PodRuns)
+    rig.backend.apply([SetStatus("job", Status()), start])
+    assert rig.exit(PodKey("job", 0, 0)).how is Exit.DONE
+
+
+def test_a_full_disk_refuses_a_start_and_leaves_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.submit("true")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pods.os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            rig.start(PodKey("job", 0, 0))
+    assert not list((rig.home / "pods" / "1").iterdir())
+    rig.start(PodKey("job", 0, 0))
+    assert rig.exit(PodKey("job", 0, 0)).how is Exit.DONE
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no disk of our own can be mounted here")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_disk_full_for_a_while_loses_no_end(small_disk: Path) -> None:
+    rig = Rig(small_disk / "home")
+    filler = small_disk / "filler"
+    try:
+        os.mkfifo(small_disk / "go")
+        pod = rig.run("sh", "-c", "read x < go; exit 4", directory=str(small_disk))
+        directory = str(rig.directory(pod))
+        until(lambda: pods.has(directory, pods.RUNNING))
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        rig.submit("true", name="refused")
+        with pytest.raises(OSError, match="No space"):
+            rig.start(PodKey("refused", 0, 0))
+        leader = pods.read_object(directory, pods.RUNNING)["leader"]
+        (small_disk / "go").write_text("go\n")
+        until(lambda: gone(leader))
+        assert rig.backend.pods()  # it can't say how it ended, so nobody takes it for over
+        assert pods.take_lock(directory) is None
+        filler.unlink()
+        assert rig.exit(pod).how is Exit.FAILED
+        ended = rig.backend.home.start(1, 1, 0, 0).ended
+        assert ended is not None
+        assert ended.how is Exit.FAILED
+    finally:
+        rig.close()
+
+
+def test_a_start_repeated_when_it_is_over_takes_no_seat(rig: Rig) -> None:
+    rig.submit("sh", "-c", "echo $WORLD_SIZE", pods=2)
+    both = PodKey("job", 0, 0), PodKey("job", 0, 1)
+    rig.start(*both)
+    for at, pod in enumerate(both):
+        rig.exit(pod, at + 1)
+    rig.start(*both)
+    assert not rig.backend._ports.used
+    rig.start(*both, start=3)
+    rig.exit(both[0], 3)
+    assert rig.log(both[0], 3) == "2\n"
+
+
+def test_a_supervisor_whose_home_is_gone_ends(rig: Rig) -> None:
+    pod = rig.run(*WAITS)
+    rig.says(pod, "ready")
+    directory = rig.directory(pod)
+    born = pods.signed(str(directory))
+    assert born is not None
+    until(lambda: pods.has(str(directory), pods.RUNNING))
+    shutil.rmtree(directory)
+    os.kill(born.pid, signal.SIGTERM)
+    assert rig.exit(pod).how is Exit.LOST
+    assert gone(born.pid)

@@ -1,0 +1,306 @@
+"""What isn't written has the default the format promises, and what is written means what it says."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir.model.expectations import differences
+from weir.model.nodes import Node, Taint, Toleration, Topology
+from weir.model.queues import Queue
+from weir.model.reasons import Why
+from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected
+from weir.model.workloads import (
+    Expression,
+    NodeRule,
+    PodGroup,
+    PodRule,
+    Request,
+    TopologyRequest,
+    Workload,
+    WorkloadType,
+)
+from weir.scenario_io import parse_scenario, policy_schema, read_policy, scenario_schema, write_scenario
+from weir.simulation.play import play
+
+DOCS = Path(__file__).parents[3] / "docs"
+GIB = 1 << 30
+
+
+def read(text: str) -> Scenario:
+    return parse_scenario(text, "lab.yaml")
+
+
+def test_the_least_that_can_be_written() -> None:
+    scenario = read(
+        "cluster: {nodes: [{name: a}]}\nprojects: [{name: p}]\nworkloads: [{name: w, project: p, pods: [{}]}]"
+    )
+    capacity = {"cpu": 64_000, "memory": 512 * GIB, "pods": 110}
+    assert scenario.name == "lab"
+    assert scenario.tick_s == 1.0
+    assert scenario.nodes == (Node("a", 0, 16 * GIB, capacity, labels={"kubernetes.io/hostname": "a"}),)
+    assert scenario.queues == (Queue("p", quota={"gpu": 0}),)
+    assert scenario.workloads == (Workload("w", "p", (PodGroup("0", Request()),), 1, -60.0),)
+    assert scenario.expect == Expect()
+
+
+def test_everything_that_can_be_written() -> None:
+    scenario = read("""
+name: all of it
+tick: 2s
+cluster:
+  nodes:
+    - name: a
+      gpus: 4
+      gpu_model: H100
+      gpu_memory: 80Gi
+      cpu: 1.5
+      memory: 1Gi
+      pods: 7
+      labels: {zone: z, kubernetes.io/hostname: other}
+      taints: [{key: k, value: v, effect: NoExecute}, {key: l}]
+      resources: {rdma/hca: 8}
+      links: [[0, 1], [2, 3]]
+      foreign_devices: [2]
+      foreign_marks: {web: 3}
+  topologies: [{name: net, levels: [block, rack]}]
+departments: [{name: d, parent: null, quota: {gpu: 6, cpu: unlimited}, limit: {gpu: 8}, weight: {gpu: 2}}]
+projects: [{name: p, department: d, quota: {gpu: 0.5, gpu.H100: 1, memory: 1Gi}, priority: 7, created: -1h}]
+workloads:
+  - name: w
+    project: p
+    type: build
+    priority: 60
+    preemptible: false
+    may_take: false
+    submitted: -10m
+    started: -5m
+    min_pods: 3
+    max_runtime: 2h
+    checkpointed: -3m
+    topology: {name: net, required: block, preferred: rack}
+    pods:
+      - name: worker
+        count: 4
+        min: 2
+        gpus: 0.25
+        devices: 2
+        gpu_models: [H100]
+        cpu: 100m
+        memory: 32Mi
+        resources: {rdma/hca: 1}
+        node_selector: {zone: z}
+        nodes: [a]
+        tolerations: [{key: k, operator: Exists}, {operator: Exists, effect: NoSchedule}]
+        node_affinity: [[{key: zone, operator: In, values: [y, z]}, {key: cores, operator: Gt, values: ["8"]}]]
+        preferred_nodes: [{weight: 5, terms: [[{key: ssd, operator: Exists}]]}]
+        marks: [web]
+        pod_affinity: [{mark: cache, topology: zone}]
+        pod_anti_affinity: [{mark: web, topology: host, weight: 9}]
+        spread: [{mark: web, topology: zone, max_skew: 2, min_domains: 3}]
+        order: 3
+        placed: [null, {node: a, gpus: [3, 1]}]
+      - {gpu_memory: 10Gi}
+policy: {preset: throughput, headroom: 0.5}
+expect:
+  cycles: 3
+  stable: 1
+  max_evictions: 0
+  workloads: {w: {running: 1, pending: 4, nodes: [a], reason: no_room, evicted_by: w}}
+  pods: {w/worker/1: {status: running, node: a, gpus: [1, 3]}}
+""")
+    assert (scenario.name, scenario.tick_s) == ("all of it", 2.0)
+    assert scenario.nodes == (
+        Node(
+            "a",
+            4,
+            80 * GIB,
+            {"cpu": 1500, "memory": GIB, "pods": 7, "rdma/hca": 8},
+            "H100",
+            {"zone": "z", "kubernetes.io/hostname": "other"},
+            (Taint("k", "v", "NoExecute"), Taint("l")),
+            ((0, 1), (2, 3)),
+            (2,),
+            {"web": 3},
+        ),
+    )
+    assert scenario.topologies == (Topology("net", ("block", "rack")),)
+    assert scenario.queues == (
+        Queue("d", None, False, {"gpu": 6000}, {"gpu": 8000}, {"gpu": 2.0}),
+        Queue("p", "d", True, {"gpu": 500, "gpu.H100": 1000, "memory": GIB}, priority=7, created_s=-3600.0),
+    )
+    worker = Request(
+        devices=2,
+        share_milli=250,
+        cpu_milli=100,
+        memory=32 << 20,
+        further=(("rdma/hca", 1),),
+        gpu_models=("H100",),
+        node_selector=(("zone", "z"),),
+        nodes=("a",),
+        tolerations=(Toleration("k", "Exists"), Toleration("", "Exists", "", "NoSchedule")),
+        rules=(
+            NodeRule(((Expression("zone", "In", ("y", "z")), Expression("cores", "Gt", ("8",))),)),
+            NodeRule(((Expression("ssd", "Exists"),),), 5),
+        ),
+        marks=("web",),
+        pod_rules=(
+            PodRule("affinity", "cache", "zone"),
+            PodRule("anti_affinity", "web", "host", 9),
+            PodRule("spread", "web", "zone", 0, 2, 3),
+        ),
+    )
+    [workload] = scenario.workloads
+    assert workload == Workload(
+        "w",
+        "p",
+        (PodGroup("worker", worker, 4, 2, 3), PodGroup("1", Request(1, 0, 10 * GIB))),
+        3,
+        -600.0,
+        WorkloadType.BUILD,
+        60,
+        False,
+        7200.0,
+        TopologyRequest("net", "block", "rack"),
+        may_take=False,
+    )
+    assert scenario.placed == (PlacedPod("w", 0, 1, "a", (3, 1)),)
+    assert (scenario.started_s, scenario.checkpointed_s) == ({"w": -300.0}, {"w": -180.0})
+    assert (scenario.policy.borrowers, scenario.policy.headroom) == ("learned", 0.5)
+    assert scenario.expect == Expect(
+        3,
+        1,
+        0,
+        {"w": WorkloadExpected(running=1, pending=4, nodes=("a",), reason=Why.NO_ROOM, evicted_by="w")},
+        {"w/worker/1": PodExpected("running", "a", (1, 3))},
+    )
+    assert read(write_scenario(scenario)) == scenario
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("a-[0-2]", ["a-0", "a-1", "a-2"]),
+        ("a[08-10]", ["a08", "a09", "a10"]),
+        ("r[0-1]n[0-1]x", ["r0n0x", "r0n1x", "r1n0x", "r1n1x"]),
+    ],
+)
+def test_ranges_are_expanded_in_place(name: str, names: list[str]) -> None:
+    scenario = read(f"cluster: {{nodes: [{{name: z}}, {{name: '{name}', gpus: 1}}, {{name: b}}]}}")
+    assert [node.name for node in scenario.nodes] == ["z", *names, "b"]
+    assert [node.labels["kubernetes.io/hostname"] for node in scenario.nodes] == ["z", *names, "b"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "priority", "preemptible"),
+    [("train", 50, True), ("build", 100, False), ("inference", 125, False)],
+)
+def test_a_type_sets_priority_and_preemptibility(type_: str, priority: int, preemptible: bool) -> None:
+    [workload] = read(
+        "cluster: {}\nprojects: [{name: p}]\n"
+        f"workloads: [{{name: w, project: p, type: {type_}, pods: [{{}}]}}]"
+    ).workloads
+    assert (workload.priority, workload.preemptible) == (priority, preemptible)
+
+
+def test_times_follow_the_order_of_the_file() -> None:
+    scenario = read("""
+cluster: {nodes: [{name: a}]}
+departments: [{name: d}, {name: e}]
+projects: [{name: p}, {name: q, created: -5m}, {name: r}]
+workloads:
+  - {name: u, project: p, pods: [{placed: [{node: a}]}]}
+  - {name: v, project: p, pods: [{}]}
+  - {name: w, project: p, pods: [{}]}
+""")
+    assert [queue.created_s for queue in scenario.queues] == [0, 60, 120, -300, 240]
+    assert [workload.submitted_s for workload in scenario.workloads] == [-180, -120, -60]
+    assert scenario.started_s == {"u": -180.0}
+
+
+def test_a_department_has_the_gpus_of_its_children_unless_it_says_otherwise() -> None:
+    scenario = read("""
+cluster: {}
+departments:
+  - {name: inner, parent: outer}
+  - {name: outer}
+  - {name: stated, quota: {gpu: 1}, parent: outer}
+  - {name: open}
+  - {name: empty}
+projects:
+  - {name: a, department: inner, quota: {gpu: 1.5}}
+  - {name: b, department: inner, quota: {cpu: 4}}
+  - {name: c, department: outer, quota: {gpu: 2}}
+  - {name: d, department: stated, quota: {gpu: 9}}
+  - {name: e, department: open, quota: {gpu: unlimited}}
+""")
+    quotas = {queue.name: queue.quota.get("gpu") for queue in scenario.queues}
+    assert quotas == {
+        "outer": 4500, "stated": 1000, "open": None, "empty": 0, "inner": 1500,
+        "a": 1500, "b": 0, "c": 2000, "d": 9000, "e": None,
+    }  # fmt: skip
+    names = [queue.name for queue in scenario.queues]
+    assert all(
+        queue.parent is None or names.index(queue.parent) < at for at, queue in enumerate(scenario.queues)
+    )
+
+
+def test_devices_that_are_not_written_are_the_lowest_nobody_is_on() -> None:
+    scenario = read("""
+cluster: {nodes: [{name: a, gpus: 5}]}
+projects: [{name: p}]
+workloads:
+  - {name: u, project: p, pods: [{gpus: 2, placed: [{node: a}]}]}
+  - {name: v, project: p, pods: [{gpus: 0.5, count: 2, placed: [{node: a, gpus: [1]}, {node: a, gpus: [1]}]}]}
+  - {name: w, project: p, pods: [{gpus: 1, count: 2, placed: [null, {node: a}]}]}
+""")
+    assert {(pod.workload, pod.index): pod.devices for pod in scenario.placed} == {
+        ("u", 0): (0, 2),
+        ("v", 0): (1,),
+        ("v", 1): (1,),
+        ("w", 1): (3,),
+    }
+
+
+def test_words_mean_what_people_mean() -> None:
+    scenario = read(
+        "cluster: {nodes: [{name: no, labels: {on: off, time: 12:30}, gpus: 010}]}\nname: 2026-01-01"
+    )
+    assert scenario.name == "2026-01-01"
+    assert scenario.nodes[0].name == "no"
+    assert scenario.nodes[0].gpus == 10
+    assert scenario.nodes[0].labels["time"] == "12:30"
+
+
+def test_a_policy_goes_over_its_preset(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("preset: throughput\nusage: {k: 2}\nmin_runtime: {train: 5m}\n")
+    policy = read_policy(file)
+    assert (policy.borrowers, policy.usage.k, policy.min_runtime.train) == ("learned", 2.0, 300.0)
+    file.write_text("")
+    assert read_policy(file).preset == "fair"
+
+
+def test_many_nodes_and_pods_are_read() -> None:
+    pods = ", ".join(f"{{node: n-{at // 8}, gpus: [{at % 8}]}}" for at in range(8000))
+    scenario = read(
+        "cluster: {nodes: [{name: 'n-[0-999]', gpus: 8}]}\nprojects: [{name: p}]\n"
+        f"workloads: [{{name: w, project: p, pods: [{{count: 8000, gpus: 1, placed: [{pods}]}}]}}]"
+    )
+    assert len(scenario.nodes) == 1000
+    assert len(scenario.placed) == 8000
+
+
+def test_the_example_of_the_manual_does_what_the_manual_says() -> None:
+    example, *_ = re.findall(r"```yaml\n(.*?)```", (DOCS / "scenarios.md").read_text(), re.DOTALL)
+    scenario = read(example)
+    played = play(scenario, scenario.expect.cycles, scenario.expect.stable)
+    assert differences(scenario.expect, played) == []
+
+
+@pytest.mark.parametrize("schema", [scenario_schema(), policy_schema()], ids=["scenario", "policy"])
+def test_schemas_refuse_unknown_keys_and_know_every_one(schema: dict[str, Any]) -> None:
+    assert schema["additionalProperties"] is False
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert all("properties" in each or "enum" in each for each in schema["$defs"].values())

@@ -1,0 +1,84 @@
+"""Replays: the numbers they come to, held against what can be counted by hand."""
+
+import pytest
+
+from weir.model.policy import Policy
+from weir.simulation.replay import jittered, replay
+from weir.simulation.timeline import Timeline
+from weir.simulation.view import report, view
+
+from .small import cluster, job
+
+
+def test_numbers_of_a_queue() -> None:
+    """Two jobs want all four devices: the second waits for the first."""
+    fates = [job("first", 100.0, gpus=4), job("second", 50.0, at_s=20.0, gpus=4)]
+    replayed = replay(cluster(teams=("a",)), fates, Policy())
+    of = replayed.numbers
+    assert (of["jobs"], of["completed"], of["failed"]) == (2, 2, 0)
+    assert of["makespan_s"] == 150.0
+    assert of["jct_mean_s"] == pytest.approx((100 + 130) / 2)
+    assert of["delay_mean_s"] == pytest.approx(40.0)
+    assert of["first_start_wait_mean_s"] == pytest.approx(40.0)
+    assert of["allocation"] == 1.0
+    assert of["entitled"] == {"jobs": 1, "wait_mean_s": 0.0, "wait_p99_s": 0.0, "over_60s": 0}
+    assert of["preemptions"] == 0
+
+
+def test_owner_takes_its_quota_back_and_the_borrower_loses_what_it_had_not_saved() -> None:
+    """The borrower saved at 60 s and is stopped at 100 s."""
+    fates = [
+        job("borrower", 200.0, gpus=4, team="b", save_every_s=60.0),
+        job("owner", 50.0, at_s=100.0, gpus=2, team="a"),
+    ]
+    of = replay(cluster(), fates, Policy()).numbers
+    assert of["preemptions"] == 1
+    assert sum(of["evictions_by_rule"].values()) == 1  # type: ignore[attr-defined]
+    assert of["lost_gpu_hours"] == pytest.approx(4 * 40 / 3600, abs=0.05)
+    assert of["entitled"]["wait_mean_s"] == 0.0  # type: ignore[index]
+    assert of["completed"] == 2
+    assert of["makespan_s"] == pytest.approx(150.0 + 140.0)
+
+
+def test_job_that_never_ends_doesnt_hold_the_replay_up() -> None:
+    """It counts as a job, not as a completed one."""
+    of = replay(cluster(), [job("service", float("inf")), job("job", 10.0)], Policy()).numbers
+    assert (of["jobs"], of["completed"]) == (2, 1)
+
+
+def test_gangs_are_counted_by_the_racks_they_ran_in() -> None:
+    """Two pods of four devices each need both nodes, which are in different racks."""
+    of = replay(cluster(nodes=2, teams=("a",)), [job("gang", 10.0, gpus=4, pods=2)], Policy()).numbers
+    assert of["topology"] == {"gangs": 1, "one_domain": 0, "domains_mean": 2.0}
+
+
+def test_jitter_keeps_everything_but_the_moment() -> None:
+    """The same seed gives the same order."""
+    fates = [job(f"job-{at}", 10.0) for at in range(20)]
+    moved = jittered(fates, 1)
+    assert moved == jittered(fates, 1) != jittered(fates, 2)
+    assert all(0.0 <= fate.workload.submitted_s <= 0.9 for fate in moved)
+
+
+def test_timeline_means() -> None:
+    """A level of 2 from 5 s to 25 s, over intervals of 10 s."""
+    timeline = Timeline(0.0, 10.0)
+    timeline.change(5.0, 2.0)
+    timeline.change(25.0, -2.0)
+    timeline.settle(100.0)
+    assert timeline.means(4) == [1.0, 2.0, 1.0, 0.0]
+
+
+def test_report_stands_alone() -> None:
+    """Nothing in it points anywhere else, and a name that looks like a script stays text."""
+    fates = [job("job", 100.0), job("other", 50.0, at_s=20.0, team="b")]
+    scenario = cluster()
+    replayed = replay(scenario, fates, Policy())
+    page = report(scenario, [view("<script>", replayed), view("b", replayed)], title="t & t", about="<i>")
+    assert page.count("<script>") == 1
+    assert "&lt;script&gt;" in page
+    assert "t &amp; t" in page
+    assert "&lt;i&gt;" in page
+    for word in ("href=", "src=", "url(", "@import", "http://www.w3.org/2000/svg"):
+        assert page.count(word) == (1 if word.startswith("http") else 0), word
+    assert "default-src 'none'" in page

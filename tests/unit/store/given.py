@@ -1,0 +1,41 @@
+"""A store with a project in it, and things to put there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from weir.control.port import EndWorkload
+from weir.model.queues import Queue
+from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
+from weir.state.events import End
+from weir.store import Retention, Store, Submitted
+
+NOW_S = 1_800_000_000.0
+
+
+@contextmanager
+def opened(home: Path, retention: Retention | None = None) -> Iterator[Store]:
+    """A store with two projects."""
+    store = Store(None, home, retention=retention)
+    try:
+        if not store.queues():
+            store.set_queue(Queue("lab", None, False, {"gpu": 8000}))
+            store.set_queue(Queue("vision", "lab", quota={"gpu": 4000}))
+            store.set_queue(Queue("speech", None, created_s=1.0))
+        yield store
+    finally:
+        store.close()
+
+
+def submitted(name: str, project: str = "vision", at_s: float = NOW_S, **words: Any) -> Submitted:
+    """A workload of one pod with one device."""
+    group = PodGroup("0", Request(devices=1))
+    type_ = words.pop("type", WorkloadType.TRAIN)
+    workload = Workload(name, project, (group,), 1, at_s, user=words.pop("user", "ann"), type=type_)
+    return Submitted(workload, ("python", "train.py"), (("SECRET", "x"),), "/home", devices=1.0, **words)
+
+
+def end(name: str, at_s: float = NOW_S + 60, how: End = End.SUCCEEDED, **words: Any) -> EndWorkload:
+    """The end of a workload."""
+    return EndWorkload(name, how, at_s, **words)

@@ -1,0 +1,179 @@
+"""What the backend has written down, found again."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from weir.control.port import KeepRoom, LeaveRoom, LifeCause, LifeRule, SetStatus, Status
+from weir.model.nodes import Toleration
+from weir.model.queues import Queue, TimeRules
+from weir.model.workloads import (
+    Expression,
+    NodeRule,
+    PodGroup,
+    PodRule,
+    Request,
+    TopologyRequest,
+    Workload,
+    WorkloadType,
+)
+from weir.state.events import End, Place, PodKey, Promised
+from weir.store import Store
+from weir.store.codec import QUEUE, WORKLOAD, packed
+
+from .given import NOW_S, end, opened, submitted
+
+ROOM = Promised("train", (Place(PodKey("train", 0, 0), "node", (0, 1)),), 3.0, ("victim",))
+STATUS = Status(4, 3, 1, 12.5, 99.0, 2)
+
+
+def test_everything_is_found_again(tmp_path: Path) -> None:
+    """By whoever opens the database next."""
+    with opened(tmp_path) as store:
+        store.submit(submitted("train"))
+        store.submit(submitted("other"))
+        store.journal.keep([KeepRoom(ROOM), SetStatus("train", STATUS)], {"train": 8.0})
+        store.journal.keep([KeepRoom(ROOM), SetStatus("train", STATUS)], {"train": 8.0})
+        store.hold("train", "by ann")
+    with opened(tmp_path) as store:
+        kept, other = store.journal.workloads()
+        assert (kept.status, kept.promised, kept.saved_s, kept.held) == (STATUS, ROOM, 8.0, "by ann")
+        assert (other.status, other.promised, other.saved_s) == (Status(), None, None)
+        assert kept.workload == submitted("train").workload
+        assert [queue.name for queue in store.journal.queues()] == ["lab", "speech", "vision"]
+        store.journal.keep([LeaveRoom("train"), LeaveRoom("nobody")], {"nobody": 1.0})
+        assert store.journal.workloads()[0].promised is None
+
+
+def test_end_is_written_once_with_its_event(store: Store) -> None:
+    """However often it is told."""
+    uid = store.submit(submitted("train")).launch.uid
+    cause = LifeCause(LifeRule.IDLE, "It idled.", {"idle_s": 600.0})
+    over = end(
+        "train",
+        how=End.STOPPED,
+        sentence="It idled.",
+        ran_s=50.0,
+        started_s=NOW_S + 5,
+        cause=cause,
+        wall_s=70.0,
+    )
+    store.journal.keep([over, over], {})
+    store.journal.keep([over], {"train": 70.0})
+    assert store.journal.workloads() == []
+    (event,) = store.events(workload="train").items
+    assert (event.kind, event.uid, event.project, event.sentence) == (
+        "ended",
+        uid,
+        "vision",
+        "train stopped after 1m.",  # that it idled is an event of its own
+    )
+    assert event.numbers == {"how": "stopped", "ran_s": 70.0, "kept_s": 50.0, "rule": "idle", "idle_s": 600.0}
+    found = store.workload("train")
+    assert found is not None
+    assert (found.listed.status, found.listed.ran_s, found.listed.kept_s) == ("stopped", 70.0, 50.0)
+
+
+def test_end_told_late_isnt_the_next_ones_of_that_name(store: Store) -> None:
+    """A name may be used again."""
+    store.submit(submitted("train"))
+    over = end("train")
+    store.journal.keep([over], {})
+    store.submit(submitted("train", at_s=NOW_S + 100))
+    store.journal.keep([over], {})
+    assert len(store.journal.workloads()) == 1
+
+
+def test_end_without_a_sentence_gets_one(store: Store) -> None:
+    """People read it."""
+    store.submit(submitted("train"))
+    store.journal.keep([end("train", NOW_S + 7200)], {})
+    assert store.events().items[0].sentence == "train succeeded after 2h."
+
+
+def test_nothing_is_kept_of_what_fails(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end and its event are one: without the event there is no end."""
+    store.submit(submitted("train"))
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no event")
+
+    monkeypatch.setattr(store._history, "write", fails)
+    with pytest.raises(RuntimeError, match="no event"):
+        store.journal.keep([SetStatus("train", STATUS), end("train")], {})
+    (kept,) = store.journal.workloads()
+    assert kept.status == Status()
+
+
+NAMES = st.text(min_size=1, max_size=8)
+PAIRS = st.lists(st.tuples(NAMES, NAMES), max_size=2).map(tuple)
+TIMES = st.none() | st.floats(0, 1e9)
+TOLERATIONS = st.builds(
+    Toleration, NAMES, st.sampled_from(["Equal", "Exists"]), NAMES, st.sampled_from([None, "NoExecute"])
+)
+EXPRESSIONS = st.builds(
+    Expression, NAMES, st.sampled_from(["In", "Exists", "Gt"]), st.lists(NAMES, max_size=2).map(tuple)
+)
+TERMS = st.lists(st.lists(EXPRESSIONS, max_size=2).map(tuple), max_size=2).map(tuple)
+POD_RULES = st.builds(
+    PodRule,
+    st.sampled_from(["affinity", "anti_affinity", "spread"]),
+    NAMES,
+    NAMES,
+    st.integers(0, 100),
+    st.integers(1, 9),
+)
+REQUESTS = st.builds(
+    Request,
+    devices=st.integers(0, 8),
+    share_milli=st.integers(0, 1000),
+    gpu_memory=st.integers(0, 1 << 40),
+    further=st.lists(st.tuples(NAMES, st.integers(0, 1 << 60)), max_size=2).map(tuple),
+    gpu_models=st.lists(NAMES, max_size=2).map(tuple),
+    node_selector=PAIRS,
+    nodes=st.none() | st.lists(NAMES, max_size=2).map(tuple),
+    tolerations=st.lists(TOLERATIONS, max_size=2).map(tuple),
+    rules=st.lists(st.builds(NodeRule, TERMS, st.integers(0, 100)), max_size=2).map(tuple),
+    marks=st.lists(NAMES, max_size=2).map(tuple),
+    pod_rules=st.lists(POD_RULES, max_size=2).map(tuple),
+)
+WORKLOADS = st.builds(
+    Workload,
+    name=NAMES,
+    project=NAMES,
+    groups=st.lists(st.builds(PodGroup, NAMES, REQUESTS, st.integers(1, 9)), min_size=1, max_size=3).map(
+        tuple
+    ),
+    min_pods=st.integers(0, 9),
+    submitted_s=st.floats(0, 1e10),
+    type=st.sampled_from(WorkloadType),
+    max_runtime_s=TIMES,
+    topology=st.none() | st.builds(TopologyRequest, NAMES, NAMES | st.none()),
+    user=NAMES,
+    idle_limit_s=TIMES,
+    grace_s=TIMES,
+    retries=st.none() | st.integers(0, 9),
+)
+AMOUNTS = st.dictionaries(NAMES, st.integers(0, 1 << 62), max_size=2)
+QUEUES = st.builds(
+    Queue,
+    NAMES,
+    st.none() | NAMES,
+    st.booleans(),
+    AMOUNTS,
+    AMOUNTS,
+    st.dictionaries(NAMES, st.floats(0, 1e9), max_size=2),
+    st.integers(-9, 999),
+    st.floats(0, 1e10),
+    st.builds(TimeRules, TIMES, TIMES, TIMES, TIMES),
+)
+
+
+@given(WORKLOADS, QUEUES)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_nouns_are_read_as_they_were_written(workload: Workload, queue: Queue) -> None:
+    """Every one there may be."""
+    assert WORKLOAD.validate_json(packed(WORKLOAD, workload)) == workload
+    assert QUEUE.validate_json(packed(QUEUE, queue)) == queue

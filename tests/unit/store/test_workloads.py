@@ -1,0 +1,175 @@
+"""Workloads as people submit, stop and list them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weir.model.workloads import WorkloadType
+from weir.state.events import End
+from weir.store import NameTaken, NoSuchQueue, NoSuchWorkload, Store, Wanted, WorkloadOver
+
+from .given import NOW_S, end, opened, submitted
+
+
+def names(store: Store, wanted: Wanted | None = None, **words: object) -> list[str]:
+    """The names on a page."""
+    page = store.workloads(wanted or Wanted(), **words)  # type: ignore[arg-type]
+    return [line.name for line in page.items]
+
+
+def test_what_was_submitted_is_found_as_it_was_said(store: Store) -> None:
+    """All of it, with a number of its own."""
+    asked = submitted("train-1", asked={"project": "vision"})
+    kept = store.submit(asked)
+    found = store.workload("train-1")
+    assert found is not None
+    assert found.kept == kept
+    assert found.asked == {"project": "vision"}
+    assert (kept.workload, kept.launch.command, kept.launch.environment) == (
+        asked.workload,
+        asked.command,
+        asked.environment,
+    )
+    assert (found.listed.department, found.listed.status) == ("lab", "pending")
+    assert store.workload_of(kept.launch.uid) == found
+    assert store.workload("train-2") is None
+
+
+def test_name_is_taken_until_its_workload_is_over(store: Store) -> None:
+    """Then it may be used again, and names the newest."""
+    first = store.submit(submitted("train"))
+    with pytest.raises(NameTaken, match="train isn't over yet"):
+        store.submit(submitted("train"))
+    store.journal.keep([end("train")], {})
+    second = store.submit(submitted("train", at_s=NOW_S + 100))
+    found = store.workload("train")
+    assert found is not None
+    assert found.listed.uid == second.launch.uid > first.launch.uid
+
+
+def test_workload_needs_a_project(store: Store) -> None:
+    """A department isn't one."""
+    for project in ("nobody", "lab"):
+        with pytest.raises(NoSuchQueue):
+            store.submit(submitted("train", project))
+
+
+def test_number_is_never_given_again(tmp_path: Path) -> None:
+    """Not even of a workload that was forgotten."""
+    with opened(tmp_path) as store:
+        first = store.submit(submitted("train")).launch.uid
+        store.journal.keep([end("train")], {})
+        assert store.tidy(NOW_S + 10 * 366 * 86400) > 0
+        assert store.workload_of(first) is None
+    with opened(tmp_path) as store:
+        assert store.submit(submitted("train")).launch.uid > first
+
+
+def test_people_stop_suspend_and_resume(store: Store) -> None:
+    """What they said is kept, and told back; the first withdrawal counts."""
+    store.submit(submitted("train"))
+    assert store.hold("train", "by ann").held == "by ann"
+    assert store.workloads(Wanted()).items[0].sentence == "by ann"
+    assert store.release("train").held is None
+    assert store.withdraw("train", 5.0).withdrawn_s == 5.0
+    assert store.withdraw("train", 9.0).withdrawn_s == 5.0
+    (kept,) = store.journal.workloads()
+    assert kept.withdrawn_s == 5.0
+    store.journal.keep([end("train", how=End.STOPPED)], {})
+    with pytest.raises(WorkloadOver):
+        store.hold("train", "by ann")
+    with pytest.raises(NoSuchWorkload):
+        store.release("other")
+
+
+def test_many_threads_submit_at_once(store: Store) -> None:
+    """Everyone gets a number of their own; of a name only one gets it."""
+
+    def submit(at: int) -> int | None:
+        try:
+            return store.submit(submitted(f"train-{at % 150}")).launch.uid
+        except NameTaken:
+            return None
+
+    with ThreadPoolExecutor(32) as threads:
+        uids = list(threads.map(submit, range(300)))
+    given_ = [uid for uid in uids if uid is not None]
+    assert len(given_) == len(set(given_)) == 150
+    assert sorted(kept.launch.uid for kept in store.journal.workloads()) == sorted(given_)
+
+
+def test_pages_stay_as_they_are_while_workloads_come(store: Store) -> None:
+    """What comes meanwhile is newer than what was asked for: nothing is shown twice or left out."""
+    for at in range(25):
+        store.submit(submitted(f"train-{at}"))
+    seen, after = [], None
+    for turn in range(100):
+        page = store.workloads(Wanted(), after=after, limit=4)
+        seen += [line.name for line in page.items]
+        assert page.total == 25 + turn
+        store.submit(submitted(f"late-{turn}"))
+        after = page.after
+        if after is None:
+            break
+    assert seen == [f"train-{at}" for at in reversed(range(25))]
+
+
+def test_list_is_filtered(store: Store) -> None:
+    """By each column, by part of a name in any case, and by whether it is over."""
+    store.submit(submitted("train-a"))
+    store.submit(submitted("Notebook_1", "speech", user="bob", type=WorkloadType.BUILD))
+    store.submit(submitted("old"))
+    store.journal.keep([end("old", how=End.FAILED)], {})
+    assert names(store) == ["Notebook_1", "train-a"]
+    assert names(store, Wanted(ended=True)) == ["old", "Notebook_1", "train-a"]
+    assert names(store, Wanted(live=False, ended=True)) == ["old"]
+    assert names(store, Wanted(projects=["speech"])) == ["Notebook_1"]
+    assert names(store, Wanted(projects=[])) == []
+    assert names(store, Wanted(types=["build"])) == ["Notebook_1"]
+    assert names(store, Wanted(users=["bob", "eve"])) == ["Notebook_1"]
+    assert names(store, Wanted(q="NOTE")) == ["Notebook_1"]
+    assert names(store, Wanted(q="k_1")) == ["Notebook_1"]
+    assert names(store, Wanted(q="%")) == []
+
+
+def test_list_knows_the_status_it_is_told(store: Store) -> None:
+    """The store doesn't follow pods: who asks says which run."""
+    uids = {name: store.submit(submitted(name)).launch.uid for name in ("a", "b", "c", "d")}
+    store.journal.keep([end("d")], {})
+    live = {uids["a"]: "running", uids["c"]: "stopping"}
+    assert [line.status for line in store.workloads(Wanted(), live=live).items] == [
+        "stopping",
+        "pending",
+        "running",
+    ]
+    running = Wanted(statuses=["running", "succeeded"], ended=True)
+    page = store.workloads(running, live=live, limit=1)
+    assert ([line.name for line in page.items], page.total) == (["d"], 2)
+    assert names(store, running, live=live, after=page.after) == ["a"]
+    assert names(store, Wanted(statuses=["pending"]), live=live) == ["b"]
+    assert names(store, Wanted(statuses=["failed"]), live=live) == []
+
+
+@given(st.lists(st.sampled_from(["live", "succeeded", "failed"]), max_size=12), st.integers(1, 5))
+@settings(max_examples=25, deadline=None)
+def test_pages_together_are_the_list(tmp_path_factory: object, states: list[str], limit: int) -> None:
+    """Whatever the size of a page."""
+    with opened(tmp_path_factory.mktemp("store")) as store:  # type: ignore[attr-defined]
+        for at, state in enumerate(states):
+            store.submit(submitted(str(at)))
+            if state != "live":
+                store.journal.keep([end(str(at), how=End(state))], {})
+        for wanted in (Wanted(ended=True), Wanted(statuses=["pending", "failed"], ended=True)):
+            whole = store.workloads(wanted, limit=1000)
+            seen, after = [], None
+            while True:
+                page = store.workloads(wanted, after=after, limit=limit)
+                assert page.total == whole.total == len(whole.items)
+                seen += page.items
+                after = page.after
+                if after is None:
+                    break
+            assert seen == list(whole.items)
