@@ -13,7 +13,7 @@ import socket
 import sys
 
 _PATH_MOST = 1 << 14
-_SOURCE_AT = -4
+_SOURCE_AT = -3
 """This file is so many names below the directory that holds the package."""
 
 

@@ -1,1 +1,1 @@
-"""Tests of weir.backends."""
+"""Tests of the simulated backend."""
