@@ -21,7 +21,7 @@ def alone(example: Path, place: Path, *words: str, path: Path | None = None) -> 
     paths = os.pathsep.join(str(each) for each in (path, ROOT / "src") if each is not None)
     env = {**os.environ, "WEIR_CHECKPOINT_DIR": str(place), "PYTHONPATH": paths}
     command = [sys.executable, str(example), *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=True).stdout
 
 
 def stopped_once(home: Path, command: list[str], env: dict[str, str]) -> tuple[str, Any]:

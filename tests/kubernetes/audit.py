@@ -91,7 +91,7 @@ class Audit:
         sock = self._connection.sock
         if sock is not None:
             sock.shutdown(2)
-        self._thread.join(5)
+        self._thread.join(120)
         self._connection.close()
 
     def longest_partial_s(self) -> float:

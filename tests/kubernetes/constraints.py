@@ -11,7 +11,7 @@ from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-_LANDS_S = 20
+_LANDS_S = 120
 
 
 class Team:

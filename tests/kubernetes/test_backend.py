@@ -11,7 +11,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, project
 from tools.controlplane.work import job, pod
 
-SOON_S = 60.0
+SOON_S = 120.0
 
 
 class Place:

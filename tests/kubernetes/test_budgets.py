@@ -10,7 +10,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job, pod_spec
 
-WAIT_S = 60
+WAIT_S = 120
 PREEMPTIBLE = {"weir.dev/preemptible": "true"}
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 

@@ -76,14 +76,14 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
         code, out, err = run("submit", *words)
         assert (code, out) == (0, f"{team}/job-{name}\n"), err
         assert f"kubectl logs -n {team} job/{name} -f" in err
-        teams.until(is_now(run, f"{team}/job-{name}", "running"), 30, f"{name} to run")
+        teams.until(is_now(run, f"{team}/job-{name}", "running"), 120, f"{name} to run")
 
     submit("team-a", "two", "2")
     submit("team-a", "lent", "1")
     submit("team-b", "first", "1")
     submit("team-b", "second", "1")
     teams.until(
-        lambda: (listed(run)["team-a/job-lent"]["reason"] or {}).get("why") == "no_room", 20, "why it waits"
+        lambda: (listed(run)["team-a/job-lent"]["reason"] or {}).get("why") == "no_room", 120, "why it waits"
     )
     code, out, _ = run("why", "lent")
     assert code == 0
@@ -104,11 +104,11 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
     assert {row["kind"] for row in json.loads(out)} >= {"scheduled", "preempted"}
 
     assert run("suspend", "second")[0] == 0
-    teams.until(is_now(run, "team-a/job-lent", "running"), 30, "what was borrowed to be lent again")
+    teams.until(is_now(run, "team-a/job-lent", "running"), 120, "what was borrowed to be lent again")
     assert run("resume", "second")[0] == 0
     assert run("stop", "lent", "two")[0] == 0
-    teams.until(is_now(run, "team-b/job-second", "running"), 30)
-    teams.until(lambda: set(listed(run)) == {"team-b/job-first", "team-b/job-second"}, 20)
+    teams.until(is_now(run, "team-b/job-second", "running"), 120)
+    teams.until(lambda: set(listed(run)) == {"team-b/job-first", "team-b/job-second"}, 120)
 
 
 def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
@@ -125,7 +125,7 @@ def test_an_installation_with_another_scheduler_name_is_asked_as_it_is(
             words = ["-p", within, "--gpus", "2", "--name", name, "--image", "x", "--", "x"]
             assert run("submit", *words)[0] == 0
         cluster.until(
-            lambda: sorted(row["status"] for row in listed(run).values()) == ["pending", "running"], 30
+            lambda: sorted(row["status"] for row in listed(run).values()) == ["pending", "running"], 120
         )
     waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
     assert f"{waits} waits in {within}" in run("why", waits)[1]
@@ -148,7 +148,7 @@ def test_a_snapshot_replays_the_next_decision(
     with Weir(plane, kubeconfig, name="before", arguments=["--namespace", home]):
         for team, name, gpus in (("team-a", "two", 2), ("team-a", "lent", 1), ("team-b", "first", 1)):
             teams.api.create(job(team, name, gpus))
-            teams.until(is_now(run, f"{team}/job-{name}", "running"), 30)
+            teams.until(is_now(run, f"{team}/job-{name}", "running"), 120)
     teams.api.create(job("team-b", "second", 1))
     teams.until(lambda: len(teams.pods("team-b")) == 2)
     code, out, _ = run("snapshot")
@@ -158,7 +158,7 @@ def test_a_snapshot_replays_the_next_decision(
     cycle = play(read_scenario(path), 1).cycles[0]
     assert [pod.rsplit("/", 2)[0] for pod in cycle.evicted] == ["team-a/job-lent"]
     with Weir(plane, kubeconfig, name="after", arguments=["--namespace", home]):
-        teams.until(is_now(run, "team-b/job-second", "running"), 30)
+        teams.until(is_now(run, "team-b/job-second", "running"), 120)
         assert listed(run)["team-a/job-lent"]["status"] in ("stopping", "pending")
         assert listed(run)["team-a/job-two"]["status"] == "running"
 
@@ -220,11 +220,11 @@ def test_somebody_of_one_namespace_sees_that(
     for team, name in (("team-a", "a"), ("team-a", "large"), ("team-b", "b")):
         teams.api.create(job(team, name, 8 if name == "large" else 1))
     try:
-        teams.until(is_now(run, "team-b/job-b", "running"), 30)
+        teams.until(is_now(run, "team-b/job-b", "running"), 120)
     except AssertionError:
         print(weir.said(), plane.kubectl("get", "wl,pods,jobs,events", "-A"))
         raise
-    teams.until(lambda: listed(run)["team-a/job-large"]["reason"], 20)
+    teams.until(lambda: listed(run)["team-a/job-large"]["reason"], 120)
     code, out, _ = run("list", kubeconfig=ann)
     assert code == 0
     assert "team-a/job-large" in out

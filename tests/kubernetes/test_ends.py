@@ -50,29 +50,29 @@ def test_jobs_end_with_their_workloads_and_workloads_with_their_jobs(running: We
         cluster.api.create(each)
     cluster.api.create(gang)
     # Time in the queue isn't run time: there is no node for longer than they may run.
-    cluster.until(lambda: phase(cluster, within, "job-short") == "Pending", 20, "the queue")
-    cluster.until(lambda: phase(cluster, within, "job-gang") == "Pending", 20, "the queue")
+    cluster.until(lambda: phase(cluster, within, "job-short") == "Pending", 120, "the queue")
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Pending", 120, "the queue")
     cluster.add_nodes(1, gpus=8)
-    cluster.until(lambda: phase(cluster, within, "job-short") == "Running", 20, "it to run")
-    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 20, "the gang to run")
+    cluster.until(lambda: phase(cluster, within, "job-short") == "Running", 120, "it to run")
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 120, "the gang to run")
     evict_all(cluster, within, "gang")
-    cluster.until(lambda: "Failed" in conditions(cluster, within, "short"), 30, "the Job to end")
+    cluster.until(lambda: "Failed" in conditions(cluster, within, "short"), 120, "the Job to end")
     assert conditions(cluster, within, "short")["Failed"] == "PodFailurePolicy"
-    cluster.until(lambda: phase(cluster, within, "job-short") == "Stopped", 20, "the workload to end")
+    cluster.until(lambda: phase(cluster, within, "job-short") == "Stopped", 120, "the workload to end")
     assert "3s" in sentence(cluster, within, "job-short")
     # Without pods the gang waits for those that the Job controller makes after its pause.
     told = "The Job controller pauses after an eviction, until about"
-    cluster.until(lambda: told in sentence(cluster, within, "job-gang"), 20, "the pause to be told")
+    cluster.until(lambda: told in sentence(cluster, within, "job-gang"), 120, "the pause to be told")
     assert phase(cluster, within, "job-gang") == "Pending"
-    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 30, "the gang to be back")
+    cluster.until(lambda: phase(cluster, within, "job-gang") == "Running", 120, "the gang to be back")
     # A Job with a policy of its own makes new pods: they aren't placed, and say so.
     again = "Its Job makes new pods. They aren't placed: delete the Job."
-    cluster.until(lambda: again in sentence(cluster, within, "job-stubborn"), 30, "the Job that goes on")
-    cluster.until(lambda: again in waits(cluster, within, "stubborn"), 20, "its pod to say so")
+    cluster.until(lambda: again in sentence(cluster, within, "job-stubborn"), 120, "the Job that goes on")
+    cluster.until(lambda: again in waits(cluster, within, "stubborn"), 120, "its pod to say so")
     cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/gang", grace_s=0)
-    cluster.until(lambda: "job-gang" not in workloads(cluster, within), 20, "the workload to be gone")
+    cluster.until(lambda: "job-gang" not in workloads(cluster, within), 120, "the workload to be gone")
     path = "/apis/weir.dev/v1alpha1/projects/team"
-    cluster.until(lambda: cluster.api.get(path)["status"]["running"] == 0, 20, "nothing to run")
+    cluster.until(lambda: cluster.api.get(path)["status"]["running"] == 0, 120, "nothing to run")
     running.check()
 
 

@@ -68,10 +68,10 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     first["spec"]["containers"][0]["env"] = env
     cluster.api.create(first)
     told = f"kubectl label node NAME {SHARING}=true"
-    cluster.until(lambda: told in sentence(cluster, team, "first"), 20, "what to do")
+    cluster.until(lambda: told in sentence(cluster, team, "first"), 120, "what to do")
 
     label(cluster, shared, "true")
-    cluster.until(lambda: cluster.running(team) == {"first": shared}, 20, "the share to run")
+    cluster.until(lambda: cluster.running(team) == {"first": shared}, 120, "the share to run")
     assert SHARING in taints(cluster, shared)
     placed = cluster.pods(team)[0]
     assert placed["metadata"]["annotations"]["weir.dev/gpus"] == "0"
@@ -82,21 +82,21 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
     assert any(each.get("key") == SHARING for each in placed["spec"]["tolerations"])
 
     cluster.api.create(pod(other, "fits", 2, **PLAIN), pod(other, "waits", 2, **PLAIN))
-    cluster.until(lambda: whole in cluster.running(other).values(), 20, "a whole pod of kube-scheduler")
+    cluster.until(lambda: whole in cluster.running(other).values(), 120, "a whole pod of kube-scheduler")
     late = next(name for name in ("fits", "waits") if name not in cluster.running(other))
     cluster.api.create(pod(team, "mine", 2, **PLAIN), pod(team, "second", 0, annotations=HALF, **PLAIN))
     cluster.until(
-        lambda: cluster.running(team).get("second") == shared, 20, "a second share beside the first"
+        lambda: cluster.running(team).get("second") == shared, 120, "a second share beside the first"
     )
     unschedulable = cluster.until(
-        lambda: cluster.api.get(f"/api/v1/namespaces/{other}/pods/{late}")["status"].get("conditions"), 20
+        lambda: cluster.api.get(f"/api/v1/namespaces/{other}/pods/{late}")["status"].get("conditions"), 120
     )
     assert "untolerated taint" in unschedulable[0]["message"]
     assert set(cluster.running(team)) == {"first", "second"}
 
     aside = f"the node {shared} is set aside for shares of GPUs"
     named = pod(other, "named", 1, nodeName=shared, **PLAIN)
-    cluster.until(lambda: aside in refusal(cluster, named), 20, "the policy to know the node")
+    cluster.until(lambda: aside in refusal(cluster, named), 120, "the policy to know the node")
     for tolerations in (EVERYTHING, [{"key": SHARING, "operator": "Exists"}]):
         told_so = refusal(cluster, pod(other, "tolerant", 1, tolerations=tolerations, **PLAIN))
         assert "must not tolerate their taint" in told_so
@@ -107,14 +107,14 @@ def test_shares_and_whole_devices_never_meet_on_a_node(weir: Installed, cluster:
 
     label(cluster, shared, None)
     cluster.api.create(pod(team, "third", 0, annotations=HALF, **PLAIN))
-    cluster.until(lambda: told in sentence(cluster, team, "third"), 20, "the third to hear of no node")
+    cluster.until(lambda: told in sentence(cluster, team, "third"), 120, "the third to hear of no node")
     assert SHARING in taints(cluster, shared), "shares run on it still"
     for name in ("first", "second"):
         cluster.api.delete(f"/api/v1/namespaces/{team}/pods/{name}", grace_s=0)
     cluster.until(
         lambda: shared in {**cluster.running(other), **cluster.running(team)}.values(),
-        20,
+        120,
         "whole devices again",
     )
-    cluster.until(lambda: SHARING not in taints(cluster, shared), 20, "the taint to be gone")
-    cluster.until(lambda: refusal(cluster, named) == "", 20, "the policy to let whole devices name the node")
+    cluster.until(lambda: SHARING not in taints(cluster, shared), 120, "the taint to be gone")
+    cluster.until(lambda: refusal(cluster, named) == "", 120, "the policy to let whole devices name the node")

@@ -78,16 +78,16 @@ def test_two_teams_with_exactly_the_rights_of_the_manifests(
     for within, name, gpus in ((a, "two", 2), (a, "lent", 1), (b, "first", 1)):
         cluster.api.create(one(within, name, gpus))
         cluster.until(
-            lambda w=within, n=name: phase(cluster, w, f"job-{n}") == "Running", 20, f"{name} to run"
+            lambda w=within, n=name: phase(cluster, w, f"job-{n}") == "Running", 120, f"{name} to run"
         )
     cluster.api.create(one(b, "second", 1))
-    cluster.until(lambda: phase(cluster, b, "job-second") == "Running", 30, "what is due to run")
-    cluster.until(lambda: phase(cluster, a, "job-lent") == "Pending", 20, "what was borrowed to wait")
-    cluster.until(lambda: reason(cluster, a, "job-lent"), 20, "why it waits")
+    cluster.until(lambda: phase(cluster, b, "job-second") == "Running", 120, "what is due to run")
+    cluster.until(lambda: phase(cluster, a, "job-lent") == "Pending", 120, "what was borrowed to wait")
+    cluster.until(lambda: reason(cluster, a, "job-lent"), 120, "why it waits")
     failed = cluster.api.get(f"/apis/batch/v1/namespaces/{a}/jobs/lent")["status"].get("failed", 0)
     assert failed == 0, "a preemption counted as a failure"
     cluster.api.delete(f"/apis/batch/v1/namespaces/{b}/jobs/first")
-    cluster.until(lambda: phase(cluster, a, "job-lent") == "Running", 30, "it to run again")
+    cluster.until(lambda: phase(cluster, a, "job-lent") == "Running", 120, "it to run again")
     rows = plane.kubectl("get", "projects").strip().split("\n")
     assert len(rows) == 3
 
@@ -106,12 +106,12 @@ def test_the_first_story_of_the_tour_with_the_stock_scheduler_beside(
         made = re.fullmatch(r"job.batch/(\S+) created\n", plane.kubectl(*files))
         if made is not None:
             within, name = words.split()[2], f"job-{made[1]}"
-            cluster.until(lambda w=within, n=name: phase(cluster, w, n) == "Running", 30, words)
-    cluster.until(lambda: len(cluster.running("team-a")) == 3, 30, "all work of team A to run again")
+            cluster.until(lambda w=within, n=name: phase(cluster, w, n) == "Running", 120, words)
+    cluster.until(lambda: len(cluster.running("team-a")) == 3, 120, "all work of team A to run again")
     pods = cluster.pods("team-a")
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"weir"}
     cluster.api.create(pod("team-a", "plain", 0, scheduler="default-scheduler"))
-    cluster.until(lambda: "plain" in cluster.running("team-a"), 20, "a pod without GPUs to run")
+    cluster.until(lambda: "plain" in cluster.running("team-a"), 120, "a pod without GPUs to run")
     plain = cluster.api.get("/api/v1/namespaces/team-a/pods/plain")
     assert plain["spec"]["schedulerName"] == "default-scheduler"
 
@@ -126,7 +126,7 @@ def test_the_manifests_are_taken_as_a_whole_and_again(
         plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
     deployment = cluster.api.get("/apis/apps/v1/namespaces/weir-too/deployments/weir")
     assert deployment["spec"]["replicas"] == 3
-    cluster.until(lambda: len(cluster.pods("weir-too")) == 3, 20, "pods that the restricted profile lets in")
+    cluster.until(lambda: len(cluster.pods("weir-too")) == 3, 120, "pods that the restricted profile lets in")
     pod = cluster.pods("weir-too")[0]
     assert pod["spec"]["containers"][0]["image"] == "registry.example/weir:1"
     assert "runAsUser" not in str(pod["spec"])
@@ -148,7 +148,9 @@ def test_it_installs_where_the_cluster_has_a_class_train_of_its_own(
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     assert cluster.api.get(f"{classes}/train")["value"] == 1000
     assert cluster.api.get(f"{classes}/weir-train")["value"] == 50
-    cluster.until(lambda: len(cluster.pods("weir-critical")) == 2, 20, "critical pods that the quota lets in")
+    cluster.until(
+        lambda: len(cluster.pods("weir-critical")) == 2, 120, "critical pods that the quota lets in"
+    )
     assert cluster.pods("weir-critical")[0]["spec"]["priority"] == 2_000_000_000
 
 
@@ -177,7 +179,7 @@ def test_a_lead_changes_the_times_of_its_project_and_no_quota(cluster: Cluster, 
             return str(why)
 
     tries = (f'{{"quota": {{"gpu": {at}}}}}' for at in itertools.count(10))
-    cluster.until(lambda: "spec.times alone" in patched(lead, "vision", next(tries)), 20, "the policy")
+    cluster.until(lambda: "spec.times alone" in patched(lead, "vision", next(tries)), 120, "the policy")
     assert "patched" in patched(lead, "vision", '{"times": {"maxRuntime": "8h"}}')
     assert "spec.times alone" in patched(lead, "vision", '{"limit": {"gpu": 9}, "quota": null}')
     assert "Forbidden" in patched(lead, "other", '{"times": {"maxRuntime": "8h"}}')
@@ -248,7 +250,7 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
         with Weir(plane, proxy.kubeconfig, name="noted", arguments=words):
             cluster.api.create(project("p", 1, [within], department="d"))
             cluster.api.create(job(within, "low", 2))
-            cluster.until(lambda: phase(cluster, within, "job-low") == "Running", 30)
+            cluster.until(lambda: phase(cluster, within, "job-low") == "Running", 120)
             classes = next(
                 each for each in manifests(Installation()) if each["metadata"]["name"] == "weir-build"
             )
@@ -256,8 +258,8 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
             urgent = job(within, "urgent", 1)
             urgent["spec"]["template"]["spec"]["priorityClassName"] = "weir-build"
             cluster.api.create(urgent)
-            cluster.until(lambda: phase(cluster, within, "job-urgent") == "Running", 30)
-            cluster.until(lambda: ("patch", "pods/status") in used, 20, "why a pod waits to be on it")
+            cluster.until(lambda: phase(cluster, within, "job-urgent") == "Running", 120)
+            cluster.until(lambda: ("patch", "pods/status") in used, 120, "why a pod waits to be on it")
     given = {
         (verb, resource)
         for role in manifests(Installation(home))

@@ -19,7 +19,7 @@ from weir.kubernetes.api.paths import path_of
 QUICK = Timing(lease_s=3, renew_deadline_s=1.8, retry_s=0.3)
 LONG = Timing(lease_s=90, renew_deadline_s=60, retry_s=0.3)
 BRISK = Limits(write_s=1.0)
-LATE_S = 30.0  # for what is to happen sooner on any machine
+LATE_S = 120.0  # for what is to happen sooner on any machine
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
 RAY_GROUP, RAY_CLUSTER = "ray.io/group", "ray.io/cluster"
 WORKLOADS = "/apis/weir.dev/v1alpha1/namespaces/{}/workloads"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_LANDS_S = 40.0
+_LANDS_S = 120.0
 _CUSTOM = {
     watched.kind: (watched.api_versions[0], watched.resource)
     for watched in load_kinds().watched
@@ -108,7 +108,7 @@ class Makers:
     def made_by_controller(self, name: str) -> Object:
         """A pod that a real controller makes, once it is there."""
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
-        found = self.cluster.until(lambda: self.cluster.api.maybe(path), 20, f"the pod {name}")
+        found = self.cluster.until(lambda: self.cluster.api.maybe(path), 120, f"the pod {name}")
         assert found is not None
         return {**found, "apiVersion": "v1", "kind": "Pod"}
 
@@ -290,10 +290,10 @@ def namespaces(plane: ControlPlane, weir: Installed) -> Mapping[str, Makers]:
     made = {kind: Makers(cluster, cluster.namespace()) for kind in (*CASES, "odd")}
     plane.api.create(project("everyone", 64, [each.namespace for each in made.values()]))
     probe = made["odd"]
-    cluster.until(lambda: _is_ours(probe), 10, "the webhook to know the project")
+    cluster.until(lambda: _is_ours(probe), 120, "the webhook to know the project")
     custom = {kind: (*api.split("/"), kind, plural) for kind, (api, plural) in _CUSTOM.items()}
     plane.api.apply(*(definition(*each) for each in custom.values()))
-    cluster.until(lambda: all(_is_served(plane, *each) for each in custom.values()), 30, "the kinds")
+    cluster.until(lambda: all(_is_served(plane, *each) for each in custom.values()), 120, "the kinds")
     for kind, case in CASES.items():
         case.make(made[kind])
     return made
@@ -394,10 +394,10 @@ def test_a_member_that_another_scheduler_placed_is_there(
     def reason() -> str:
         return str((told(it).get("mpijob-mixed", {}).get("reason") or {}).get("sentence", ""))
 
-    it.cluster.until(lambda: said in reason(), 20, lambda: f"{said!r}, not {reason()!r}")
+    it.cluster.until(lambda: said in reason(), 120, lambda: f"{said!r}, not {reason()!r}")
     it.pod("mixed-launcher", 0, {MPI_ROLE: "launcher"}, owner, schedulerName="another")
     waits = "mixed-launcher: It waits for the scheduler another."
-    it.cluster.until(lambda: waits in reason(), 20, lambda: f"{waits!r}, not {reason()!r}")
+    it.cluster.until(lambda: waits in reason(), 120, lambda: f"{waits!r}, not {reason()!r}")
     assert told(it)["mpijob-mixed"]["gpus"] == "2"
     bind = {
         "target": {

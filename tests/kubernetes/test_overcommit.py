@@ -64,13 +64,13 @@ def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Clus
     a, b, other = (cluster.namespace() for _ in range(3))
     cluster.api.create(project("a", 2, [a]), project("b", 0, [b]))
     cluster.api.create(pod(a, "fixed", 2, annotations=FIXED))
-    cluster.until(lambda: cluster.running(a), 20, "it to run")
+    cluster.until(lambda: cluster.running(a), 120, "it to run")
     cluster.api.create(
         pod(other, "six", 6, nodeName=node, **THEIRS), pod(other, "one", 1, nodeName=node, **THEIRS)
     )
     told = in_use(node, 9, 8, 2, 7)
-    cluster.until(lambda: condition(cluster, a, "fixed") == f"{told}.", 20, "a condition")
-    cluster.until(lambda: events(cluster, "GPUOvercommitStays"), 20, "an event that nothing may be stopped")
+    cluster.until(lambda: condition(cluster, a, "fixed") == f"{told}.", 120, "a condition")
+    cluster.until(lambda: events(cluster, "GPUOvercommitStays"), 120, "an event that nothing may be stopped")
     assert set(cluster.running(a)) == {"fixed"}
     (row,) = answered(run, "nodes")
     assert (row["allocated"]["gpu"], row["capacity"]["gpu"], row["others"]) == (9, 8, 7)
@@ -81,11 +81,11 @@ def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Clus
 
     for name in ("six", "one"):
         cluster.api.delete(f"/api/v1/namespaces/{other}/pods/{name}", grace_s=0)
-    cluster.until(lambda: not condition(cluster, a, "fixed"), 20, "the condition to go")
+    cluster.until(lambda: not condition(cluster, a, "fixed"), 120, "the condition to go")
     cluster.api.create(pod(b, "loan", 3))
-    cluster.until(lambda: cluster.running(b), 20, "a loan to run")
+    cluster.until(lambda: cluster.running(b), 120, "a loan to run")
     cluster.api.create(pod(other, "back", 6, nodeName=node, **THEIRS))
-    cluster.until(lambda: not cluster.running(b), 20, "the loan to be stopped")
+    cluster.until(lambda: not cluster.running(b), 120, "the loan to be stopped")
     told = in_use(node, 11, 8, 5, 6)
     assert f"{told} ({other}/back)." in events(cluster, "GPUOvercommitted")
     preempted = cluster.api.items(f"/apis/events.k8s.io/v1/namespaces/{b}/events")
@@ -95,7 +95,7 @@ def test_an_overcommitted_node_is_told_and_healed(weir: Installed, cluster: Clus
     cluster.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": {"nvidia.com/gpu": "7"}}})
     cluster.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     told = in_use(node, 8, 7, 2, 6)
-    cluster.until(lambda: condition(cluster, a, "fixed") == f"{told}.", 20, "a condition again")
+    cluster.until(lambda: condition(cluster, a, "fixed") == f"{told}.", 120, "a condition again")
     (row,) = answered(run, "nodes")
     assert (row["allocated"]["gpu"], len(row["devices"])) == (8, 7)
     assert row["state"] == ["overcommitted by 1", "cordoned"]

@@ -173,13 +173,13 @@ def test_controllers_work_on_pods_that_weir_placed_and_copy_no_key(site: Site) -
     site.bind(site.weir, first, node, {GPUS: "0", START: "1"})
     cluster.until(lambda: api.get(site.path(first))["status"].get("phase") == "Running")
     api.delete(f"/apis/batch/v1/namespaces/{site.within}/jobs/good")
-    cluster.until(lambda: not cluster.pods(site.within), 30, "finalizers and pods to be gone")
+    cluster.until(lambda: not cluster.pods(site.within), 120, "finalizers and pods to be gone")
 
     api.create(job(site.within, "copies", 1, pod_annotations={GPUS: "0"}))
     events = f"/api/v1/namespaces/{site.within}/events"
     cluster.until(
         lambda: any("is written by Weir alone" in each["message"] for each in api.items(events)),
-        20,
+        120,
         "an event of the Job with the sentence",
     )
     assert cluster.pods(site.within) == []
@@ -293,7 +293,7 @@ def test_the_api_server_finds_no_fault_with_any_expression(
         found = cluster.api.items("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
         return found if all("typeChecking" in each.get("status", {}) for each in found) else []
 
-    found = cluster.until(checked, 30, "the types to be checked")
+    found = cluster.until(checked, 120, "the types to be checked")
     assert len(found) >= 11
     assert [each["status"]["typeChecking"] for each in found] == [{}] * len(found)
 

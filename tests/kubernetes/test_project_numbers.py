@@ -46,7 +46,7 @@ class Scraper:
         self.token = str(cluster.api.post(account, {"spec": {"expirationSeconds": 3600}})["status"]["token"])
 
     def ask(self, token: str) -> tuple[int, str]:
-        connection = http.client.HTTPSConnection(*self._at, timeout=20)
+        connection = http.client.HTTPSConnection(*self._at, timeout=120)
         connection.sock = self._tls.wrap_socket(
             socket.create_connection(self._at), server_hostname=self._name
         )
@@ -86,28 +86,28 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(
     a, b = cluster.namespace(), cluster.namespace()
     cluster.api.create(project(a, 2), project(b, 2))
     cluster.api.create(job(a, "two", 2))
-    cluster.until(lambda: len(cluster.running(a)) == 1, 30, "the first to run")
+    cluster.until(lambda: len(cluster.running(a)) == 1, 120, "the first to run")
     cluster.api.create(job(a, "lent", 1, pod_annotations={STOPS_AFTER: "12s"}))
-    cluster.until(lambda: len(cluster.running(a)) == 2, 30, "the second to run")
+    cluster.until(lambda: len(cluster.running(a)) == 2, 120, "the second to run")
     cluster.api.create(job(a, "never", 9))
-    cluster.until(lambda: status_of(cluster, a).get("unschedulable") == 1, 20, "it to be told apart")
+    cluster.until(lambda: status_of(cluster, a).get("unschedulable") == 1, 120, "it to be told apart")
     seen = status_of(cluster, a)
     assert (gpus(seen, "demand"), seen["pending"], seen["running"]) == (3, 0, 2)
     assert gpus(seen, "share") <= 3
 
     cluster.api.create(job(b, "owner", 2))
-    cluster.until(lambda: "deletionTimestamp" in str(cluster.pods(a)), 20, "the eviction")
-    cluster.until(lambda: gpus(status_of(cluster, b), "demand") == 2, 20, "the next status")
+    cluster.until(lambda: "deletionTimestamp" in str(cluster.pods(a)), 120, "the eviction")
+    cluster.until(lambda: gpus(status_of(cluster, b), "demand") == 2, 120, "the next status")
     assert gpus(status_of(cluster, a), "allocated") == 3, "what stops is in use"
     scraper = Scraper(weir, plane, cluster)
     seen_in_metrics = scraper.scrape()
-    cluster.until(lambda: len(cluster.running(b)) == 1, 40, "the owner to run")
-    cluster.until(lambda: gpus(status_of(cluster, a), "allocated") == 2, 20, "the device to be free")
+    cluster.until(lambda: len(cluster.running(b)) == 1, 120, "the owner to run")
+    cluster.until(lambda: gpus(status_of(cluster, a), "allocated") == 2, 120, "the device to be free")
     assert seen_in_metrics["weir_queue_allocated_gpus", of(a)] == 3
 
-    cluster.until(lambda: status_of(cluster, a)["pending"] == 1, 20, "what was lent to wait")
+    cluster.until(lambda: status_of(cluster, a)["pending"] == 1, 120, "what was lent to wait")
     cluster.api.delete(f"/apis/batch/v1/namespaces/{a}/jobs")
-    cluster.until(lambda: status_of(cluster, a)["pending"] == 0, 12, "deleted work to leave the numbers")
+    cluster.until(lambda: status_of(cluster, a)["pending"] == 0, 120, "deleted work to leave the numbers")
     assert status_of(cluster, a)["unschedulable"] == 0
 
     metrics = scraper.scrape()

@@ -79,7 +79,7 @@ def node(shared: Cluster, programs: Programs) -> Iterator[RealNode]:
 @pytest.fixture(scope="module")
 def weir(shared: Cluster, node: RealNode) -> Iterator[Installed]:
     shared.api.apply(definition("kubeflow.org", "v2beta1", "MPIJob", "mpijobs"))
-    shared.until(lambda: served(shared, "/apis/kubeflow.org/v2beta1/mpijobs"), 20, "the kind to be served")
+    shared.until(lambda: served(shared, "/apis/kubeflow.org/v2beta1/mpijobs"), 120, "the kind to be served")
     try:
         with Installed(shared.plane, name="real") as running:
             running.wait_ready()
@@ -96,23 +96,23 @@ def teams(shared: Cluster, node: RealNode, weir: Installed) -> Iterator[tuple[Te
     yield pair
     for team in pair:
         team.remove()
-    shared.until(lambda: not any(node.devices().values()), 30, "the kubelet to have its GPUs back")
+    shared.until(lambda: not any(node.devices().values()), 120, "the kubelet to have its GPUs back")
 
 
 def test_a_job_runs_on_as_many_devices_as_it_asks_for(teams: tuple[Team, Team], node: RealNode) -> None:
     vision, _ = teams
     vision.job("train", 2, REPORT + "sleep 1")
-    (name,) = vision.cluster.until(vision.run, 20, node.last_words)
-    vision.cluster.until(lambda: "files" in seen(node, vision.namespace, name), 10, node.last_words)
+    (name,) = vision.cluster.until(vision.run, 120, node.last_words)
+    vision.cluster.until(lambda: "files" in seen(node, vision.namespace, name), 120, node.last_words)
     saw, given = seen(node, vision.namespace, name), node.devices()[vision.namespace, name]
     assert len(given) == 2
     assert saw["given"] == given
     assert saw["files"] == [f"nvidia{each.removeprefix('GPU-')}" for each in given]
     assert len(saw["books"]) == 2, "Weir counts as many; the kubelet chooses which"
-    vision.cluster.until(lambda: vision.job_status("train").get("succeeded") == 1, 20, "the Job to succeed")
+    vision.cluster.until(lambda: vision.job_status("train").get("succeeded") == 1, 120, "the Job to succeed")
     vision.cluster.until(
         lambda: vision.workload("job-train").get("phase") == "Succeeded",
-        20,
+        120,
         lambda: str(vision.workload("job-train")),
     )
 
@@ -130,14 +130,14 @@ def test_an_evicted_job_saves_within_its_grace_and_resumes(teams: tuple[Team, Te
     path = {"path": str(node.shared / "long"), "type": "DirectoryOrCreate"}
     vision.job("long", GPUS, COUNT, volumes=[{"name": "state", "hostPath": path}])
     history = node.shared / "long" / "history"
-    vision.cluster.until(lambda: history.exists() and history.read_text(), 20, node.last_words)
+    vision.cluster.until(lambda: history.exists() and history.read_text(), 120, node.last_words)
     speech.job("due", GPUS // 2, "true")
     speech.cluster.until(
-        lambda: speech.job_status("due").get("succeeded"), 30, lambda: str(speech.workload("job-due"))
+        lambda: speech.job_status("due").get("succeeded"), 120, lambda: str(speech.workload("job-due"))
     )
     assert re.match(r"from 0\nsaved \d+\n", history.read_text()), history.read_text()
     vision.cluster.until(
-        lambda: vision.job_status("long").get("succeeded"), 40, lambda: str(vision.workload("job-long"))
+        lambda: vision.job_status("long").get("succeeded"), 120, lambda: str(vision.workload("job-long"))
     )
     saved = re.fullmatch(r"from 0\nsaved (\d+)\nfrom (\d+)\ndone 30\n", history.read_text())
     assert saved is not None, history.read_text()
@@ -162,7 +162,7 @@ def test_a_container_that_ignores_its_notice_holds_its_devices_until_it_is_kille
         held.add(tuple(sorted(name for (_, name), devices in given.items() if devices)))
         return "late" in speech.run()
 
-    speech.cluster.until(late_runs, 20, node.last_words)
+    speech.cluster.until(late_runs, 120, node.last_words)
     assert ("deaf",) in held
     assert held <= {(), ("deaf",), ("late",)}
     assert not speech.refused()
@@ -186,7 +186,7 @@ def test_books_and_kubelet_agree_after_both_have_started_anew(
     for name in ("d", "e"):
         speech.pod(name, 1)
     vision.until_run({"a", "c"}, node)
-    speech.cluster.until(lambda: len(speech.run()) == 2, 20, node.last_words)
+    speech.cluster.until(lambda: len(speech.run()) == 2, 120, node.last_words)
     after = node.devices()
     no_device_twice(after)
     assert {key: after[key] for key in before} == before
@@ -200,7 +200,7 @@ def test_pods_wait_for_devices_that_are_healthy(teams: tuple[Team, Team], node: 
     try:
         shown = f"/api/v1/nodes/{node.name}"
         vision.cluster.until(
-            lambda: vision.cluster.api.get(shown)["status"]["allocatable"][GPU] == "5", 20, node.last_words
+            lambda: vision.cluster.api.get(shown)["status"]["allocatable"][GPU] == "5", 120, node.last_words
         )
         vision.pod("fits", 4)
         vision.until_run({"fits"}, node)
@@ -227,22 +227,22 @@ def test_weir_never_binds_into_what_static_pods_and_other_schedulers_hold(
     try:
         shared.until(
             lambda: len(held := node.devices()) >= 2 and sum(map(len, held.values())) == 4,
-            30,
+            120,
             node.last_words,
         )
         for at in range(4):
             (vision, speech)[at % 2].pod(f"p{at}", 2)
-        shared.until(lambda: len(vision.run() + speech.run()) == 2, 20, node.last_words)
+        shared.until(lambda: len(vision.run() + speech.run()) == 2, 120, node.last_words)
         given = node.devices()
         no_device_twice(given)
         assert sum(map(len, given.values())) == GPUS
         shared.api.delete(f"/api/v1/namespaces/{elsewhere}/pods/other")
-        shared.until(lambda: len(vision.run() + speech.run()) == 3, 20, node.last_words)
+        shared.until(lambda: len(vision.run() + speech.run()) == 3, 120, node.last_words)
         assert not vision.refused() + speech.refused()
     finally:
         (node.static / "agent.json").unlink()
         shared.api.delete(f"/api/v1/namespaces/{elsewhere}/pods")
-        shared.until(lambda: not shared.pods("kube-system"), 20, "the static pod to be gone")
+        shared.until(lambda: not shared.pods("kube-system"), 120, "the static pod to be gone")
 
 
 @ON_DEMAND
@@ -278,12 +278,12 @@ def test_a_gang_with_a_member_without_gpus_runs_as_a_whole(teams: tuple[Team, Te
     given = node.devices()
     no_device_twice(given)
     assert [len(given[vision.namespace, f"worker-{at}"]) for at in range(2)] == [2, 2]
-    vision.cluster.until(lambda: "files" in seen(node, vision.namespace, "launcher"), 10, node.last_words)
+    vision.cluster.until(lambda: "files" in seen(node, vision.namespace, "launcher"), 120, node.last_words)
     assert seen(node, vision.namespace, "launcher")["files"] == []
     assert vision.pods()["launcher"]["spec"]["schedulerName"] == "default-scheduler"
     vision.cluster.until(
         lambda: vision.workload("mpijob-mpi").get("running") == "3/3",
-        10,
+        120,
         lambda: str(vision.workload("mpijob-mpi")),
     )
     api.delete(f"/apis/{version}/namespaces/{vision.namespace}/mpijobs/mpi")
@@ -315,7 +315,7 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
             vision.until_run({f"half-{at}" for at in range(3)}, node)
             full = GPUS // 4
             shared.until(
-                lambda: len(speech.run()) + len(shared.running(elsewhere)) == full, 20, node.last_words
+                lambda: len(speech.run()) + len(shared.running(elsewhere)) == full, 120, node.last_words
             )
             books = [
                 vision.pods()[f"half-{at}"]["metadata"]["annotations"]["weir.dev/gpus"] for at in range(3)
@@ -323,7 +323,9 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
             assert sorted(books) == ["0", "0", "1"]
             for at, index in enumerate(books):
                 shared.until(
-                    lambda at=at: "files" in seen(aside, vision.namespace, f"half-{at}"), 10, aside.last_words
+                    lambda at=at: "files" in seen(aside, vision.namespace, f"half-{at}"),
+                    120,
+                    aside.last_words,
                 )
                 saw = seen(aside, vision.namespace, f"half-{at}")
                 assert saw["given"] == saw["books"] == [index], "the webhook names the device"
@@ -380,7 +382,7 @@ def test_nothing_is_left_of_a_node_whose_test_was_killed(
             assert test.stdout is not None
             guard = psutil.Process(int(test.stdout.readline()))
             shared.api.create(for_real(pod("default", "there", 1, nodeName="abandoned"), REST))
-            shared.until(lambda: "there" in shared.running("default"), 20, "a pod to run on it")
+            shared.until(lambda: "there" in shared.running("default"), 120, "a pod to run on it")
             processes = [guard, *guard.children(recursive=True)]
             assert {"containerd", "kubelet", "sleep"} <= {each.name() for each in processes}
             group = f"{PREFIX}{test.pid}-abandoned"
@@ -389,7 +391,7 @@ def test_nothing_is_left_of_a_node_whose_test_was_killed(
     finally:
         shared.api.delete("/api/v1/namespaces/default/pods", grace_s=0)
         shared.api.delete("/api/v1/nodes/abandoned")
-    shared.until(lambda: not any(each.is_running() for each in processes), 20, "its processes to end")
+    shared.until(lambda: not any(each.is_running() for each in processes), 120, "its processes to end")
     assert group not in left_behind()
     assert not list(tmp_path.iterdir())
     mounts = Path("/proc/self/mountinfo").read_text()

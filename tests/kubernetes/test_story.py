@@ -10,7 +10,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import job
 
-GONE_S = 60
+GONE_S = 120
 
 
 class Story:

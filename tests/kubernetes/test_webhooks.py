@@ -49,16 +49,16 @@ class Replica:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._up.wait(10)
+        assert self._up.wait(120)
 
     def stop(self) -> None:
         assert self._down is not None
         self._loop.call_soon_threadsafe(self._down.set)
-        self._thread.join(10)
+        self._thread.join(120)
         self._loop.close()
 
     def round(self) -> float:
-        return asyncio.run_coroutine_threadsafe(self.certifying.round(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(self.certifying.round(), self._loop).result(120)
 
     async def _serve(self) -> None:
         self._down = asyncio.Event()
@@ -133,7 +133,7 @@ def hooked(cluster: Cluster, weir_kubeconfig: Path) -> Iterator[tuple[Cluster, R
 def in_force(cluster: Cluster) -> None:
     """Configurations reach the API server's own watch a moment later."""
     probe = thing("Department", "probe", {"parent": "gone"})
-    cluster.until(lambda: "gone" in refused(cluster, probe), 10, "the webhooks to be called")
+    cluster.until(lambda: "gone" in refused(cluster, probe), 120, "the webhooks to be called")
 
 
 def thing(kind: str, name: str, spec: Object) -> Object:
@@ -250,7 +250,7 @@ def test_a_dead_weir_keeps_nobody_from_anything(hooked: tuple[Cluster, Replica])
     within = bound(cluster, "vision")
     client = {"url": "https://127.0.0.1:1"}
     cluster.api.apply(*registrations(client, scheduler="weir", devices=DEVICES, but_not_in=["kube-system"]))
-    cluster.until(lambda: refused(cluster, thing("Project", "odd", {"department": "gone"})) == "", 10)
+    cluster.until(lambda: refused(cluster, thing("Project", "odd", {"department": "gone"})) == "", 120)
     assert made(cluster, pod(within, "a", 1, annotations={"weir.dev/no": "1"}))
 
 
@@ -314,7 +314,7 @@ def asked(running: Replica, path: str, authority: bytes, token: str = "") -> tup
     if token:
         request.add_header("Authorization", f"Bearer {token}")
     try:
-        with urllib.request.urlopen(request, context=context, timeout=5) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=120) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

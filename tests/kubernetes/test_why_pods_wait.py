@@ -12,7 +12,7 @@ from tools.controlplane.work import job, pod
 
 from weir.cli.main import main
 
-SOON_S = 30
+SOON_S = 120
 
 
 @pytest.fixture(scope="module")

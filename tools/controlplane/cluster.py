@@ -73,7 +73,7 @@ class Cluster:
         metadata = {"name": name, "labels": labels or {}}
         self.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        self.until(lambda: self.api.maybe(account), 30, f"the service account of {name}")
+        self.until(lambda: self.api.maybe(account), 120, f"the service account of {name}")
         return name
 
     def pods(self, namespace: str | None = None, selector: str = "") -> list[Object]:
@@ -90,7 +90,7 @@ class Cluster:
         }
 
     def until(
-        self, see: Callable[[], Seen], seconds: float = 20, what: str | Callable[[], str] = "it"
+        self, see: Callable[[], Seen], seconds: float = 120, what: str | Callable[[], str] = "it"
     ) -> Seen:
         """Wait for something to be true, and return it. It is looked for the seldomer the longer it takes.
 
@@ -113,7 +113,7 @@ class Cluster:
             self._sweep(path)
         for path in _OWNERS:
             self._sweep_everywhere(path)
-        self.until(self._no_pods, 30, "the pods to be gone")
+        self.until(self._no_pods, 120, "the pods to be gone")
         for path in (*_NAMESPACED, f"{_WEIR}/workloads"):
             self._sweep_everywhere(path)
         for path in (
@@ -130,7 +130,7 @@ class Cluster:
             if name not in _STAYS and not name.startswith(_ONCE):
                 self.api.delete(f"/api/v1/namespaces/{name}")
         if had_policies:
-            self.until(self._takes_any_pod, 20, "the policies to be out of force")
+            self.until(self._takes_any_pod, 120, "the policies to be out of force")
 
     def _release_queues(self) -> None:
         """Take away the finalizers of queues: the Weir that would is gone."""

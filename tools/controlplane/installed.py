@@ -17,7 +17,7 @@ from tools.controlplane.api import ApiError, Object
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, install_kinds, project
 
-_CONFIGURED_S = 30.0
+_CONFIGURED_S = 120.0
 
 
 class Installed(Weir):

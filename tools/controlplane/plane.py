@@ -30,7 +30,7 @@ from tools.controlplane.certificates import Authority, Pair, service_account_key
 from tools.controlplane.nodes import STAGES
 from tools.controlplane.processes import Ended, Processes
 
-READY_S = 60.0
+READY_S = 120.0
 _TRIES = 3
 _CONTROLLERS_PER_S = 1000
 

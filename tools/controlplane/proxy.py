@@ -111,7 +111,7 @@ class FaultProxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.url = self._up.result(10)
+        self.url = self._up.result(120)
         self.kubeconfig = self._plane.kubeconfig_for(self._user, url=self.url)
         return self
 
@@ -119,7 +119,7 @@ class FaultProxy:
         self, _kind: type[BaseException] | None, _why: BaseException | None, _where: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
+        self._thread.join(120)
         self._loop.close()
 
     def calm(self) -> None:

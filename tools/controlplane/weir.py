@@ -25,7 +25,7 @@ def install_kinds(api: Api) -> None:
 
     kinds = definitions()
     api.apply(*kinds)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     for kind in kinds:
         while not _established(api.get(f"{_KINDS}/{kind['metadata']['name']}")):
             if time.monotonic() > end:

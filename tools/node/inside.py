@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tools.node.settings import KERNEL, SOCKET, NodeSettings
 
-_READY_S = 30.0
+_READY_S = 120.0
 _PRIVATE = ("/run", "/var/lib")
 _DIRECTORIES = ("/run/netns", "/var/lib/kubelet/device-plugins")
 

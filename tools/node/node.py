@@ -29,7 +29,7 @@ LABELS = {
     "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
     "nvidia.com/gpu.memory": "81559",
 }
-_READY_S = 60.0
+_READY_S = 120.0
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
 

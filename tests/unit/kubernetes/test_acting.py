@@ -70,7 +70,7 @@ async def acting_on(server: Server, pace: Pace) -> AsyncIterator[tuple[Acting, T
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while not true():  # noqa: ASYNC110 - the truth sends no events
             await asyncio.sleep(0.001)
 

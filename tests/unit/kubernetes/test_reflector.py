@@ -139,7 +139,7 @@ async def test_nothing_is_missed_and_nothing_comes_twice(seed: int) -> None:
     for _ in range(60):
         await asyncio.sleep(0)
     server.calm = True
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while picture.there != server.there or not reflector.synced.is_set():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0)
     assert not running.done()
@@ -166,7 +166,7 @@ async def test_a_taker_that_fails_ends_nothing_and_hears_of_everything_again() -
     for _ in range(60):
         await asyncio.sleep(0)
     server.calm = True
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while there != {key: at for key, (_, at) in server.there.items()}:  # noqa: ASYNC110 - see above
             await asyncio.sleep(0)
     assert reflector.counts.faults == 2
@@ -183,7 +183,7 @@ async def test_memory_is_flat_over_lists_again_and_again() -> None:
     sizes = []
     tracemalloc.start()
     for turn in range(6):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while reflector.counts.lists <= turn:  # noqa: ASYNC110 - see above
                 await asyncio.sleep(0)
         sizes.append(tracemalloc.get_traced_memory()[0])

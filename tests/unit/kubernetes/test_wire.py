@@ -138,12 +138,12 @@ async def asking(server: Server, **to: object) -> AsyncIterator[Lines]:
 
 async def ask(lines: Lines, method: str = "GET", body: bytes | None = None) -> tuple[int, bytes]:
     request = lines.request(method, "/x", "A: b\r\n", body)
-    answer = await asyncio.wait_for(lines.ask(request, again=method == "GET"), 30)
+    answer = await asyncio.wait_for(lines.ask(request, again=method == "GET"), 120)
     return answer.status, answer.body
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not true():  # noqa: ASYNC110 - what is waited for is told to nobody
             await asyncio.sleep(0.01)
 

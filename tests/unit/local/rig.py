@@ -31,7 +31,7 @@ from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import Place, PodKey
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 """How long a test waits for what must come; on an idle machine it comes in milliseconds."""
 STOPPED = LifeCause(LifeRule.SUSPENDED, "A test stops it.")
 

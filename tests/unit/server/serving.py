@@ -44,7 +44,7 @@ class Serving:
             time.sleep(0.02)
         self.url: str = said["url"]
         self.token = (self.home / "token").read_text().strip()
-        self._connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        self._connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=120)
 
     def ask(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
@@ -69,7 +69,7 @@ class Serving:
         assert status == 201, said
         return said
 
-    def until(self, name: str, *statuses: str, within_s: float = 20.0) -> Any:
+    def until(self, name: str, *statuses: str, within_s: float = 120.0) -> Any:
         until = time.monotonic() + within_s
         while (row := self.get(f"/api/v1/workloads/{name}"))["status"] not in statuses:
             assert time.monotonic() < until, row
@@ -79,14 +79,14 @@ class Serving:
     def end(self, sig: int = signal.SIGTERM) -> int:
         self._connection.close()
         self.process.send_signal(sig)
-        code = self.process.wait(30)
+        code = self.process.wait(120)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
 
     def stop_all(self) -> None:
         """End every job, and wait until they are gone."""
-        until = time.monotonic() + 40
+        until = time.monotonic() + 120
         while rows := self.get("/api/v1/workloads?limit=1000")["items"]:
             for row in rows:
                 self.ask("POST", f"/api/v1/workloads/{row['name']}/stop")

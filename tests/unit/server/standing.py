@@ -64,12 +64,12 @@ class Standing:
         assert said.status_code == 200, said.text
         return said.json()
 
-    async def until(self, name: str, *statuses: str, within_s: float = 15.0) -> dict[str, Any]:
+    async def until(self, name: str, *statuses: str, within_s: float = 120.0) -> dict[str, Any]:
         return await self.until_true(
             lambda row: row["status"] in statuses, f"workloads/{name}", within_s=within_s
         )
 
-    async def until_true(self, holds: Callable[[Any], bool], path: str, within_s: float = 15.0) -> Any:
+    async def until_true(self, holds: Callable[[Any], bool], path: str, within_s: float = 120.0) -> Any:
         until = time.monotonic() + within_s
         while True:
             said = await self.get(path)
@@ -123,7 +123,7 @@ async def standing(
 async def _end_all(stands: Standing) -> None:
     for row in stands.pool.view.all():
         await stands.admin.post(f"/api/v1/workloads/{row.name}/stop")
-    until = time.monotonic() + 40
+    until = time.monotonic() + 120
     while stands.pool.view.rows and time.monotonic() < until:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     assert not stands.pool.view.rows

@@ -168,6 +168,6 @@ def _refused(*, is_full: bool = True) -> "asyncio.Future[Any]":
 
 
 async def _written(pool: Standing) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while pool.pool.withdrawals.trouble is not None:  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -48,7 +48,7 @@ def _try(operation: Any, server: Serving) -> None:
             case.query.pop("follow", None)  # a stream that ends with its workload
         if case.operation.label == "POST /api/v1/workloads" and isinstance(case.body, dict):
             _make_acceptable(case.body)
-        answer = case.call(headers={"Authorization": f"Bearer {server.token}"}, timeout=20)
+        answer = case.call(headers={"Authorization": f"Bearer {server.token}"}, timeout=120)
         if answer.status_code == 503:
             pytest.fail(answer.text)
         checks = [not_a_server_error, content_type_conformance, response_schema_conformance]

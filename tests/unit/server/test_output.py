@@ -103,7 +103,7 @@ async def test_a_warning_is_a_line_of_the_jobs_output(stands: Standing) -> None:
     for name in ("linked", "idle"):
         for at in range(13):
             stands.pool.backend.tell(UseSeen(name, 0.0, now_s + 25 * at))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while "weir: idle used less than" not in (await output(stands, "idle")):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert other.read_text() == "mine\n"

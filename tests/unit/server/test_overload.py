@@ -86,7 +86,7 @@ def test_readers_of_a_long_line(attacked: Pool) -> None:
 
 
 def test_what_is_refused_says_so_in_one_sentence(attacked: Pool) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", attacked.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", attacked.port, timeout=120)
     headers = {"Authorization": f"Bearer {attacked.admin}"}
     connection.request("POST", "/api/v1/workloads", b"x" * 3_000_000, headers)
     answer = connection.getresponse()
@@ -109,7 +109,7 @@ def test_what_is_refused_says_so_in_one_sentence(attacked: Pool) -> None:
     ids=["long value", "many headers", "long address", "many at once", "no request"],
 )
 def test_a_head_without_end_is_cut_off(attacked: Pool, sent: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", attacked.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", attacked.port), timeout=120) as connection:
         received = b""
         try:
             connection.sendall(sent)
@@ -122,7 +122,7 @@ def test_a_head_without_end_is_cut_off(attacked: Pool, sent: bytes) -> None:
 
 
 def test_a_body_that_comes_slowly_takes_no_place_for_long(attacked: Pool) -> None:
-    with socket.create_connection(("127.0.0.1", attacked.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", attacked.port), timeout=120) as connection:
         connection.sendall(b"POST /api/v1/workloads HTTP/1.1\r\nHost: pool\r\nContent-Length: 100\r\n\r\nab")
         assert connection.recv(100).startswith(b"HTTP/1.1 401"), "without a token nothing is awaited for long"
 

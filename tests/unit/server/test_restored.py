@@ -24,7 +24,7 @@ def leader(home: Path, uid: int) -> int:
     import json
 
     running = Path(Home(home).directory(uid, 1, 0, 0), "running.json")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while not running.exists():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -48,7 +48,7 @@ def test_lost_database_is_refused_and_a_restored_one_ends_what_it_doesnt_know(tm
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
             env={**os.environ, "PYTHONPATH": "src"},
         )
         assert refused.returncode == 1

@@ -27,7 +27,7 @@ async def test_job_gets_the_value_and_nothing_else_holds_it(stands: Standing) ->
     )  # fmt: skip
     assert job["secrets"] == {"KEY": "wandb"}
     await stands.until("job", "running")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while (await mia.get("/api/v1/workloads/job/logs")).text != "it fits\n":  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     answers = [

@@ -186,7 +186,7 @@ async def test_logs_follow_over_a_restart_until_the_end(stands: Standing) -> Non
     await stands.admin.post("/api/v1/workloads/talks/suspend")
     await stands.until("talks", "pending")
     await stands.admin.post("/api/v1/workloads/talks/resume")
-    await asyncio.wait_for(following, 20)
+    await asyncio.wait_for(following, 120)
     assert lines == ["begun", "begun"]
     first = await stands.admin.get("/api/v1/workloads/talks/logs?start=1&tail=1")
     assert first.text == "begun\n"
