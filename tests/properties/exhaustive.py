@@ -134,7 +134,7 @@ def in_quota(cluster: Cluster, job: Job, wanted: Sequence[Request]) -> bool:
 def _amount(request: Request, name: str, device_memory: int) -> int:
     amounts = charges(request)
     if name == "gpu":
-        return request.devices * request.share_on(device_memory) if request.devices else 0
+        return request.devices * request.share_on(device_memory) * request.gpu_weight_milli // WHOLE_MILLI
     if name.startswith("gpu."):
-        return request.devices * WHOLE_MILLI if request.gpu_models == (name[4:],) else 0
+        return request.devices * request.gpu_weight_milli if request.gpu_models == (name[4:],) else 0
     return amounts.get(name, 0)

@@ -11,14 +11,14 @@ from . import truths
 from .effort import examples
 from .picture import differs, picture
 from .running import Running, replayed
-from .worlds import CHANGING, ROUGH, Does, World, plain_worlds, worlds
+from .worlds import CHANGING, ROUGH, Does, World, plain_worlds, weighted_worlds, worlds
 
 REPLAYED_EACH = 3
 """One in so many plans is made anew from all that happened: the longer the story, the more that costs."""
 
 
 @examples(54)
-@given(worlds())
+@given(worlds() | weighted_worlds())
 def test_room_limits_quotas_and_gangs_hold(world: World) -> None:
     running = Running(world)
     for does, _ in running.run():
@@ -74,7 +74,7 @@ def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) 
 
 
 @examples(36)
-@given(worlds(happens=CHANGING, topology=True) | worlds(rules=True) | plain_worlds())
+@given(worlds(happens=CHANGING, topology=True) | worlds(rules=True) | weighted_worlds() | plain_worlds())
 def test_what_it_remembers_and_where_it_began_change_nothing(world: World) -> None:
     running = Running(world)
     running.before(lambda plan: _is_decided_alike(running, plan))

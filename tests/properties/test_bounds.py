@@ -12,7 +12,7 @@ from .effort import examples
 from .picture import differs
 from .running import Running
 from .test_policies import said
-from .worlds import POLICIES, ROUGH, World, worlds
+from .worlds import POLICIES, ROUGH, World, weighted_worlds, worlds
 
 CHEAP_TO_MOVE = tuple(
     Policy.model_validate({**policy.model_dump(), "price": {"restart": 200}})
@@ -28,6 +28,7 @@ CHEAP_TO_MOVE = tuple(
         worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),
         worlds(happens=ROUGH, policies=CHEAP_TO_MOVE, deep=False, limits=False),
         worlds(happens=ROUGH, policies=CHEAP_TO_MOVE, topology=True, rules=True),
+        weighted_worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),
     )
 )
 def test_plans_are_the_same_without_bounds(world: World) -> None:

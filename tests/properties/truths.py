@@ -91,7 +91,9 @@ def held(cluster: Cluster, *, fixed: bool, without: Iterable[Job] = ()) -> Count
         node, request = cluster.nodes[at], pod.shape.request
         amounts = charges(request)
         if request.devices and node is not None:
-            milli = request.devices * request.share_on(node.gpu_memory)
+            milli = (
+                request.devices * request.share_on(node.gpu_memory) * request.gpu_weight_milli // WHOLE_MILLI
+            )
             amounts["gpu"] = milli
             if node.gpu_model is not None:
                 amounts[f"gpu.{node.gpu_model}"] = milli

@@ -373,3 +373,22 @@ def plain_worlds(draw: st.DrawFn, policy: Policy = POLICIES[0]) -> World:
             for _ in range(8)
         ),
     )
+
+
+@st.composite
+def weighted_worlds(draw: st.DrawFn, **kinds: Any) -> World:
+    """Return a world in which devices of some nodes, and those that some pods ask for, have a weight."""
+    world: World = draw(worlds(**kinds))
+    weights = st.sampled_from((WHOLE_MILLI, 142, 500, 2000))
+    found = []
+    for workload in world.workloads:
+        weight = draw(weights)
+        groups = [
+            replace(group, request=replace(group.request, gpu_weight_milli=weight))
+            if group.request.is_whole and not group.request.gpu_memory
+            else group
+            for group in workload.groups
+        ]
+        found.append(replace(workload, groups=tuple(groups)))
+    nodes = tuple(replace(each, gpu_weight_milli=draw(weights)) for each in world.nodes)
+    return replace(world, nodes=nodes, workloads=tuple(found))

@@ -8,7 +8,7 @@ from weir.engine.disruptions import Disruptions
 from weir.engine.domains import Level
 from weir.engine.place import Placer, Spot
 from weir.model.policy import Affinity, Policy
-from weir.state.jobs import Job, Pod
+from weir.state.jobs import Job, Pod, devices_of_charge
 from weir.state.ledger import Amounts
 from weir.state.reduce import holding
 from weir.state.shapes import GPU_ROW
@@ -45,7 +45,7 @@ class Bench:
 
     def keeps_headroom(self, job: Job, asks: Amounts) -> bool:
         """Whether pods of a job are in quota, or leave free what is kept for those that are."""
-        want = dict(asks).get(GPU_ROW, 0)
+        want = devices_of_charge(job, dict(asks).get(GPU_ROW, 0))
         if not self.headroom_milli or not want or self.books.entitled(job.path, asks):
             return True
         return self.placer.room.free_gpu_milli() - want >= self.headroom_milli

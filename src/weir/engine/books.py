@@ -60,8 +60,7 @@ class Books:
 
     @cached_property
     def _total(self) -> list[int]:
-        total: list[int] = self._cluster.capacity.sum(axis=1).tolist()
-        return total
+        return self._cluster.totals()
 
     def is_scaled(self, parent: int, row: int) -> bool:
         """Whether the guarantees of a queue's children (-1: of the top) exceed what there is."""

@@ -189,7 +189,7 @@ class Memo:
             self._static = cluster.static_version
             self._policy = policy
             self._spread = _spread(cluster, policy)
-            total = cluster.total(GPU_ROW) if policy.headroom else 0
+            total = int(cluster.capacity[GPU_ROW].sum()) if policy.headroom else 0
             self.headroom_milli = int(policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
         return self.room
 

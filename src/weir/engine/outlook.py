@@ -88,8 +88,8 @@ class Outlook:
         """
         ledger, held = self._cluster.ledger, self._books.held
         over = np.full(len(ledger.path), np.inf)
-        if len(claims.path) > 1:
-            return over
+        if len(claims.path) > 1 or self._cluster.weighted_shapes():
+            return over  # what is above a quota says nothing of devices that count as other than a GPU
         own, others = claims.path[-1], [row for row, amount in claims.asks if amount and row != GPU_ROW]
         for project in self._cluster.running:
             quota = ledger.quota[project]

@@ -188,7 +188,7 @@ def _free(pods: Iterable[Pod], freed: Counter[int]) -> None:
     """Count what each queue won't hold any more."""
     for pod in pods:
         for queue in pod.job.path:
-            freed[queue] += pod.gpu_milli()
+            freed[queue] += pod.charge_milli()
 
 
 def _stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> list[Pod]:

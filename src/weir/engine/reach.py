@@ -13,7 +13,7 @@ from weir.engine.victims import Permits, Tier, Unit
 from weir.model.policy import Affinity
 from weir.model.reasons import Rule
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.jobs import Job, Phase, Pod
+from weir.state.jobs import Job, Phase, Pod, devices_of_charge
 from weir.state.shapes import GPU_ROW
 
 _ANYONE = -1
@@ -67,7 +67,8 @@ class Reach:
         self.kind = kind
         self._most = most
         self.move_budget = move_budget
-        self._needed = sum(amount for row, amount in claims.asks if row == GPU_ROW) / WHOLE_MILLI  # devices
+        charge = sum(amount for row, amount in claims.asks if row == GPU_ROW)
+        self._needed = devices_of_charge(claims.job, charge) / WHOLE_MILLI  # devices
         self.taken: set[Pod] = set()
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         self._kept = Found() if found is None else found

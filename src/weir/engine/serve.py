@@ -263,7 +263,7 @@ class Server:
 
     def models_shut(self, candidate: Candidate) -> set[str]:
         """GPU models of which its queues can't hold all it asks for."""
-        milli = candidate.gpu_milli
+        milli = sum(amount for row, amount in candidate.asks if row == GPU_ROW)
         left = self._models_left(candidate) if milli else {}
         return {model for model, have in left.items() if have < milli}
 
@@ -310,7 +310,7 @@ class Server:
         """Whether it is in quota, or leaves free what is kept so that owners seldom have to take."""
         if not self.headroom_milli or self.entitled(candidate):
             return True
-        want = next((amount for row, amount in candidate.asks if row == GPU_ROW), 0)
+        want = candidate.gpu_milli
         return not want or free_milli - want >= self.headroom_milli
 
     # Borrowers in the learned order

@@ -58,6 +58,7 @@ class Node:
     links: tuple[tuple[int, ...], ...] = ()
     foreign_devices: tuple[int, ...] = ()
     foreign_marks: Mapping[str, int] = field(default_factory=dict)
+    gpu_weight_milli: int = 1000  # thousandths of a GPU that each device counts as in quotas
 
     @property
     def own_gpus(self) -> int:

@@ -97,6 +97,7 @@ class Request:
     pod_rules: tuple[PodRule, ...] = ()
     assumed_cpu_milli: int = 0
     assumed_memory: int = 0
+    gpu_weight_milli: int = WHOLE_MILLI  # thousandths of a GPU that each device counts as in quotas
 
     @property
     def is_whole(self) -> bool:

@@ -100,6 +100,9 @@ def check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
             "devices goes with a share below 1 or with gpu_memory; leave it out, gpus says how many devices"
         )
         mistakes.at((*path, "devices"), text)
+    if group.gpu_weight != WHOLE_MILLI and (group.gpu_memory is not None or 0 < group.gpus < WHOLE_MILLI):
+        text = "gpu_weight goes with whole devices; leave it out, or write a whole number of gpus"
+        mistakes.at((*path, "gpu_weight"), text)
     if len(group.placed) > group.count:
         most = f"write at most {group.count}, or raise count"
         text = f"placed: lists {len(group.placed)} pods of {group.count}; {most}"

@@ -71,6 +71,7 @@ def nodes_of(written: WrittenNode) -> list[Node]:
             links=tuple(map(tuple, written.links)),
             foreign_devices=tuple(written.foreign_devices),
             foreign_marks=dict(written.foreign_marks),
+            gpu_weight_milli=written.gpu_weight,
         )
         for name in expanded(written.name)
     ]
@@ -178,6 +179,7 @@ def request_of(group: WrittenPods) -> Request:
         pod_rules=_pod_rules(group),
         assumed_cpu_milli=group.assumed_cpu if isinstance(group, WrittenGroup) else 0,
         assumed_memory=group.assumed_memory if isinstance(group, WrittenGroup) else 0,
+        gpu_weight_milli=group.gpu_weight if isinstance(group, WrittenGroup) else WHOLE_MILLI,
     )
 
 

@@ -5,8 +5,10 @@ unit depends on the key they stand at.
 """
 
 import math
+import re
 import reprlib
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
@@ -31,6 +33,8 @@ PODS_MAX = 1_000_000
 """Pods of one group."""
 PRIORITY_MAX = 2**31 - 1
 _WEIGHT_MAX = 1e9
+GPU_WEIGHT_MAX = 100
+"""GPUs that one device may count as."""
 _OWN_KEYS = {GPU: "gpus", CPU: "cpu", MEMORY: "memory", PODS: "pods"}
 
 Written = int | float | str
@@ -131,6 +135,28 @@ def _weight(written: Any) -> float:
     return value
 
 
+def gpu_weight_milli(written: Any) -> int:
+    """Return the thousandths of a GPU that a device counts as, of a number or a fraction such as 1/7.
+
+    They are rounded down, so that devices that make up a GPU together never count as more.
+
+    Raises:
+        ValueError: it isn't a number, or is out of range.
+    """
+    text = str(written)
+    parts = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+    if parts is not None and int(parts[2]):
+        milli = Fraction(int(parts[1]), int(parts[2])) * WHOLE_MILLI
+    else:
+        milli = quantity(_no_word(written)) * WHOLE_MILLI
+    if not 1 <= milli <= GPU_WEIGHT_MAX * WHOLE_MILLI:
+        raise ValueError(
+            f"{reprlib.repr(written)} is no weight of a device: write a number such as 0.5, or a fraction "
+            f"such as 1/7, from 0.001 to {GPU_WEIGHT_MAX}"
+        )
+    return math.floor(milli)
+
+
 def _past(written: Any) -> float:
     at_s = seconds(written)
     if at_s > 0:
@@ -169,6 +195,7 @@ CpuMilli = Annotated[int, PlainValidator(_of(CPU)), WithJsonSchema(_QUANTITY)]
 Bytes = Annotated[int, PlainValidator(_of(MEMORY)), WithJsonSchema(_QUANTITY)]
 SomeBytes = Annotated[int, PlainValidator(_some(MEMORY)), WithJsonSchema(_QUANTITY)]
 Units = Annotated[int, PlainValidator(_whole_units), WithJsonSchema(_QUANTITY)]
+GpuWeight = Annotated[int, PlainValidator(gpu_weight_milli), WithJsonSchema(_QUANTITY)]
 GpusMilli = Annotated[int, PlainValidator(_gpus), WithJsonSchema(_QUANTITY)]
 Bound = Annotated[Written, PlainValidator(_bound), WithJsonSchema(_BOUND)]
 Weight = Annotated[float, PlainValidator(_weight), WithJsonSchema(_QUANTITY)]

@@ -171,6 +171,7 @@ def _node(node: Node) -> dict[str, Any]:
             "links": [list(link) for link in node.links] or None,
             "foreign_devices": list(node.foreign_devices) or None,
             "foreign_marks": dict(node.foreign_marks) or None,
+            "gpu_weight": _unless(1, _thousandths(node.gpu_weight_milli)),
         }
     )
 
@@ -276,6 +277,7 @@ def _request(request: Request) -> dict[str, Any]:
         "memory": _unless("1Gi", _bytes(request.memory)),
         "assumed_cpu": _thousandths(request.assumed_cpu_milli) if request.assumed_cpu_milli else None,
         "assumed_memory": _bytes(request.assumed_memory) if request.assumed_memory else None,
+        "gpu_weight": _unless(1, _thousandths(request.gpu_weight_milli)),
         "resources": dict(request.further) or None,
         "node_selector": dict(request.node_selector) or None,
         "nodes": None if request.nodes is None else list(request.nodes),

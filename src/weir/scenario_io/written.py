@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from weir.model.nodes import Effect
 from weir.model.policy import Policy
 from weir.model.reasons import Why
+from weir.model.workloads import WHOLE_MILLI
 from weir.scenario_io.words import (
     PODS_MAX,
     Bound,
@@ -19,6 +20,7 @@ from weir.scenario_io.words import (
     Devices,
     Further,
     GpusMilli,
+    GpuWeight,
     GroupName,
     Label,
     Name,
@@ -70,6 +72,7 @@ class WrittenNode(Shape):
     links: list[list[Device]] = []
     foreign_devices: list[Device] = []
     foreign_marks: dict[Name, Count] = {}
+    gpu_weight: GpuWeight = WHOLE_MILLI
 
 
 class WrittenTopology(Shape):
@@ -203,11 +206,13 @@ class WrittenGroup(WrittenPods):
     """Identical pods of a workload, and where those are that already run; `absent` ones aren't made yet.
 
     `assumed_cpu` and `assumed_memory` are charged to quotas and not reserved on nodes: a pool writes them
-    into its snapshot for work that left its CPU or memory open.
+    into its snapshot for work that left its CPU or memory open. `gpu_weight` is the part of a GPU that each
+    of its devices counts as in quotas, such as 1/7.
     """
 
     assumed_cpu: CpuMilli = 0
     assumed_memory: Bytes = 0
+    gpu_weight: GpuWeight = WHOLE_MILLI
     placed: list[WrittenPlace | None] = []
     absent: Annotated[list[Count], Field(max_length=PODS_MAX)] = []
     budgets: list[Name] = []

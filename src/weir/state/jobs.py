@@ -47,9 +47,32 @@ class Pod:
         """What it asks for."""
         return self.job.shapes[self.group]
 
-    def gpu_milli(self) -> int:
-        """Return the thousandths of devices it counts with in the ledger."""
+    def charge_milli(self) -> int:
+        """Return the thousandths of GPUs it counts with in the ledger."""
         return sum([amount for row, amount in self.amounts if row == GPU_ROW])
+
+    def gpu_milli(self) -> int:
+        """Return the thousandths of devices it holds."""
+        charge = self.charge_milli()
+        return self.shape.devices_milli(charge) if charge else 0
+
+
+def counts_in_parts(shape: Shape) -> bool:
+    """Return True if a pod may count with a part of a GPU: it shares devices, or they have a weight."""
+    return bool(shape.devices) and (not shape.whole or shape.gpu_weight_milli != WHOLE_MILLI)
+
+
+def devices_asked(shapes: Sequence[Shape], asks: Sequence[Amounts]) -> tuple[int, ...]:
+    """Return the thousandths of devices that a pending pod of each group asks for."""
+    charges = [sum([amount for row, amount in ask if row == GPU_ROW]) for ask in asks]
+    return tuple([shape.devices_milli(charge) for shape, charge in zip(shapes, charges, strict=True)])
+
+
+def devices_of_charge(job: "Job", charge_milli: int) -> int:
+    """Return the thousandths of devices that a part of a workload asks for which counts with so much."""
+    weights = [shape.gpu_weight_milli for shape in job.shapes if shape.devices]
+    weight = max(weights, default=WHOLE_MILLI)
+    return charge_milli if weight == WHOLE_MILLI else -(-charge_milli * WHOLE_MILLI // weight)
 
 
 class Job:
@@ -77,6 +100,7 @@ class Job:
         "path",
         "pending",
         "placed",
+        "pod_milli",
         "pods",
         "preemptible",
         "priority",
@@ -144,11 +168,14 @@ class Job:
         self.topology, self.restart_s, self.max_runtime_s = spec.topology, spec.restart_s, spec.max_runtime_s
         self.shapes = shapes
         self.asks = asks  # what a pending pod of each group counts with
+        self.pod_milli = devices_asked(shapes, asks)
         self.belong(path)
         self.like = like
         self.devices_milli = devices_milli  # of the whole gang, in thousandths
-        shared = zip(spec.groups, shapes, strict=True)  # its pods that ask for parts of devices
-        self.sharing = sum([group.count for group, shape in shared if shape.devices and not shape.whole])
+        # its pods that count with parts of GPUs
+        self.sharing = sum(
+            [group.count for group, shape in zip(spec.groups, shapes, strict=True) if counts_in_parts(shape)]
+        )
         self.forget_running()
         fresh = not self.pods
         del self.pods[len(spec.groups) :]
@@ -270,7 +297,7 @@ class Step:
             self.choices = _open_groups(job, placed)
             self.lacks[self.choices[choice]] = 1
         self.asks = _asks(job, self.lacks)
-        self.gpu_milli = sum([amount for row, amount in self.asks if row == GPU_ROW])
+        self.gpu_milli = sum([each * lack for each, lack in zip(job.pod_milli, self.lacks, strict=True)])
         self.standing = 0 if not self.elastic else 1 if sum(placed) == sum(job.needed) else 2
 
 

@@ -35,6 +35,7 @@ class Shape:
     pod_rules: tuple[tuple[PodRule, int], ...] = ()  # each with the row of its mark
     charges: tuple[tuple[int, int], ...] = ()
     plain: "Shape | None" = None  # the same without marks and pod rules, where it has any
+    gpu_weight_milli: int = WHOLE_MILLI  # thousandths of a GPU that each device counts as in the ledger
 
     def share_on(self, device_memory: int) -> int:
         """Thousandths of each device it takes where devices have this much memory."""
@@ -45,6 +46,17 @@ class Shape:
     def memory_on(self, device_memory: int) -> int:
         """Bytes of each device it takes where devices have this much memory."""
         return self.gpu_memory or self.share_milli * device_memory // WHOLE_MILLI
+
+    def charge_on(self, device_memory: int) -> int:
+        """Return the thousandths of GPUs it counts with in the ledger on devices with this much memory."""
+        milli = self.devices * min(WHOLE_MILLI, self.share_on(device_memory))
+        if self.gpu_weight_milli == WHOLE_MILLI:
+            return milli
+        return max(1, milli * self.gpu_weight_milli // WHOLE_MILLI)
+
+    def devices_milli(self, charge: int) -> int:
+        """Return the thousandths of devices that a pod holds whose charge is this."""
+        return charge if self.gpu_weight_milli == WHOLE_MILLI else self.devices * WHOLE_MILLI
 
 
 class Rows:
@@ -88,6 +100,7 @@ class Shapes:
         self._of: dict[Request, Shape] = {}
         self._constraints: dict[tuple[object, ...], int] = {}
         self.all: list[Shape] = []
+        self.weighted = False  # any has devices that count as other than a GPU each
 
     def of(self, request: Request) -> Shape:
         """The shape of a request, made if it is new."""
@@ -98,6 +111,7 @@ class Shapes:
                 plain = self.of(replace(request, marks=(), pod_rules=()))
             shape = self._of[request] = self._made(request, plain)
             self.all.append(shape)
+            self.weighted = self.weighted or request.gpu_weight_milli != WHOLE_MILLI
         return shape
 
     def _made(self, request: Request, plain: Shape | None) -> Shape:
@@ -127,6 +141,7 @@ class Shapes:
             pod_rules=tuple((rule, self._marks.of(rule.mark)) for rule in request.pod_rules),
             charges=tuple((row, amount) for row, amount in charges if amount > 0),
             plain=plain,
+            gpu_weight_milli=request.gpu_weight_milli,
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.model.nodes import Node, Topology
+from weir.model.workloads import WHOLE_MILLI
 from weir.state.budgets import Budget
 from weir.state.columns import Columns
 from weir.state.jobs import ClassKey, Job, PendingClass, Pod
@@ -14,7 +15,7 @@ from weir.state.ledger import Ledger
 from weir.state.mix import Mix
 from weir.state.running import RunningColumns
 from weir.state.runtimes import RunTimes
-from weir.state.shapes import Rows, Shapes
+from weir.state.shapes import GPU_ROW, Rows, Shapes, model_row_name
 from weir.state.usage import UsageHistory
 
 LOG_MOST = 1 << 16
@@ -37,6 +38,7 @@ class Cluster:
         self.releasing = Columns.empty(len(self.rows))  # held by stopping pods
         self.releasing_on: dict[int, int] = {}  # stopping pods by node
         self.device_memory: list[int] = []
+        self.weighted_nodes: dict[int, None] = {}  # whose devices count as other than a GPU each
         self.topologies: dict[str, Topology] = {}
         self.ledger = Ledger((), self.rows)
         self.jobs: dict[str, Job] = {}
@@ -75,5 +77,23 @@ class Cluster:
         self.log.append(node)
 
     def total(self, row: int) -> int:
-        """What all nodes together have of a resource."""
-        return int(self.capacity[row].sum())
+        """What all nodes together have of a resource, as quotas count it."""
+        return self.totals()[row] if self.weighted_nodes else int(self.capacity[row].sum())
+
+    def weighted_shapes(self) -> bool:
+        """Return True if any pod was ever asked for whose devices count as other than a GPU each."""
+        return self.shapes.weighted
+
+    def totals(self) -> list[int]:
+        """Return what all nodes together have of each resource, as quotas count it."""
+        totals: list[int] = self.capacity.sum(axis=1).tolist()
+        for at in self.weighted_nodes:
+            node = self.nodes[at]
+            if node is None:
+                continue
+            own_milli = node.own_gpus * WHOLE_MILLI
+            less = own_milli - own_milli * node.gpu_weight_milli // WHOLE_MILLI
+            totals[GPU_ROW] -= less
+            if node.gpu_model is not None:
+                totals[self.rows.of(model_row_name(node.gpu_model))] -= less
+        return totals

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 
-from weir.model.workloads import WHOLE_MILLI
 from weir.state import events
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.ledger import Amounts
@@ -14,7 +13,7 @@ def holding(cluster: Cluster, shape: Shape, at: int) -> Amounts:
     """What a pod of this shape counts with in the ledger while it holds room on a node."""
     if not shape.devices:
         return shape.charges
-    milli = shape.devices * min(WHOLE_MILLI, shape.share_on(cluster.device_memory[at]))
+    milli = shape.charge_on(cluster.device_memory[at])
     node = cluster.nodes[at]
     if node is None or node.gpu_model is None:
         return (*shape.charges, (GPU_ROW, milli))
@@ -27,7 +26,7 @@ def asked(cluster: Cluster, shape: Shape) -> Amounts:
         return shape.charges
     models = shape.request.gpu_models
     device_memory = _smallest(cluster, models) if shape.gpu_memory else 0
-    milli = shape.devices * min(WHOLE_MILLI, shape.share_on(device_memory))
+    milli = shape.charge_on(device_memory)
     row = cluster.rows.known(model_row_name(models[0])) if len(models) == 1 else None
     if row is None:
         return (*shape.charges, (GPU_ROW, milli))

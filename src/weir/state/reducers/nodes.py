@@ -7,7 +7,7 @@ from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.state import events
 from weir.state.columns import NO_DEVICE
-from weir.state.jobs import Job, Phase
+from weir.state.jobs import Job, Phase, devices_asked
 from weir.state.reducers.counting import asked, count, hold
 from weir.state.reducers.growing import grow
 from weir.state.reducers.promises import drop_promise, promised_on
@@ -59,6 +59,9 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
     capacity = np.zeros(len(cluster.rows), np.int64)
     room = cluster.room
     room.share[at], room.memory[at] = NO_DEVICE, 0
+    cluster.weighted_nodes.pop(at, None)
+    if node is not None and node.gpu_weight_milli != WHOLE_MILLI:
+        cluster.weighted_nodes[at] = None
     if node is not None:
         for name, amount in node.capacity.items():
             capacity[cluster.rows.of(name)] = amount
@@ -97,7 +100,7 @@ def _ask_anew(cluster: Cluster, job: Job) -> None:
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         count(cluster, pod, -1)
-    job.asks = asks
+    job.asks, job.pod_milli = asks, devices_asked(job.shapes, asks)
     for pod in pods:
         count(cluster, pod, 1)
     leave_class(cluster, job)

@@ -2,7 +2,7 @@
 
 from weir.model.workloads import Workload
 from weir.state import events
-from weir.state.jobs import Job, Phase, Pod
+from weir.state.jobs import Job, Phase, Pod, devices_asked
 from weir.state.ledger import Amounts
 from weir.state.reducers.counting import asked, count, hold, holding, set_absent
 from weir.state.reducers.growing import grow
@@ -41,8 +41,8 @@ def _terms(cluster: Cluster, spec: Workload) -> Terms:
     shapes = tuple([cluster.shapes.of(group.request) for group in spec.groups])
     grow(cluster, nodes=0, devices=1)
     asks = tuple([asked(cluster, shape) for shape in shapes])
-    gangs = zip(asks, spec.needed(), strict=True)
-    devices_milli = sum([milli * need for ask, need in gangs for row, milli in ask if row == GPU_ROW])
+    gangs = zip(devices_asked(shapes, asks), spec.needed(), strict=True)
+    devices_milli = sum([milli * need for milli, need in gangs])
     path = cluster.ledger.path[cluster.ledger.position[spec.project]]
     return shapes, asks, path, like(spec, devices_milli), devices_milli
 
