@@ -10,7 +10,7 @@ from tests.kubernetes.test_installed import installed
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
-from tools.controlplane.work import job
+from tools.controlplane.work import job, pod
 
 from weir.cli.main import main
 from weir.scenario_io import read_scenario
@@ -231,3 +231,46 @@ def test_somebody_of_one_namespace_sees_that(
     assert "team-b" not in out
     code, _, err = run("nodes", kubeconfig=ann)
     assert (code, "cannot list resource" in err) == (2, True)
+
+
+def test_settings_in_the_cluster_are_those_that_the_command_line_answers_by(
+    run: Run, cluster: Cluster, plane: ControlPlane, home: str
+) -> None:
+    """Slices with a weight, and pods queued under a project that lists no namespace of theirs."""
+    slices = "nvidia.com/mig-1g.10gb"
+    spec = {
+        "deviceResources": [{"resource": "nvidia.com/gpu"}, {"resource": slices, "gpuWeight": "1/7"}],
+        "withoutProject": {"action": "queue", "project": "shared"},
+    }
+    config = {"apiVersion": "weir.dev/v1alpha1", "kind": "SchedulerConfig", "metadata": {"name": "weir"}}
+    cluster.add_nodes(1, gpus=0, resources={slices: "9"})
+    within = cluster.namespace()
+    cluster.api.create(project("shared", 1, ["nobody"], limit={"gpu": 1}))
+    words = ["--namespace", home]
+    with Weir(plane, plane.kubeconfig_of(home, "weir"), name="weighted", arguments=words) as weir:
+        cluster.until(lambda: list(weir.lines("leading")), 60, "it to lead")
+        cluster.api.create({**config, "spec": spec})
+        cluster.until(lambda: len(list(weir.lines("started"))) == 2, 60, "another instance by these settings")
+        for at in range(8):
+            one = pod(within, f"slice-{at}", 0)
+            one["spec"]["containers"][0]["resources"]["limits"][slices] = "1"
+            cluster.api.create(one)
+        cluster.until(lambda: len(cluster.running(within)) == 7, 60, "as many sevenths as the limit covers")
+        status = "/apis/weir.dev/v1alpha1/projects/shared"
+        cluster.until(
+            lambda: (cluster.api.get(status).get("status") or {}).get("allocated", {}).get("gpu") == "0.994",
+            60,
+            "the project to hold seven sevenths",
+        )
+        waits = next(name for name, row in listed(run).items() if row["status"] == "pending")
+        assert "limit" in run("why", waits)[1]
+        (row,) = json.loads(run("nodes", "-o", "json")[1])
+        assert sum(device["allocated"] for device in row["devices"]) == 7.0
+        replayed = run("snapshot")[1]
+        assert "gpu_weight: 142m" in replayed
+        assert "project: shared" in replayed
+
+        patched = {"spec": {"overcommitGrace": "1m", "sharedNodes": {"max": 2}}}
+        cluster.api.patch("/apis/weir.dev/v1alpha1/schedulerconfigs/weir", patched)
+        cluster.until(lambda: len(list(weir.lines("settings_changed"))) == 2, 60, "a live change")
+        assert len(list(weir.lines("started"))) == 2, "no other instance is needed for these"

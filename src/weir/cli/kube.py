@@ -54,8 +54,8 @@ def manifests(
     scheduler
         What pods write as schedulerName to be placed by it.
     devices
-        The resources that are devices, separated by commas; a name may end in *. Those of NVIDIA, AMD and
-        Intel by default.
+        The resources that are devices, separated by commas; a name may end in *, and have the part of
+        a GPU behind it that each counts as in quotas, as in =1/7. Those of NVIDIA, AMD and Intel by default.
     reachable_from
         Ranges of addresses and namespaces that reach Weir's port, for its NetworkPolicy; any by default.
     refuse_node_name
@@ -100,7 +100,7 @@ def manifests(
     from weir.kubernetes.own.manifests import manifests as objects
     from weir.kubernetes.own.network import source
     from weir.kubernetes.own.policies import OptionalPolicies
-    from weir.kubernetes.reading.device_list import device_names
+    from weir.kubernetes.reading.device_list import read_devices
     from weir.kubernetes.reading.requests import Devices
 
     try:
@@ -127,12 +127,14 @@ def manifests(
             shared_nodes,
             check.one("--overcommit-grace", check.span, overcommit_grace),
         )
+        counted = Devices() if devices is None else check.one("--devices", read_devices, devices)
         chosen = Installation(
             check.one("--namespace", check.namespace, namespace),
             named,
             replicas,
             check.one("--scheduler", check.scheduler, scheduler),
-            Devices().resources if devices is None else check.one("--devices", device_names, devices),
+            counted.resources,
+            counted.weights,
             check.each("--reachable-from", source, reachable_from),
             optional,
             priority_classes,

@@ -66,7 +66,8 @@ def up(
     scheduler
         What pods of a cluster write as schedulerName to be placed by this one.
     devices
-        The resources of a cluster that are devices, separated by commas; a name may end in *.
+        The resources of a cluster that are devices, separated by commas; a name may end in *, and have
+        the part of a GPU behind it that each counts as in quotas, as in =1/7.
     overcommit_grace
         How long more GPUs of a node may be in use than it has, before preemptible pods on it are stopped.
     shared_nodes
@@ -122,13 +123,13 @@ def up(
     """
     if on == "kubernetes":
         from weir.cli import kube_options as check
-        from weir.kubernetes.reading.device_list import device_names
+        from weir.kubernetes.reading.device_list import read_devices
         from weir.server.cluster_up import run as run_on_kubernetes
 
         try:
             names = [each for each in (without_project_exempt or "").split(",") if each]
             rule = check.without_project(without_project, without_project_in, names)
-            resources = None if devices is None else device_names(devices)
+            named = None if devices is None else read_devices(devices)
         except check.WrongOption as error:
             print(f"weir: {error}.", file=sys.stderr)
             return 2
@@ -144,7 +145,7 @@ def up(
             context=context,
             namespace=namespace or "",
             scheduler=scheduler,
-            resources=resources,
+            devices=named,
             overcommit_grace_s=overcommit_grace_s,
             shared_nodes=shared_nodes,
             opening=_opening(service, namespace, host, port, client_authorities),

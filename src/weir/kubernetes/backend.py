@@ -28,6 +28,7 @@ from weir.control.port import (
 )
 from weir.engine.overcommit import Overcommitted
 from weir.kubernetes.api.reflector import Change
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
 from weir.kubernetes.picture.gangs import Gang
 from weir.kubernetes.picture.nodes import Ours
 from weir.kubernetes.picture.picture import Picture
@@ -42,7 +43,7 @@ from weir.kubernetes.writing.overcommit import overcommit_event, stuck_event
 from weir.kubernetes.writing.pending_pods import condition
 from weir.kubernetes.writing.protecting import Protection, leaving_messages
 from weir.kubernetes.writing.shared_node_list import SharedNodeList
-from weir.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
+from weir.kubernetes.writing.shared_nodes import SharedNodes
 from weir.kubernetes.writing.status_fields import nominations
 from weir.kubernetes.writing.statuses import Statuses
 from weir.kubernetes.writing.words import room_of
@@ -267,6 +268,11 @@ class KubernetesBackend:
         """Go by these settings for disruption budgets from now on."""
         with self._lock:
             self.picture.budgets.set_rules(rules)
+
+    def set_shared_nodes(self, rules: SharedNodeRules) -> None:
+        """Set nodes aside for shares by these rules from now on."""
+        with self._lock:
+            self._shared.set_rules(rules)
 
     def unreadable_counts(self) -> dict[str, int]:
         """Return how many objects of each resource can't be read."""

@@ -56,6 +56,10 @@ class ClusterHooks:
         self._control: Control | None = None
         self._began = 0.0  # the step under way
 
+    def set_overcommit_grace(self, grace_s: float) -> None:
+        """Wait for so long from now on before pods are stopped on a node with too many devices in use."""
+        self._healing.grace_s = grace_s
+
     def connect(self) -> Control:
         """A new control; the next facts are the whole picture."""
         self._paused.close()

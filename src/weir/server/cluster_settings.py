@@ -16,6 +16,7 @@ from weir.kubernetes.api.reflector import Change, Removed, Set, Unreadable
 from weir.kubernetes.own.own_objects import QueueThing
 from weir.kubernetes.own.scheduler_config import KIND, PLURAL, Settings, settings_of
 from weir.kubernetes.own.shapes import API_VERSION, Unsound
+from weir.kubernetes.reading.device_list import devices_written
 from weir.kubernetes.writing.writes import Emit, PatchStatus, Regarding
 
 PATH = path_of(API_VERSION, PLURAL)
@@ -86,6 +87,16 @@ class ClusterSettings:
         except Exception:  # noqa: BLE001 - nothing was: those of the flags are in force
             self.settings, self._good = self._base, None
 
+    def _about_devices(self) -> str:
+        """Return what the rules of the manifests don't follow by themselves, in a sentence."""
+        devices = self.settings.devices
+        if set(devices.resources) <= set(self._base.devices.resources):
+            return ""
+        return (
+            " The webhooks and admission policies name other devices: apply the manifests of "
+            f"`weir kube manifests --devices {devices_written(devices)}`."
+        )
+
     def _tell_of(self, thing: QueueThing) -> None:
         mine = thing.metadata.name == self._scheduler
         message = self.refused if mine else f"This scheduler reads the {KIND} {self._scheduler} alone."
@@ -96,7 +107,7 @@ class ClusterSettings:
         event = (
             Emit(about, "Refused", message, type="Warning")
             if message
-            else Emit(about, "InForce", "These settings are in force.")
+            else Emit(about, "InForce", f"These settings are in force.{self._about_devices()}")
         )
         path = path_of(API_VERSION, PLURAL, name=thing.metadata.name)
         self.tell([PatchStatus(path, {"status": status}), event])

@@ -24,10 +24,9 @@ from weir.kubernetes.api.answers import ApiError
 from weir.kubernetes.api.connection import Connection
 from weir.kubernetes.api.server_clock import server_clock
 from weir.kubernetes.own.own_objects import QueueThing
-from weir.kubernetes.own.scheduler_config import Settings
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
 from weir.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.kubernetes.reading.requests import Devices
-from weir.kubernetes.writing.shared_nodes import SharedNodeRules
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.scenario_io.policies import read_policy
@@ -58,7 +57,7 @@ def run(
     context: str | None = None,
     namespace: str = "",
     scheduler: str = "weir",
-    resources: tuple[str, ...] | None = None,
+    devices: Devices | None = None,
     overcommit_grace_s: float = GRACE_S,
     shared_nodes: int = 0,
     opening: "Opening | None" = None,
@@ -74,7 +73,6 @@ def run(
     try:
         policy = Policy() if policy_file is None else read_policy(policy_file)
         kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
-        devices = Devices() if resources is None else Devices(resources)
         options = Options(
             kubeconfig,
             context,
@@ -83,7 +81,7 @@ def run(
             elects,
             policy,
             kinds,
-            devices,
+            devices or Devices(),
             opening,
             overcommit_grace_s,
             SharedNodeRules(shared_nodes),
@@ -122,9 +120,7 @@ async def _serve(options: Options) -> None:
         api = await stack.enter_async_context(Connection(access))
         clock = await server_clock(api)
         stopped = asyncio.Event()
-        settings = ClusterSettings(
-            options.scheduler, Settings(options.policy, options.kinds), await _configs(api)
-        )
+        settings = ClusterSettings(options.scheduler, options.settings, await _configs(api))
         while not stopped.is_set():
             instance = Instance(api, options, clock, settings)
             _stop_by_signal(instance, stopped)

@@ -23,11 +23,11 @@ from weir.kubernetes.api.paths import key_of, path_of
 from weir.kubernetes.api.reflector import Set
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.own.own_objects import MakerThing
+from weir.kubernetes.own.scheduler_settings import Settings
 from weir.kubernetes.picture.nodes import Ground
 from weir.kubernetes.picture.owners import not_listed, not_served
 from weir.kubernetes.picture.picture import Picture
 from weir.kubernetes.reading.kinds import Kinds, load_kinds
-from weir.kubernetes.reading.requests import Devices
 from weir.model.policy import Policy
 from weir.model.resources import GPU
 from weir.scenario_io.words import PRIORITY_MAX
@@ -112,21 +112,20 @@ class Glance:
         )
 
 
-async def look(
-    api: Connection, policy: Policy, scheduler: str, devices: Devices, more_kinds: str | None = None
-) -> Glance:
-    """List everything, and make of it what the scheduler makes of it.
+async def look(api: Connection, settings: Settings, scheduler: str) -> Glance:
+    """List everything, and make of it what the scheduler of that name makes of it by its settings.
 
     Raises:
         ApiError: something can't be listed.
     """
-    kinds = load_kinds(more_kinds)
-    picture = Picture(kinds, devices, scheduler)
+    kinds, policy = load_kinds(settings.kinds), settings.policy
+    picture = Picture(kinds, settings.devices, scheduler, settings.without_project)
     lists = await asyncio.gather(
         *(_listed(api, api_version, resource, of) for api_version, resource, of in WATCHED)
     )
     now_s = time.time()
     backend = KubernetesBackend(picture, lambda _writes: None, lambda: None, lambda: now_s)
+    backend.set_budget_rules(policy.budgets)
     picture.gathering.set_unreadable(await _see_owners(api, kinds, picture, now_s))
     for (_, resource, _), things in zip(WATCHED, lists, strict=True):
         picture.see(resource, things, now_s)

@@ -28,13 +28,13 @@ from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
 from weir.kubernetes.own.scheduler_config import Settings
 from weir.kubernetes.own.shapes import API_VERSION
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
 from weir.kubernetes.own.without_project import IGNORE, WithoutProject
 from weir.kubernetes.picture.owners import not_listed, not_served
 from weir.kubernetes.picture.picture import Picture
 from weir.kubernetes.reading.kinds import Kinds, Watched, load_kinds
 from weir.kubernetes.reading.requests import Devices
 from weir.kubernetes.writing.acting import Acting
-from weir.kubernetes.writing.shared_nodes import SharedNodeRules
 from weir.kubernetes.writing.writes import Emit, Write
 from weir.model.policy import Policy
 from weir.model.resources import span
@@ -88,6 +88,18 @@ class Options:
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # that Weir sets aside by itself
     without_project: WithoutProject = IGNORE
 
+    @property
+    def settings(self) -> Settings:
+        """Return the settings that hold where no `SchedulerConfig` says otherwise."""
+        return Settings(
+            self.policy,
+            self.kinds,
+            self.devices,
+            self.overcommit_grace_s,
+            self.shared_nodes,
+            self.without_project,
+        )
+
 
 class Instance:
     """One Weir in front of a cluster; everything but control on the event loop that runs it."""
@@ -99,38 +111,36 @@ class Instance:
         clock: Clock | None = None,
         settings: ClusterSettings | None = None,
     ) -> None:
-        self.settings = settings or ClusterSettings(
-            options.scheduler, Settings(options.policy, options.kinds)
-        )
+        self.settings = settings or ClusterSettings(options.scheduler, options.settings)
         self.settings.tell, self.settings.changed = self._tell, self._apply_settings
         self.outdated = asyncio.Event()
-        """The settings need another instance: kinds have changed."""
+        """The settings need another instance: objects have to be read anew."""
         self._api = api
         self._options = options
-        self._kinds = self.settings.settings.kinds
+        chosen = self._chosen = self.settings.settings
         self._clock = clock = clock or Clock()
         self._loop = asyncio.get_running_loop()
-        self.kinds: Kinds = load_kinds(self.settings.settings.kinds)
-        self.picture = Picture(self.kinds, options.devices, options.scheduler, options.without_project)
+        self.kinds: Kinds = load_kinds(chosen.kinds)
+        self.picture = Picture(self.kinds, chosen.devices, options.scheduler, chosen.without_project)
         namespace = options.namespace or api.namespace
         self.backend = KubernetesBackend(
             self.picture,
             self._submit,
             self._wake,
             clock,
-            shared_nodes=options.shared_nodes,
+            shared_nodes=chosen.shared_nodes,
             namespace=namespace,
         )
-        self.backend.set_budget_rules(self.settings.settings.policy.budgets)
+        self.backend.set_budget_rules(chosen.policy.budgets)
         self.leading: Leading | AlwaysLeads = (
             Leading(api, namespace=namespace, identity=_identity()) if options.elects else AlwaysLeads()
         )
         self.acting = Acting(api, self.leading, self.backend.told, check=self.backend.check)
         self.hooks = ClusterHooks(
             self.backend,
-            self.settings.settings.policy,
+            chosen.policy,
             clock,
-            overcommit_grace_s=options.overcommit_grace_s,
+            overcommit_grace_s=chosen.overcommit_grace_s,
         )
         self.hooks.submit = self._submit
         self.hooks.wake = self._wake
@@ -148,14 +158,12 @@ class Instance:
         from weir.server.door import Door
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
-        options, metrics = self._options, ClusterMetrics(self)
-        door = Door(
-            self._api, opening, options.scheduler, options.devices, self._is_well, metrics=metrics.text
-        )
+        scheduler, chosen, metrics = self._options.scheduler, self._chosen, ClusterMetrics(self)
+        door = Door(self._api, opening, scheduler, chosen.devices, self._is_well, metrics=metrics.text)
         door.trouble = self.trouble
-        door.owners = OwnerIndex(self.kinds, options.devices.names, self._api, self._look_again)
+        door.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
         self._see_owners = door.owners.deliver
-        door.without_project = options.without_project
+        door.without_project = chosen.without_project
         return door
 
     def _is_well(self) -> bool:
@@ -190,10 +198,12 @@ class Instance:
 
     def _apply_settings(self) -> None:
         settings = self.settings.settings
-        if settings.kinds != self._kinds:
+        if settings.needs_new_instance(self._chosen):
             self.outdated.set()
             return
         self.hooks.policy = settings.policy
+        self.hooks.set_overcommit_grace(settings.overcommit_grace_s)
+        self.backend.set_shared_nodes(settings.shared_nodes)
         self.backend.set_budget_rules(settings.policy.budgets)
         self._wake()
 

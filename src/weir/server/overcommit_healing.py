@@ -21,7 +21,7 @@ class OvercommitHealing:
 
     def __init__(self, backend: KubernetesBackend, grace_s: float = GRACE_S) -> None:
         self._backend = backend
-        self._grace_s = grace_s
+        self.grace_s = grace_s
         self._excess: dict[str, float] = {}  # GPUs by over-committed node, as they were logged last
 
     def is_needed(self) -> bool:
@@ -34,7 +34,7 @@ class OvercommitHealing:
         if over or self._excess:
             self._log(over)
             evicted = [each.pod for each in plan.evictions]
-            relief = relieve(cluster, over, evicted, now_s, self._grace_s)
+            relief = relieve(cluster, over, evicted, now_s, self.grace_s)
             plan.evictions += relief.evictions
             plan.wake_s = min(
                 (each for each in (plan.wake_s, relief.wake_s) if each is not None), default=None

@@ -7,6 +7,7 @@ from tests.unit.kubernetes.small_world import Told, node, pod, project
 from weir.api.answers import Why
 from weir.kubernetes.admission.shared_devices import share_changes
 from weir.kubernetes.api.objects import KubeNode, NodeTaint
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
 from weir.kubernetes.reading.gpu_sharing import (
     BY_POLICY,
     DRAINING,
@@ -18,7 +19,7 @@ from weir.kubernetes.reading.gpu_sharing import (
 )
 from weir.kubernetes.writing.node_taints import AGAIN_S, NodeTaints
 from weir.kubernetes.writing.shared_node_list import SharedNodeList
-from weir.kubernetes.writing.shared_nodes import SharedNodeRules, SharedNodes
+from weir.kubernetes.writing.shared_nodes import SharedNodes
 
 OTHER = NodeTaint("example.com/x", "NoExecute", "1", "2026-01-01T00:00:00Z")
 

@@ -8,7 +8,7 @@ import yaml
 from weir.cli.main import main
 from weir.kubernetes.own.manifests import Installation, manifests
 from weir.kubernetes.own.network import source
-from weir.kubernetes.reading.device_list import device_names
+from weir.kubernetes.reading.device_list import read_devices
 
 DIGEST = "registry.example:5000/team/weir:1@sha256:" + "0a" * 32
 OPTIONS = ("weir-daemonsets", "weir-node-names", "weir-scheduler-names")
@@ -188,9 +188,12 @@ def test_a_wrong_option_is_refused_in_one_sentence(
 
 
 def test_lists_of_devices_and_sources_are_read() -> None:
-    assert device_names(" nvidia.com/gpu, a.io/mig-* ,nvidia.com/gpu") == ("nvidia.com/gpu", "a.io/mig-*")
+    assert read_devices(" nvidia.com/gpu, a.io/mig-* ,nvidia.com/gpu").resources == (
+        "nvidia.com/gpu",
+        "a.io/mig-*",
+    )
     with pytest.raises(ValueError, match="17 resources are named: write at most 16"):
-        device_names(",".join(f"a.io/{at}" for at in range(17)))
+        read_devices(",".join(f"a.io/{at}" for at in range(17)))
     assert source("fd00::/8") == "fd00::/8"
     assert source("10.0.0.5") == "10.0.0.5/32"
 

@@ -1,5 +1,6 @@
 """Settings in the cluster: checked whole, the last good ones in force, also after a restart."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from weir.kubernetes.api.reflector import Removed, Set
 from weir.kubernetes.own.own_objects import QueueThing
 from weir.kubernetes.own.scheduler_config import TEXT_MAX, Settings, settings_of
 from weir.kubernetes.own.shapes import Unsound
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
+from weir.kubernetes.own.without_project import WithoutProject
 from weir.model.policy import Policy
 from weir.server.cluster_settings import ClusterSettings
 
@@ -105,7 +108,7 @@ def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contain
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ({"polcy": {}}, "spec.polcy isn't known: write spec.policy or spec.kinds"),
+        ({"polcy": {}}, "spec.polcy isn't known: write spec.policy, spec.kinds"),
         ({"policy": {"gang_grace": -1}}, "gang_grace"),
         ({"policy": {"reserve_after": "soon"}}, "reserve_after"),
         ({"policy": []}, "spec.policy"),
@@ -118,3 +121,55 @@ def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contain
 def test_what_is_wrong_is_told(spec: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Unsound, match=sentence):
         settings_of(spec, BASE)
+
+
+def test_devices_shared_nodes_and_work_without_a_project_are_settings() -> None:
+    spec = {
+        "deviceResources": [
+            {"resource": "nvidia.com/gpu"},
+            {"resource": "nvidia.com/mig-1g*", "gpuWeight": "1/7"},
+        ],
+        "overcommitGrace": "90s",
+        "sharedNodes": {"max": 2, "idle": "1h"},
+        "withoutProject": {"action": "queue", "project": "shared", "namespaceLabels": {"tier": "research"}},
+    }
+    found = settings_of(spec, BASE)
+    assert found.devices.resources == ("nvidia.com/gpu", "nvidia.com/mig-1g*")
+    weights = [found.devices.gpu_weight_milli(name) for name in ("nvidia.com/gpu", "nvidia.com/mig-1g.10gb")]
+    assert weights == [1000, 142]
+    assert found.overcommit_grace_s == 90.0
+    assert found.shared_nodes == SharedNodeRules(2, 60.0, 3600.0)
+    assert found.without_project == WithoutProject("queue", "shared", (("tier", "research"),))
+    assert found.needs_new_instance(BASE)
+    live = settings_of({"overcommitGrace": 1, "sharedNodes": {"max": 1}}, BASE)
+    assert not live.needs_new_instance(BASE)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"deviceResources": [{"resource": "card"}]}, "'card' is no resource of a device plugin"),
+        ({"deviceResources": [{"resource": "a.io/b", "gpuWeight": 0}]}, "no weight of a device"),
+        ({"deviceResources": [{"resource": "a.io/b", "gpuWeight": "1/0"}]}, "1/0"),
+        ({"deviceResources": [{"resource": "a.io/b"}] * 2}, "names a.io/b twice"),
+        ({"deviceResources": [{"resource": f"a.io/{at}"} for at in range(17)]}, "16"),
+        ({"sharedNodes": {"max": -1}}, "max"),
+        ({"overcommitGrace": "soon"}, "soon"),
+        ({"withoutProject": {"action": "queue"}}, "names no project"),
+        ({"withoutProject": {"action": "refuse", "project": "x"}}, "goes with the action queue"),
+        ({"withoutProject": {"exemptNamespaces": ["A_b"]}}, "A_b"),
+        ({"devices": []}, "spec.deviceResources"),
+    ],
+)
+def test_settings_that_cant_be_used_are_refused_with_what_to_write(spec: dict[str, Any], told: str) -> None:
+    with pytest.raises(Unsound, match=re.escape(told)):
+        settings_of(spec, BASE)
+
+
+def test_an_event_reminds_of_devices_that_the_manifests_dont_name() -> None:
+    settings, told = ClusterSettings("weir", BASE), []
+    settings.tell = told.extend
+    changed(settings, {"deviceResources": [{"resource": "a.io/card", "gpuWeight": "0.5"}]})
+    assert told[-1].note.endswith("`weir kube manifests --devices a.io/card=0.5`.")
+    changed(settings, {"deviceResources": [{"resource": "nvidia.com/gpu", "gpuWeight": 2}]})
+    assert "--devices" not in told[-1].note

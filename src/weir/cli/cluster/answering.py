@@ -25,7 +25,7 @@ from weir.api.answers import (
 from weir.api.submissions import Submission
 from weir.cli.cluster import things
 from weir.cli.cluster.advice import Owner, advised
-from weir.cli.cluster.installation import read_installation
+from weir.cli.cluster.installation import Installed, read_installation
 from weir.cli.cluster.job import job_of
 from weir.cli.cluster.refusing import not_here, refused, wrong
 from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, queue_row, workload_row
@@ -289,18 +289,17 @@ class Answering:
         from weir.server.glance import look
 
         installed = await read_installation(self._api, self._home)
-        settings = await self._settings(installed.scheduler)
-        return await look(self._api, settings.policy, installed.scheduler, installed.devices, settings.kinds)
+        return await look(self._api, await self._settings(installed), installed.scheduler)
 
-    async def _settings(self, scheduler: str) -> "Settings":
+    async def _settings(self, installed: Installed) -> "Settings":
         """Return what the scheduler decides by: the settings that its status says are in force."""
         from weir.kubernetes.own.own_objects import QueueThing
         from weir.kubernetes.own.scheduler_config import PLURAL, Settings, settings_of
         from weir.kubernetes.own.shapes import Unsound
         from weir.model.policy import Policy
 
-        base = Settings(Policy())
-        found = await self._maybe(path_of(API_VERSION, PLURAL, name=scheduler), QueueThing)
+        base = Settings(Policy(), devices=installed.devices, without_project=installed.without_project)
+        found = await self._maybe(path_of(API_VERSION, PLURAL, name=installed.scheduler), QueueThing)
         if found is None:
             return base
         written = found.status.get("inForce")

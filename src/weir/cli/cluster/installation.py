@@ -1,5 +1,6 @@
 """The settings of an installation that the command line shares with the scheduler."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weir.cli.cluster.refusing import refused
@@ -8,7 +9,8 @@ from weir.kubernetes.api.answers import Refused
 from weir.kubernetes.api.connection import Connection
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.own.manifests import INSTALLATION
-from weir.kubernetes.reading.device_list import device_names
+from weir.kubernetes.own.without_project import IGNORE, WithoutProject, read_rule
+from weir.kubernetes.reading.device_list import read_devices
 from weir.kubernetes.reading.requests import Devices
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
@@ -16,10 +18,11 @@ DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The scheduler's name and the resources that are devices."""
+    """The scheduler's name, the resources that are devices, and the rule for work without a project."""
 
     scheduler: str = "weir"
     devices: Devices = field(default_factory=Devices)
+    without_project: WithoutProject = IGNORE
 
     @property
     def gpu_resource(self) -> str:
@@ -41,9 +44,19 @@ async def read_installation(api: Connection, home: str) -> Installed:
             raise
         return Installed()
     scheduler, devices = found.data.get("scheduler", "").strip(), found.data.get("devices", "").strip()
+    field_name = "devices"
     try:
-        resources = device_names(devices) if devices else Devices().resources
+        chosen = read_devices(devices) if devices else Devices()
+        field_name = "withoutProject"
+        rule = _without_project(found.data)
     except ValueError as error:
-        sentence = f"The ConfigMap {INSTALLATION} of {home} has a mistake: devices: {error}."
+        sentence = f"The ConfigMap {INSTALLATION} of {home} has a mistake: {field_name}: {error}."
         raise refused(500, sentence) from None
-    return Installed(scheduler or "weir", Devices(resources))
+    return Installed(scheduler or "weir", chosen, rule)
+
+
+def _without_project(data: Mapping[str, str]) -> WithoutProject:
+    pairs = (each.partition("=") for each in data.get("withoutProjectIn", "").split(",") if each)
+    labels = {key: value for key, _, value in pairs}
+    exempt = tuple(each for each in data.get("withoutProjectExempt", "").split(",") if each)
+    return read_rule(data.get("withoutProject") or "ignore", labels, exempt)

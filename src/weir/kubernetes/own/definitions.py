@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from weir.kubernetes.own.scheduler_settings import SchedulerConfigSpec
 from weir.kubernetes.own.shapes import (
     GROUP,
     OF_METADATA,
     VERSION,
     ProjectBeyondFiles,
     QueueStatus,
-    SchedulerConfigSpec,
     SchedulerConfigStatus,
     TopologyStatus,
     WorkloadSpec,
@@ -70,7 +70,7 @@ _VALUES = {
     "quota": _AMOUNT,
     "limit": _AMOUNT,
     "weight": _WEIGHT,
-    **dict.fromkeys(WrittenTimes.model_fields, _TIME),
+    **dict.fromkeys((*WrittenTimes.model_fields, "overcommit_grace", "wait", "idle"), _TIME),
 }
 """Rules of the values of a mapping, or of the value itself, by the word it stands at."""
 
@@ -90,6 +90,18 @@ _MEANS = {
     "stop_grace": "How long a workload may take to stop, where its pods don't say.",
     "policy": "What a policy file says; see the manual's page on configuration.",
     "kinds": "Entries for the table of kinds that make pods, before those that Weir has.",
+    "device_resources": "Resources that are devices, in place of those that the flags name.",
+    "max": "How many nodes; 0: only people set nodes aside.",
+    "wait": "Shares wait for so long before a node is set aside.",
+    "idle": "A node has had no share for so long before it is taken back.",
+    "action": "Leave such pods, refuse them, or queue them under the project.",
+    "namespace_labels": "Labels of the namespaces that the rule holds in; any without them.",
+    "exempt_namespaces": "Namespaces that the rule doesn't hold in, beside those of the system.",
+    "resource": "A resource whose units are devices; it may end in *.",
+    "gpu_weight": "The part of a GPU that each of its devices counts as in quotas, such as 1/7.",
+    "overcommit_grace": "How long more GPUs of a node may be in use than it has before pods are stopped.",
+    "shared_nodes": "Nodes that Weir may set aside for shares of GPUs by itself.",
+    "without_project": "What becomes of GPU pods in namespaces that no project lists.",
     "in_force": "The last good settings, as JSON; they are in force while the spec is refused.",
     "conditions": "Accepted: whether the settings are in force.",
     "levels": "Node labels, coarse to fine.",

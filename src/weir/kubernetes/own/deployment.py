@@ -37,14 +37,14 @@ def deployment(
     replicas: int,
     *,
     scheduler: str,
-    devices: Sequence[str],
+    devices: str,
     sources: Sequence[str],
     options: PodOptions,
     more_words: Sequence[str] = (),
 ) -> list[Thing]:
     """Return the Deployment after everything that its pods need."""
     ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
-    words = ["up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", ",".join(devices)]
+    words = ["up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", devices]
     words += ["--shared-nodes", str(options.shared_nodes), "--overcommit-grace", options.overcommit_grace]
     container = _container(image, (*words, *more_words), options)
     return [

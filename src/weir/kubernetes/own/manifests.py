@@ -22,6 +22,7 @@ from weir.kubernetes.own.priority_classes import ClassNames, priority_classes
 from weir.kubernetes.own.project_leads import people
 from weir.kubernetes.own.scheduler_config import PLURAL as CONFIGS
 from weir.kubernetes.own.shapes import GROUP
+from weir.kubernetes.reading.device_list import devices_written
 from weir.kubernetes.reading.gpu_sharing import SHARED_NODES_MAP
 from weir.kubernetes.reading.kinds import Kinds, load_kinds
 from weir.kubernetes.reading.requests import Devices
@@ -44,6 +45,7 @@ class Installation:
     replicas: int = 2
     scheduler: str = "weir"
     devices: tuple[str, ...] = Devices().resources
+    weights: tuple[tuple[str, int], ...] = ()  # of devices that aren't a GPU each, in thousandths
     sources: tuple[str, ...] = ()  # of traffic to its port, by network.source; empty: any
     optional: OptionalPolicies = field(default_factory=OptionalPolicies)
     priority_classes: ClassNames = "prefixed"
@@ -67,7 +69,7 @@ def manifests(of: Installation, kinds: Kinds | None = None) -> list[Thing]:
             of.image,
             of.replicas,
             scheduler=of.scheduler,
-            devices=of.devices,
+            devices=devices_written(Devices(of.devices, weights=of.weights)),
             sources=of.sources,
             options=of.pods,
             more_words=of.optional.without_project.words(),
@@ -203,7 +205,17 @@ def _rules_at_home() -> list[Thing]:
 
 def _settings_for_all(of: Installation) -> list[Thing]:
     """Copies of the scheduler's settings for the command line, which runs with any account."""
-    data = {"scheduler": of.scheduler, "devices": ",".join(of.devices)}
+    rule = of.optional.without_project
+    data = {
+        "scheduler": of.scheduler,
+        "devices": devices_written(Devices(of.devices, weights=of.weights)),
+    }
+    if rule.action != "ignore":
+        data |= {
+            "withoutProject": rule.action if rule.action != "queue" else f"queue:{rule.project}",
+            "withoutProjectIn": ",".join(f"{key}={value}" for key, value in rule.labels),
+            "withoutProjectExempt": ",".join(rule.exempt),
+        }
     rules = [_may("get", "", "configmaps", names=[INSTALLATION])]
     everyone = {"apiGroup": _RBAC, "kind": "Group", "name": "system:authenticated"}
     return [

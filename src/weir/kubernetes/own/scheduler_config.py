@@ -1,17 +1,18 @@
 """Settings of a scheduler in the cluster: what a `SchedulerConfig` says, checked completely.
 
-`spec.policy` is a policy file, and `spec.kinds` the list of a file of kinds. The manifests contain no such
-object, so nothing that is applied again undoes what an administrator set.
+`spec.policy` is a policy file, and `spec.kinds` the list of a file of kinds. What the spec leaves out is as
+the flags of `weir up` say. The manifests contain no such object, so nothing that is applied again undoes what
+an administrator set.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from weir.kubernetes.own.shapes import Unsound
+from weir.kubernetes.own.scheduler_settings import Settings, WrittenSettings, with_written
+from weir.kubernetes.own.shapes import Unsound, read_spec
 from weir.kubernetes.reading.kinds import load_kinds
-from weir.model.policy import Policy
 from weir.model.scenario import Refused
 from weir.scenario_io.policies import parse_policy
 
@@ -19,15 +20,9 @@ PLURAL = "schedulerconfigs"
 KIND = "SchedulerConfig"
 TEXT_MAX = 256 << 10
 """Characters of a spec, as JSON."""
-_KEYS = ("policy", "kinds")
+_KEYS = ("policy", "kinds", "deviceResources", "overcommitGrace", "sharedNodes", "withoutProject")
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a scheduler decides by. `kinds` are an administrator's entries for the table, as text."""
-
-    policy: Policy
-    kinds: str | None = None
+__all__ = ["KIND", "PLURAL", "Settings", "settings_of"]
 
 
 def settings_of(spec: Mapping[str, Any], base: Settings) -> Settings:
@@ -49,14 +44,22 @@ def _settings_of(spec: Mapping[str, Any], base: Settings) -> Settings:
         raise Unsound(f"the spec is larger than {TEXT_MAX >> 10} KiB: write less")
     unknown = sorted(set(spec) - set(_KEYS))
     if unknown:
-        raise Unsound(f"spec.{unknown[0]} isn't known: write {' or '.join(f'spec.{key}' for key in _KEYS)}")
-    policy, kinds = base.policy, base.kinds
+        known = ", ".join(f"spec.{key}" for key in _KEYS[:-1])
+        raise Unsound(f"spec.{unknown[0]} isn't known: write {known} or spec.{_KEYS[-1]}")
+    found = base
     if spec.get("policy") is not None:
-        policy = parse_policy(json.dumps(spec["policy"]), "spec.policy")
+        found = replace(found, policy=parse_policy(json.dumps(spec["policy"]), "spec.policy"))
     if spec.get("kinds") is not None:
         kinds = json.dumps({"kinds": spec["kinds"]})
         load_kinds(kinds, "spec")
-    return Settings(policy, kinds)
+        found = replace(found, kinds=kinds)
+    further = {key: value for key, value in spec.items() if key not in ("policy", "kinds")}
+    try:
+        return with_written(found, read_spec(WrittenSettings, further))
+    except Unsound:
+        raise
+    except ValueError as error:
+        raise Unsound(str(error)) from None
 
 
 def _told(mistake: str) -> str:

@@ -62,13 +62,6 @@ class QueueStatus(Shape):
     observed_generation: int = 0
 
 
-class SchedulerConfigSpec(Shape):
-    """Settings of a scheduler: a policy, as in a policy file, and entries for the table of kinds."""
-
-    policy: dict[str, Any] = Field(default={})
-    kinds: list[dict[str, Any]] = Field(default=[])
-
-
 class Condition(Shape):
     """A condition of an object, as the field has them."""
 
@@ -289,6 +282,15 @@ def topology_of(name: str, spec: Mapping[str, Any]) -> WrittenTopology:
         Unsound: it can't be used.
     """
     return _read(WrittenTopology, spec, {"name": name})
+
+
+def read_spec(form: type[Form], spec: Mapping[str, Any]) -> Form:
+    """Return a spec in the form of it.
+
+    Raises:
+        Unsound: it can't be used.
+    """
+    return _read(form, spec, {})
 
 
 def _read(form: type[Form], spec: Mapping[str, Any], known: Mapping[str, Any]) -> Form:

@@ -56,6 +56,7 @@ def node_of(node: KubeNode, devices: Devices, mistakes: list[str] | None = None)
         gpu_model=next((labels[name] for name in MODEL_LABELS if labels.get(name)), None) if gpus else None,
         labels=labels,
         taints=_taints(node),
+        gpu_weight_milli=devices.gpu_weight_milli(kind),
     )
 
 

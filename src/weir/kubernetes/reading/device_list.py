@@ -1,6 +1,13 @@
-"""The resources that count as devices, as an administrator writes them: names with commas between them."""
+"""The resources that count as devices, as an administrator writes them: names with commas between them.
+
+A name may have a weight: `nvidia.com/mig-1g.10gb=1/7` counts as a seventh of a GPU in quotas.
+"""
 
 import re
+
+from weir.kubernetes.reading.requests import Devices
+from weir.model.workloads import WHOLE_MILLI
+from weir.scenario_io.words import gpu_weight_milli
 
 NAMES_MAX = 16
 _RESOURCE = re.compile(
@@ -9,19 +16,38 @@ _RESOURCE = re.compile(
 )
 
 
-def device_names(text: str) -> tuple[str, ...]:
-    """Return the names in a list such as `nvidia.com/gpu,example.com/card-*`.
+def read_devices(text: str) -> Devices:
+    """Return the devices of a list such as `nvidia.com/gpu,nvidia.com/mig-1g.10gb=1/7`.
 
     Raises:
-        ValueError: an entry is no name of a resource, or there are none or too many.
+        ValueError: an entry is no name of a resource, its weight can't be used, or there are too many.
     """
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    if len(names) > NAMES_MAX:
-        raise ValueError(f"{len(names)} resources are named: write at most {NAMES_MAX}")
-    for name in names:
-        if not _RESOURCE.fullmatch(name):
-            raise ValueError(
-                f"{name[:100]!r} is no resource of a device plugin: write names such as nvidia.com/gpu, "
-                "with commas between them"
-            )
-    return names
+    weights: dict[str, int] = {}
+    for part in text.split(","):
+        name, has_weight, weight = part.strip().partition("=")
+        weights[device_name(name)] = gpu_weight_milli(weight) if has_weight else WHOLE_MILLI
+    if len(weights) > NAMES_MAX:
+        raise ValueError(f"{len(weights)} resources are named: write at most {NAMES_MAX}")
+    return Devices.weighted(weights)
+
+
+def device_name(name: str) -> str:
+    """Return the name of a resource of devices.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _RESOURCE.fullmatch(name):
+        raise ValueError(
+            f"{name[:100]!r} is no resource of a device plugin: write names such as nvidia.com/gpu, "
+            "with commas between them"
+        )
+    return name
+
+
+def devices_written(devices: Devices) -> str:
+    """Return devices as they are written in a list."""
+    weights = dict(devices.weights)
+    return ",".join(
+        f"{name}={weights[name] / WHOLE_MILLI:g}" if name in weights else name for name in devices.resources
+    )

@@ -62,13 +62,28 @@ class Devices:
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
     present: frozenset[str] = field(default_factory=frozenset)
     no_shares: str = ""
+    weights: tuple[tuple[str, int], ...] = ()  # thousandths of a GPU, of those that count as another part
+
+    @classmethod
+    def weighted(cls, weights: Mapping[str, int]) -> "Devices":
+        """Return devices of these resources, each with the thousandths of a GPU that it counts as."""
+        others = tuple((name, milli) for name, milli in weights.items() if milli != WHOLE_MILLI)
+        return cls(tuple(weights), weights=others)
+
+    def gpu_weight_milli(self, resource: str) -> int:
+        """Return the thousandths of a GPU that a device of this resource counts as."""
+        if not self.weights:
+            return WHOLE_MILLI
+        name = next((each for each in self.resources if _is_named(resource, each)), "")
+        return dict(self.weights).get(name, WHOLE_MILLI)
 
     def names(self, resource: str) -> bool:
         """Whether a resource is one of devices."""
-        return any(
-            resource.startswith(each[:-1]) if each.endswith("*") else resource == each
-            for each in self.resources
-        )
+        return any(_is_named(resource, each) for each in self.resources)
+
+
+def _is_named(resource: str, name: str) -> bool:
+    return resource.startswith(name[:-1]) if name.endswith("*") else resource == name
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +247,11 @@ def ask(
         further=tuple(sorted(counted.items())),
         node_selector=tuple(sorted(spec.node_selector.items())),
         tolerations=tolerated,
+        gpu_weight_milli=_weight(wanted, devices),
         rules=(
             *node_rules(spec),
             *volumes.rules,
-            *_of_the_kind(wanted, devices),
+            *_of_the_kind(wanted, devices, is_share=share),
             *(sharing_rules(share=share, tolerations=tolerated) if count else ()),
         ),
         marks=(*neighbours.marks, *volumes.alone),
@@ -273,9 +289,20 @@ def _devices(wanted: Mapping[str, int], said: Said, refusals: list[str]) -> tupl
     return (shared, said.fraction_milli, 0) if said.fraction_milli else (shared, 0, said.gpu_memory or 0)
 
 
-def _of_the_kind(wanted: Mapping[str, int], devices: Devices) -> tuple[NodeRule, ...]:
-    """Keeps a pod that asks for one kind of devices off nodes that have another kind."""
+def _weight(wanted: Mapping[str, int], devices: Devices) -> int:
+    """Return the thousandths of a GPU that each device of a pod counts as."""
+    return max((devices.gpu_weight_milli(name) for name in wanted), default=WHOLE_MILLI)
+
+
+def _of_the_kind(wanted: Mapping[str, int], devices: Devices, *, is_share: bool) -> tuple[NodeRule, ...]:
+    """Keep a pod that asks for one kind of devices off nodes that have another kind.
+
+    A share is of a whole GPU, so that it stays off devices that count as another part of one.
+    """
     others = tuple(sorted(devices.present - wanted.keys())) if wanted else ()
+    if is_share:
+        weighted = (name for name in devices.present if devices.gpu_weight_milli(name) != WHOLE_MILLI)
+        others = tuple(sorted(weighted))
     return (NodeRule(((Expression(DEVICES_LABEL, "NotIn", others),),)),) if others else ()
 
 

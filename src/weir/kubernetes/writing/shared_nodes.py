@@ -5,9 +5,9 @@ was on it for longer, and none waits. Only nodes that Weir set aside itself are 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from weir.api.answers import Why
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
 from weir.kubernetes.picture.gangs import Gang
 from weir.kubernetes.picture.picture import Picture
 from weir.kubernetes.reading.gpu_sharing import BY_POLICY, GPU_SHARING, is_share
@@ -17,15 +17,6 @@ LOOK_EVERY_S = 5.0
 _NOT_FOR_LACK_OF_NODES = frozenset(
     ("over_limit", "non_preemptible_over_quota", "held", "not_ready", "gated", "refused")
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SharedNodeRules:
-    """How many nodes Weir sets aside for shares by itself, and how soon."""
-
-    nodes_max: int = 0  # 0: only people set nodes aside
-    wait_s: float = 60.0  # shares wait for so long before a node is set aside
-    idle_s: float = 600.0  # a node has no share for so long before it is taken back
 
 
 class SharedNodes:
@@ -38,6 +29,11 @@ class SharedNodes:
         self._next_s = 0.0
         self._waiting_since_s: float | None = None
         self._idle_since_s: dict[str, float] = {}  # by node that Weir set aside
+
+    def set_rules(self, rules: SharedNodeRules) -> None:
+        """Go by these rules from now on."""
+        self._rules = rules
+        self._next_s = 0.0
 
     @property
     def due_s(self) -> float | None:

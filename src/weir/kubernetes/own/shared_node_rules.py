@@ -1,0 +1,12 @@
+"""How many nodes Weir sets aside for shares of GPUs by itself, and how soon."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNodeRules:
+    """Rules for nodes that Weir sets aside for shares."""
+
+    nodes_max: int = 0  # 0: only people set nodes aside
+    wait_s: float = 60.0  # shares wait for so long before a node is set aside
+    idle_s: float = 600.0  # a node has no share for so long before it is taken back
