@@ -1,9 +1,10 @@
 """What each queue holds as the cycle goes on, its share, and the gates at every ancestor."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from weir.engine.never_runs import Excess
 from weir.engine.share import Shares, demands, shares
 from weir.model.policy import Policy
 from weir.model.reasons import Why
@@ -30,16 +31,23 @@ class Refusal:
 class Books:
     """The ledger of one cycle: `held` and `fixed` (its non-preemptible part), queue by row.
 
-    `known` are the shares, once they have been worked out for the cluster as it is.
+    `known` are the shares, once they have been worked out for the cluster as it is. `excess` is what
+    workloads ask for that no node could ever take, as `Memo.excess` finds it.
     """
 
     def __init__(
-        self, cluster: Cluster, policy: Policy, usage: Sequence[float], known: Shares | None = None
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        usage: Sequence[float],
+        known: Shares | None = None,
+        excess: Callable[[], Excess] = dict,
     ) -> None:
         self._cluster = cluster
         self._policy = policy
         self._usage = usage
         self.known = known
+        self._excess = excess
         self.ledger = cluster.ledger
         self.held = [line.copy() for line in cluster.ledger.allocated]
         self.fixed = [line.copy() for line in cluster.ledger.fixed]
@@ -50,13 +58,13 @@ class Books:
     def share(self) -> Shares:
         """Fair shares; they don't change within a cycle, since what is bound was asked for before."""
         if self.known is None:
-            self.known = shares(self.ledger, self._total, self._usage, self._policy.usage.k)
+            self.known = shares(self.ledger, self._total, self._usage, self._policy.usage.k, self._excess())
         return self.known
 
     @cached_property
     def demand(self) -> list[list[int]]:
         """What each queue holds and asks for, within its limit."""
-        return demands(self.ledger)
+        return demands(self.ledger, self._excess())
 
     @cached_property
     def _total(self) -> list[int]:

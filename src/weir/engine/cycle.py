@@ -48,7 +48,13 @@ class Cycle:
         self.now_s = now_s
         self.memo = memo
         self.room = memo.sync(cluster, policy)
-        self.books = Books(cluster, policy, usage_of(cluster, policy, now_s), memo.shares_known(cluster))
+        self.books = Books(
+            cluster,
+            policy,
+            usage_of(cluster, policy, now_s),
+            memo.shares_known(cluster),
+            lambda: memo.excess(cluster),
+        )
         self.disruptions = Disruptions(cluster, policy, now_s)
         self.plan = Plan()
         self.domain_of: Ints | None = None

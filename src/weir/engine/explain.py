@@ -48,9 +48,10 @@ class _Diagnosis:
         self._policy = policy
         self._job = job
         self._now_s = now_s
-        self._books = Books(cluster, policy, usage_of(cluster, policy, now_s))
-        self._memo = Memo()
-        self._room: Room = self._memo.sync(cluster, policy)
+        memo = self._memo = Memo()
+        self._room: Room = memo.sync(cluster, policy)
+        usage = usage_of(cluster, policy, now_s)
+        self._books = Books(cluster, policy, usage, excess=lambda: memo.excess(cluster))
         self._affinity: tuple[Affinity, ...] = self._memo.affinity(cluster, job)
 
     def reason(self) -> Reason:  # noqa: PLR0911 - one return for each answer

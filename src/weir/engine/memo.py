@@ -8,6 +8,7 @@ import numpy as np
 
 from weir.engine.domains import Level, levels_of, missing
 from weir.engine.fit import Bools, allowed, copies, empty_columns
+from weir.engine.never_runs import Excess, NeverRuns
 from weir.engine.plan import Plan
 from weir.engine.pod_rules import PodRules
 from weir.engine.ranking import Ranking
@@ -125,6 +126,7 @@ class Memo:
         self.lines: dict[Size, list[tuple[LearnedKey, PendingClass, int]]] = {}  # who may change places
         self._could_run: dict[tuple[object, ...], bool] = {}
         self._of_class: dict[PendingClass, bool] = {}  # the same by class
+        self._never_runs = NeverRuns()
         self._empty: tuple[Columns, Ints, Ints] | None = None
         self._owners: dict[int, tuple[int, dict[PendingClass, int]]] = {}  # by project, while it is untouched
         self._followed = (0, 0)
@@ -181,6 +183,7 @@ class Memo:
             self._affinity.clear()
             self._could_run.clear()
             self._of_class.clear()
+            self._never_runs.forget()
             self._empty = None
             self._owners.clear()
             self.able.clear()
@@ -295,6 +298,10 @@ class Memo:
             self._no_victims_version = cluster.changes
             self._no_victims.clear()
         return self._no_victims
+
+    def excess(self, cluster: Cluster) -> Excess:
+        """Return what pending workloads ask for that no node could ever take."""
+        return self._never_runs.excess(cluster, self.could_run)
 
     def could_run(self, cluster: Cluster, of: PendingClass) -> bool:
         """Whether a workload of this class would have room in an empty cluster, each group by itself.

@@ -6,20 +6,29 @@ A parent's share is what its children divide: guarantees first, then the surplus
 
 from collections.abc import Sequence
 from operator import add
+from types import MappingProxyType
 
+from weir.engine.never_runs import Excess
 from weir.model.resources import UNLIMITED
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.ledger import Ledger
 from weir.state.shapes import GPU_ROW
 
+_NONE: Excess = MappingProxyType({})
 Shares = list[list[float]]
 """Queue by row, in the units of the rows."""
 
 
-def demands(ledger: Ledger) -> list[list[int]]:
-    """Demand of each queue: min(limit, allocated + asked); of a parent: min(limit, its children's)."""
+def demands(ledger: Ledger, excess: Excess = _NONE) -> list[list[int]]:
+    """Return min(limit, allocated + asked) of each queue; of a parent min(limit, what its children demand).
+
+    `excess` is what workloads of a project ask for that no node could ever take: it is no demand.
+    """
     both = zip(ledger.allocated, ledger.asked, strict=True)
     result = [list(map(add, held, asked)) for held, asked in both]
+    for project, line in excess.items():
+        for row, amount in line.items():
+            result[project][row] -= amount
     for queue in reversed(range(len(result))):
         children = ledger.children[queue]
         if children:
@@ -30,7 +39,13 @@ def demands(ledger: Ledger) -> list[list[int]]:
     return result
 
 
-def shares(ledger: Ledger, total: Sequence[int], usage: Sequence[float], usage_k: float) -> Shares:
+def shares(
+    ledger: Ledger,
+    total: Sequence[int],
+    usage: Sequence[float],
+    usage_k: float,
+    excess: Excess = _NONE,
+) -> Shares:
     """The fair share of every queue.
 
     Args:
@@ -38,8 +53,9 @@ def shares(ledger: Ledger, total: Sequence[int], usage: Sequence[float], usage_k
         total: what all nodes together have, by row.
         usage: each queue's decayed share of the capacity it used, 0 to 1.
         usage_k: how strongly use in the past lowers the claim on the surplus; 0 = not at all.
+        excess: what workloads of each project ask for that no node could ever take.
     """
-    demand = demands(ledger)
+    demand = demands(ledger, excess)
     result: Shares = [[] for _ in ledger.queues]
     have = [float(amount) for amount in total]
     _divide(_Siblings(ledger, ledger.top, ledger.top_tiers, usage, usage_k), have, demand, result)

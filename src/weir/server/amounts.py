@@ -7,6 +7,7 @@ from typing import Any
 
 from weir.api.answers import DeviceRow, NodeRow, QueueRow
 from weir.engine.books import Books, usage_of
+from weir.engine.never_runs import Excess
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.resources import GPU, UNLIMITED, in_thousandths
@@ -54,10 +55,14 @@ def queue_rows(
     now_s: float,
     running: Mapping[str, int],
     pending: Mapping[str, int],
+    excess: Excess | None = None,
 ) -> dict[str, QueueRow]:
-    """Every department and project by name, parents first. `running` and `pending`: workloads by project."""
+    """Return every department and project by name, parents first.
+
+    `running` and `pending` are workloads by project, `excess` what no node could ever take.
+    """
     ledger, names = cluster.ledger, cluster.rows.names
-    share = Books(cluster, policy, usage_of(cluster, policy, now_s)).share
+    share = Books(cluster, policy, usage_of(cluster, policy, now_s), excess=lambda: excess or {}).share
     runs, waits = _summed(cluster, running), _summed(cluster, pending)
     stopping = held_by_stopping(cluster)
     warnings = quota_warnings(cluster)

@@ -76,7 +76,7 @@ def numbers_of(
     overcommitted: Sequence[Overcommitted] = (),
 ) -> ClusterNumbers:
     """Return the amounts as they are now."""
-    rows = queue_rows(cluster, policy, now_s, view.running, runnable.pending)
+    rows = queue_rows(cluster, policy, now_s, view.running, runnable.pending, runnable.excess)
     ledger = cluster.ledger
     unschedulable = dict.fromkeys(rows, 0)
     for project, count in runnable.unschedulable.items():
@@ -90,11 +90,6 @@ def numbers_of(
             waiting[job.spec.project, why.why] += 1
     nodes = [node for node in cluster.nodes if node is not None]
     demand = {name: _demand(cluster, name, runnable) for name in rows}
-    for at in runnable.excess:  # a share beyond what can run is none
-        name = ledger.queues[at].name
-        most, row = demand[name], rows[name]
-        share = {resource: min(amount, most.get(resource, 0.0)) for resource, amount in row.share.items()}
-        rows[name] = row.model_copy(update={"share": share})
     return ClusterNumbers(
         queues=rows,
         demand=demand,

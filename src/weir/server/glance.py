@@ -90,7 +90,10 @@ class Glance:
         if job is None:
             return WhyAnswer(name=name, status=row.status, reason=row.reason, evicted=row.evicted)
         running, pending = _counts(cluster)
-        queues = above(queue_rows(cluster, policy, self.now_s, running, pending), job.spec.project)
+        memo = Memo()
+        memo.sync(cluster, policy)
+        rows = queue_rows(cluster, policy, self.now_s, running, pending, memo.excess(cluster))
+        queues = above(rows, job.spec.project)
         if row.status != "pending":
             return WhyAnswer(
                 name=name, status=row.status, reason=row.reason, evicted=row.evicted, queues=queues

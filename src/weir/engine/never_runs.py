@@ -1,0 +1,47 @@
+"""Pending workloads that no node could ever take, even if all were idle: they are no demand.
+
+A fair share that counted them would be withheld from the siblings of their queue, and nobody would use it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from weir.state.jobs import PendingClass
+from weir.state.state import Cluster
+
+Excess = Mapping[int, Mapping[int, int]]
+"""What such workloads ask for, by the position of their project and by resource row."""
+
+
+class NeverRuns:
+    """Classes of such workloads. Each class is asked about once, until nodes, queues or topologies change."""
+
+    def __init__(self) -> None:
+        self._classes: dict[PendingClass, None] = {}
+        self._asked = 0  # classes made by the last time
+
+    def forget(self) -> None:
+        """Ask about all classes again."""
+        self._classes.clear()
+        self._asked = 0
+
+    def excess(self, cluster: Cluster, could_run: Callable[[Cluster, PendingClass], bool]) -> Excess:
+        """Return what they ask for now."""
+        for of in reversed(cluster.waiting.values()):
+            if of.number < self._asked:
+                break  # classes stand in the order in which they were made
+            if not could_run(cluster, of):
+                self._classes[of] = None
+        self._asked = cluster.classes_made
+        excess: dict[int, dict[int, int]] = {}
+        for of in list(self._classes):
+            if cluster.waiting.get(of.key) is not of:
+                del self._classes[of]
+                continue
+            job = of.first
+            if job.is_running:
+                continue  # a part of it does
+            line = excess.setdefault(of.project, {})
+            for asks, pending in zip(job.asks, job.pending, strict=True):
+                for row, amount in asks:
+                    line[row] = line.get(row, 0) + amount * pending * len(of.members)
+        return excess
