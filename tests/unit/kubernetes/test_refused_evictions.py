@@ -1,5 +1,7 @@
 """Evictions that a disruption budget refuses: given up at once, insisted on, or overridden."""
 
+import asyncio
+
 import pytest
 
 from weir.kubernetes.api.answers import NotFound, Refused, TooMany
@@ -40,13 +42,52 @@ async def test_eviction_that_insists_is_tried_until_the_budget_allows_it() -> No
     assert [outcome for _, outcome in told] == [HeldUp("Cannot evict pod."), Done()]
 
 
-async def test_eviction_of_a_plan_is_given_up_when_the_server_has_failed_for_long() -> None:
+BUSY = TooMany(429, "", "busy", retry_after_s=0.0, by_budget=False)
+BROKEN = Refused(408, "Timeout", "request body took too long")
+
+
+@pytest.mark.parametrize(
+    ("fault", "pace"),
+    [
+        (BUSY, Pace(first_s=0.001, congested_for_s=0.0)),
+        (BROKEN, Pace(first_s=0.001, evicts_for_s=0.0)),
+    ],
+)
+async def test_eviction_of_a_plan_is_given_up_when_the_server_has_failed_for_long(
+    fault: Refused, pace: Pace
+) -> None:
     server = Site()
-    server.faults = [TooMany(429, "", "busy", retry_after_s=0.0, by_budget=False)]
+    server.faults = [fault]
+    async with acting_on(server, pace) as (acting, told):
+        acting.submit([Evict("n", "a", "u")])
+        await until(lambda: bool(told))
+    (outcome,) = [outcome for _, outcome in told]
+    assert not isinstance(outcome, Done)
+
+
+async def test_eviction_of_a_plan_outlasts_a_server_that_is_only_busy() -> None:
+    server = Site()
+    server.faults = [BUSY, BUSY]
     async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (acting, told):
         acting.submit([Evict("n", "a", "u")])
         await until(lambda: bool(told))
-    assert [outcome for _, outcome in told] == [RefusedWrite(429, "busy")]
+    assert [outcome for _, outcome in told] == [Done()]
+
+
+async def test_time_in_the_queue_before_the_first_try_does_not_count_as_trying() -> None:
+    server = Site()
+    server.lets.clear()
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.05, in_flight=1)) as (acting, told):
+        acting.submit([Evict("n", "a", "u")])
+        await until(lambda: len(server.came) == 1)
+        acting.submit([Evict("n", "b", "u")])
+        await asyncio.sleep(0.1)
+        server.faults = [BROKEN, BROKEN]
+        server.lets.set()
+        await until(lambda: len(told) == 2)
+    outcomes = {write.object_path[-1]: outcome for write, outcome in told}
+    assert not isinstance(outcomes["a"], Done)
+    assert isinstance(outcomes["b"], Done)
 
 
 @pytest.mark.parametrize("fault", [BY_BUDGET, BY_SEVERAL])

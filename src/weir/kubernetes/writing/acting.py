@@ -16,6 +16,7 @@ from weir.kubernetes.api.answers import ApiError, Refused, TooMany
 from weir.kubernetes.api.connection import Connection
 from weir.kubernetes.api.leading import Fence
 from weir.kubernetes.api.patience import Backoff, Rate
+from weir.kubernetes.writing.congestion import CongestionWindow, is_congestion
 from weir.kubernetes.writing.fenced import Fenced, NotLeading
 from weir.kubernetes.writing.lanes import Lane, Lanes, Waiting, merge
 from weir.kubernetes.writing.saying import Saying
@@ -41,7 +42,7 @@ class Pace:
     """How fast, how many at a time, and how long."""
 
     per_s: float = 0.0  # writes a second; 0: as fast as the server takes them
-    in_flight: int = 128  # more only wait in the server's queues
+    in_flight: int = 128  # at most; fewer while the server answers late
     others_in_flight: int = 8  # of these, of each other urgency than pods: a busy server slows them down
     beside_pods: int = 4  # of these, while pods are under way: to the server they cost as much as pods do
     few: int = 32  # so many pods under way are no burst: why they are evicted is said before
@@ -51,6 +52,9 @@ class Pace:
     most_s: float = 15.0
     give_up_s: float = 60.0  # on a binding, after its first try: plan it anew
     evicts_for_s: float = 30.0  # the same on an eviction that a plan ordered
+    congested_for_s: float = (
+        120.0  # the same where the server can't keep up: it would take no other one either
+    )
 
 
 def _go(_: Bind | Evict) -> str:
@@ -82,6 +86,7 @@ class Acting:
         self._lanes = Lanes(time.monotonic, self._wake.set)
         self._rate = Rate(pace.per_s, burst=max(1.0, pace.per_s / 20))
         self._under_way = dict.fromkeys(Urgency, 0)
+        self.window = CongestionWindow(pace.in_flight)
         self._term = fence.term
         self._closed = False
         self.saying = Saying(
@@ -111,13 +116,12 @@ class Acting:
         if self._term != self._fence.term:
             self._term = self._fence.term
             self._drop("This one stopped leading before it was sent.")
-        now_s = time.monotonic()
         for write in writes:
             if isinstance(write, Emit):
                 self.saying.say(write)
                 continue
             backoff = Backoff(self._pace.first_s, self._pace.most_s, self._chance)
-            swallowed = self._lanes.add(Waiting(write, self._term, backoff, now_s))
+            swallowed = self._lanes.add(Waiting(write, self._term, backoff))
             if swallowed is not None:
                 self._settle(swallowed, Superseded())
 
@@ -152,7 +156,7 @@ class Acting:
             await self._moved.wait()
 
     def _next(self) -> Lane | None:
-        if self.in_flight >= self._pace.in_flight:
+        if self.in_flight >= self.window.limit:
             return None
         pods = self._under_way[Urgency.PODS]
         others = self._pace.beside_pods if pods else self._pace.others_in_flight
@@ -187,15 +191,21 @@ class Acting:
             if no:
                 return _unsent(one, no)
         self.tries += 1
+        sent_s = time.monotonic()
+        one.tried_s = one.tried_s or sent_s
         try:
             fenced = Fenced(self._api, self._fence, one.term)
             fenced.check()
             await self._explain(fenced, one)
-            return await send(fenced, one.write, uncertain=one.uncertain)
+            sent_s = time.monotonic()
+            outcome = await send(fenced, one.write, uncertain=one.uncertain)
         except NotLeading as error:
             return _unsent(one, str(error))
         except ApiError as error:
+            self.window.answered(sent_s, error)
             return self._again(one, error)
+        self.window.answered(sent_s)
+        return outcome
 
     async def _explain(self, fenced: Fenced, one: Waiting) -> None:
         """Say why a pod is evicted before it is; among many that is said when there is time."""
@@ -212,8 +222,9 @@ class Acting:
         one.uncertain = one.uncertain or error.may_have_happened
         wait_s = one.backoff.next_s()
         now_s = time.monotonic()
+        tries_for_s = self._pace.congested_for_s if is_congestion(error) else self._pace.evicts_for_s
         gives_up = isinstance(one.write, Evict) and not one.write.insists
-        if gives_up and (refused_by_budget(error) or now_s - one.since_s > self._pace.evicts_for_s):
+        if gives_up and (refused_by_budget(error) or now_s - one.tried_s > tries_for_s):
             if one.uncertain and not refused_by_budget(error):
                 return Unknown(str(error))
             return RefusedWrite(error.status if isinstance(error, Refused) else 0, str(error))
@@ -225,7 +236,7 @@ class Acting:
             self.throttled += 1
             wait_s = max(wait_s, error.retry_after_s * self._chance.uniform(1.0, 1.25))
         one.not_before_s = now_s + wait_s
-        if isinstance(one.write, Bind) and one.not_before_s - one.since_s > self._pace.give_up_s:
+        if isinstance(one.write, Bind) and one.not_before_s - one.tried_s > self._pace.give_up_s:
             if one.uncertain:
                 return Unknown(str(error))
             return RefusedWrite(error.status if isinstance(error, Refused) else 0, str(error))

@@ -20,7 +20,7 @@ class Waiting:
     write: Write
     term: int
     backoff: Backoff
-    since_s: float
+    tried_s: float = 0.0  # first; 0: not yet
     not_before_s: float = 0.0
     uncertain: bool = False  # an earlier try may have been carried out
     said: str = ""  # of the last thing that held it up
