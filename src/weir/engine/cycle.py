@@ -158,12 +158,15 @@ class Cycle:
         """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""
         if not self.cluster.incomplete:
             return
+        incomplete = self.cluster.incomplete.items()
+        late = {name: job for name, job in incomplete if self._grace_ends_s(job) <= self.now_s}
+        if not late:
+            return
         places = [*self.plan.binds, *(place for promise in self.plan.promises for place in promise.places)]
         coming = Counter((place.pod.workload, place.pod.group) for place in places)
-        for name in sorted(self.cluster.incomplete):
-            job = self.cluster.incomplete[name]
-            lacks = any(lack > coming[name, group] for group, lack in enumerate(job.lacks()))
-            if lacks and self._grace_ends_s(job) <= self.now_s:
+        for name in sorted(late):
+            job = late[name]
+            if any(lack > coming[name, group] for group, lack in enumerate(job.lacks())):
                 if name in self.cluster.promised and name not in self.plan.drops:
                     self.plan.drops.append(name)
                 needed = sum(job.needed)

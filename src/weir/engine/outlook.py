@@ -42,6 +42,9 @@ class Outlook:
         running, room, ledger = self._cluster.running_pods, bench.placer.room, self._cluster.ledger
         over = self._over(claims)
         rows = running.takeable(over > 0)
+        if self._cluster.refused:
+            refused = [pod.row for pod in self._cluster.refused if bench.disruptions.was_refused((pod,))]
+            rows = rows[~np.isin(rows, refused)]
         victims = Victims(
             running.node[rows],
             running.milli[rows],

@@ -19,6 +19,7 @@ from weir.state.events import (
     PodAssigned,
     PodKey,
     PodStopped,
+    PodStopping,
     Promised,
     PromiseDropped,
     QueuesSet,
@@ -153,3 +154,14 @@ def test_a_pod_may_hold_devices_that_its_node_has_no_more() -> None:
         reduce(cluster, PodStopped(PodKey("gang", 0, index), 3.0))
     reduce(cluster, NodeSet(Node("n", 4, 16 << 30, CAPACITY)))
     assert sorted(each.devices for each in plan(cluster).binds) == [(0,), (1,), (2,), (3,)]
+
+
+def test_a_gang_of_which_every_pod_is_being_stopped_is_not_incomplete(cluster: Cluster) -> None:
+    reduce(cluster, WorkloadSubmitted(GANG, 0.0))
+    carry_out(cluster)
+    for index in range(3):
+        reduce(cluster, PodStopping(PodKey("gang", 0, index), 20.0))
+        assert list(cluster.incomplete) == ["gang"]
+    reduce(cluster, PodStopping(PodKey("gang", 0, 3), 30.0))
+    assert not cluster.incomplete
+    assert cluster.jobs["gang"].below_since_s == 20.0

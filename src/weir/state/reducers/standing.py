@@ -12,9 +12,11 @@ def settle(cluster: Cluster, job: Job, at_s: float) -> None:
     if job.started_s is not None and job.is_below():
         if job.below_since_s is None:
             job.below_since_s = at_s
-        cluster.incomplete[name] = job
     else:
         job.below_since_s = None
+    if job.below_since_s is not None and job.is_running:
+        cluster.incomplete[name] = job
+    else:  # of one whose last pods are being stopped there is nothing left to stop
         cluster.incomplete.pop(name, None)
     if not _waits_for_absent(cluster, job):
         job.absent_since_s = None
