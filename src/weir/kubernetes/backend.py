@@ -381,6 +381,7 @@ class KubernetesBackend:
             return
         if self.picture.roll.keeps_room(gang):
             gang.keep_room(None)
+            self.picture.roll.forget_room(gang)
             yield from self.statuses.keep(gang, {"promised": None}, now_s)
         ours = self.picture.assume(seen, place, effect.start, now_s)
         words = {START_KEY: str(effect.start)}

@@ -80,6 +80,63 @@ def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
     assert [*tell(here, 10.0)] == names[1:]  # that it waits at all, though nobody knows yet why
 
 
+def whys(here: Scene, free: int) -> list[str]:
+    """Give all that wait a reason with this number in it; their names."""
+    names = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]
+    why = Why(why="no_room", sentence=f"{free} devices are free.", numbers={"free": free})
+    here.backend.reasons.update(dict.fromkeys(names, why))
+    here.backend.statuses.reasons_changed(names)
+    return names
+
+
+@pytest.mark.parametrize(("waiting", "at_once"), [(MANY, False), (MANY // 2, True)])
+def test_new_words_of_a_reason_are_written_a_minute_later_where_many_wait(
+    waiting: int, at_once: bool
+) -> None:
+    here = crowd(MANY + waiting)
+    tell(here, 31.0)  # no burst any more
+    assert len(whys(here, 1)) == waiting
+    tell(here, 1.0)
+    for after_s in (1.0, 1.0, 1.0):  # until their objects and pods are told of
+        tell(here, after_s)
+    whys(here, 2)
+    assert len(tell(here, 1.0)) == (waiting if at_once else 0)
+    whys(here, 3)
+    assert len(tell(here, 1.0)) == (waiting if at_once else 0)
+    told = tell(here, 60.0)
+    assert len(told) == (0 if at_once else waiting)
+    assert {patch.patch["status"]["reason"]["numbers"]["free"] for (patch,) in told.values()} <= {3}
+
+
+def test_another_reason_is_written_at_once_though_many_wait() -> None:
+    here = crowd(2 * MANY)
+    tell(here, 31.0)
+    names = whys(here, 1)
+    for after_s in (1.0, 1.0, 1.0):
+        tell(here, after_s)
+    limit = Why(why="over_limit", sentence="It would pass a limit.", numbers={})
+    here.backend.reasons.update(dict.fromkeys(names, limit))
+    here.backend.statuses.reasons_changed(names)
+    assert len(tell(here, 1.0)) == MANY
+
+
+def test_pods_that_take_the_places_of_deleted_ones_are_not_counted_beside_them() -> None:
+    here = crowd(1)
+    run(here, 0)
+    here.step()
+    tell(here, 1.0)
+    run(here, 0, deleting=True)
+    here.hear("pods", pod("j0-1", owner=("j0", "uid0")))
+    here.step()
+    assert [type(each) for writes in tell(here, 5.0).values() for each in writes] == [PatchStatus]
+    here.hear("pods", pod("j0-2", owner=("j0", "uid0")))
+    here.step()
+    (writes,) = tell(here, 5.0).values()
+    (upsert,) = (each for each in writes if isinstance(each, Upsert))
+    (group,) = upsert.body["spec"]["groups"]  # type: ignore[index]
+    assert group["count"] == 3
+
+
 def test_few_workloads_are_told_of_at_once_though_others_start() -> None:
     here = Scene()
     here.hear("nodes", node("n1", gpus=MANY))

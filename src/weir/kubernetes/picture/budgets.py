@@ -32,6 +32,7 @@ class Budgets:
         self._coverage: dict[str, Coverage] = {}  # by namespace
         self._stale: set[str] = set()  # namespaces in which pods may be protected by others now
         self._ordered: dict[str, dict[str, bool]] = {}  # evictions by budget and pod, and whether accepted
+        self._ordered_for: dict[str, set[str]] = {}  # by pod: the budgets that its eviction counts against
         self._shut: dict[str, float] = {}  # budgets that refused though their status allows, and until when
         self._waits: dict[Gang, float] = {}  # running workloads that count as non-preemptible from then on
         self._told: dict[str, int] = {}
@@ -73,7 +74,13 @@ class Budgets:
             counted = budget.status.disrupted_pods
             left: dict[str, bool] = {}
             left.update((pod, done) for pod, done in ordered.items() if not done and pod not in counted)
-            self._ordered[key] = left
+            self._set_ordered(key, left)
+
+    def _set_ordered(self, key: str, pods: dict[str, bool]) -> None:
+        if pods:
+            self._ordered[key] = pods
+        else:
+            self._ordered.pop(key, None)
 
     def stale(self, gangs: Iterable[Gang], now_s: float) -> list[Gang]:
         """Return the workloads that have to be looked at again though nothing else of them changed."""
@@ -92,14 +99,16 @@ class Budgets:
         """An eviction is ordered. Control has counted one that a plan made."""
         for key in self._charged(seen):
             self._ordered.setdefault(key, {})[seen.name] = False
+            self._ordered_for.setdefault(seen.key, set()).add(key)
             self._changed.add(key)
         for name in self._names_told(seen) if by_plan else ():
             self._told[name] -= 1
 
     def accepted(self, seen: Seen) -> None:
         """The API server has accepted an eviction."""
-        for key, pods in self._ordered.items():
-            if seen.name in pods and _namespace(key) == _namespace(seen.key):
+        for key in self._ordered_for.get(seen.key, ()):
+            pods = self._ordered.get(key, {})
+            if seen.name in pods:
                 pods[seen.name] = True
 
     def refused(self, seen: Seen, now_s: float) -> float:
@@ -116,13 +125,12 @@ class Budgets:
 
     def withdrawn(self, seen: Seen) -> None:
         """A pod isn't evicted any more, or is gone. An accepted eviction counts until the status shows it."""
-        for key in list(self._ordered):
-            pods = self._ordered[key]
-            if pods.get(seen.name) is False and _namespace(key) == _namespace(seen.key):
+        for key in sorted(self._ordered_for.pop(seen.key, ())):
+            pods = self._ordered.get(key, {})
+            if pods.get(seen.name) is False:
                 del pods[seen.name]
                 self._changed.add(key)
-            if not pods:
-                del self._ordered[key]
+                self._set_ordered(key, pods)
 
     def _names_told(self, seen: Seen) -> tuple[str, ...]:
         """Return the budgets that control counts a stop of a pod against."""

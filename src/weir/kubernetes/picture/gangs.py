@@ -348,6 +348,21 @@ class Gang:
         awaits = f" {self.awaits}" if self.awaits and not self.count else ""
         return f"{there} of {self.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
 
+    def counts_without_replaced(
+        self, groups: tuple[PodGroup, ...], before: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Return the pods of each group, without those being deleted where others have taken their places.
+
+        `before` are the counts as they were last.
+        """
+        counts = []
+        for at, group in enumerate(groups):
+            slots = self.groups[at].slots if at < len(self.groups) else ()
+            deleting = sum(seen is not None and seen.deleting for seen in slots)
+            was = before[at] if at < len(before) else group.count
+            counts.append(was if group.count - deleting <= was < group.count else group.count)
+        return tuple(counts)
+
     def groups_in_use(self, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
         """Return those that have pods or are needed: pods may have gone over to another group."""
         pairs = zip_longest(groups, self.groups[: len(groups)])

@@ -269,6 +269,12 @@ class Roll:
         thing = self.objects.get(gang.name)
         return gang.promised is not None or (thing is not None and thing.status.promised is not None)
 
+    def forget_room(self, gang: Gang) -> None:
+        """Take its object as it will be once it says that no room is kept: each of its starts asks."""
+        thing = self.objects.get(gang.name)
+        if thing is not None:
+            thing.status.promised = None
+
 
 def _without_new_resources(reading: Reading, was: Request) -> Reading:
     """Return a reading of a bound pod without the resources that nodes state only since it was bound."""

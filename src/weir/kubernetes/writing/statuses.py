@@ -27,7 +27,17 @@ from weir.kubernetes.writing.event_bodies import regarding
 from weir.kubernetes.writing.overcommit import overcommit_conditions
 from weir.kubernetes.writing.pending_pods import PendingPods
 from weir.kubernetes.writing.status_fields import allocations, eviction_of, gate_why, pending, status_path
-from weir.kubernetes.writing.words import Words, cut, digest, expected, life_of, moment, over, plain
+from weir.kubernetes.writing.words import (
+    Words,
+    cut,
+    digest,
+    expected,
+    is_reworded,
+    life_of,
+    moment,
+    over,
+    plain,
+)
 from weir.kubernetes.writing.writes import Emit, PatchStatus, Upsert, Write
 from weir.model.reasons import Cause, inside
 from weir.model.resources import GPU, written
@@ -53,6 +63,8 @@ WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
 starts or stops."""
 SETTLED_S, ARRIVING_S = 0.3, 2.0
 """How long a pod has to wait before people are told: usually, and while its gang's pods are still coming."""
+REWORDED_S = 60.0
+"""Where more than FEW workloads wait: how late a reason is written that changed in its words alone."""
 WAITING_AT_ONCE = 8
 """In a burst, workloads that wait and are told why in one turn."""
 EVENTS_HELD_MOST = 16
@@ -70,6 +82,7 @@ class _Written:
 
     __slots__ = (
         "at_s",
+        "counts",
         "eviction",
         "found",
         "life",
@@ -78,14 +91,17 @@ class _Written:
         "since_s",
         "spec",
         "status",
+        "status_s",
         "to_say",
         "why",
     )
 
     def __init__(self) -> None:
         self.spec = ""  # what was written, as a digest
+        self.counts: tuple[int, ...] = ()  # of it, the pods of each group
         self.found = ""  # what somebody else has, as a digest
         self.status = b""
+        self.status_s = float("-inf")  # when that was written
         self.life = NO_LIFE
         self.phase = ""
         self.since_s = 0.0
@@ -134,10 +150,20 @@ class Statuses:
 
     def reasons_changed(self, names: Iterable[str]) -> None:
         """These wait for another reason now."""
-        named = self._picture.roll.named
+        named, names = self._picture.roll.named, list(names)
         changed = {named[name]: None for name in names if name in named}
+        if len(names) > FEW:  # of most of them a number has changed that the next one changes again
+            changed = {gang: None for gang in changed if not self._is_reworded_soon(gang)}
         self._picture.roll.changed.update(changed)
         self._reasoned.update(changed)
+
+    def _is_reworded_soon(self, gang: Gang) -> bool:
+        """Return True if only the words of its reason have changed, which are then written later."""
+        done, why = self._written.get(gang), self._reasons.get(gang.name)
+        if done is None or why is None or done.why != why.why:
+            return False
+        self._look_again(gang, done.status_s + REWORDED_S)
+        return True
 
     @property
     def has_work(self) -> bool:
@@ -191,6 +217,9 @@ class Statuses:
             self._picture.roll.changed[gang] = None
             if gang.name in self._reasons:
                 self._reasoned[gang] = None
+
+    def _look_again(self, gang: Gang, at_s: float) -> None:
+        self._later[gang] = min(self._later.get(gang, at_s), at_s)
 
     def _told(self, gang: Gang, now_s: float) -> list[Write | Emit]:
         """Return what is to be written of a workload that has changed."""
@@ -265,12 +294,12 @@ class Statuses:
             self._later[gang] = done.since_s + passing_s
             return []  # it is something else in a moment, and one write says it all
         writes: list[Write | Emit] = []
-        spec = self._spec(gang)
+        spec = self._spec(gang, done)
         if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
             done.spec = text
             writes.append(self._upsert(gang, spec, text))
         gang.note_shortness(now_s)
-        writes += self._said(gang, self._status(gang, phase, why, done), done)
+        writes += self._said(gang, self._status(gang, phase, why, done), done, now_s)
         writes += self._waits(gang, phase, why, done, now_s)
         writes += self._events_of(gang)
         if writes:
@@ -279,7 +308,7 @@ class Statuses:
             self._drop(gang)
         return writes
 
-    def _said(self, gang: Gang, status: Words, done: _Written) -> Iterator[PatchStatus]:
+    def _said(self, gang: Gang, status: Words, done: _Written, now_s: float) -> Iterator[PatchStatus]:
         """What of its status has changed; all of it, if nobody knows what is there."""
         text = msgspec.json.encode(status)
         if text == done.status:
@@ -287,8 +316,13 @@ class Statuses:
         now_there = digest(status)
         if now_there != done.found:
             before = msgspec.json.decode(done.status) if done.status else {}
-            patch = {**over(status, before), "phase": status["phase"], "written": now_there}
+            patch = over(status, before)
+            if len(self._reasons) > FEW and now_s < done.status_s + REWORDED_S and is_reworded(patch, before):
+                self._look_again(gang, done.status_s + REWORDED_S)
+                return
+            patch = {**patch, "phase": status["phase"], "written": now_there}
             yield PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE, about=gang)
+            done.status_s = now_s
         done.status, done.life, done.found = text, gang.life, ""
 
     def _drop(self, gang: Gang) -> None:
@@ -345,12 +379,17 @@ class Statuses:
             return Why(why=gate_why(gang), sentence=gang.told_gate)
         return self._reasons.get(gang.name) or self._stops.get(gang)
 
-    def _spec(self, gang: Gang) -> Words:
+    def _spec(self, gang: Gang, done: _Written) -> Words:
         key = gang.key
         workload = gang.told or gang.workload()
-        named = gang.groups_in_use(workload.groups)
+        counts = gang.counts_without_replaced(workload.groups, done.counts)
+        done.counts = counts
+        groups = tuple(
+            replace(group, count=count) if group.count != count else group
+            for group, count in zip(workload.groups, counts, strict=True)
+        )
         return spec_of(
-            replace(workload, groups=named),
+            replace(workload, groups=gang.groups_in_use(groups)),
             Owner(api_version=key.api_version, kind=key.kind, name=key.name, uid=key.uid),
         )
 
@@ -438,7 +477,7 @@ class Statuses:
             self._say(gang, "Waiting", why.sentence, "Scheduling", "Normal")
         yield from done.pending.take(gang, self._whys(gang, phase, why), now_s)
         if done.pending.next_s is not None:
-            self._later[gang] = min(self._later.get(gang, done.pending.next_s), done.pending.next_s)
+            self._look_again(gang, done.pending.next_s)
 
     def _whys(self, gang: Gang, phase: str, why: Why | None) -> Iterator[tuple[Seen, Why]]:
         """Yield its pods that wait, each with the reason of its own or else that of the workload."""

@@ -15,6 +15,8 @@ from weir.state.events import Promised
 
 Words = dict[str, Any]
 SENTENCE_MOST = 2000
+NAMED_MOST = 16
+"""Workloads and nodes that a list of an object names: a reclaim may stop thousands."""
 LATEST_S = 253402300799.0
 """The last second that a time of the API can say, in the year 9999."""
 
@@ -44,7 +46,7 @@ def room_of(gang: Gang, promised: Promised) -> Words:
         seen = gang.at(place.pod)
         if seen is not None:
             places.append({"pod": seen.name, "node": place.node, "devices": list(place.devices)})
-    return {"at": moment(promised.at_s), "places": places, "freedBy": list(promised.freed_by)}
+    return {"at": moment(promised.at_s), "places": places, "freedBy": list(promised.freed_by[:NAMED_MOST])}
 
 
 def digest(words: Words) -> str:
@@ -64,6 +66,14 @@ def over(status: Words, before: Words) -> Words:
     return patch
 
 
+def is_reworded(patch: Words, before: Words) -> bool:
+    """Return True if a patch changes nothing but the words and numbers of the reason."""
+    if set(patch) != {"reason"}:
+        return False
+    reason, last = patch["reason"], before.get("reason")
+    return reason is not None and last is not None and bool(reason["why"] == last["why"])
+
+
 def cut(sentence: str) -> str:
     """Return as much of a sentence as an object holds, and as anybody reads."""
     return sentence if len(sentence) <= SENTENCE_MOST else f"{sentence[: SENTENCE_MOST - 1]}…"
@@ -76,8 +86,8 @@ def expected(why: Why | None) -> str | None:
 
 
 def plain(numbers: Mapping[str, object]) -> Words:
-    """Numbers of a reason as an object holds them."""
+    """Numbers of a reason as an object holds them; of a list the first NAMED_MOST."""
     return {
-        key: list(value) if isinstance(value, tuple | set | frozenset) else value
+        key: list(value)[:NAMED_MOST] if isinstance(value, list | tuple | set | frozenset) else value
         for key, value in numbers.items()
     }
