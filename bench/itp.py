@@ -18,7 +18,7 @@ from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.scenario import Scenario
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload
-from weir.simulation.fate import Fate
+from weir.simulation.job_trace import Fate
 from weir.simulation.traces.public import ITP_SAVES_EVERY_S
 from weir.simulation.traces.tenants import NODE_GPUS
 

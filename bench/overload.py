@@ -31,8 +31,8 @@ DESCRIPTORS = 1024
 GOAL_S = 1.0
 LOOK_S = 0.25
 _SERVE = (
-    "import resource, sys; from pathlib import Path; from weir.server.up import run; "
-    "from weir.server.settings import Settings; "
+    "import resource, sys; from pathlib import Path; from weir.local.server.main import run; "
+    "from weir.local.server.settings import Settings; "
     "most = int(sys.argv[2]); resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)); "
     "limits = Path(sys.argv[3]) if sys.argv[3:] else None; "
     "home = Path(sys.argv[1]); "

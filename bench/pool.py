@@ -22,8 +22,8 @@ SUBMITTERS = 8
 ASKED = 10
 """How often each page is asked for."""
 _SERVE = (
-    "import sys; from pathlib import Path; from weir.server.settings import Settings; "
-    "from weir.server.up import run; "
+    "import sys; from pathlib import Path; from weir.local.server.settings import Settings; "
+    "from weir.local.server.main import run; "
     "sys.exit(run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=8, log_level='warning')))"
 )
 

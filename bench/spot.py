@@ -21,8 +21,8 @@ from bench.replays import Row, Said, arguments, each, figures, mean
 from bench.tables import show
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.simulation.fate import Fate
-from weir.simulation.measures import delays_s
+from weir.simulation.job_trace import Fate
+from weir.simulation.metrics import delays_s
 from weir.simulation.replay import replay
 
 _COLUMNS = ("policy", "high_delay_mean_s", "spot_delay_mean_s", "evictions_per_spot_run")

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from math import inf
 from statistics import fmean
 
-from weir.simulation.fate import Fate
+from weir.simulation.job_trace import Fate
 from weir.simulation.traces.tenants import NODE_GPUS
 
 Row = dict[str, object]

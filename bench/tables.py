@@ -6,7 +6,7 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 
-from weir.server.engine import engine
+from weir.service.engine_build import engine
 
 
 def machine(measured: str | None = None) -> str:

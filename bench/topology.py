@@ -24,7 +24,7 @@ from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import TopologyRequest
-from weir.simulation.fate import Fate
+from weir.simulation.job_trace import Fate
 from weir.simulation.replay import replay
 from weir.simulation.traces.tenants import NODE_GPUS, quota_nodes
 from weir.state.state import Cluster

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from weir.server.app import described
+from weir.local.server.app import described
 
 _ORDER = ("get", "post", "put", "delete")
 

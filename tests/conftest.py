@@ -8,7 +8,7 @@ import pytest
 HERE = Path(__file__).parent
 LANES = 3
 """Tests in front of a control plane go through so many processes, file by file. They mostly wait."""
-TOGETHER = {"tests/e2e/test_up.py", "tests/unit/server/test_interface.py"}
+TOGETHER = {"tests/e2e/test_up.py", "tests/unit/local/server/test_rest_schema.py"}
 """Files whose tests share a server."""
 
 

@@ -22,7 +22,13 @@ COMPILED = (
 )
 """What decides, what it decides on, and the world a replay plays it in."""
 
-PLAIN = ("__init__.py", "weir/state/events.py", "weir/control/port.py", "weir/simulation/fate.py")
+PLAIN = (
+    "__init__.py",
+    "weir/state/events.py",
+    "weir/control/port.py",
+    "weir/control/journal.py",
+    "weir/simulation/job_trace.py",
+)
 """Nouns that others read from JSON, copy and pickle: dataclasses made by mypyc don't allow that."""
 
 NO_COMPILER = (

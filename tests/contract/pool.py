@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.unit.local.rig import LIMIT_S, Memory, end_all, kill
+from tests.unit.local.harness import LIMIT_S, Memory, end_all, kill
 
+from weir.control.journal import Keepable, Kept, Launch
 from weir.control.life import LifeRules
 from weir.control.loop import Control
 from weir.local.backend import LocalBackend
-from weir.local.journal import Keepable, Kept, Launch
 from weir.local.machine import this_machine
 from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Request, Workload

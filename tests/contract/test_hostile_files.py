@@ -9,18 +9,24 @@ from pathlib import Path
 
 import pytest
 from tests.properties.effort import EFFORT
-from tests.unit.local.mischief import FILES, away, random_file
-from tests.unit.local.rig import gone
+from tests.unit.local.harness import gone
+from tests.unit.local.hostile_files import FILES, away, random_file
 
 from weir.control.port import Withdrawn
-from weir.local import pods
-from weir.local.notes import SOCKET
+from weir.local import pod_files
+from weir.local.job_messages import SOCKET
 from weir.state.events import End
 
 from .pool import Pool
 
 NAMES = ("notes.jsonl", "log", "stop.json", "exit.json", "start.json", "lock", "running.json", "any name")
-RECORDS = (pods.START, pods.EXIT, pods.RUNNING, pods.STOP, pods.LOCK)
+RECORDS = (
+    pod_files.START,
+    pod_files.EXIT,
+    pod_files.RUNNING,
+    pod_files.STOP,
+    pod_files.LOCK,
+)
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def running(pool: Pool) -> dict[str, str]:
     return {
         run.place.pod.workload: run.directory
         for run in pool.backend.pods()
-        if run.since_s is not None and pods.has(run.directory, pods.RUNNING)
+        if run.since_s is not None and pod_files.has(run.directory, pod_files.RUNNING)
     }
 
 
@@ -86,7 +92,7 @@ def test_any_file_in_a_directory_of_its_own(pool: Pool) -> None:
     directories = hostile(pool, list(cases))
     directories.pop("witness", None)
     for job, (kind, name) in cases.items():
-        own = Path(pods.own_directory(directories[job]))
+        own = Path(pod_files.own_directory(directories[job]))
         away(own / name)
         FILES[kind](own / name)
         poke(pool, directories[job])
@@ -108,7 +114,7 @@ def test_any_thing_in_place_of_its_directory(pool: Pool) -> None:
     began_s = time.time()
     directories = hostile(pool, list(cases))
     for at, (job, kind) in enumerate(cases.items()):
-        own = Path(pods.own_directory(directories[job]))
+        own = Path(pod_files.own_directory(directories[job]))
         place = own if at % 2 else own.parent
         away(place)
         FILES[kind](place)
@@ -125,7 +131,9 @@ def test_any_file_in_place_of_a_record(pool: Pool) -> None:
     cases = {f"h{at}": kind for at, kind in enumerate(FILES)}
     began_s = time.time()
     directories = hostile(pool, list(cases))
-    processes = {job: pods.read_object(each, pods.RUNNING)["leader"] for job, each in directories.items()}
+    processes = {
+        job: pod_files.read_object(each, pod_files.RUNNING)["leader"] for job, each in directories.items()
+    }
     for at, (job, kind) in enumerate(cases.items()):
         record = Path(directories[job], RECORDS[at % len(RECORDS)])
         away(record)
@@ -177,7 +185,7 @@ def test_any_files_by_chance(pool: Pool, seed: int) -> None:
     directories = hostile(pool, jobs)
     for turn in range(3):
         for job in jobs:
-            own = Path(pods.own_directory(directories[job]))
+            own = Path(pod_files.own_directory(directories[job]))
             random_file(
                 chance.choice([own / name for name in NAMES] + [own]) if own.is_dir() else own, chance
             )

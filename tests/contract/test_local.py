@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.local.rig import kill, python, until
+from tests.unit.local.harness import kill, python, until
 
-from weir.local import backend, orders, pods
+from weir.local import backend, pod_files, start_spec
 from weir.state.events import End, PodKey
 
 from .pool import Pool, Written, slow_or_fast
@@ -87,7 +87,7 @@ def test_a_lender_gives_way_at_once_and_goes_on_where_it_stopped(pool: Pool) -> 
     names = ["train0", "train1"]
     saved = [pool.submit(name, *TRAINS, devices=2) for name in names]
     pool.step_until(lambda: len(pool.backend.pods()) == 2)
-    logs = [Path(pods.own_directory(run.directory)) / "log" for run in pool.backend.pods()]
+    logs = [Path(pod_files.own_directory(run.directory)) / "log" for run in pool.backend.pods()]
     until(lambda: all(log.exists() and log.read_text() for log in logs))
     script = 'echo run > "$WEIR_CHECKPOINT_DIR/runs"; sleep 0.1'
     owner = pool.submit("owner", "sh", "-c", script, project="other", devices=2)
@@ -109,7 +109,7 @@ def test_a_killed_supervisor_s_job_is_started_once_more(pool: Pool) -> None:
     script = 'echo run >> "$WEIR_CHECKPOINT_DIR/runs"; while [ ! -e "$WEIR_CHECKPOINT_DIR/finish" ]; do sleep 0.01; done'
     saved = pool.submit("job", "sh", "-c", script)
     pool.step_until(lambda: len(lines(f"{saved}/runs")) == 1)
-    born = pods.signed(pool.backend.pods()[0].directory)
+    born = pod_files.signed(pool.backend.pods()[0].directory)
     assert born is not None
     kill(born.pid)
     pool.step_until(lambda: len(lines(f"{saved}/runs")) == 2)
@@ -166,7 +166,7 @@ def test_whenever_the_server_dies_every_job_ends_once(
         return or_dies
 
     pool = Pool(tmp_path / "home")
-    monkeypatch.setattr(orders, "make_directory", deadly(orders.make_directory))
+    monkeypatch.setattr(start_spec, "make_directory", deadly(start_spec.make_directory))
     monkeypatch.setattr(backend.pods, "write", deadly(backend.pods.write))
     monkeypatch.setattr(pool.journal, "keep", deadly(pool.journal.keep))
     monkeypatch.setattr(backend.Nursery, "ask", deadly(backend.Nursery.ask))
@@ -209,7 +209,7 @@ def test_kill_9_of_the_server_and_of_supervisors_loses_nothing(tmp_path: Path) -
         time.sleep(chance.random() * 0.3)
         some = [path.parent for path in (home / "pods").glob("*/*/lock")]
         for directory in chance.sample(some, min(2, len(some))):
-            born = pods.signed(str(directory))
+            born = pod_files.signed(str(directory))
             if born is not None and born.lives():
                 kill(born.pid)
         server.kill()

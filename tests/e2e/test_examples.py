@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.standin_torch import lay
-from tests.unit.server.serving import serving
+from tests.unit.local.server.server_process import serving
 
 ROOT = Path(__file__).parents[2]
 PLAIN, TORCH = (ROOT / "examples" / name for name in ("checkpoints_plain.py", "checkpoints_torch.py"))

@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from tests.unit.server.serving import Serving
+from tests.unit.local.server.server_process import Serving
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 JOBS, KILLS = 24 * EFFORT, 5 * EFFORT

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.server.serving import Serving, serving
+from tests.unit.local.server.server_process import Serving, serving
 
 SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
 
@@ -18,8 +18,8 @@ SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
 TRIES = """
 import os, sys
 from pathlib import Path
-from weir.server.settings import Settings
-from weir.server.up import run
+from weir.local.server.settings import Settings
+from weir.local.server.main import run
 
 for at, words in enumerate(sys.argv[2:]):
     if os.fork() == 0:
@@ -174,7 +174,7 @@ def _wait_for(true: Callable[[], bool]) -> None:
 
 def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    code = f"import sys; from pathlib import Path; from weir.server.settings import Settings; from weir.server.up import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
+    code = f"import sys; from pathlib import Path; from weir.local.server.settings import Settings; from weir.local.server.main import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=log, env={**os.environ})
         server = Serving.__new__(Serving)

@@ -3,7 +3,7 @@
 from bench.kubernetes import measure
 from tools.controlplane.cluster import Cluster
 
-from weir.server.engine import engine
+from weir.service.engine_build import engine
 
 
 def test_cases_of_weirs(cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from tools.controlplane.work import job, pod
 
 from weir.cli.main import main
 from weir.scenario_io import read_scenario
-from weir.simulation.play import play
+from weir.simulation.scenario_runner import play
 
 Run = Callable[..., tuple[int, str, str]]
 

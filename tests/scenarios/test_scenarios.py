@@ -6,7 +6,7 @@ import pytest
 
 from weir.model.expectations import differences
 from weir.scenario_io import parse_scenario, read_scenario, write_scenario
-from weir.simulation.play import play
+from weir.simulation.scenario_runner import play
 
 HERE = Path(__file__).parent
 FILES = sorted(path for path in HERE.rglob("*") if path.suffix in (".yaml", ".json"))

@@ -18,9 +18,9 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
-from weir.simulation.fate import Fate
 from weir.simulation.faults import Faults
-from weir.simulation.populate import ground
+from weir.simulation.initial_events import ground
+from weir.simulation.job_trace import Fate
 from weir.state.events import WorkloadSubmitted
 from weir.state.reduce import reduce
 from weir.state.state import Cluster

@@ -8,7 +8,7 @@ from weir.engine.plan import Plan
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
-from weir.simulation.world import World
+from weir.simulation.simulated_cluster import World
 from weir.state.columns import NO_DEVICE
 from weir.state.events import (
     NodeLost,

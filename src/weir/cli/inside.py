@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weir.api.answers import PodRow, WorkloadDetail
-    from weir.local.records import RunningRecord
+    from weir.local.pod_records import RunningRecord
 
 _TICKS_AT = 19
 """Where /proc/PID/stat says when a process started, counted after the name."""
@@ -89,17 +89,17 @@ def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
 def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> "RunningRecord":
     """What its supervisor wrote down."""
     from weir.client.address import home
-    from weir.local import pods
+    from weir.local import pod_files
     from weir.local.job_files import Unreadable
-    from weir.local.records import running_of
+    from weir.local.pod_records import running_of
 
     if not local:
         raise _NotHere("the pool is on another machine: run this there")
     row, group = chosen
     index = row.name.rsplit("/", 1)[1]
-    directory = home().absolute() / pods.RECORDS / str(detail.uid) / f"{row.start}-{group}-{index}"
+    directory = home().absolute() / pod_files.RECORDS / str(detail.uid) / f"{row.start}-{group}-{index}"
     try:
-        said = running_of(pods.read(str(directory), pods.RUNNING))
+        said = running_of(pod_files.read(str(directory), pod_files.RUNNING))
     except OSError:
         said = None
     if said is None:

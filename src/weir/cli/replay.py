@@ -22,9 +22,9 @@ from weir.model.policy import Policy
 from weir.model.resources import span
 from weir.reports.replays import Run
 from weir.simulation.replay import replay
+from weir.simulation.replay_report import report, view
 from weir.simulation.traces.public import read_itp
 from weir.simulation.traces.tenants import projects, tenants
-from weir.simulation.view import report, view
 
 DATA = "itp-three-weeks.csv.gz"
 WEEKS = 2

@@ -42,7 +42,7 @@ def run(
     output
         text for people; json for programs, one object a line for each file.
     """
-    from weir.simulation.play import play
+    from weir.simulation.scenario_runner import play
 
     def one(file: Path, scenario: "Scenario") -> int:
         played = play(scenario, scenario.expect.cycles if cycles is None else cycles)
@@ -64,7 +64,7 @@ def check(*files: Path, output: Output = "text") -> int:
         text for people; json for programs, one object a line for each file.
     """
     from weir.model.expectations import differences
-    from weir.simulation.play import play
+    from weir.simulation.scenario_runner import play
 
     passed: list[bool] = []
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from weir.model.policy import Policy
     from weir.model.scenario import Scenario
-    from weir.simulation.fate import Fate
+    from weir.simulation.job_trace import Fate
     from weir.simulation.replay import Replayed
 
 DONE, FAILED, WRONG_REQUEST = 0, 1, 2
@@ -111,8 +111,8 @@ def _check_report(report: Path | None) -> None:
 
 
 def _write_report(report: Path, scenario: "Scenario", trace: Path, runs: "Mapping[str, Replayed]") -> int:
-    from weir.simulation.view import report as page
-    from weir.simulation.view import view
+    from weir.simulation.replay_report import report as page
+    from weir.simulation.replay_report import view
 
     jobs = len(next(iter(runs.values())).recorder.lines)
     gpus = sum(node.gpus for node in scenario.nodes)

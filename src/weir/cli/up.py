@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 if TYPE_CHECKING:
-    from weir.server.door import Opening
+    from weir.kubernetes.process.webhook_server import Opening
 
 _PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]+@")
 DATABASE_URL = "WEIR_DATABASE_URL"
@@ -123,8 +123,8 @@ def up(
     """
     if on == "kubernetes":
         from weir.cli import kube_options as check
+        from weir.kubernetes.process.main import run as run_on_kubernetes
         from weir.kubernetes.reading.device_list import read_devices
-        from weir.server.cluster_up import run as run_on_kubernetes
 
         try:
             names = [each for each in (without_project_exempt or "").split(",") if each]
@@ -157,9 +157,9 @@ def up(
             log_format=log_format or "json",
         )
     from weir.client.address import home
-    from weir.server.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
-    from weir.server.tidying import Keeping
-    from weir.server.up import run
+    from weir.local.server.main import run
+    from weir.local.server.retention import Keeping
+    from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
 
     try:
         most = _bytes(log_most)
@@ -223,7 +223,7 @@ def _opening(
     """Where to answer, if at all."""
     if service is None:
         return None
-    from weir.server.door import DEFAULT_PORT, Opening
+    from weir.kubernetes.process.webhook_server import DEFAULT_PORT, Opening
 
     return Opening(service, namespace or "", host, DEFAULT_PORT if port is None else port, client_authorities)
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from weir.control.clock import Clock
+from weir.control.journal import Journal, Keepable, Kept
 from weir.control.port import (
     Effect,
     EndWorkload,
@@ -25,21 +26,20 @@ from weir.control.port import (
     StartPod,
     StopPod,
 )
-from weir.local import job_files, pods
+from weir.local import job_files, pod_files
 from weir.local.environment import Ports, Seat
-from weir.local.home import Home
-from weir.local.journal import Journal, Keepable, Kept
-from weir.local.launched import Launched, PodNow, Run
-from weir.local.launching import Nursery
-from weir.local.leftovers import conclude, end_all
+from weir.local.fd_watcher import Watch
+from weir.local.fork_client import Nursery
+from weir.local.job_message_reader import NoteReader
+from weir.local.job_messages import Pokes
 from weir.local.machine import Machine
-from weir.local.moments import Moments
-from weir.local.note_reader import NoteReader
-from weir.local.notes import Pokes
-from weir.local.orders import settle_before, write_order
-from weir.local.records import Note
-from weir.local.relist import exit_fact, find
-from weir.local.watch import Watch
+from weir.local.orphan_cleanup import conclude, end_all
+from weir.local.pod_records import Note
+from weir.local.recovery import exit_fact, find
+from weir.local.running_pods import Launched, PodNow, Run
+from weir.local.start_spec import settle_before, write_order
+from weir.local.start_times import Moments
+from weir.local.state_dir import Home
 from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadSubmitted
 
 LOG_MOST = 1 << 30
@@ -184,8 +184,8 @@ class LocalBackend:
         with self._lock:
             runs = [run for run in self._runs.values() if run.place.pod.workload == workload]
         for run in runs:
-            supervisor = pods.signed(run.directory)
-            if supervisor is None or (supervisor.lives() and pods.descendants(supervisor.pid)):
+            supervisor = pod_files.signed(run.directory)
+            if supervisor is None or (supervisor.lives() and pod_files.descendants(supervisor.pid)):
                 return False
         return True
 
@@ -299,7 +299,7 @@ class LocalBackend:
             seat,
             groups,
             self._clock.boot_time_of(at_s),
-            pods.boot(),
+            pod_files.boot(),
         )
         with self._lock:
             self._runs[self.home.name_of(directory)] = run
@@ -333,7 +333,7 @@ class LocalBackend:
             return  # it is over
         with suppress(OSError):  # on a full disk it is stopped all the same, with the grace of its start
             said = {"grace_s": effect.grace_s, "cause": effect.cause.sentence}
-            pods.write(directory, pods.STOP, said, synced=False)
+            pod_files.write(directory, pod_files.STOP, said, synced=False)
         with self._lock:
             run.stopping = True
             self._signal_stop(run)
@@ -398,7 +398,7 @@ class LocalBackend:
             self._notes.read(run)
             self._over(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
             return None
-        process = pods.open_supervisor(run.directory)
+        process = pod_files.open_supervisor(run.directory)
         if process is not None:
             with self._lock:
                 self._adopt(run, process)

@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from weir.local.home import InUse
+from weir.local.state_dir import InUse
 
 _NAME = "\0weir-gpu-"
 _CREDENTIALS = struct.Struct("3i")

@@ -15,10 +15,10 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from weir.local import cgroups, job_files, pods, records, secret_files, spawn_errors
+from weir.local import cgroups, job_files, pod_files, pod_records, secret_files, spawn_errors
 from weir.local.job_files import Unreadable
 from weir.local.output import Output
-from weir.local.records import StartRecord
+from weir.local.pod_records import StartRecord
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """What a shell answers for a command that isn't there, and for one that can't be run."""
@@ -41,17 +41,17 @@ def supervise(directory: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGCHLD))
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    lock = pods.take_lock(directory)
-    if not isinstance(lock, int) or pods.has(directory, pods.EXIT):
+    lock = pod_files.take_lock(directory)
+    if not isinstance(lock, int) or pod_files.has(directory, pod_files.EXIT):
         return
-    start = records.start_of(pods.read(directory, pods.START))
+    start = pod_records.start_of(pod_files.read(directory, pod_files.START))
     if start is None:
         return
     if isinstance(start, Unreadable):
         _write_exit(directory, {"lost": True, "error": f"Its order can't be read: {start.sentence}"})
         return
     try:
-        pods.sign(lock)
+        pod_files.sign(lock)
         supervisor = Supervisor(directory, start)
         supervisor.start()
     except _NoPlace as failure:
@@ -70,7 +70,7 @@ def _write_exit(directory: str, ended: dict[str, object]) -> None:
     """Say how it ended, though the disk be full for a while: until then it isn't known to be over."""
     while True:
         try:
-            pods.write(directory, pods.EXIT, ended)
+            pod_files.write(directory, pod_files.EXIT, ended)
         except OSError as failure:
             if not job_files.is_shortage(failure):
                 return  # its directory is gone or something else is in its place: the pool sees that itself
@@ -107,7 +107,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the command, unless it was told to stop before."""
-        if pods.has(self._directory, pods.STOP):
+        if pod_files.has(self._directory, pod_files.STOP):
             self._stopped = True
             return
         self._cgroups = [cgroup for cgroup in self._cgroups if cgroup.make()]
@@ -123,12 +123,12 @@ class Supervisor:
         running = {
             "supervisor": os.getpid(),
             "leader": self._leader,
-            "leader_ticks": pods.started_ticks(self._leader),
+            "leader_ticks": pod_files.started_ticks(self._leader),
             "started_s": self._started_s,
             "cgroups": [cgroup.path for cgroup in self._cgroups],
         }
         with suppress(OSError):  # for those who look; it runs all the same, and the lock says who we are
-            pods.write(self._directory, pods.RUNNING, running, synced=False)
+            pod_files.write(self._directory, pod_files.RUNNING, running, synced=False)
 
     def watch(self) -> None:
         """Until nothing of the pod is left."""
@@ -230,17 +230,17 @@ class Supervisor:
 
     def _say(self, sentence: str) -> None:
         """To whoever reads the pod's log."""
-        line = f"weir: {records.shown(sentence, records.SENTENCE_MOST)}\n"
+        line = f"weir: {pod_records.shown(sentence, pod_records.SENTENCE_MOST)}\n"
         with suppress(OSError):
             os.write(self._log, line.encode(errors="replace"))
 
     def _stop(self) -> None:
         """Told to stop: notice to the group, and an end to its time."""
-        text = pods.read(self._directory, pods.STOP)
-        grace_s = records.grace_of(text)
+        text = pod_files.read(self._directory, pod_files.STOP)
+        grace_s = pod_records.grace_of(text)
         if grace_s is None:
             grace_s = self._start.grace_s
-        job_files.make_file(self._own, pods.STOP, text if isinstance(text, bytes) else b"{}")
+        job_files.make_file(self._own, pod_files.STOP, text if isinstance(text, bytes) else b"{}")
         kill_at = time.monotonic() + grace_s
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
         if self._status is None:
@@ -253,25 +253,25 @@ class Supervisor:
 
     def _tell_what_is_left(self) -> None:
         if _has_children():
-            for pid in pods.descendants(os.getpid()):
+            for pid in pod_files.descendants(os.getpid()):
                 _signal(pid, signal.SIGTERM)
                 _signal(pid, signal.SIGCONT)
 
     def _kill(self) -> None:
         for cgroup in self._cgroups:
             cgroup.kill()
-        for pid in pods.descendants(os.getpid()):
+        for pid in pod_files.descendants(os.getpid()):
             _signal(pid, signal.SIGKILL)
 
 
 def _own(directory: str) -> tuple[int, int]:
     """Make and open the job's own directory and its output in it; both stay open as what they are now."""
-    pods.make_own(directory)
-    own = pods.own_directory(directory)
+    pod_files.make_own(directory)
+    own = pod_files.own_directory(directory)
     place = job_files.open_directory(own)
     if not isinstance(place, int):
         raise _NoPlace(_why(place, own))
-    log = job_files.open_file(own, pods.LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    log = job_files.open_file(own, pod_files.LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     if not isinstance(log, int):
         raise _NoPlace(_why(log, own))
     os.set_blocking(log, True)  # the job has it as its output, and need not know how it was opened

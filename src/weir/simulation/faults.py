@@ -22,8 +22,8 @@ from weir.control.port import (
 )
 from weir.model.nodes import Node
 from weir.model.scenario import Scenario
-from weir.simulation.fate import Fate
-from weir.simulation.world import World
+from weir.simulation.job_trace import Fate
+from weir.simulation.simulated_cluster import World
 from weir.state.events import Checkpointed, NodeLost, NodeSet, PodKey, WorkloadHeld, WorkloadSubmitted
 
 

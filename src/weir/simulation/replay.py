@@ -12,10 +12,10 @@ from weir.control.loop import Control, Decide
 from weir.engine.cycle import decide as engine
 from weir.model.policy import Policy
 from weir.model.scenario import Scenario
-from weir.simulation.fate import Fate
-from weir.simulation.measures import Json, measures
-from weir.simulation.recorder import Recorder
-from weir.simulation.world import World
+from weir.simulation.job_recorder import Recorder
+from weir.simulation.job_trace import Fate
+from weir.simulation.metrics import Json, measures
+from weir.simulation.simulated_cluster import World
 
 STEPS_AN_INSTANT_MOST = 10_000
 """Turns of control without the clock moving before the engine is said not to come to rest."""

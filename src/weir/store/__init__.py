@@ -3,7 +3,7 @@
 `Store` is all of it; its docstring is the interface. Nothing here decides, and nothing upstream imports it.
 """
 
-from weir.store.failures import (
+from weir.store.errors import (
     NameTaken,
     NoSuchQueue,
     NoSuchToken,
@@ -16,7 +16,7 @@ from weir.store.failures import (
     WorkloadOver,
 )
 from weir.store.metering import Meter
-from weir.store.rows import (
+from weir.store.records import (
     DeviceSample,
     Happening,
     Listed,

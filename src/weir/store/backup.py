@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from weir.store.database import own
 from weir.store.dialects import address_of
-from weir.store.failures import StoreFailed
+from weir.store.errors import StoreFailed
 from weir.store.identity import Mark, mark_home, mark_of_home, numbered
 from weir.store.schema import HEAD
 

@@ -22,7 +22,7 @@ from sqlalchemy import URL, Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from weir.store.dialects import WRITES, Durability, address_of, exclude_others, failure, open_engine
-from weir.store.failures import Refusal, StoreFailed
+from weir.store.errors import Refusal, StoreFailed
 from weir.store.identity import Opened, mark_of_database, open_pool
 from weir.store.schema import bring_up_to_date
 

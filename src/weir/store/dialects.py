@@ -9,7 +9,7 @@ from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, fun
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from weir.store.failures import StoreFailed
+from weir.store.errors import StoreFailed
 
 READERS_MOST = 8
 BUSY_MS_MOST = 10_000

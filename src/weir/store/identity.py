@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, insert, select, update
 
 from weir.store.dialects import highest_number, raise_numbers
-from weir.store.failures import StoreFailed
+from weir.store.errors import StoreFailed
 from weir.store.tables import pool, queues
 
 FILE = "pool.json"

@@ -10,15 +10,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
 
+from weir.control.journal import Keepable, Kept, Launch
 from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, LifeRule, SetStatus, Status
-from weir.local.journal import Keepable, Kept, Launch
 from weir.model.queues import Queue
 from weir.model.resources import span
 from weir.store.codec import PROMISED, WORKLOAD, mapping_of, packed
 from weir.store.database import Database
-from weir.store.history import History
+from weir.store.event_history import History
 from weir.store.queues import queues_of
-from weir.store.rows import Happening
+from weir.store.records import Happening
 from weir.store.tables import ENDED, LIVE, submissions, workloads
 
 KEPT = (

@@ -22,7 +22,7 @@ from weir.state.events import (
 )
 from weir.state.shapes import GPU_ROW
 from weir.state.state import Cluster
-from weir.store.rows import DeviceSample, Samples, UseSample, WorkloadSample
+from weir.store.records import DeviceSample, Samples, UseSample, WorkloadSample
 
 _MILLI = 1000.0
 

@@ -8,7 +8,7 @@ from weir.model.queues import Queue
 from weir.store.codec import QUEUE, packed
 from weir.store.database import Database
 from weir.store.dialects import put
-from weir.store.failures import NoSuchQueue, QueueInUse, QueueUnsound
+from weir.store.errors import NoSuchQueue, QueueInUse, QueueUnsound
 from weir.store.tables import LIVE, queues, workloads
 from weir.store.tokens import without_project
 

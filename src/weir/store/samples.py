@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table, delete, func, select
 
 from weir.store.database import Database
 from weir.store.dialects import add_up, put
-from weir.store.rows import Retention, Samples
+from weir.store.records import Retention, Samples
 from weir.store.tables import (
     DAY,
     HOUR,

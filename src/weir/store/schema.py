@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-from weir.store.failures import StoreFailed
+from weir.store.errors import StoreFailed
 
 HEAD = "0003"
 """The newest migration. Read here first: Alembic is only imported where there is something to do."""

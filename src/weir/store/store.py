@@ -9,14 +9,14 @@ from typing import Literal
 from sqlalchemy import update
 
 from weir.api.answers import UsageReport
-from weir.local.journal import Journal, Kept
+from weir.control.journal import Journal, Kept
 from weir.model.queues import Queue
 from weir.store.database import Database
-from weir.store.failures import NotSuspended
-from weir.store.history import History, filters
+from weir.store.errors import NotSuspended
+from weir.store.event_history import History, filters
 from weir.store.journal import StoreJournal
 from weir.store.queues import Queues
-from weir.store.rows import (
+from weir.store.records import (
     Happening,
     Listed,
     Page,
@@ -49,7 +49,7 @@ class Store:
     """
 
     journal: Journal
-    """What the local backend writes down; see `weir.local.journal`."""
+    """What the local backend writes down; see `weir.control.journal`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The tables. What a row means is said in `weir.store.rows`; how they came about in `migrations`.
+"""The tables. What a row means is said in `weir.store.records`; how they came about in `migrations`.
 
 Times are seconds of the server's timeline (`weir.control.clock`): since the epoch, unless the wall clock was
 set. Values that are only read back whole are JSON. What a list of workloads needs is apart from what they are

@@ -16,8 +16,8 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from weir.store.database import Database
-from weir.store.failures import NoSuchQueue, NoSuchToken
-from weir.store.rows import TokenRow
+from weir.store.errors import NoSuchQueue, NoSuchToken
+from weir.store.records import TokenRow
 from weir.store.tables import queues, tokens
 
 PREFIX = "weir_"

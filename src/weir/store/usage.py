@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 
 from weir.api.answers import UsageReport, UsageRow
 from weir.store.database import Database
-from weir.store.rows import Point, Retention
+from weir.store.records import Point, Retention
 from weir.store.tables import DAY, HOUR, LIVE, MINUTE, SPANS, device_uses, uses, workload_uses, workloads
 
 By = Literal["project", "department", "user", "type", "node"]

@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, or_, select, update
 
-from weir.local.journal import Kept, Launch
+from weir.control.journal import Kept, Launch
 from weir.state.events import End
 from weir.store.codec import WORKLOAD, as_json, mapping_of, packed
 from weir.store.database import Database
-from weir.store.failures import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOver
+from weir.store.errors import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOver
 from weir.store.journal import KEPT, kept_of
-from weir.store.rows import Listed, Page, Recorded, Submitted, Wanted
+from weir.store.records import Listed, Page, Recorded, Submitted, Wanted
 from weir.store.tables import LIVE, queues, submissions, workloads
 
 PAGE_MOST = 1000

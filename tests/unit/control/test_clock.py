@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weir.control.clock import Clock
-from weir.local import pods, timeline
+from weir.local import persistent_clock, pod_files
 
 YEAR_S = 365.25 * 86400.0
 NOW_S = 1_700_000_000.0
@@ -36,7 +36,7 @@ class Machine:
         return Clock(wall=self.wall, boot=self.boot, jumped=self.jumps.append)
 
     def resumed(self, home: Path, least_s: float | None = None) -> Clock:
-        return timeline.resume(
+        return persistent_clock.resume(
             home, least_s=least_s, wall=self.wall, boot=self.boot, jumped=self.jumps.append
         )
 
@@ -93,7 +93,7 @@ def test_a_reading_that_was_interrupted_is_no_jump() -> None:
 def test_over_a_restart_of_the_server_no_time_is_lost_or_won(tmp_path: Path, jump_s: float) -> None:
     machine = Machine()
     before = machine.resumed(tmp_path)
-    timeline.keep(tmp_path, before, boot=machine.boot)
+    persistent_clock.keep(tmp_path, before, boot=machine.boot)
     machine.passes(30.0)
     machine.wall_s += jump_s
     after = machine.resumed(tmp_path, least_s=NOW_S + 10.0)
@@ -104,13 +104,13 @@ def test_over_a_restart_of_the_server_no_time_is_lost_or_won(tmp_path: Path, jum
 
 @pytest.mark.parametrize(
     ("away_s", "counted_s"),
-    [(600.0, 600.0), (-86400.0, 0.0), (10 * YEAR_S, timeline.AWAY_S_MOST), (-40 * YEAR_S, 0.0)],
+    [(600.0, 600.0), (-86400.0, 0.0), (10 * YEAR_S, persistent_clock.AWAY_S_MOST), (-40 * YEAR_S, 0.0)],
 )
 def test_over_a_reboot_the_wall_clock_counts_within_bounds(
     tmp_path: Path, away_s: float, counted_s: float, other_boot: Callable[[], None]
 ) -> None:
     machine = Machine()
-    timeline.keep(tmp_path, machine.resumed(tmp_path), boot=machine.boot)
+    persistent_clock.keep(tmp_path, machine.resumed(tmp_path), boot=machine.boot)
     other_boot()
     machine.boot_s = 3.0
     machine.wall_s += away_s
@@ -124,11 +124,11 @@ def test_over_a_reboot_the_wall_clock_counts_within_bounds(
 def test_a_file_that_says_nothing_begins_at_the_wall_clock_or_after_what_is_known(
     tmp_path: Path, text: str
 ) -> None:
-    (tmp_path / timeline.FILE).write_text(text)
+    (tmp_path / persistent_clock.FILE).write_text(text)
     assert Machine().resumed(tmp_path)() == NOW_S
     assert Machine().resumed(tmp_path, least_s=NOW_S + 5.0)() == NOW_S + 5.0
 
 
 @pytest.fixture
 def other_boot(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    return lambda: monkeypatch.setattr(pods, "_boot", "another")
+    return lambda: monkeypatch.setattr(pod_files, "_boot", "another")

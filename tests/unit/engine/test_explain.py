@@ -3,7 +3,7 @@
 import pytest
 
 from weir.scenario_io import parse_scenario
-from weir.simulation.play import play
+from weir.simulation.scenario_runner import play
 
 WORLD = """
 cluster: {{nodes: [{{name: "{nodes}", gpus: 2, cpu: 8, memory: 16Gi, gpu_memory: 16Gi}}]}}

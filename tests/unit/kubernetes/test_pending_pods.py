@@ -14,7 +14,7 @@ from weir.kubernetes.writing.pending_pods import EVENT_AGAIN_S, REASON_EVERY_S, 
 from weir.kubernetes.writing.saying import STARTS_MOST, Saying
 from weir.kubernetes.writing.writes import Emit, PatchStatus, Regarding
 from weir.model.reasons import Why as Code
-from weir.server.reasons import Reasons
+from weir.service.pending_reasons import Reasons
 
 from .small_world import job, node, pod, project
 from .test_backend import Scene

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from weir.control.journal import StoreFailed
 from weir.control.port import (
     EndWorkload,
     Exit,
@@ -23,13 +24,12 @@ from weir.control.port import (
     StatusFound,
     Withdrawn,
 )
-from weir.local import pods
+from weir.local import pod_files
 from weir.local.backend import LocalBackend
-from weir.local.home import InUse
-from weir.local.journal import StoreFailed
+from weir.local.state_dir import InUse
 from weir.state.events import Checkpointed, End, Place, PodKey, Promised, WorkloadHeld, WorkloadSubmitted
 
-from .rig import Rig, gone, kill, until
+from .harness import Rig, gone, kill, until
 
 WAITS = ("sh", "-c", "echo ready; exec sleep 3600")
 
@@ -58,7 +58,7 @@ def test_an_end_nobody_saw_is_found(rig: Rig) -> None:
     directory = str(rig.directory(pod))
     rig.backend.close()
     (rig.home / "go").write_text("go\n")
-    until(lambda: pods.has(directory, pods.EXIT))
+    until(lambda: pod_files.has(directory, pod_files.EXIT))
     rig.backend = rig._backend()
     assert rig.exit(pod).how is Exit.FAILED  # at once, or when the supervisor has let go of its lock
 
@@ -75,16 +75,16 @@ def test_a_stop_asked_for_before_the_crash_goes_on(rig: Rig) -> None:
 def test_a_supervisor_killed_while_nobody_watches_is_settled(rig: Rig) -> None:
     pod = rig.run(*WAITS)
     rig.says(pod, "ready")
-    born = pods.signed(str(rig.directory(pod)))
+    born = pod_files.signed(str(rig.directory(pod)))
     assert born is not None
-    supervised = pods.descendants(born.pid)
+    supervised = pod_files.descendants(born.pid)
     rig.backend.close()
     kill(born.pid)
-    until(lambda: not born.lives() or pods.stat_of(born.pid)[0] == b"Z")
+    until(lambda: not born.lives() or pod_files.stat_of(born.pid)[0] == b"Z")
     rig.backend = rig._backend()
     facts = list(rig.backend.events())
     assert of(facts, PodExited)[0].how is Exit.LOST
-    assert all((pods.stat_of(pid) or [b"Z"])[0] == b"Z" for pid in supervised)
+    assert all((pod_files.stat_of(pid) or [b"Z"])[0] == b"Z" for pid in supervised)
 
 
 def test_a_supervisor_that_comes_too_late_refuses(rig: Rig) -> None:
@@ -103,7 +103,7 @@ def test_a_supervisor_that_comes_too_late_refuses(rig: Rig) -> None:
     rig.exit(other)
     rig.backend._nursery.close()  # whoever was forked before has taken its lock or has gone
     rig.backend._nursery._begin()
-    until(lambda: (lock := pods.take_lock(str(directory))) is not None and os.close(lock) is None)
+    until(lambda: (lock := pod_files.take_lock(str(directory))) is not None and os.close(lock) is None)
     assert not (rig.home / "ran").exists()
 
 
@@ -201,7 +201,7 @@ def test_a_full_disk_refuses_a_start_and_leaves_nothing(rig: Rig, monkeypatch: p
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pods.os, "write", full)
+        patch.setattr(pod_files.os, "write", full)
         with pytest.raises(OSError, match="No space"):
             rig.start(PodKey("job", 0, 0))
     assert not list((rig.home / "pods" / "1").iterdir())
@@ -229,18 +229,18 @@ def test_a_disk_full_for_a_while_loses_no_end(small_disk: Path) -> None:
         os.mkfifo(small_disk / "go")
         pod = rig.run("sh", "-c", "read x < go; exit 4", directory=str(small_disk))
         directory = str(rig.directory(pod))
-        until(lambda: pods.has(directory, pods.RUNNING))
+        until(lambda: pod_files.has(directory, pod_files.RUNNING))
         with filler.open("wb", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(b"x" * 4096)
         rig.submit("true", name="refused")
         with pytest.raises(OSError, match="No space"):
             rig.start(PodKey("refused", 0, 0))
-        leader = pods.read_object(directory, pods.RUNNING)["leader"]
+        leader = pod_files.read_object(directory, pod_files.RUNNING)["leader"]
         (small_disk / "go").write_text("go\n")
         until(lambda: gone(leader))
         assert rig.backend.pods()  # it can't say how it ended, so nobody takes it for over
-        assert pods.take_lock(directory) is None
+        assert pod_files.take_lock(directory) is None
         filler.unlink()
         assert rig.exit(pod).how is Exit.FAILED
         ended = rig.backend.home.start(1, 1, 0, 0).ended
@@ -267,9 +267,9 @@ def test_a_supervisor_whose_home_is_gone_ends(rig: Rig) -> None:
     pod = rig.run(*WAITS)
     rig.says(pod, "ready")
     directory = rig.directory(pod)
-    born = pods.signed(str(directory))
+    born = pod_files.signed(str(directory))
     assert born is not None
-    until(lambda: pods.has(str(directory), pods.RUNNING))
+    until(lambda: pod_files.has(str(directory), pod_files.RUNNING))
     shutil.rmtree(directory)
     os.kill(born.pid, signal.SIGTERM)
     assert rig.exit(pod).how is Exit.LOST

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from weir.local.gpu_claim import GpuClaim
-from weir.local.home import InUse
+from weir.local.state_dir import InUse
 
 _CLAIMS = """
 import sys

@@ -13,12 +13,12 @@ from weir.control.port import Exit
 from weir.local import cgroups
 from weir.local.devices import Device, Nvml, driver, virtual
 from weir.local.environment import Identity, Ports, Seat, Sight, environment
-from weir.local.home import Ended
+from weir.local.gpu_sampling import BY_CPU, Sampler
 from weir.local.machine import this_machine
-from weir.local.sampling import BY_CPU, Sampler
+from weir.local.state_dir import Ended
 from weir.model.workloads import Request
 
-from .rig import Rig, python, until
+from .harness import Rig, python, until
 
 WHO = Identity("job", "team", "job/worker/0", "1/1-0-0", "/d", "/n", "/c")
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from weir.local.output import Output, read_on, tail_of
-from weir.server.logs import Log
+from weir.local.server.pod_logs import Log
 
-from .rig import Rig, python
+from .harness import Rig, python
 
 MOST = 1 << 20
 LINES = 400_000

@@ -22,7 +22,7 @@ from weir.model.workloads import (
     WorkloadType,
 )
 from weir.scenario_io import parse_scenario, policy_schema, read_policy, scenario_schema, write_scenario
-from weir.simulation.play import play
+from weir.simulation.scenario_runner import play
 
 DOCS = Path(__file__).parents[3] / "docs"
 GIB = 1 << 30

@@ -3,11 +3,11 @@
 import pytest
 
 from weir.model.policy import Policy
+from weir.simulation.interval_means import Timeline
 from weir.simulation.replay import jittered, replay
-from weir.simulation.timeline import Timeline
-from weir.simulation.view import report, view
+from weir.simulation.replay_report import report, view
 
-from .small import cluster, job
+from .fixtures import cluster, job
 
 
 def test_numbers_of_a_queue() -> None:

@@ -17,7 +17,7 @@ from weir.simulation.traces.mistakes import MOST
 from weir.simulation.traces.public import read_itp
 from weir.simulation.traces.tenants import projects, tenants
 
-from .small import cluster
+from .fixtures import cluster
 
 
 def _refused(path: Path, format_: str = "weir") -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from weir.store import Store
 
-from .given import opened
+from .fixtures import opened
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from weir.store import Happening, NameTaken, Samples, Store, StoreFailed, UseSam
 from weir.store.schema import HEAD
 from weir.store.tables import metadata
 
-from .given import NOW_S, end, opened, submitted
+from .fixtures import NOW_S, end, opened, submitted
 
 WRITES = """
 import sys, threading

@@ -17,7 +17,7 @@ import weir.store.schema
 from weir.store import Store, StoreFailed
 from weir.store.backup import backup, restore
 
-from .given import end, opened, submitted
+from .fixtures import end, opened, submitted
 
 
 def used(home: Path) -> None:

@@ -23,7 +23,7 @@ from weir.state.events import End, Place, PodKey, Promised
 from weir.store import Store
 from weir.store.codec import QUEUE, WORKLOAD, packed
 
-from .given import NOW_S, end, opened, submitted
+from .fixtures import NOW_S, end, opened, submitted
 
 ROOM = Promised("train", (Place(PodKey("train", 0, 0), "node", (0, 1)),), 3.0, ("victim",))
 STATUS = Status(4, 3, 1, 12.5, 99.0, 2)

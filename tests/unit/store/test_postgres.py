@@ -13,7 +13,7 @@ from weir.model.queues import Queue
 from weir.store import Store, StoreFailed
 from weir.store.backup import backup
 
-from .given import end, submitted
+from .fixtures import end, submitted
 
 SERVER = os.environ.get("WEIR_TEST_POSTGRES", "")
 pytestmark = pytest.mark.skipif(not SERVER, reason="WEIR_TEST_POSTGRES names no PostgreSQL server")

@@ -7,7 +7,7 @@ import pytest
 from weir.model.queues import Queue, TimeRules
 from weir.store import NoSuchQueue, NoSuchToken, QueueInUse, QueueUnsound, Store
 
-from .given import end, opened, submitted
+from .fixtures import end, opened, submitted
 
 
 def test_tree_is_told_with_parents_before_children(store: Store) -> None:

@@ -14,7 +14,7 @@ from weir.store.samples import _pieces, _spread
 from weir.store.tables import DAY, HOUR, MINUTE, SPANS, uses
 from weir.store.usage import pieces
 
-from .given import NOW_S, end, opened, submitted
+from .fixtures import NOW_S, end, opened, submitted
 
 FIRST_S = NOW_S // DAY * DAY
 KEEP = Retention(minutes_s=6 * HOUR, hours_s=3 * DAY, days_s=30 * DAY)

@@ -11,7 +11,7 @@ from weir.model.workloads import WorkloadType
 from weir.state.events import End
 from weir.store import NameTaken, NoSuchQueue, NoSuchWorkload, Store, Wanted, WorkloadOver
 
-from .given import NOW_S, end, opened, submitted
+from .fixtures import NOW_S, end, opened, submitted
 
 
 def names(store: Store, wanted: Wanted | None = None, **words: object) -> list[str]:

@@ -40,7 +40,7 @@ from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadTy
 
 if TYPE_CHECKING:
     from weir.kubernetes.own.scheduler_config import Settings
-    from weir.server.glance import Glance
+    from weir.kubernetes.process.inspection import Glance
 
 JOBS = "batch/v1"
 _EVENTS_SHOWN = 20
@@ -286,7 +286,7 @@ class Answering:
     # What is looked up
 
     async def _glance(self) -> "Glance":
-        from weir.server.glance import look
+        from weir.kubernetes.process.inspection import look
 
         installed = await read_installation(self._api, self._home)
         return await look(self._api, await self._settings(installed), installed.scheduler)

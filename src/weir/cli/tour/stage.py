@@ -21,10 +21,10 @@ from typing import Any, Self
 import weir
 from weir.cli.tour.cast import GPUS
 from weir.client.api import Pool
-from weir.local import leftovers, pods, records
-from weir.local.home import ended
-from weir.local.notes import read_notes
-from weir.local.records import SAVED, Span
+from weir.local import orphan_cleanup, pod_files, pod_records
+from weir.local.job_messages import read_notes
+from weir.local.pod_records import SAVED, Span
+from weir.local.state_dir import ended
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -117,7 +117,7 @@ class Stage:
     def saved_s(self, uid: int) -> list[float]:
         """When a workload told that its state is saved."""
         found = []
-        for own in self.home.glob(f"{pods.OWN}/{uid}/*"):
+        for own in self.home.glob(f"{pod_files.OWN}/{uid}/*"):
             notes = read_notes(str(own), 0, Span(0.0, time.time())).notes
             found += [note.at_s for note in notes if note.kind == SAVED]
         return sorted(found)
@@ -160,9 +160,9 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 def _end_pod(directory: str) -> None:
     """End what is left of a pod: its supervisor, and then all that was its own."""
     with suppress(OSError):
-        start = records.start_of(pods.read(directory, pods.START))
-        groups = start.cgroups if isinstance(start, records.StartRecord) else ()
-        leftovers.end_supervised(directory, groups, time.time())
+        start = pod_records.start_of(pod_files.read(directory, pod_files.START))
+        groups = start.cgroups if isinstance(start, pod_records.StartRecord) else ()
+        orphan_cleanup.end_supervised(directory, groups, time.time())
 
 
 def _environment() -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from weir.model.scenario import Scenario
-from weir.simulation.fate import Fate
+from weir.simulation.job_trace import Fate
 from weir.simulation.traces import own, public
 
 OWN = "weir"

@@ -17,7 +17,7 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
-from weir.simulation.fate import Fate
+from weir.simulation.job_trace import Fate
 from weir.simulation.traces.cells import Cells
 from weir.simulation.traces.files import Table
 from weir.simulation.traces.mistakes import Mistakes

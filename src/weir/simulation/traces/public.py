@@ -16,7 +16,7 @@ from typing import Any
 
 from weir.model.scenario import Scenario
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
-from weir.simulation.fate import Fate
+from weir.simulation.job_trace import Fate
 from weir.simulation.traces.cells import Cells
 from weir.simulation.traces.files import Table, text
 from weir.simulation.traces.mistakes import Mistakes

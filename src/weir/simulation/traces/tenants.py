@@ -14,7 +14,7 @@ from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.scenario import Scenario
 from weir.model.workloads import WHOLE_MILLI
-from weir.simulation.fate import Fate
+from weir.simulation.job_trace import Fate
 
 NODE_GPUS = 8
 

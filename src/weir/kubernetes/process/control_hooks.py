@@ -1,0 +1,156 @@
+"""What a Weir in front of a cluster does around the steps of its control loop: reasons, statuses, counts."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from time import perf_counter
+
+from weir.control.loop import Control
+from weir.engine.overcommit import GRACE_S
+from weir.engine.plan import Plan
+from weir.kubernetes.api.collector import collector_paused, freeze
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.process.cluster_summary import ClusterNumbers, Runnable, numbers_of
+from weir.kubernetes.process.decision_log import DecisionLog
+from weir.kubernetes.process.overcommit_relief import OvercommitHealing
+from weir.kubernetes.process.queue_statuses import QueueStatuses
+from weir.kubernetes.process.scheduling_counters import SchedulerCounts
+from weir.kubernetes.writing.writes import Emit, Write
+from weir.model.policy import Policy
+from weir.service.pending_reasons import Reasons
+from weir.state.events import Event, PodAssigned, WorkloadEnded
+from weir.state.state import Cluster
+
+PEOPLE_EVERY_S = 0.5
+QUEUES_EVERY_S = 3.0
+QUEUES_AT_LEAST_EVERY_S = 30.0
+"""Even where nothing changes that the engine knows, such as workloads that are refused."""
+
+
+class ClusterHooks:
+    """Runs around the steps of the control thread, and reads what control decides."""
+
+    def __init__(
+        self,
+        backend: KubernetesBackend,
+        policy: Policy,
+        clock: Callable[[], float],
+        *,
+        overcommit_grace_s: float = GRACE_S,
+    ) -> None:
+        self.backend = backend
+        self._healing = OvercommitHealing(backend, overcommit_grace_s)
+        self.policy = policy
+        self.wake: Callable[[], None] = lambda: None
+        self.submit: Callable[[Sequence[Write | Emit]], None] = lambda _: None
+        self._clock = clock
+        self._reasons = Reasons(backend.reasons)
+        self._queues = QueueStatuses()
+        self._people_next_s = self._queues_next_s = self._queues_due_s = 0.0
+        self._changes = -1
+        self._begins = True
+        self._paused = ExitStack()  # the collector, in a first step
+        self.counts = SchedulerCounts()
+        self.numbers = ClusterNumbers()
+        self.cycle = 0  # the number of the last plan
+        self._log = DecisionLog()
+        self._control: Control | None = None
+        self._began = 0.0  # the step under way
+
+    def set_overcommit_grace(self, grace_s: float) -> None:
+        """Wait for so long from now on before pods are stopped on a node with too many devices in use."""
+        self._healing.grace_s = grace_s
+
+    def connect(self) -> Control:
+        """A new control; the next facts are the whole picture."""
+        self._paused.close()
+        self._begins = True
+        self.backend.connect()
+        self.backend.reasons.clear()
+        self._reasons = Reasons(self.backend.reasons)
+        self._queues.forget()
+        self._changes = -1
+        self._log.forget()
+        self.counts.connected(self._clock())
+        self._control = Control(
+            self.backend,
+            self.policy,
+            self._clock,
+            readers=(self,),
+            decide=self._healing.decide,
+            must_decide=self._healing.is_needed,
+        )
+        return self._control
+
+    def begins(self, now_s: float) -> None:  # noqa: ARG002 - the first is like any other
+        """A step begins. The first one makes all there is, and hardly any garbage."""
+        self._began = perf_counter()
+        control = self._control
+        if control is not None and control.policy is not self.policy:
+            control.policy = self.policy  # another thread set it
+        if self._begins:
+            self._paused.enter_context(collector_paused())
+
+    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what was made stays
+        """A step was carried out whole."""
+        self.counts.cycles.add(perf_counter() - self._began)
+        if self._begins:
+            self._begins = False
+            freeze()
+            self._paused.close()
+
+    def happened(self, event: Event) -> None:
+        """Count an event; a workload that runs, or is over, doesn't wait any more."""
+        if self._control is not None:
+            self.counts.happened(self._control.cluster, event)
+        if isinstance(event, PodAssigned):
+            self.backend.reasons.pop(event.place.pod.workload, None)
+        elif isinstance(event, WorkloadEnded):
+            self.backend.reasons.pop(event.workload, None)
+            self._log.ended(event.workload)
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
+        """Count and log what was decided."""
+        assert self._control is not None
+        self.cycle += 1
+        self.counts.decided(self._control.cluster, plan, took_s)
+        self._log.decided(self._control.cluster, plan, self.cycle, took_s)
+
+    def _changed(self, cluster: Cluster) -> int:
+        """Return a number that grows with everything that statuses of queues depend on."""
+        return cluster.changes + self.backend.picture.estate.changes
+
+    def rests(self, control: Control, now_s: float) -> float | None:
+        """Between steps: what people are told."""
+        backend, cluster = self.backend, control.cluster
+        changed = self._reasons.turn(cluster, self.policy, now_s)
+        backend.reasons_changed(changed)
+        backend.tell_waiting(now_s)
+        self._log.waits(cluster, changed, backend.reasons, self.cycle)
+        if now_s >= self._people_next_s:
+            backend.tell_people(now_s)
+            self._people_next_s = self._clock() + PEOPLE_EVERY_S
+        if now_s >= self._queues_next_s and (
+            self._changed(cluster) != self._changes or now_s >= self._queues_due_s
+        ):
+            self._changes = self._changed(cluster)
+            view = backend.queue_view()
+            runnable = Runnable.of(cluster, view, backend.reasons)
+            over = backend.overcommitted()
+            self.numbers = numbers_of(cluster, self.policy, now_s, view, runnable, backend.reasons, over)
+            self.counts.keep(self.numbers.queues.keys())
+            patches = list(self._queues.take(view, self.numbers))
+            if patches:
+                self.submit(patches)
+            of_queues = {f"{kind} {name}": why for (kind, name), why in view.refused.items()}
+            self._log.refused({**of_queues, **view.refused_workloads})
+            self._queues_due_s = now_s + QUEUES_AT_LEAST_EVERY_S
+            self._queues_next_s = self._clock() + QUEUES_EVERY_S
+        due_s = backend.due_s
+        if due_s is not None and due_s <= now_s:
+            self.wake()
+        times = [self._reasons.due_s(cluster), backend.people_due_s(), due_s, self._queues_due_s]
+        if backend.has_news:
+            times.append(self._people_next_s)
+        if self._changed(cluster) != self._changes:
+            times.append(self._queues_next_s)
+        return min((time_s for time_s in times if time_s is not None), default=None)

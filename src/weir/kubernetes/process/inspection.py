@@ -1,0 +1,203 @@
+"""A cluster looked at once, as the scheduler sees it.
+
+The same lists, read by the same functions, are told to the same control, which then decides nothing. So what
+is said here of nodes, reasons and the next decision is what the scheduler itself would say.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from weir.api.answers import NodeRow, PoolStatus, WhyAnswer, WorkloadRow
+from weir.control.loop import Control
+from weir.engine.explain import reason
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
+from weir.kubernetes.api.answers import NotFound, Refused
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.paths import key_of, path_of
+from weir.kubernetes.api.reflector import Set
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.own.own_objects import MakerThing
+from weir.kubernetes.own.scheduler_settings import Settings
+from weir.kubernetes.picture.nodes import Ground
+from weir.kubernetes.picture.owners import not_listed, not_served
+from weir.kubernetes.picture.picture import Picture
+from weir.kubernetes.process.node_rows import cluster_node_row
+from weir.kubernetes.process.scheduler_process import WATCHED
+from weir.kubernetes.reading.kinds import Kinds, load_kinds
+from weir.model.policy import Policy
+from weir.model.resources import GPU
+from weir.scenario_io.words import PRIORITY_MAX
+from weir.service.cluster_copy import picture_of
+from weir.service.cluster_snapshot import snapshot
+from weir.service.pending_reasons import why_of
+from weir.service.queue_rows import above, node_rows, queue_rows
+from weir.service.suggestions import Possible, suggestions
+from weir.state.jobs import Job
+from weir.state.state import Cluster
+
+_HOLDS = ("held", "suspended")
+"""Reasons of work that can be resumed or is tried again by itself. Whatever else holds it is a gate."""
+
+
+@dataclass(slots=True)
+class Glance:
+    """What was seen."""
+
+    cluster: Cluster
+    policy: Policy
+    now_s: float
+    ground: Ground
+
+    def snapshot(self) -> str:
+        """A scenario that replays the next decision."""
+        return snapshot(picture_of(self.cluster), self.policy, self.now_s)
+
+    def nodes(self) -> list[NodeRow]:
+        """The machines, and what of each is held."""
+        nodes = (node for node in self.cluster.nodes if node is not None)
+        rows = node_rows(self.cluster, {})
+        return [cluster_node_row(row, node, self.ground) for row, node in zip(rows, nodes, strict=True)]
+
+    def status(self, version: str, started_s: float) -> PoolStatus:
+        """The whole in one glance."""
+        rows = self.nodes()
+        holding = sum(bool(job.running_pods()) for job in self.cluster.jobs.values())
+        return PoolStatus(
+            version=version,
+            nodes=len(rows),
+            devices=sum(len(row.devices) for row in rows),
+            allocated=sum(row.allocated[GPU] for row in rows),
+            others=sum(row.others for row in rows),
+            running=holding,
+            pending=len(self.cluster.jobs) - holding,
+            policy=self.policy.preset,
+            started_s=started_s,
+        )
+
+    def why(self, row: WorkloadRow, priorities: Sequence[int]) -> WhyAnswer:
+        """Why a workload waits, its queues' numbers, and what would let it start now.
+
+        `priorities` are those of the cluster's PriorityClasses.
+        """
+        cluster, policy, name = self.cluster, self.policy, row.name
+        job = cluster.jobs.get(name)
+        if job is None:
+            return WhyAnswer(name=name, status=row.status, reason=row.reason, evicted=row.evicted)
+        running, pending = _counts(cluster)
+        memo = Memo()
+        memo.sync(cluster, policy)
+        rows = queue_rows(cluster, policy, self.now_s, running, pending, memo.excess(cluster))
+        queues = above(rows, job.spec.project)
+        if row.status != "pending":
+            return WhyAnswer(
+                name=name, status=row.status, reason=row.reason, evicted=row.evicted, queues=queues
+            )
+        place, waiting = _place(cluster, job)
+        found = row.reason or why_of(reason(cluster, policy, job, self.now_s))
+        possible = Possible(PRIORITY_MAX, tuple(sorted(set(priorities))), shares=False, others_make=True)
+        is_gated = job.held and (found is None or found.why not in _HOLDS)
+        tried = [] if is_gated else suggestions(picture_of(cluster), policy, name, possible)
+        return WhyAnswer(
+            name=name,
+            status=row.status,
+            reason=found,
+            evicted=row.evicted,
+            position=place,
+            waiting=waiting,
+            queues=queues,
+            suggestions=tried,
+        )
+
+
+async def look(api: Connection, settings: Settings, scheduler: str) -> Glance:
+    """List everything, and make of it what the scheduler of that name makes of it by its settings.
+
+    Raises:
+        ApiError: something can't be listed.
+    """
+    kinds, policy = load_kinds(settings.kinds), settings.policy
+    picture = Picture(kinds, settings.devices, scheduler, settings.without_project)
+    lists = await asyncio.gather(
+        *(_listed(api, api_version, resource, of) for api_version, resource, of in WATCHED)
+    )
+    now_s = time.time()
+    backend = KubernetesBackend(picture, lambda _writes: None, lambda: None, lambda: now_s)
+    backend.set_budget_rules(policy.budgets)
+    picture.gathering.set_unreadable(await _see_owners(api, kinds, picture, now_s))
+    for (_, resource, _), things in zip(WATCHED, lists, strict=True):
+        picture.see(resource, things, now_s)
+    control = Control(backend, policy, lambda: now_s, decide=_nothing)
+    backend.connect()
+    control.step()
+    return Glance(control.cluster, policy, now_s, picture.ground)
+
+
+def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _memo: Memo) -> Plan:
+    return Plan()
+
+
+async def _listed(api: Connection, api_version: str, resource: str, of: type[Any]) -> list[Set[Any]]:
+    things = await api.list_all(path_of(api_version, resource), of)
+    return [Set(key_of(each.metadata.namespace, each.metadata.name), each) for each in things]
+
+
+async def _see_owners(
+    api: Connection, kinds: Kinds, picture: Picture, now_s: float
+) -> dict[tuple[str, str], str]:
+    """Everything that makes pods; the kinds that can't be read, and why."""
+    wanted = [
+        (api_version, watched.kind, watched.resource)
+        for watched in kinds.watched
+        for api_version in watched.api_versions
+    ]
+    unreadable: dict[tuple[str, str], str] = {}
+    found = await asyncio.gather(*(_owners(api, *each) for each in wanted))
+    for (api_version, kind, _), things in zip(wanted, found, strict=True):
+        if isinstance(things, str):
+            unreadable[api_version, kind] = things
+            continue
+        bodies = (
+            kinds.narrow({**msgspec.to_builtins(each), "apiVersion": api_version, "kind": kind})
+            for each in things
+        )
+        picture.see_owners([Set("", body) for body in bodies], now_s)
+    return unreadable
+
+
+async def _owners(api: Connection, api_version: str, kind: str, resource: str) -> Sequence[MakerThing] | str:
+    """Return all objects of a kind, or why they can't be listed."""
+    try:
+        return await api.list_all(path_of(api_version, resource), MakerThing)
+    except NotFound:
+        return not_served(api_version, kind)
+    except Refused as error:
+        if error.status != 403:
+            raise
+        return not_listed(kind, str(error))
+
+
+def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
+    """Workloads that hold something, and those that wait, by project."""
+    running: dict[str, int] = {}
+    pending: dict[str, int] = {}
+    for job in cluster.jobs.values():
+        of = running if job.running_pods() else pending
+        of[job.spec.project] = of.get(job.spec.project, 0) + 1
+    return running, pending
+
+
+def _place(cluster: Cluster, job: Job) -> tuple[int | None, int]:
+    """Which it is among the waiting of its project, and of how many."""
+    ahead = [
+        (of.line_key(at), member[2])
+        for of in cluster.waiting_of.get(job.project, ())
+        for at, member in enumerate(of.members)
+    ]
+    mine = next((key for key, other in ahead if other is job), None)
+    return (None if mine is None else 1 + sum(key < mine for key, _ in ahead)), len(ahead)

@@ -1,0 +1,170 @@
+"""`weir up --on kubernetes`: from its options to a scheduler that runs until it is told to stop."""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from structlog import get_logger
+
+from weir import __version__
+from weir.engine.overcommit import GRACE_S
+from weir.kubernetes.api.access import (
+    NOT_VERIFIED,
+    SERVICE_ACCOUNT,
+    Access,
+    Kubeconfig,
+    NoAccess,
+    ServiceAccount,
+)
+from weir.kubernetes.api.answers import ApiError
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.server_clock import server_clock
+from weir.kubernetes.own.own_objects import QueueThing
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
+from weir.kubernetes.own.without_project import IGNORE, WithoutProject
+from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
+from weir.kubernetes.process.config_watcher import ClusterSettings
+from weir.kubernetes.process.scheduler_process import Instance, Options
+from weir.kubernetes.reading.requests import Devices
+from weir.model.policy import Policy
+from weir.model.scenario import Refused as FileRefused
+from weir.scenario_io.policies import read_policy
+from weir.service import logging_setup
+from weir.service.engine_build import engine
+
+if TYPE_CHECKING:
+    from weir.kubernetes.process.webhook_server import Opening
+
+FAILED, WRONG_REQUEST = 1, 2
+_LOG = get_logger(__name__)
+
+
+def access_of(options: Options) -> Access:
+    """In the cluster as its service account, else as a kubeconfig says."""
+    named = options.kubeconfig is not None or options.context is not None or "KUBECONFIG" in os.environ
+    if not named and (SERVICE_ACCOUNT / "token").exists():
+        return ServiceAccount()
+    return Kubeconfig(options.kubeconfig, options.context)
+
+
+def run(
+    *,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    namespace: str = "",
+    scheduler: str = "weir",
+    devices: Devices | None = None,
+    overcommit_grace_s: float = GRACE_S,
+    shared_nodes: int = 0,
+    opening: "Opening | None" = None,
+    elects: bool = True,
+    policy_file: Path | None = None,
+    kinds_file: Path | None = None,
+    without_project: WithoutProject = IGNORE,
+    log_level: str = "info",
+    log_format: logging_setup.Format = "json",
+) -> int:
+    """Schedule a cluster until SIGTERM or SIGINT; the exit code."""
+    logging_setup.set_up(log_level, form=log_format)
+    try:
+        policy = Policy() if policy_file is None else read_policy(policy_file)
+        kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
+        options = Options(
+            kubeconfig,
+            context,
+            namespace,
+            scheduler,
+            elects,
+            policy,
+            kinds,
+            devices or Devices(),
+            opening,
+            overcommit_grace_s,
+            SharedNodeRules(shared_nodes),
+        )
+        options.without_project = without_project
+        asyncio.run(_serve(options))
+    except FileRefused as error:
+        print(f"weir: {error}", file=sys.stderr)
+        return WRONG_REQUEST
+    except NoAccess as error:
+        print(f"weir: {error}", file=sys.stderr)
+        return FAILED
+    except ExceptionGroup as several:
+        from weir.kubernetes.process.webhook_server import CannotListen
+
+        deaf = several.subgroup(CannotListen)
+        if deaf is None:
+            raise
+        print(f"weir: {_innermost(deaf)}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What went wrong first, of tasks within tasks."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _serve(options: Options) -> None:
+    async with AsyncExitStack() as stack:
+        access = access_of(options)
+        if not access.is_verified:
+            _LOG.warning("api_server_not_verified", server=access.server, why=NOT_VERIFIED)
+        api = await stack.enter_async_context(Connection(access))
+        clock = await server_clock(api)
+        stopped = asyncio.Event()
+        settings = ClusterSettings(options.scheduler, options.settings, await _configs(api))
+        while not stopped.is_set():
+            instance = Instance(api, options, clock, settings)
+            _stop_by_signal(instance, stopped)
+            _LOG.info(
+                "started",
+                version=__version__,
+                engine=engine(),
+                server=api.server,
+                scheduler=options.scheduler,
+                policy=settings.settings.policy.preset,
+            )
+            await _run(instance, stopped)
+
+
+def _stop_by_signal(instance: Instance, stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(_signal: int, _frame: object) -> None:
+        instance.deadline.begin()  # in the handler itself: the event loop may be what hangs
+        loop.call_soon_threadsafe(stopped.set)
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, stop)
+
+
+async def _run(instance: Instance, stopped: asyncio.Event) -> None:
+    """Run an instance until it is told to stop, or its settings need another one."""
+    running = asyncio.create_task(instance.run())
+    ends = [asyncio.create_task(event.wait()) for event in (stopped, instance.outdated)]
+    await asyncio.wait([running, *ends], return_when=asyncio.FIRST_COMPLETED)
+    for each in ends:
+        each.cancel()
+    if running.done():
+        running.result()
+    await instance.close()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def _configs(api: Connection) -> list[QueueThing]:
+    """Return the settings that the cluster has; none where they can't be had, which the watch tries again."""
+    try:
+        return await api.list_all(SETTINGS_PATH, QueueThing)
+    except ApiError as error:
+        _LOG.warning("settings_not_read", why=str(error))
+        return []

@@ -1,0 +1,78 @@
+"""What departments and projects say of themselves: what they ask for, what is theirs, what they hold."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.own.shapes import API_VERSION
+from weir.kubernetes.picture.queue_view import QueueView
+from weir.kubernetes.process.cluster_summary import ClusterNumbers
+from weir.kubernetes.writing.writes import PatchStatus
+from weir.model.resources import in_thousandths, written
+from weir.model.workloads import WHOLE_MILLI
+
+_PLURALS = {"Department": "departments", "Project": "projects", "Topology": "topologies"}
+Words = dict[str, Any]
+
+
+class QueueStatuses:
+    """What was written of each, so that only what changed is written again."""
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[str, str], Words] = {}
+
+    def forget(self) -> None:
+        """Somebody else may have written meanwhile."""
+        self._written.clear()
+
+    def take(self, view: QueueView, numbers: ClusterNumbers) -> Iterator[PatchStatus]:
+        """Yield what is to be written now."""
+        for key, generation in view.generations.items():
+            status = self._status(key, view, numbers)
+            status["observedGeneration"] = generation
+            before = self._written.get(key)
+            if status != before:
+                self._written[key] = status
+                kind, name = key
+                patch = status if before is None else _cleared(status, before)
+                yield PatchStatus(path_of(API_VERSION, _PLURALS[kind], "", name), {"status": patch})
+        for key in [key for key in self._written if key not in view.generations]:
+            del self._written[key]
+
+    def _status(self, key: tuple[str, str], view: QueueView, numbers: ClusterNumbers) -> Words:
+        refused = view.refused.get(key)
+        leaving = view.leaving.get(key)
+        message = leaving or refused or view.remarks.get(key, "")
+        phase = "Leaving" if leaving is not None else "Ready" if refused is None else "Refused"
+        status: Words = {"phase": phase, "message": message}
+        row = numbers.queues.get(key[1])
+        if key[0] == "Topology" or row is None:
+            return status
+        return {
+            **status,
+            "quota": _words(row.quota),
+            "demand": _words(numbers.demand.get(key[1], {})),
+            "share": _words(row.share),
+            "allocated": _words(row.allocated),
+            "running": row.running,
+            "pending": row.pending,
+            "unschedulable": numbers.unschedulable.get(key[1], 0),
+        }
+
+
+def _words(amounts: Mapping[str, float]) -> dict[str, str]:
+    return {
+        name: written(name, round(amount * (WHOLE_MILLI if in_thousandths(name) else 1)))
+        for name, amount in amounts.items()
+    }
+
+
+def _cleared(status: Words, before: Words) -> Words:
+    """A merge patch that leaves nothing of amounts that are gone."""
+    patch: Words = {}
+    for key, value in status.items():
+        last = before.get(key)
+        if value != last:
+            gone = dict.fromkeys(last.keys() - value.keys()) if isinstance(value, dict) and last else {}
+            patch[key] = {**value, **gone} if gone else value
+    return patch

@@ -1,0 +1,338 @@
+"""One Weir in front of a cluster: the control loop, for as long as this one leads.
+
+Two threads: one talks to the API server, the other is control. Reflectors run whether this one leads or not,
+so that it can take over at once; control begins with the whole picture each time it is won.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from structlog import get_logger
+
+from weir.control.clock import Clock
+from weir.engine.overcommit import GRACE_S
+from weir.kubernetes.api import objects
+from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.leading import AlwaysLeads, Leading
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Change, Reflector, Set, Unreadable
+from weir.kubernetes.backend import KubernetesBackend
+from weir.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
+from weir.kubernetes.own.scheduler_config import Settings
+from weir.kubernetes.own.shapes import API_VERSION
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
+from weir.kubernetes.own.without_project import IGNORE, WithoutProject
+from weir.kubernetes.picture.owners import not_listed, not_served
+from weir.kubernetes.picture.picture import Picture
+from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
+from weir.kubernetes.process.config_watcher import ClusterSettings
+from weir.kubernetes.process.control_hooks import ClusterHooks
+from weir.kubernetes.reading.kinds import Kinds, Watched, load_kinds
+from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.writing.acting import Acting
+from weir.kubernetes.writing.writes import Emit, Write
+from weir.model.policy import Policy
+from weir.model.resources import span
+from weir.service.control_thread import Turns
+from weir.service.shutdown_deadline import Deadline
+
+if TYPE_CHECKING:  # where no port is opened, nothing of what answers there is brought in
+    from weir.kubernetes.process.webhook_server import Door, Opening
+
+BETWEEN_S = 0.1
+"""Plans are no closer to one another."""
+UNHEARD_S_MOST = 300.0
+"""Even where nothing happens, the API server is asked within this time."""
+OWNERS_WAIT_S = 5.0
+"""How long kinds that make pods may take to be listed before those that can't be are done without."""
+_LOG = get_logger(__name__)
+WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
+    ("v1", "nodes", objects.KubeNode),
+    ("v1", "namespaces", objects.Namespace),
+    ("scheduling.k8s.io/v1", "priorityclasses", objects.PriorityClass),
+    ("policy/v1", "poddisruptionbudgets", objects.PodDisruptionBudget),
+    ("v1", "persistentvolumeclaims", objects.PersistentVolumeClaim),
+    ("v1", "persistentvolumes", objects.PersistentVolume),
+    ("storage.k8s.io/v1", "storageclasses", objects.StorageClass),
+    ("storage.k8s.io/v1", "csinodes", objects.CsiNode),
+    (API_VERSION, "departments", QueueThing),
+    (API_VERSION, "projects", QueueThing),
+    (API_VERSION, "topologies", QueueThing),
+    (API_VERSION, "workloads", WorkloadThing),
+    ("v1", "pods", objects.Pod),
+)
+
+
+@dataclass(slots=True)
+class Options:
+    """How to run."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str = ""  # of the lease; where this one runs if none is named
+    scheduler: str = "weir"  # the name in `schedulerName` of the pods that are ours
+    elects: bool = True
+    policy: Policy = field(default_factory=Policy)
+    kinds: str | None = None  # an administrator's entries of the table of kinds
+    devices: Devices = field(default_factory=Devices)
+    opening: "Opening | None" = None  # where webhooks, health and metrics are answered
+    overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
+    shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # that Weir sets aside by itself
+    without_project: WithoutProject = IGNORE
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings that hold where no `SchedulerConfig` says otherwise."""
+        return Settings(
+            self.policy,
+            self.kinds,
+            self.devices,
+            self.overcommit_grace_s,
+            self.shared_nodes,
+            self.without_project,
+        )
+
+
+class Instance:
+    """One Weir in front of a cluster; everything but control on the event loop that runs it."""
+
+    def __init__(
+        self,
+        api: Connection,
+        options: Options,
+        clock: Clock | None = None,
+        settings: ClusterSettings | None = None,
+    ) -> None:
+        self.settings = settings or ClusterSettings(options.scheduler, options.settings)
+        self.settings.tell, self.settings.changed = self._tell, self._apply_settings
+        self.outdated = asyncio.Event()
+        """The settings need another instance: objects have to be read anew."""
+        self._api = api
+        self._options = options
+        chosen = self._chosen = self.settings.settings
+        self._clock = clock = clock or Clock()
+        self._loop = asyncio.get_running_loop()
+        self.kinds: Kinds = load_kinds(chosen.kinds)
+        self.picture = Picture(self.kinds, chosen.devices, options.scheduler, chosen.without_project)
+        namespace = options.namespace or api.namespace
+        self.backend = KubernetesBackend(
+            self.picture,
+            self._submit,
+            self._wake,
+            clock,
+            shared_nodes=chosen.shared_nodes,
+            namespace=namespace,
+        )
+        self.backend.set_budget_rules(chosen.policy.budgets)
+        self.leading: Leading | AlwaysLeads = (
+            Leading(api, namespace=namespace, identity=_identity()) if options.elects else AlwaysLeads()
+        )
+        self.acting = Acting(api, self.leading, self.backend.told, check=self.backend.check)
+        self.hooks = ClusterHooks(
+            self.backend,
+            chosen.policy,
+            clock,
+            overcommit_grace_s=chosen.overcommit_grace_s,
+        )
+        self.hooks.submit = self._submit
+        self.hooks.wake = self._wake
+        self.turns: Turns | None = None
+        self.leaderships = 0
+        self.deadline = Deadline()
+        self.reflectors: dict[str, Reflector[Any]] = {}
+        self._owners: dict[tuple[str, str], Reflector[Any]] = {}
+        self._see_owners: Callable[[Sequence[Change[MakerThing]]], None] = lambda _: None
+        self.door = None if options.opening is None else self._door(options.opening)
+
+    def _door(self, opening: "Opening") -> "Door":
+        from weir.kubernetes.admission.owner_index import OwnerIndex
+        from weir.kubernetes.process.metrics import ClusterMetrics
+        from weir.kubernetes.process.webhook_server import Door
+
+        opening = replace(opening, namespace=opening.namespace or self._api.namespace)
+        scheduler, chosen, metrics = self._options.scheduler, self._chosen, ClusterMetrics(self)
+        door = Door(self._api, opening, scheduler, chosen.devices, self._is_well, metrics=metrics.text)
+        door.trouble = self.trouble
+        door.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
+        self._see_owners = door.owners.deliver
+        door.without_project = chosen.without_project
+        return door
+
+    def _is_well(self) -> bool:
+        turns = self.turns
+        return turns is None or turns.trouble is None
+
+    def trouble(self) -> str:
+        """Tell what makes no progress; empty if all does."""
+        turns, now_s = self.turns, time.monotonic()
+        if turns is not None and turns.trouble is not None:
+            return turns.trouble
+        for resource, each in self.reflectors.items():
+            if each.synced.is_set() and now_s - each.heard_s > UNHEARD_S_MOST:
+                return f"The API server hasn't told of {resource} for {span(now_s - each.heard_s)}."
+        return ""
+
+    # From any thread
+
+    def _submit(self, writes: Sequence[Write | Emit]) -> None:
+        self._loop.call_soon_threadsafe(self.acting.submit, list(writes))
+
+    def _wake(self) -> None:
+        turns = self.turns
+        if turns is not None:
+            turns.wake()
+
+    # On the event loop
+
+    def _tell(self, writes: Sequence[Write | Emit]) -> None:
+        if self.leading.may_write():
+            self.acting.submit(list(writes))
+
+    def _apply_settings(self) -> None:
+        settings = self.settings.settings
+        if settings.needs_new_instance(self._chosen):
+            self.outdated.set()
+            return
+        self.hooks.policy = settings.policy
+        self.hooks.set_overcommit_grace(settings.overcommit_grace_s)
+        self.backend.set_shared_nodes(settings.shared_nodes)
+        self.backend.set_budget_rules(settings.policy.budgets)
+        self._wake()
+
+    async def run(self) -> None:
+        """Serve until it is cancelled."""
+        self._reflect()
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in (*self.reflectors.values(), *self._owners.values()):
+                tasks.create_task(reflector.run())
+            tasks.create_task(self.acting.run())
+            if self.door is not None:
+                tasks.create_task(self.door.run())
+            if isinstance(self.leading, Leading):
+                tasks.create_task(self.leading.run())
+            tasks.create_task(self._watch_owners())
+            tasks.create_task(Reflector(self._api, SETTINGS_PATH, QueueThing, self.settings.deliver).run())
+            await self._sync()
+            try:
+                await self._lead()
+            finally:
+                await self._stop()
+
+    async def _lead(self) -> None:
+        while True:
+            if isinstance(self.leading, Leading):
+                await self.leading.won()
+                _LOG.info("leading", identity=self.leading.identity)
+            self.leaderships += 1
+            self.settings.tell_all()
+            self.turns = Turns(self.hooks, self._clock, between_s=BETWEEN_S)
+            self.turns.start()
+            if isinstance(self.leading, AlwaysLeads):
+                await asyncio.Event().wait()
+            else:
+                await self.leading.lost()
+                _LOG.warning("not_leading_any_more")
+            await self._stop()
+
+    async def _stop(self) -> None:
+        turns, self.turns = self.turns, None
+        if turns is not None:
+            self.deadline.waits_for = "weir-control"
+            await asyncio.to_thread(turns.close)
+            self.deadline.waits_for = "the API server"
+            self.backend.leave()
+
+    async def close(self) -> None:
+        """A clean stop: what was ordered is carried out, and another one may lead at once."""
+        await self._stop()
+        await self.acting.drain(2.0)
+        if isinstance(self.leading, Leading):
+            await self.leading.release()
+
+    def _reflect(self) -> None:
+        for api_version, resource, of in WATCHED:
+            deliver = self.backend.deliver(resource)
+            self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)
+        for watched in self.kinds.watched:
+            for api_version in watched.api_versions:
+                deliver = self._owner_taker(api_version, watched)
+                path = path_of(api_version, watched.resource)
+                self._owners[api_version, watched.kind] = Reflector(self._api, path, MakerThing, deliver)
+
+    def _owner_taker(
+        self, api_version: str, watched: Watched
+    ) -> Callable[[Sequence[Change[MakerThing]]], None]:
+        take = self.backend.deliver_owners()
+        kinds = self.kinds
+
+        def deliver(changes: Sequence[Change[MakerThing]]) -> None:
+            self._see_owners(changes)
+            kept: list[Change[Any]] = []
+            for change in changes:
+                if not isinstance(change, Set):
+                    kept.append(change)
+                    continue
+                found = change.object
+                try:
+                    body = kinds.narrow(
+                        {
+                            "apiVersion": api_version,
+                            "kind": watched.kind,
+                            "metadata": msgspec.to_builtins(found.metadata),
+                            "spec": found.spec,
+                            "status": found.status,
+                        }
+                    )
+                    kept.append(Set(change.key, body))
+                except Exception as error:  # noqa: BLE001 - the others have to be heard of
+                    sentence = f"{type(error).__name__}: {error}"
+                    kept.append(Unreadable(change.key, found.metadata.uid, sentence))
+            take(kept)
+
+        return deliver
+
+    async def _sync(self) -> None:
+        """Wait for everything to be known, but not for kinds that make pods and can't be had."""
+        began_s = time.monotonic()
+        await asyncio.gather(*(each.synced.wait() for each in self.reflectors.values()))
+        left_s = max(0.0, began_s + OWNERS_WAIT_S - time.monotonic())
+        waits = asyncio.gather(*(each.synced.wait() for each in self._owners.values()))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(waits, left_s)
+        self._note_unreadable()
+        _LOG.info("synced", pods=len(self.reflectors["pods"]), nodes=len(self.reflectors["nodes"]))
+
+    def _look_again(self, api_version: str, kind: str) -> None:
+        """Look at once for a kind that the API server didn't have."""
+        reflector = self._owners.get((api_version, kind))
+        if reflector is not None and reflector.absent:
+            reflector.look_again()
+
+    async def _watch_owners(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._note_unreadable()
+
+    def _note_unreadable(self) -> None:
+        """Tell the backend of the kinds that can't be read, and look for those again that pods name."""
+        unreadable = {
+            key: not_served(*key) if each.absent else not_listed(key[1], each.failure)
+            for key, each in self._owners.items()
+            if each.absent or not each.synced.is_set()
+        }
+        self.backend.unreadable(unreadable)
+        if unreadable:
+            for key in self.backend.awaited_kinds() & unreadable.keys():
+                self._owners[key].look_again()
+
+
+def _identity() -> str:
+    return os.environ.get("HOSTNAME") or socket.gethostname()

@@ -1,0 +1,127 @@
+"""Counts of what only passes by: waits, evictions, ends and cycles, by project and rule.
+
+All of it is written by the control thread and read by whoever is asked for metrics. Projects that are gone
+lose their series, and a cluster with very many projects has one series for the rest.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import TypeVar
+
+from weir.engine.plan import Plan
+from weir.service.metric_families import DECISION_BOUNDS_S, WAIT_BOUNDS_S, Histogram
+from weir.state.events import Event, PodAssigned, WorkloadChanged, WorkloadEnded, WorkloadSubmitted
+from weir.state.jobs import Job
+from weir.state.shapes import GPU_ROW
+from weir.state.state import Cluster
+
+PROJECTS_MAX = 1_000
+"""Projects with series of their own."""
+REST = "_other"
+"""The label of all further projects; no project can be called so."""
+CYCLE_BOUNDS_S = (*DECISION_BOUNDS_S, 2.5, 5.0, 10.0)
+Value = TypeVar("Value")
+
+
+class SchedulerCounts:
+    """Counts since this process began."""
+
+    def __init__(self) -> None:
+        self.waits: dict[str, Histogram] = {}  # by project: until the first pod has its place
+        self.quota_waits: dict[str, Histogram] = {}  # the same, of workloads within their project's quota
+        self.evictions: Counter[tuple[str, str]] = Counter()  # workloads by rule and project
+        self.evicted_pods: Counter[str] = Counter()  # by rule
+        self.moves = 0
+        self.ends: Counter[tuple[str, str]] = Counter()  # workloads by project and how
+        self.decisions = Histogram(DECISION_BOUNDS_S)
+        self.cycles = Histogram(CYCLE_BOUNDS_S)
+        self.connects = 0  # how often control began
+        self._projects: set[str] = set()
+        self._project_of: dict[str, str] = {}  # workloads that aren't over
+        self._started: dict[str, float] = {}  # when each workload started that was counted
+        self._connected_s = 0.0
+
+    def connected(self, now_s: float) -> None:
+        """Control begins: what it is told first happened before."""
+        self.connects += 1
+        self._connected_s = now_s
+        self._started.clear()
+        self._project_of.clear()
+
+    def label(self, project: str) -> str:
+        """Return the label of a project."""
+        if project not in self._projects:
+            if len(self._projects) >= PROJECTS_MAX:
+                return REST
+            self._projects.add(project)
+        return project
+
+    def keep(self, projects: Collection[str]) -> None:
+        """Drop the series of projects that aren't among these."""
+        if self._projects <= {*projects}:
+            return
+        self._projects.intersection_update(projects)
+        kept = {*self._projects, REST}
+        self.waits = _of(self.waits, kept)
+        self.quota_waits = _of(self.quota_waits, kept)
+        for counter, at in ((self.evictions, 1), (self.ends, 0)):
+            for key in [key for key in counter if key[at] not in kept]:
+                del counter[key]
+
+    def happened(self, cluster: Cluster, event: Event) -> None:
+        """Count an event that was just reduced."""
+        if isinstance(event, WorkloadSubmitted | WorkloadChanged):
+            self._project_of[event.workload.name] = event.workload.project
+        elif isinstance(event, PodAssigned):
+            job = cluster.jobs.get(event.place.pod.workload)
+            if job is not None and self._started.get(job.name) != job.started_s:
+                self._started[job.name] = job.started_s or 0.0
+                if event.at_s >= self._connected_s:
+                    self._waited(cluster, job, event)
+        elif isinstance(event, WorkloadEnded):
+            self._started.pop(event.workload, None)
+            project = self._project_of.pop(event.workload, None)
+            if project is not None:
+                self.ends[self.label(project), event.how.value] += 1
+
+    def _waited(self, cluster: Cluster, job: Job, event: PodAssigned) -> None:
+        project = self.label(job.spec.project)
+        waited_s = max(0.0, event.at_s - job.waits_since_s)
+        self.waits.setdefault(project, Histogram(WAIT_BOUNDS_S)).add(waited_s)
+        if _within_quota(cluster, job, event):
+            self.quota_waits.setdefault(project, Histogram(WAIT_BOUNDS_S)).add(waited_s)
+
+    def decided(self, cluster: Cluster, plan: Plan, took_s: float) -> None:
+        """Count what a plan stops: each workload once, and each pod."""
+        self.decisions.add(took_s)
+        rules: dict[str, str] = {}
+        moved: set[str] = set()
+        for eviction in plan.evictions:
+            rule = eviction.cause.rule.value
+            self.evicted_pods[rule] += 1
+            if eviction.moves:
+                moved.add(eviction.pod.workload)
+            else:
+                rules[eviction.pod.workload] = rule
+        self.moves += len(moved - rules.keys())
+        for name, rule in rules.items():
+            job = cluster.jobs.get(name)
+            if job is not None:
+                self.evictions[rule, self.label(job.spec.project)] += 1
+
+
+def _of(found: dict[str, Value], kept: Collection[str]) -> dict[str, Value]:
+    return {name: value for name, value in found.items() if name in kept}
+
+
+def _within_quota(cluster: Cluster, job: Job, event: PodAssigned) -> bool:
+    """Return True if all queues of a workload stay within their quota of devices with its whole gang.
+
+    One pod of it was just counted.
+    """
+    key, ledger = event.place.pod, cluster.ledger
+    pod = job.pods[key.group][key.index]
+    gang = zip(job.asks, job.needed, strict=True)
+    whole = sum(milli * need for ask, need in gang for row, milli in ask if row == GPU_ROW)
+    more = whole - pod.charge_milli()
+    return all(ledger.allocated[at][GPU_ROW] + more <= ledger.quota[at][GPU_ROW] for at in job.path)

@@ -1,0 +1,94 @@
+"""Processes on the GPUs that this pool didn't start."""
+
+import os
+import pwd
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from weir.local import pod_files
+from weir.local.devices import Doing
+
+AGE_S_MIN = 5.0
+"""Younger processes may be of a pod that was started while the devices were asked."""
+_MARK = b"WEIR_POD_DIRECTORY="
+_SERVICES = ("nvidia-cuda-mps",)
+"""Names of processes that work for others on a device."""
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignUse:
+    """A process outside the pool that uses a device."""
+
+    device: int
+    pid: int
+    user: str
+    program: str
+
+    @property
+    def sentence(self) -> str:
+        """The process, its person and its number."""
+        return f"{self.program} of {self.user} (pid {self.pid}), outside Weir"
+
+
+def foreign_uses(
+    doing: Iterable[Doing], own: Collection[int], directories: Collection[str]
+) -> tuple[ForeignUse, ...]:
+    """Return one foreign process for each device that has any.
+
+    Args:
+        doing: what the devices do.
+        own: the processes of the pool's pods.
+        directories: of the starts of pods that aren't over; a process that names one belongs to it.
+    """
+    on_devices = {one.index: sorted(one.memory_of) for one in doing}
+    pids = {pid for on in on_devices.values() for pid in on}
+    if any(pod_files.stat_of(pid) is None for pid in pids):
+        return ()  # one just ended, or the driver counts processes of another namespace
+    foreign = {pid for pid in pids if pid not in own and _is_foreign(pid, directories)}
+    found = []
+    for index, on in sorted(on_devices.items()):
+        pid = next((pid for pid in on if pid in foreign), None)
+        if pid is not None:
+            found.append(ForeignUse(index, pid, _user(pid), _program(pid)))
+    return tuple(found)
+
+
+def _is_foreign(pid: int, directories: Collection[str]) -> bool:
+    if _program(pid).startswith(_SERVICES) or _age_s(pid) < AGE_S_MIN:
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return True  # another person's
+    marks = [word.removeprefix(_MARK).decode(errors="replace") for word in words if word.startswith(_MARK)]
+    return not any(mark in directories for mark in marks)
+
+
+def _age_s(pid: int) -> float:
+    started = pod_files.started_ticks(pid)
+    if started is None:
+        return 0.0
+    with open("/proc/uptime", encoding="ascii") as file:
+        return float(file.read().split()[0]) - started / _TICKS_A_SECOND
+
+
+def _user(pid: int) -> str:
+    try:
+        number = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return "a person unknown"
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _program(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            name = file.read().decode(errors="replace").strip()
+    except OSError:
+        return "a process"
+    return "".join(each if each.isprintable() else "?" for each in name) or "a process"

@@ -1,0 +1,89 @@
+"""The server's end of the nursery: asks it for supervisors, and starts a new one when it dies."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from weir.local import fork_server
+from weir.local.fd_watcher import Watch
+
+_ANSWER_MOST = 1 << 14
+_ENDS_WITHIN_S = 5.0
+
+
+class Nursery:
+    """Forks supervisors, whatever happens to it.
+
+    `born` hears of each directory that was asked for, with its supervisor's process (None: there is
+    none); `died` when the nursery was ended and a new one took its place: what was asked and not
+    answered may or may not have been done.
+    """
+
+    def __init__(
+        self, watch: Watch, born: Callable[[str, int | None], None], died: Callable[[], None]
+    ) -> None:
+        self._watch = watch
+        self._born = born
+        self._died = died
+        self._lock = threading.Lock()
+        self._begin()
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
+    def ask(self, directory: str) -> None:
+        """Have a supervisor forked for this directory. If the nursery is dead, `died` comes."""
+        with suppress(BrokenPipeError, ConnectionResetError), self._lock:
+            self._socket.send(directory.encode())
+
+    def close(self) -> None:
+        """End it; what was asked for before is still done."""
+        self._watch.drop(self._socket.fileno())
+        self._end()
+
+    def _begin(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-I", "-S", fork_server.__file__, str(theirs.fileno())]
+            self._process = subprocess.Popen(  # noqa: S603 - our own file, by our own interpreter
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._socket = ours
+        self._watch.add(ours.fileno(), self._answered)
+
+    def _end(self) -> None:
+        self._socket.close()
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _answered(self) -> None:
+        try:
+            message, processes, _, _ = socket.recv_fds(self._socket, _ANSWER_MOST, 1)
+        except ConnectionResetError:
+            message, processes = b"", []
+        if message:
+            for process in processes:
+                os.set_inheritable(process, False)
+            self._born(message.decode(), processes[0] if processes else None)
+            return
+        self._watch.drop(self._socket.fileno())
+        with self._lock:
+            self._end()
+            self._begin()
+        self._died()

@@ -1,0 +1,164 @@
+"""What devices and pods really use, looked at now and then.
+
+Real devices are asked through NVML, by process; what a pod does on a device it has whole is what
+that device does. Virtual devices can't be used: there the pod's processors stand for them, and the
+sample says so.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from weir.control.clock import Clock
+from weir.local import pod_files
+from weir.local.devices import Doing
+from weir.local.foreign_usage import ForeignUse, foreign_uses
+from weir.local.machine import Machine
+from weir.local.running_pods import PodNow
+
+_PARENT_AT, _TIMES_AT, _RSS_AT = 1, slice(11, 15), 21
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+BY_NVML, BY_CPU = "nvml", "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """One device. `use` is 0 to 1, None where it can't be known."""
+
+    index: int
+    use: float | None
+    memory_used: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """One start of a pod.
+
+    `use` is of the devices it holds, 0 to 1; None before it can be known, and of a pod without
+    devices. `by` says how it was found: "nvml", or "cpu" as a stand-in.
+    """
+
+    pod: PodNow
+    use: float | None
+    by: str
+    device_memory: int | None
+    cores: float | None
+    memory: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All of it at one moment."""
+
+    at_s: float
+    devices: tuple[DeviceUse, ...]
+    pods: tuple[PodUse, ...]
+    virtual: bool
+    foreign: tuple[ForeignUse, ...] = ()  # processes outside the pool, one for each device that has any
+
+
+@dataclass(slots=True)
+class _Tree:
+    """The processes below one supervisor."""
+
+    cpu_s: float = 0.0
+    memory: int = 0
+    pids: tuple[int, ...] = ()
+
+
+class Sampler:
+    """Remembers what it saw last: use of processors is what came since then."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        running: Callable[[], Sequence[PodNow]],
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._machine = machine
+        self._running = running
+        self._clock = clock or Clock()
+        self._last: dict[
+            str, tuple[float, float]
+        ] = {}  # by directory: when, and processor seconds until then
+
+    def sample(self) -> Sample:
+        """Look now; from one thread at a time."""
+        running = self._running()
+        doing = self._machine.nvml.doing() if self._machine.nvml is not None else []
+        trees = _trees(running)
+        now = time.monotonic()
+        used = tuple(self._use(pod, trees[pod.directory], doing, now) for pod in running)
+        self._last = {pod.directory: (now, trees[pod.directory].cpu_s) for pod in running}
+        devices = tuple(DeviceUse(one.index, one.use, one.memory_used) for one in doing)
+        if self._machine.virtual:
+            devices = tuple(_virtual(device.index, used) for device in self._machine.devices)
+        own = {pid for tree in trees.values() for pid in tree.pids}
+        foreign = foreign_uses(doing, own, trees.keys()) if doing else ()
+        return Sample(self._clock(), devices, used, self._machine.virtual, foreign)
+
+    def _use(self, pod: PodNow, tree: _Tree, doing: list[Doing], now: float) -> PodUse:
+        last = self._last.get(pod.directory)
+        cores = (
+            max(0.0, tree.cpu_s - last[1]) / (now - last[0]) if last is not None and now > last[0] else None
+        )
+        use, memory, by = None, None, BY_CPU
+        held = pod.place.devices
+        if held and self._machine.nvml is not None:
+            use, memory = _on_devices([one for one in doing if one.index in held], tree.pids)
+            by = BY_NVML
+        elif held and cores is not None:
+            use = min(1.0, cores)
+        return PodUse(pod, use, by, memory, cores, tree.memory, len(tree.pids))
+
+
+def _on_devices(held: list[Doing], pids: tuple[int, ...]) -> tuple[float | None, int]:
+    """How much of its devices a pod uses, and how much memory on them."""
+    memory = sum(one.memory_of.get(pid, 0) for one in held for pid in pids)
+    uses = []
+    for one in held:
+        others = [pid for pid in one.memory_of if pid not in pids]
+        if one.use is None or not others:
+            uses.append(one.use)  # nobody else is on it
+        else:
+            uses.append(min(1.0, sum(one.use_of.get(pid, 0.0) for pid in pids)))
+    known = [use for use in uses if use is not None]
+    return (sum(known) / len(known) if known else None), memory
+
+
+def _virtual(index: int, used: tuple[PodUse, ...]) -> DeviceUse:
+    """A virtual device does what the pods on it do."""
+    on_it = [use.use for use in used if index in use.pod.place.devices and use.use is not None]
+    return DeviceUse(index, min(1.0, sum(on_it)) if on_it else 0.0, None)
+
+
+def _trees(running: Sequence[PodNow]) -> dict[str, _Tree]:
+    """The processes of each pod: those below its supervisor, which adopts all that lose their parent."""
+    trees = {pod.directory: _Tree() for pod in running}
+    supervisors = {}
+    for pod in running:
+        supervisor = pod_files.signed(pod.directory)
+        if supervisor is not None:
+            supervisors[supervisor.pid] = trees[pod.directory]
+    stats = (
+        {pid: fields for pid in pod_files.processes() if (fields := pod_files.stat_of(pid))}
+        if supervisors
+        else {}
+    )
+    for pid, fields in stats.items():
+        tree, above, steps = None, pid, 0
+        while tree is None and above in stats and steps < len(stats):
+            tree = supervisors.get(above)
+            above, steps = int(stats[above][_PARENT_AT]), steps + 1
+        if tree is None:
+            continue
+        own, children = fields[_TIMES_AT][:2], fields[_TIMES_AT][2:]
+        of_the_job = children if pid in supervisors else [*own, *children]
+        tree.cpu_s += sum(map(int, of_the_job)) / _TICKS_A_SECOND
+        if pid not in supervisors:
+            tree.memory += int(fields[_RSS_AT]) * _PAGE
+            tree.pids += (pid,)
+    return trees

@@ -1,0 +1,73 @@
+"""Take in what jobs note, each no more often than others can wait for, and pass over what can't be read."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from weir.local.fd_watcher import Watch
+from weir.local.job_files import Unreadable
+from weir.local.job_messages import read_notes
+from weir.local.pod_files import own_directory
+from weir.local.pod_records import SAVED, Note, Span
+from weir.local.running_pods import Run
+from weir.state.events import PodKey
+
+AGAIN_S = 0.1
+"""The notes of one pod are read no more often than this, however often it pokes."""
+_log = logging.getLogger(__name__)
+
+
+class NoteReader:
+    """Reads the notes of starts; in the thread of the watch alone.
+
+    `saved` is told of a state that was saved, `noted` of each note, `refused` of notes that can't be read,
+    once for each start.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        span: Callable[[Run], Span],
+        saved: Callable[[Run, float], None],
+        noted: Callable[[PodKey, int, Note], None],
+        refused: Callable[[PodKey, int, str], None],
+    ) -> None:
+        self._watch = watch
+        self._span = span
+        self._saved = saved
+        self._noted = noted
+        self._refused = refused
+
+    def poked(self, run: Run) -> None:
+        """A job says that there is something new."""
+        if run.notes_due:
+            return
+        left_s = run.noted_at_s + AGAIN_S - time.monotonic()
+        if left_s <= 0:
+            self.read(run)
+        else:
+            run.notes_due = True
+            self._watch.later(left_s, lambda: self.read(run))
+
+    def read(self, run: Run) -> None:
+        """Take in what is new. Whatever fails here costs these notes, and nothing of the pod."""
+        run.notes_due = False
+        run.noted_at_s = time.monotonic()
+        try:
+            read = read_notes(own_directory(run.directory), run.noted, self._span(run))
+        except OSError as failure:
+            _log.warning("notes of %s weren't read: %s", run.directory, failure.strerror)
+            return
+        run.noted = read.position
+        if read.unreadable is not None:
+            self._refuse(run, read.unreadable)
+        saved = [note.at_s for note in read.notes if note.kind == SAVED]
+        if saved:
+            self._saved(run, max(saved))
+        for note in read.notes:
+            self._noted(run.place.pod, run.uid, note)
+
+    def _refuse(self, run: Run, why: Unreadable) -> None:
+        if not run.complained:
+            run.complained = True
+            self._refused(run.place.pod, run.uid, f"Its notes are passed over: {why.sentence}")

@@ -1,0 +1,101 @@
+"""What jobs say of themselves: lines in a file of their own directory, and a poke that there are new ones.
+
+A poke may be lost; the files are read whenever a pod ends and when the pool starts. A file grows as its job
+likes, so only its end is read: the last note of a kind says what those before it did.
+"""
+
+import os
+import re
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from weir.local import pod_files
+from weir.local.job_files import Unreadable, open_file
+from weir.local.pod_records import SAVED, Note, Span, note_of
+
+SOCKET = "notes.sock"
+_NAME = re.compile(rb"[0-9]{1,18}/[0-9]{1,18}-[0-9]{1,9}-[0-9]{1,9}")
+_READ_MOST = 1 << 18
+_LINE_MOST = 1 << 16
+_LINES_MOST, _SAVED_MOST = 1000, 100
+_POKES_MOST = 1024
+
+
+class NotesRead(NamedTuple):
+    """Notes that were read, the position after them, and the reason if they can't be read."""
+
+    notes: list[Note]
+    position: int
+    unreadable: Unreadable | None = None
+
+
+def read_notes(own: str, since: int, span: Span) -> NotesRead:
+    """Read the whole lines after a position in a job's own directory.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    fd = open_file(own, pod_files.NOTES)
+    if fd is None:
+        return NotesRead([], since)
+    if isinstance(fd, Unreadable):
+        return NotesRead([], since, fd)
+    try:
+        size = os.fstat(fd).st_size
+        since = since if since <= size else 0  # it was begun again
+        begin = max(since, size - _READ_MOST)
+        text = os.pread(fd, _READ_MOST, begin)
+    finally:
+        os.close(fd)
+    whole = text.rfind(b"\n") + 1
+    if not whole:
+        return NotesRead([], begin + len(text) if begin > since else since)  # a line without end is none
+    lines = text[:whole].split(b"\n")
+    notes = [note for line in _latest(lines[begin > since :]) if (note := note_of(line, span)) is not None]
+    return NotesRead(notes, begin + whole)
+
+
+def _latest(lines: list[bytes]) -> list[bytes]:
+    """The last lines, and the last of those before them that may tell of a saved state."""
+    word = SAVED.encode()
+    saved = [line for line in lines[:-_LINES_MOST] if word in line][-_SAVED_MOST:]
+    return [line for line in (*saved, *lines[-_LINES_MOST:]) if line and len(line) <= _LINE_MOST]
+
+
+class Pokes:
+    """The socket at which jobs say that there is something new."""
+
+    def __init__(self, home: Path, heard: Callable[[str], None]) -> None:
+        self._heard = heard
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._path = home / SOCKET
+        self._path.unlink(missing_ok=True)
+        place = os.open(
+            home, os.O_PATH | os.O_CLOEXEC
+        )  # names of sockets are short, those of homes needn't be
+        try:
+            self._socket.bind(f"/proc/self/fd/{place}/{SOCKET}")
+        finally:
+            os.close(place)
+
+    def fileno(self) -> int:
+        """To be watched."""
+        return self._socket.fileno()
+
+    def read(self) -> None:
+        """Take in what came, as much as others can wait for; the rest is there the next time."""
+        names: set[bytes] = set()
+        with suppress(BlockingIOError):
+            for _ in range(_POKES_MOST):
+                names.add(self._socket.recv(128))
+        for name in names:
+            if _NAME.fullmatch(name):
+                self._heard(name.decode())
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._socket.close()
+        self._path.unlink(missing_ok=True)

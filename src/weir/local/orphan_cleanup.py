@@ -1,0 +1,152 @@
+"""What a killed supervisor left running is ended before its start is declared over.
+
+Its control group knows every process; without one they are found by what the job inherited: its
+environment names the job's own directory, which no other pod of any pool has, and its session is the
+supervisor's.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from weir.control.port import Exit
+from weir.local import cgroups, job_files, pod_files
+from weir.local.job_files import Unreadable
+from weir.local.state_dir import Ended, ended
+
+_LOOKS_MOST = 200
+_AGAIN_S = 0.01
+_SESSION_AT = 3
+
+
+class NotEnded(OSError):
+    """Processes are left that could not be ended."""
+
+
+def end_all(directory: str, of_pod: Sequence[cgroups.Words]) -> bool:
+    """End every process of a start whose supervisor is gone; True if there were any.
+
+    Raises:
+        NotEnded: some don't end.
+    """
+    groups = [cgroups.Cgroup(*words) for words in of_pod]
+    mark = f"WEIR_POD_DIRECTORY={pod_files.own_directory(directory)}".encode(errors="surrogateescape")
+    session = _session(directory)
+    for looks in range(_LOOKS_MOST):
+        for group in groups:
+            group.kill()
+        left = [pid for pid in pod_files.processes() if _belongs(pid, mark, session)]
+        left += [pid for group in groups for pid in group.processes()]
+        if not left:
+            for group in groups:
+                group.remove()
+            return looks > 0
+        for pid in left:
+            _end(pid, mark, session)
+        time.sleep(_AGAIN_S)
+    raise NotEnded(f"{len(left)} processes of {directory} don't end")
+
+
+def _session(directory: str) -> int:
+    """The session of its processes; 0 if the number may mean another one by now."""
+    supervisor = pod_files.signed(directory)
+    if supervisor is None or supervisor.boot != pod_files.boot():
+        return 0
+    return supervisor.pid if pod_files.started_ticks(supervisor.pid) in {None, supervisor.ticks} else 0
+
+
+def _belongs(pid: int, mark: bytes, session: int) -> bool:
+    fields = pod_files.stat_of(pid)
+    if fields is None or fields[0] in {b"Z", b"X"}:
+        return False
+    return (session > 0 and int(fields[_SESSION_AT]) == session) or mark in _environment(pid)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return []
+    text = b""
+    try:
+        while more := os.read(fd, 1 << 16):
+            text += more
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+    return text.split(b"\0")
+
+
+def _end(pid: int, mark: bytes, session: int) -> None:
+    with suppress(OSError):
+        process = os.pidfd_open(pid)
+        try:
+            if _belongs(pid, mark, session):  # it is still the one we looked at
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        finally:
+            os.close(process)
+
+
+def conclude(directory: str, of_pod: Sequence[cgroups.Words], now_s: float) -> Ended | None:
+    """How the start in this directory ended; None if it isn't over.
+
+    An end is believed only by who has the lock, and only if its supervisor signed that and is gone. A start
+    whose supervisor is gone without a word, or whose records can't be read, is ended here and now, and
+    declared lost: a supervisor that should still come finds that it is over.
+
+    Raises:
+        OSError: what is left of it doesn't end, or the machine is short of something.
+    """
+    lock = pod_files.take_lock(directory)
+    if lock is None:
+        return None
+    if isinstance(lock, Unreadable):
+        end_all(directory, of_pod)
+        return _lost(lock, now_s)
+    try:
+        over = ended(directory)
+        signer = pod_files.signature(lock)
+        if over is not None and signer is not None and not signer.lives():
+            return over
+        if not end_all(directory, of_pod) and over is not None:
+            return over  # it has no process, whoever wrote that it is over
+        return _declare_lost(directory, now_s)
+    finally:
+        os.close(lock)
+
+
+def end_supervised(directory: str, of_pod: Sequence[cgroups.Words], now_s: float) -> None:
+    """End a start with its supervisor, if it has one still, and declare it lost.
+
+    Raises:
+        OSError: what is left of it doesn't end, or the machine is short of something.
+    """
+    for _ in range(_LOOKS_MOST):
+        if conclude(directory, of_pod, now_s) is not None:
+            return
+        supervisor = pod_files.signed(directory)
+        if supervisor is not None and supervisor.lives():
+            with suppress(ProcessLookupError):
+                os.kill(supervisor.pid, signal.SIGKILL)
+        else:
+            end_all(directory, of_pod)  # who has the lock is no supervisor
+        time.sleep(_AGAIN_S)
+    raise NotEnded(f"the supervisor of {directory} doesn't end")
+
+
+def _declare_lost(directory: str, now_s: float) -> Ended:
+    try:
+        pod_files.write(directory, pod_files.EXIT, {"lost": True, "at_s": now_s})
+    except OSError as failure:
+        if job_files.is_shortage(failure):
+            raise
+        why = f"can't be written ({failure.strerror})"
+        return _lost(Unreadable(pod_files.EXIT, why), now_s)
+    return Ended(Exit.LOST, now_s)
+
+
+def _lost(record: Unreadable, now_s: float) -> Ended:
+    return Ended(Exit.LOST, now_s, error=f"Its records can't be used: {record.sentence}")

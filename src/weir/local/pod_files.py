@@ -1,0 +1,249 @@
+"""The two directories of one start of a pod, and whether its supervisor lives.
+
+Weir's own records lie below `pods`: the order, the lock, the end. A job is told nothing of that directory. It
+has one of its own below `jobs`, with its output and its notes; what lies there is read by `job_files` and
+believed by nobody.
+
+Records are written whole (beside, synced, renamed) or not at all. The lock is held by the supervisor for as
+long as it lives, so nobody has to trust a process id. Whoever else takes the lock must say how the start
+ended before letting go of it.
+
+Needs the standard library only, and little of it: supervisors are forked from an interpreter that
+has to stay small.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from weir.local import job_files, pod_records
+from weir.local.job_files import Unreadable
+
+START, LOCK, RUNNING, STOP, EXIT = "start.json", "lock", "running.json", "stop.json", "exit.json"
+NOTES, LOG = "notes.jsonl", "log"
+"""In the job's own directory; a copy of STOP lies there too."""
+RECORDS, OWN = "pods", "jobs"
+_START_MOST, _RECORD_MOST = 64 << 20, 1 << 16
+
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
+
+_OVER = {b"Z", b"X"}
+_CLOCK_TICKS_AT = 19
+"""Where /proc/PID/stat says when the process started, counted after the name."""
+
+
+def own_directory(directory: str) -> str:
+    """Return the job's own directory of the start whose records lie in this one."""
+    home, _, uid, start = directory.rsplit("/", 3)
+    return f"{home}/{OWN}/{uid}/{start}"
+
+
+def make_own(directory: str) -> None:
+    """Make the job's own directory; what is in its place already is judged by whoever opens it.
+
+    Raises:
+        OSError: it couldn't be made.
+    """
+    own = own_directory(directory)
+    try:
+        os.mkdir(own, 0o700)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.mkdir(own.rpartition("/")[0], 0o700)
+        with suppress(FileExistsError):
+            os.mkdir(own, 0o700)
+    except FileExistsError:
+        pass
+
+
+def write(directory: str, name: str, value: Mapping[str, object], *, synced: bool = True) -> None:
+    """Put a record there whole, or raise OSError and leave what was there."""
+    path = f"{directory}/{name}"
+    beside = f"{path}.new"
+    text = _encoded(value).encode()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        try:
+            fd = os.open(beside, flags, 0o600)
+        except FileExistsError:  # whoever wrote it was killed
+            os.unlink(beside)
+            fd = os.open(beside, flags, 0o600)
+        try:
+            written = 0
+            while written < len(text):
+                written += os.write(fd, text[written:])
+            if synced:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(beside, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def read(directory: str, name: str) -> bytes | Unreadable | None:
+    """Return what a record says, to be read by `records`; None if it doesn't exist.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    return job_files.read_whole(directory, name, _START_MOST if name == START else _RECORD_MOST)
+
+
+def read_object(directory: str, name: str) -> dict[str, Any] | None:
+    """Return a record as it is, unchecked; None if it can't be read."""
+    text = read(directory, name)
+    return pod_records.object_of(text) if isinstance(text, bytes) else None
+
+
+def has(directory: str, name: str) -> bool:
+    """Return True if there is anything of that name."""
+    return job_files.exists(directory, name)
+
+
+def take_lock(directory: str) -> int | Unreadable | None:
+    """Take the lock, held until the returned descriptor is closed; None if its supervisor lives.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    fd = job_files.open_file(directory, LOCK, os.O_RDWR | os.O_CREAT)
+    if fd is None:
+        return Unreadable(directory.rpartition("/")[2], "is gone")
+    if isinstance(fd, Unreadable):
+        return fd
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+class Born:
+    """Which process: its id, when it was started, and since which start of the machine that counts."""
+
+    __slots__ = ("boot", "pid", "ticks")
+
+    def __init__(self, pid: int, ticks: int, boot: str) -> None:
+        self.pid = pid
+        self.ticks = ticks
+        self.boot = boot
+
+    @classmethod
+    def of(cls, pid: int) -> "Born | None":
+        """A process there is now."""
+        ticks = started_ticks(pid)
+        return None if ticks is None else cls(pid, ticks, boot())
+
+    def lives(self) -> bool:
+        """Whether this very process is still there, and not only its entry in the table."""
+        fields = stat_of(self.pid) if self.boot == boot() else None
+        return fields is not None and fields[0] not in _OVER and int(fields[_CLOCK_TICKS_AT]) == self.ticks
+
+
+def sign(lock: int) -> None:
+    """Write into a lock held by this process who that is."""
+    me = Born.of(os.getpid())
+    assert me is not None
+    text = f"{me.pid} {me.ticks} {me.boot}\n".encode()
+    os.pwrite(lock, text, 0)
+    os.ftruncate(lock, len(text))
+
+
+def signed(directory: str) -> Born | None:
+    """Return who signed the lock last; None if nobody did."""
+    fd = job_files.open_file(directory, LOCK)
+    if not isinstance(fd, int):
+        return None
+    try:
+        return signature(fd)
+    finally:
+        os.close(fd)
+
+
+def open_supervisor(directory: str) -> int | None:
+    """Open the process of the supervisor that signed the lock; None if it is gone, or hasn't signed yet."""
+    supervisor = signed(directory)
+    if supervisor is None or not supervisor.lives():
+        return None
+    with suppress(ProcessLookupError):
+        process = os.pidfd_open(supervisor.pid)
+        if supervisor.lives():
+            return process
+        os.close(process)
+    return None
+
+
+def signature(lock: int) -> Born | None:
+    """Return who signed an open lock last; None if nobody did."""
+    words = os.pread(lock, 256, 0).split()
+    if len(words) != 3 or not all(_is_short_number(word) for word in words[:2]):
+        return None
+    return Born(int(words[0]), int(words[1]), words[2].decode(errors="replace"))
+
+
+def _is_short_number(word: bytes) -> bool:
+    return word.isdigit() and len(word) < 19
+
+
+_boot = ""
+
+
+def boot() -> str:
+    """Names this start of the machine; empty where that can't be known."""
+    global _boot  # noqa: PLW0603 - it never changes while we run
+    if not _boot:
+        _boot = (_read_short("/proc/sys/kernel/random/boot_id") or b"-").decode().strip() or "-"
+    return _boot
+
+
+def stat_of(pid: int) -> list[bytes] | None:
+    """The fields of /proc/PID/stat from the state on; None if the process is gone."""
+    text = _read_short(f"/proc/{pid}/stat")
+    return text[text.rindex(b")") + 2 :].split() if text else None
+
+
+def started_ticks(pid: int) -> int | None:
+    """When a process was started, in the kernel's ticks; None if it is gone."""
+    fields = stat_of(pid)
+    return int(fields[_CLOCK_TICKS_AT]) if fields else None
+
+
+def processes() -> list[int]:
+    """The ids of all processes."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def descendants(root: int) -> list[int]:
+    """The processes below one, parents before their children."""
+    children: dict[int, list[int]] = {}
+    for pid in processes():
+        fields = stat_of(pid)
+        if fields:
+            children.setdefault(int(fields[1]), []).append(pid)
+    found = [root]
+    for pid in found:
+        found += children.get(pid, ())
+    return found[1:]
+
+
+def _read_short(path: str) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)

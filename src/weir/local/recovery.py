@@ -1,0 +1,180 @@
+"""The whole picture: what the journal kept and what the directories say happened since.
+
+Starts whose supervisors are gone without a word are settled here; those that run are found again.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from weir.control.journal import Kept
+from weir.control.port import Exit, Fact, PodExited, PodRuns, StatusFound, Withdrawn
+from weir.local.environment import Ports, Seat
+from weir.local.job_files import Unreadable
+from weir.local.job_messages import read_notes
+from weir.local.machine import Machine
+from weir.local.orphan_cleanup import conclude, end_supervised
+from weir.local.pod_files import own_directory
+from weir.local.pod_records import SAVED, Note, Span, StartRecord
+from weir.local.running_pods import Launched, Run
+from weir.local.start_times import Moments
+from weir.local.state_dir import Ended, Home, Start
+from weir.model.workloads import Workload
+from weir.state.events import Checkpointed, Place, PodKey, Promised, WorkloadHeld, WorkloadSubmitted
+
+STARTS_AHEAD_MOST = 100_000
+"""Directories of starts with numbers farther ahead of what was remembered were made by nobody here."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What is known of one workload again."""
+
+    launched: Launched
+    facts: list[Fact] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    notes: list[tuple[PodKey, Note]] = field(default_factory=list)  # the last of each kind of each pod
+    unreadable: list[tuple[PodKey, str]] = field(default_factory=list)  # what is passed over, in sentences
+    saved_s: float | None = None
+
+
+def find(
+    kept: Kept, home: Home, machine: Machine, ports: Ports, known: Mapping[str, Run], moments: Moments
+) -> Found:
+    """Everything about one workload. The starts in `known`, by names of directories, are watched already."""
+    workload, name, now_s = kept.workload, kept.workload.name, moments.now_s()
+    found = Found(Launched(workload, kept.launch, kept.promised), saved_s=kept.saved_s)
+    last: dict[PodKey, Start] = {}
+    highest = 0
+    started_s: dict[PodKey, float] = {}
+    for start, group, index in home.numbers(kept.launch.uid):
+        pod = PodKey(name, group, index)
+        if not _is_plausible(workload, pod) or start > kept.status.starts + STARTS_AHEAD_MOST:
+            continue
+        found.launched.starts_of[pod] = found.launched.starts_of.get(pod, 0) + 1
+        highest = max(highest, start)
+        if start <= kept.status.settled:
+            continue
+        seen = home.start(kept.launch.uid, start, group, index)
+        if seen.said is not None or home.name_of(seen.directory) in known:  # else nothing can have come of it
+            last[pod] = seen
+            started_s[pod] = seen.said.at_s if isinstance(seen.said, StartRecord) else now_s
+    facts = found.facts
+    facts.append(WorkloadSubmitted(workload, kept.submitted_at_s, kept.status.ran_s))
+    if highest or kept.status.starts:
+        status = replace(kept.status, starts=max(kept.status.starts, highest))
+        facts.append(StatusFound(name, status))
+    exits = [_pod(found, pod, seen, home, machine, ports, known, moments) for pod, seen in _by_start(last)]
+    if found.saved_s is not None:
+        facts.append(Checkpointed(name, found.saved_s))
+    found.launched.promised = _still_promised(kept.promised, started_s)
+    if found.launched.promised is not None:
+        facts.append(found.launched.promised)
+    facts += [exit_ for exit_ in exits if exit_ is not None]
+    if kept.held is not None:
+        facts.append(WorkloadHeld(name, True, kept.held))
+    if kept.withdrawn_s is not None:
+        facts.append(Withdrawn(name, kept.withdrawn_s))
+    return found
+
+
+def _is_plausible(workload: Workload, pod: PodKey) -> bool:
+    """Return True if the workload has such a pod: anyone may make a directory."""
+    return pod.group < len(workload.groups) and pod.index < workload.groups[pod.group].count
+
+
+def _by_start(last: dict[PodKey, Start]) -> list[tuple[PodKey, Start]]:
+    return sorted(last.items(), key=lambda item: item[1].start)
+
+
+def order_of(seen: Start, pod: PodKey) -> StartRecord | Unreadable:
+    """The order of a start, if it can be read and is of this start."""
+    said = seen.said
+    if isinstance(said, StartRecord) and (PodKey(*said.pod), said.start) != (pod, seen.start):
+        return Unreadable("start.json", "is of another start")
+    assert said is not None
+    return said
+
+
+def _pod(
+    found: Found,
+    pod: PodKey,
+    seen: Start,
+    home: Home,
+    machine: Machine,
+    ports: Ports,
+    known: Mapping[str, Run],
+    moments: Moments,
+) -> PodExited | None:
+    """One pod's last start: that it runs, and if it is over also how it ended."""
+    now_s = moments.now_s()
+    watched = known.get(home.name_of(seen.directory))
+    if watched is not None:  # what is remembered of it needs no reading; the watch says when it is over
+        found.facts.append(PodRuns(watched.place, seen.start, watched.at_s, watched.stopping))
+        found.launched.sits(pod, watched.seat, ports)
+        watched.noted, watched.complained = _notes(
+            found, pod, seen.directory, moments.span(watched), watched.complained
+        )
+        return None
+    said = order_of(seen, pod)
+    if isinstance(said, Unreadable):
+        return _unreadable(found, pod, seen, said, home, machine, now_s)
+    over: Ended | None = None
+    with suppress(OSError):  # what is left of it doesn't end, or the disk is full: it holds its room
+        over = conclude(seen.directory, said.cgroups, moments.latest_s(said))
+    node, at_s = machine.node, min(said.at_s, now_s)
+    place = Place(pod, node.name, tuple(at for at in said.devices if at < node.gpus))
+    found.facts.append(PodRuns(place, seen.start, at_s, seen.stopping))
+    noted, complained = _notes(found, pod, seen.directory, moments.span(said))
+    if over is not None:
+        return exit_fact(pod, seen.start, over, at_s, moments.latest_s(said))
+    seat = Seat(*said.seat)
+    found.launched.sits(pod, seat, ports)
+    run = Run(place, seen.uid, seen.start, seen.directory, at_s, seat, said.cgroups, said.boot_s, said.boot)
+    run.stopping, run.noted, run.complained = seen.stopping, noted, complained
+    found.runs.append(run)
+    return None
+
+
+def _unreadable(
+    found: Found, pod: PodKey, seen: Start, order: Unreadable, home: Home, machine: Machine, now_s: float
+) -> PodExited | None:
+    """A start whose order can't be read: what is left of it is ended, and it counts as lost."""
+    sentence = f"Its order can't be read: {order.sentence}"
+    request = found.launched.workload.groups[pod.group].request
+    groups = machine.groups_of(home.name_of(seen.directory), request)
+    with suppress(OSError):  # what doesn't end is tried again at the next relist
+        end_supervised(seen.directory, groups, now_s)
+    found.facts.append(PodRuns(Place(pod, machine.node.name, ()), seen.start, now_s, seen.stopping))
+    return PodExited(pod, seen.start, Exit.LOST, now_s, sentence, own_loss=True)
+
+
+def _notes(
+    found: Found, pod: PodKey, directory: str, span: Span, complained: bool = False
+) -> tuple[int, bool]:
+    """Take in what a job noted: how far it was read, and whether it was said that it can't be."""
+    try:
+        read = read_notes(own_directory(directory), 0, span)
+    except OSError:
+        return 0, complained
+    if read.unreadable is not None and not complained:
+        found.unreadable.append((pod, f"Its notes are passed over: {read.unreadable.sentence}"))
+    found.notes += [(pod, note) for note in {note.kind: note for note in read.notes}.values()]
+    for note in read.notes:
+        if note.kind == SAVED:
+            found.saved_s = max(note.at_s, found.saved_s or 0.0)
+    return read.position, complained or read.unreadable is not None
+
+
+def exit_fact(pod: PodKey, start: int, over: Ended, began_s: float, now_s: float) -> PodExited:
+    """That a start is over, at a time between its beginning and now, whatever its records claim."""
+    at_s = max(began_s, min(over.at_s or now_s, now_s))
+    return over.exited(pod, start, at_s)
+
+
+def _still_promised(promised: Promised | None, started_s: dict[PodKey, float]) -> Promised | None:
+    """Room kept, without that of pods that were started since it was promised."""
+    if promised is None:
+        return None
+    rest = tuple(place for place in promised.places if started_s.get(place.pod, -1.0) < promised.at_s)
+    return Promised(promised.workload, rest, promised.at_s, promised.freed_by) if rest else None

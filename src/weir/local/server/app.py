@@ -1,0 +1,148 @@
+"""The application: routes, refusals, who may ask, and the description of the interface."""
+
+from contextlib import suppress
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from weir import __version__
+from weir.local.server import problem_details
+from weir.local.server.audit import AuditLog
+from weir.local.server.audit_middleware import Audited
+from weir.local.server.auth import Door, Person
+from weir.local.server.connections import keep
+from weir.local.server.pool import Pool
+from weir.local.server.problem_details import Refused
+from weir.local.server.request_limiter import RequestLimiter
+from weir.local.server.routes import (
+    audit_log,
+    checkpoints,
+    pool_state,
+    queues,
+    secrets,
+    stream,
+    tokens,
+    workloads,
+)
+from weir.local.server.routes.common import BODIES
+
+OPENAPI = "/api/v1/openapi.json"
+OPEN = frozenset({"/healthz", "/readyz", OPENAPI})
+"""What anyone may read."""
+GUARDED = ("/api/", "/metrics")
+_ABOUT = "One pool of GPUs for many teams, with guaranteed quotas and honest answers."
+
+
+class _Guard:
+    """Asks who sends a request, and if they have a share of the server left, before anything else does."""
+
+    def __init__(self, app: ASGIApp, door: Door, limiter: RequestLimiter) -> None:
+        self._app = app
+        self._door = door
+        self._limiter = limiter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(GUARDED) and scope["path"] not in OPEN:
+            raw = next((value for key, value in scope["headers"] if key == b"authorization"), b"")
+            header = raw.decode("latin-1")
+            try:
+                person = self._door.who(header)
+                admitted = self._limiter.admitted(
+                    person, scope["method"], scope["path"], scope["query_string"]
+                )
+                with admitted, suppress(_TokenEnded):
+                    state = scope.setdefault("state", {})
+                    state["person"] = person
+                    keep(state)
+                    await self._app(scope, receive, self._while_it_holds(send, header, person))
+            except Refused as refused:
+                if _has_body(scope):
+                    await problem_details.discard_body(receive)
+                await problem_details.answer(refused)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _while_it_holds(self, send: Send, header: str, person: Person) -> Send:
+        """End an answer that goes on for long, such as a stream, once its token has changed or ended."""
+
+        async def checked(message: Message) -> None:
+            if message.get("more_body") and not self._door.holds(header, person):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                raise _TokenEnded
+            await send(message)
+
+        return checked
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        key == b"transfer-encoding" or (key == b"content-length" and value != b"0")
+        for key, value in scope["headers"]
+    )
+
+
+class _TokenEnded(Exception):
+    """The token of a request doesn't hold any more."""
+
+
+def application(pool: Pool, door: Door, audit: AuditLog | None = None) -> FastAPI:
+    """The application of a pool. `audit`: where requests are written down; in the pool's home by default."""
+    app = described()
+    app.state.pool = pool
+    app.state.limits = pool.limits
+    app.state.workers = pool.workers
+    app.state.audit = audit = audit or AuditLog(pool.home)
+    pool.checks["audit"] = lambda: audit.trouble
+    app.add_middleware(_Guard, door=door, limiter=RequestLimiter(pool.limits))
+    app.add_middleware(Audited, audit=app.state.audit, guarded=GUARDED)  # the outer one: it sees refusals
+    return app
+
+
+def described() -> FastAPI:
+    """The application without a pool: what there is to say of its interface."""
+    app = FastAPI(
+        title="Weir",
+        version=__version__,
+        description=_ABOUT,
+        openapi_url=OPENAPI,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    for routes in (workloads, checkpoints, queues, secrets, pool_state, tokens, audit_log, stream):
+        app.include_router(routes.routes)
+    problem_details.install(app)
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            _complete(plain())
+        assert app.openapi_schema is not None
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # how FastAPI wants it done
+    return app
+
+
+def _complete(schema: dict[str, Any]) -> None:
+    """Add the bodies that routes read themselves, and how to say who asks."""
+    components = schema.setdefault("components", {})
+    models = components.setdefault("schemas", {})
+    for name, model in BODIES.items():
+        found = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        for inner, definition in found.pop("$defs", {}).items():
+            models.setdefault(inner, definition)
+        models[name] = found
+    for unused in ("HTTPValidationError", "ValidationError"):
+        models.pop(unused, None)
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            if path not in OPEN:
+                operation["security"] = [{"token": []}]
+            content = operation["responses"].get("422", {}).get("content", {})
+            content.pop("application/json", None)
+            content.setdefault(
+                problem_details.PROBLEM_JSON, {"schema": {"$ref": "#/components/schemas/Problem"}}
+            )

@@ -1,0 +1,97 @@
+"""Requests as the audit log has them: what was done, by whom, from where, and what came of it."""
+
+import re
+from secrets import token_hex
+from typing import Any
+
+from fastapi import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from weir.local.server.audit import AuditLog, Outcome
+from weir.local.server.auth import Person
+
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+CONFIDENTIAL = ("/api/v1/tokens", "/api/v1/snapshot", "/api/v1/audit")
+"""What is written down when it is read, too; and output of workloads."""
+_LOGS = "/logs"
+_TOKEN = re.compile(r"weir_[A-Za-z0-9_-]{8,}")
+"""A token that was put into a path by mistake."""
+REQUEST_ID = b"x-request-id"
+
+
+class Audited:
+    """Writes down requests as their answers begin, and names each in its answer."""
+
+    def __init__(self, app: ASGIApp, audit: AuditLog, guarded: tuple[str, ...]) -> None:
+        self._app = app
+        self._audit = audit
+        self._guarded = guarded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, and write it down."""
+        if scope["type"] != "http" or not scope["path"].startswith(self._guarded):
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        request = state["request_id"] = token_hex(8)
+        state["audit"] = {}
+        is_written = False
+
+        async def answered(message: Message) -> None:
+            nonlocal is_written
+            if message["type"] == "http.response.start":
+                is_written = True
+                self._write(scope, message["status"])
+                message = {**message, "headers": [*message["headers"], (REQUEST_ID, request.encode())]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, answered)
+        finally:
+            if not is_written:
+                self._write(scope, None)
+
+    def _write(self, scope: Scope, status: int | None) -> None:
+        method, path = scope["method"], _TOKEN.sub("weir_...", scope["path"])
+        outcome = outcome_of(status)
+        if outcome != "refused" and method in READS and not _is_confidential(path):
+            return
+        state = scope["state"]
+        person: Person | None = state.get("person")
+        self._audit.write(
+            request=state["request_id"],
+            user=None if person is None else person.user,
+            token=None if person is None else person.token,
+            label="" if person is None else person.label,
+            source=source_of(scope),
+            method=method,
+            path=path,
+            status=status,
+            outcome=outcome,
+            details=state["audit"],
+        )
+
+
+def outcome_of(status: int | None) -> Outcome:
+    """Return what came of a request with this answer; None: it broke off before one."""
+    if status in (401, 403):
+        return "refused"
+    return "allowed" if status is not None and status < 400 else "failed"
+
+
+def source_of(scope: Scope) -> str:
+    """Return where a request came from: an address and port, or the process behind a Unix socket."""
+    peer = scope.get("state", {}).get("peer")
+    if peer is not None:
+        return str(peer)
+    client = scope.get("client")
+    return f"{client[0]}:{client[1]}" if client and client[0] else "unix"
+
+
+def note(request: Request, **words: Any) -> None:
+    """Have these words in the line of this request. Never a token, a value or a command."""
+    request.state.audit.update(words)
+
+
+def _is_confidential(path: str) -> bool:
+    return path.startswith(CONFIDENTIAL) or path.endswith(_LOGS)

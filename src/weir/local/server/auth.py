@@ -1,0 +1,149 @@
+"""Who asks: the administrator of this machine by the token in its home, everyone else by a token made here.
+
+Only hashes of tokens are compared, in constant time; no token is ever logged or stored as it is, but for
+the administrator's own in a file only its owner can read.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from getpass import getuser
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from typing import Protocol
+
+from fastapi import Request
+
+from weir.local.server.problem_details import Refused
+from weir.store.records import TokenRow
+
+TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
+_TOKEN_LENGTH_LEAST = 20
+_SAY_WHO = "Set WEIR_TOKEN; your administrator makes one with `weir token create`."
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who asks, and in which projects they may act; an administrator may everywhere.
+
+    `token`: the number of their token, with its label; None for the administrator's own in the home.
+    """
+
+    user: str
+    is_admin: bool
+    projects: frozenset[str] = frozenset()
+    token: int | None = None
+    label: str = ""
+
+    def acts_in(self, project: str | None) -> bool:
+        """Whether they may act in a project and see all of it."""
+        return self.is_admin or project in self.projects
+
+
+class Tokens(Protocol):
+    """Where tokens of people are looked up."""
+
+    def token(self, text: str) -> TokenRow | None:
+        """The token with this text."""
+        ...
+
+    def token_used(self, id_: int, at_s: float) -> None:
+        """A token is used."""
+        ...
+
+
+class Door:
+    """Tells who asks."""
+
+    def __init__(self, admin_token: str, tokens: Tokens, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._admin = sha256(admin_token.encode()).digest()
+        self._admin_person = Person(_user(), is_admin=True)
+        self._tokens = tokens
+
+    def who(self, authorization: str | None) -> Person:
+        """The person a header names.
+
+        Raises:
+            Refused: nobody.
+        """
+        scheme, _, text = (authorization or "").partition(" ")
+        text = text.strip()
+        if scheme.lower() != "bearer" or not text:
+            raise Refused(401, f"The request has no token. {_SAY_WHO}")
+        if compare_digest(sha256(text.encode()).digest(), self._admin):
+            return self._admin_person
+        row = self._tokens.token(text)
+        if row is None:
+            raise Refused(401, f"The token isn't known to this pool. {_SAY_WHO}")
+        now_s = self._clock()
+        if not row.holds(now_s):
+            assert row.expires_s is not None
+            day = datetime.fromtimestamp(row.expires_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            raise Refused(401, f"This token expired at {day}: ask an administrator for a new one.")
+        self._tokens.token_used(row.id, now_s)
+        return Person(row.user, row.role == "admin", frozenset(row.projects), row.id, row.label)
+
+    def holds(self, authorization: str, person: Person) -> bool:
+        """Return True if a header still means this person, with the same rights."""
+        try:
+            return self.who(authorization) == person
+        except Refused:
+            return False
+
+
+def person_of(request: Request) -> Person:
+    """Who sent a request, as the door has said."""
+    found: Person = request.state.person
+    return found
+
+
+def admin_only(person: Person) -> None:
+    """Refuse everyone but administrators.
+
+    Raises:
+        Refused: they are none.
+    """
+    if not person.is_admin:
+        raise Refused(403, "Only an administrator may do this.")
+
+
+def acts_only(person: Person, project: str) -> None:
+    """Refuse who may not act in a project.
+
+    Raises:
+        Refused: they may not.
+    """
+    if not person.acts_in(project):
+        raise Refused(403, f"Your token doesn't hold for project {project}.")
+
+
+def admin_token(home: Path) -> str:
+    """The administrator's token of a home, made if there is none. The file is readable by its owner only."""
+    path = home / TOKEN_FILE
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        path.chmod(0o600)
+        text = path.read_text("utf-8").strip()
+        if len(text) >= _TOKEN_LENGTH_LEAST:
+            return text
+        path.unlink()
+        return admin_token(home)
+    text = secrets.token_urlsafe(32)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return text
+
+
+def _user() -> str:
+    try:
+        return getuser()
+    except (OSError, KeyError):
+        return "admin"

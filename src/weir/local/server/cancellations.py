@@ -1,0 +1,101 @@
+"""Stops that people ask for. They work on a full disk, too, which the job that is to stop may be filling.
+
+A stop is written down, then carried out. If it can't be written down, it is carried out first, from memory.
+The reserve is released only once no process of the job is left that could fill it: then its end fits on the
+disk.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from structlog import get_logger
+
+from weir.control.port import Fact, Withdrawn
+from weir.local.disk_reserve import Reserve
+from weir.model.workloads import Workload
+from weir.store import StoreFailed
+from weir.store.errors import NoSuchWorkload, WorkloadOver
+
+if TYPE_CHECKING:
+    from weir.local.server.pool import Pool
+
+AGAIN_S = 0.25
+ANSWERED_AFTER_S = 5.0
+"""A stop that can't be written down is answered after so long: it is carried out, and written down later."""
+_LOG = get_logger(__name__)
+
+
+class Withdrawals:
+    """The stops of a pool. All but `facts` belongs to the event loop."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self.reserve = Reserve(pool.home)
+        self._unwritten: dict[str, Withdrawn] = {}
+        self._why = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def trouble(self) -> str | None:
+        """Return a sentence about stops that aren't written down; None if all are."""
+        if not self._unwritten:
+            return None
+        names = ", ".join(sorted(self._unwritten)[:4])
+        return f"{self._why} The stop of {names} is carried out, but not written down yet."
+
+    def facts(self) -> Iterable[Fact]:
+        """Return the stops that aren't written down: a control that connects later doesn't find them."""
+        return list(self._unwritten.values())
+
+    async def withdraw(self, fact: Withdrawn, told: Callable[[Workload, int], None]) -> int:
+        """Stop a workload for good; its number. `told`: called once it is certain, before anything follows.
+
+        Raises:
+            StoreFailed: it can't be written down, and the workload is over as far as is known.
+            NoSuchWorkload, WorkloadOver: the store's refusals.
+        """
+        name, line = fact.workload, self._pool.view.lines.get(fact.workload)
+        try:
+            kept = await asyncio.wrap_future(self._pool.store.withdraw_soon(name, fact.at_s))
+        except StoreFailed as error:
+            if line is None or self._pool.closing:
+                raise
+            self._why = str(error)
+        else:
+            told(kept.workload, kept.launch.uid)
+            self._pool.backend.tell(fact)
+            return kept.launch.uid
+        _LOG.warning("stop_not_written_down", workload=name, why=self._why)
+        self._unwritten[name] = fact
+        told(line.spec, line.uid)
+        self._pool.backend.tell(fact)
+        task = asyncio.create_task(self._write(fact))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.wait([task], timeout=ANSWERED_AFTER_S)
+        return line.uid
+
+    def close(self) -> None:
+        """Write down what isn't yet, as far as it can be, before the store is closed."""
+        for fact in list(self._unwritten.values()):
+            self.reserve.release()
+            try:
+                self._pool.store.withdraw(fact.workload, fact.at_s)
+            except (StoreFailed, NoSuchWorkload, WorkloadOver) as error:
+                _LOG.warning("stop_not_written_down", workload=fact.workload, why=str(error))
+
+    async def _write(self, fact: Withdrawn) -> None:
+        """Write a stop down as soon as the disk takes it."""
+        while not self._pool.closing:
+            if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():
+                _LOG.warning("reserve_released", workload=fact.workload)
+            try:
+                await asyncio.wrap_future(self._pool.store.withdraw_soon(fact.workload, fact.at_s))
+            except StoreFailed:
+                await asyncio.sleep(AGAIN_S)
+            except (NoSuchWorkload, WorkloadOver):
+                break  # its end was written down meanwhile
+            else:
+                break
+        self._unwritten.pop(fact.workload, None)

@@ -1,0 +1,216 @@
+"""What happened, in sentences for the history: one for a workload and step, however many pods it has.
+
+A reader of control, and of what passes between control and the backend. What a control finds when it
+connects isn't news. Submissions and what people did are told by who carries them out, ends by the journal.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from weir.control.port import Effect, Exit, Fact, LifeCause, LifeRule, PodExited, StopPod
+from weir.engine.plan import Plan
+from weir.local.server.pool_view import View
+from weir.local.server.workload_view import Line
+from weir.model.reasons import inside
+from weir.model.resources import span
+from weir.state.events import Event, NodeLost, NodeSet, Noted, PodAssigned, PodKey, PodStopped, Promised
+from weir.store.journal import TELL_OF_END
+from weir.store.records import Happening
+
+PODS_NAMED_MOST = 4
+_TOLD_OTHERWISE = frozenset((LifeRule.WITHDRAWN.value, LifeRule.SUSPENDED.value, LifeRule.GANG_FAILED.value))
+"""By whoever did it, or by how the pod ended."""
+ENDING_MOST = 1024
+"""Workloads whose reason to end is remembered, the last ones."""
+
+
+class Story:
+    """What is told since the last step."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._told: list[Happening] = []
+        self._assigned: dict[str, list[PodAssigned]] = {}
+        self._stops: dict[tuple[str, str], list[StopPod]] = {}
+        self._gone: dict[str, PodStopped] = {}
+        self._nodes: dict[str, object] = {}
+        self._ending: dict[int, str] = {}  # by number: the rule that ends it
+        self._connected_s = 0.0
+        self._now_s = 0.0
+        self._tells: dict[type, Callable[[Any], None]] = {
+            PodAssigned: self._happened_assigned,
+            PodStopped: self._happened_stopped,
+            Promised: self._happened_promised,
+            Noted: self._happened_noted,
+            NodeSet: self._happened_node,
+            NodeLost: self._happened_node_lost,
+        }
+
+    def begin(self, now_s: float) -> None:
+        """A control connects: what it is told of before isn't news."""
+        self._connected_s = self._now_s = now_s
+
+    def step(self, now_s: float) -> None:
+        """A step begins."""
+        self._now_s = now_s
+
+    def happened(self, event: Event) -> None:
+        """An event was just reduced."""
+        tells = self._tells.get(type(event))
+        if tells is not None:
+            tells(event)
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """Plans show in what happens."""
+
+    def facts(self, facts: Iterable[Fact]) -> None:
+        """Control is told this next: pods that failed or were lost are worth a sentence."""
+        for fact in facts:
+            if isinstance(fact, PodExited) and fact.how in (Exit.FAILED, Exit.LOST):
+                line = self._view.lines.get(fact.pod.workload)
+                if line is not None:
+                    pod = _pod_name(line, fact.pod)
+                    said = "failed" if fact.how is Exit.FAILED else "was lost"
+                    sentence = f"Pod {pod} {said}: {inside(fact.said or 'nobody knows how.')}"
+                    self._tell(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
+
+    def effects(self, effects: Iterable[Effect]) -> None:
+        """This was carried out."""
+        for effect in effects:
+            if isinstance(effect, StopPod):
+                key = (effect.pod.workload, effect.cause.sentence)
+                self._stops.setdefault(key, []).append(effect)
+
+    def take(self, ending: Collection[str] = ()) -> list[Happening]:
+        """Return the events since the last call. Workloads that are `ending` don't wait again."""
+        for name in ending:
+            self._gone.pop(name, None)
+        if self._assigned or self._stops or self._gone:
+            self._tell_of_pods()
+        told, self._told = self._told, []
+        return told
+
+    # By workload
+
+    def _tell_of_pods(self) -> None:
+        for name, assigned in self._assigned.items():
+            line = self._view.lines.get(name)
+            if line is not None:
+                self._tell_start(line, assigned)
+        for (name, _), stops in self._stops.items():
+            line = self._view.lines.get(name)
+            cause = stops[0].cause
+            if line is not None and (not isinstance(cause, LifeCause) or cause.rule is LifeRule.GANG_FAILED):
+                self._tell_stop(line, stops)  # the other causes of control are told as what they are
+        for name, event in self._gone.items():
+            line = self._view.lines.get(name)
+            if line is not None and not line.pods and line.ended is None:
+                kept = f" with {span(line.ran_s)} of its run kept" if line.ran_s >= 1 else ""
+                sentence = f"{name} has stopped and waits again{kept}."
+                self._tell(line, event.at_s, "stopped", sentence, ran_s=line.ran_s)
+        self._assigned.clear()
+        self._stops.clear()
+        self._gone.clear()
+
+    def _tell_start(self, line: Line, assigned: Sequence[PodAssigned]) -> None:
+        nodes = list(dict.fromkeys(event.place.node for event in assigned))
+        pods = len(assigned)
+        what = f"{pods} pods of {line.spec.name} start" if line.spec.pods > 1 else f"{line.spec.name} starts"
+        where = f"{nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        devices = [device for event in assigned for device in event.place.devices]
+        on = f", device{'s' * (len(devices) != 1)} {_listed(devices)}" if devices and len(nodes) == 1 else ""
+        self._tell(
+            line,
+            assigned[0].at_s,
+            "started",
+            f"{what} on {where}{on}.",
+            pods=pods,
+            nodes=nodes[:PODS_NAMED_MOST],
+            devices=devices[:PODS_NAMED_MOST],
+            waited_s=max(0.0, assigned[0].at_s - line.waits_since_s),
+        )
+
+    def _tell_stop(self, line: Line, stops: Sequence[StopPod]) -> None:
+        cause = stops[0].cause
+        numbers: dict[str, Any] = {"rule": cause.rule.value, "pods": len(stops)}
+        if isinstance(cause, LifeCause):
+            others = "The other pod is" if len(stops) == 1 else f"{len(stops)} other pods are"
+            sentence = f"{others} stopped: {inside(cause.sentence)}"
+        else:
+            numbers.update(by=cause.by, **cause.numbers)
+            verb = "moves" if stops[0].moves else "is"
+            sentence = (
+                f"{line.spec.name} {verb} to another place for {cause.by} ({cause.rule})."
+                if stops[0].moves
+                else f"{line.spec.name} {verb} {cause.sentence.rstrip('.')}."
+            )
+        self._tell(line, self._now_s, "stopping", sentence, **numbers)
+
+    # What happens
+
+    def _happened_assigned(self, event: PodAssigned) -> None:
+        if event.at_s >= self._connected_s:
+            self._assigned.setdefault(event.place.pod.workload, []).append(event)
+
+    def _happened_stopped(self, event: PodStopped) -> None:
+        self._gone[event.pod.workload] = event
+
+    def _happened_promised(self, event: Promised) -> None:
+        line = self._view.lines.get(event.workload)
+        if line is not None and event.at_s >= self._connected_s and event.freed_by:
+            names = _listed(event.freed_by)
+            sentence = f"Room is being freed for {event.workload} by {names}."
+            self._tell(line, event.at_s, "promised", sentence, freed_by=list(event.freed_by))
+
+    def _happened_noted(self, event: Noted) -> None:
+        line = self._view.lines.get(event.workload)
+        if line is not None and event.kind not in _TOLD_OTHERWISE and self._is_news(line, event):
+            numbers: dict[str, Any] = dict(event.numbers)
+            self._tell(line, event.at_s, event.kind, event.sentence, **numbers)
+
+    def _is_news(self, line: Line, event: Noted) -> bool:
+        """Return False for the reason of an end that a control before this one has told already."""
+        if event.kind not in TELL_OF_END:
+            return True
+        news = self._ending.get(line.uid) != event.kind
+        self._ending[line.uid] = event.kind
+        while len(self._ending) > ENDING_MOST:
+            del self._ending[next(iter(self._ending))]
+        return news
+
+    def _happened_node(self, event: NodeSet) -> None:
+        known = self._nodes.get(event.node.name)
+        self._nodes[event.node.name] = event.node
+        if known is not None and known != event.node:
+            self._told.append(Happening(self._now_s, "node", f"Node {event.node.name} changed."))
+
+    def _happened_node_lost(self, event: NodeLost) -> None:
+        self._nodes.pop(event.name, None)
+        self._told.append(Happening(self._now_s, "node", f"Node {event.name} is gone."))
+
+    def _tell(
+        self, line: Line, at_s: float, kind: str, sentence: str, /, of_pod: str | None = None, **numbers: Any
+    ) -> None:
+        spec = line.spec
+        self._told.append(
+            Happening(
+                at_s,
+                kind,
+                sentence,
+                uid=line.uid,
+                workload=spec.name,
+                project=spec.project,
+                pod=of_pod,
+                numbers=numbers,
+            )
+        )
+
+
+def _pod_name(line: Line, pod: PodKey) -> str:
+    return f"{pod.workload}/{line.spec.groups[pod.group].name}/{pod.index}"
+
+
+def _listed(items: Sequence[object]) -> str:
+    more = len(items) - PODS_NAMED_MOST
+    named = ", ".join(map(str, items[:PODS_NAMED_MOST]))
+    return f"{named} and {more} more" if more > 0 else named

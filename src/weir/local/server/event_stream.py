@@ -1,0 +1,181 @@
+"""The live stream: what changes, as server-sent events, numbered so that who was cut off goes on there.
+
+Messages are made once and shared by all readers. The last ones are kept for those who come back; one who
+reads too slowly is cut off rather than waited for, and comes back by its last number.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+
+from weir.api.answers import Answer
+from weir.local.server.auth import Person
+
+KEPT_MOST = 8192
+"""Messages kept for those who come back."""
+BEHIND_MOST = 2048
+"""Messages one reader may be behind before it is cut off."""
+READERS_MOST = 256
+KEPT_FOR_S = 120.0
+"""How long messages are kept after the last reader has left: nobody may come back at all."""
+HEARTBEAT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One change. `project`: only for people of that project; None: for everyone."""
+
+    number: int
+    kind: str
+    text: str
+    project: str | None = None
+
+
+class Reader:
+    """One who listens."""
+
+    __slots__ = ("_hub", "_person", "_waiting", "cut_off", "queue")
+
+    def __init__(self, hub: "Hub", person: Person) -> None:
+        self._hub = hub
+        self._person = person
+        self._waiting: asyncio.Event = asyncio.Event()
+        self.queue: deque[Message] = deque()
+        self.cut_off = False
+
+    def give(self, messages: Sequence[Message]) -> None:
+        """Have these sent."""
+        mine = [each for each in messages if each.project is None or self._person.acts_in(each.project)]
+        if len(self.queue) + len(mine) > BEHIND_MOST:
+            self.cut_off = True
+            self.queue.clear()
+        else:
+            self.queue.extend(mine)
+        self._waiting.set()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self.cut_off = True
+        self._waiting.set()
+
+    async def texts(self, hello: str = "") -> AsyncIterator[str]:
+        """What to send, as it comes, and a sign of life in between."""
+        try:
+            yield hello
+            while not self.cut_off:
+                if not self.queue:
+                    self._waiting.clear()
+                    try:
+                        await asyncio.wait_for(self._waiting.wait(), HEARTBEAT_S)
+                    except TimeoutError:
+                        yield ": still here\n\n"
+                        continue
+                batch = list(self.queue)
+                self.queue.clear()
+                if batch:
+                    yield "".join(self._hub.written(message) for message in batch)
+        finally:
+            self._hub.leave(self)
+
+
+class Hub:
+    """Where changes come in and go to every reader. Everything but `send` belongs to the event loop."""
+
+    def __init__(self, epoch: int) -> None:
+        """`epoch`: tells the numbers of this server's life from those of another."""
+        self._epoch = epoch
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._next = 1
+        self._kept: deque[Message] = deque(maxlen=KEPT_MOST)
+        self._readers: set[Reader] = set()
+        self._closed = False
+        self._gap = False  # something was not kept
+        self._left_s = -KEPT_FOR_S  # when there was a reader last
+        self.shown: Callable[[Answer], Answer] = lambda answer: answer
+        """Puts the times of an answer on the wall clock."""
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The event loop is there."""
+        self._loop = loop
+
+    @property
+    def readers(self) -> int:
+        """How many listen."""
+        return len(self._readers)
+
+    def send(self, changes: Sequence[tuple[str, Answer, str | None]]) -> None:
+        """Tell everyone of (kind, what, for whose project). From any thread."""
+        loop = self._loop
+        if not changes or loop is None or self._closed or loop.is_closed():
+            return
+        if not self._readers and monotonic() - self._left_s > KEPT_FOR_S:
+            self._gap = True
+            return
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(self._take, changes)
+
+    def _take(self, changes: Sequence[tuple[str, Answer, str | None]]) -> None:
+        messages = []
+        if self._gap:
+            self._gap = False
+            self._kept.clear()
+            self._next += 1
+        for kind, what, project in changes:
+            messages.append(Message(self._next, kind, self.shown(what).model_dump_json(), project))
+            self._next += 1
+        self._kept.extend(messages)
+        for reader in self._readers:
+            reader.give(messages)
+
+    def written(self, message: Message) -> str:
+        """A message as it is sent."""
+        return f"id: {self._epoch}-{message.number}\nevent: {message.kind}\ndata: {message.text}\n\n"
+
+    def join(self, person: Person, last: str | None) -> tuple[Reader, str] | None:
+        """A new reader and how its stream begins; None if there are too many.
+
+        `last` is the number of the last message it has had. If what came after it isn't kept any more,
+        or it is of another life of the server, the stream begins with `reset`: read everything anew.
+        """
+        if self._closed or len(self._readers) >= READERS_MOST:
+            return None
+        reader = Reader(self, person)
+        hello = "retry: 1000\n\n"
+        if last:
+            missed = self._since(last)
+            if missed is None:
+                hello += f"id: {self._epoch}-{self._next - 1}\nevent: reset\ndata: {{}}\n\n"
+            else:
+                reader.give(missed)
+        else:
+            hello += f"id: {self._epoch}-{self._next - 1}\nevent: hello\ndata: {{}}\n\n"
+        self._readers.add(reader)
+        return reader, hello
+
+    def _since(self, last: str) -> list[Message] | None:
+        epoch, _, number = last.partition("-")
+        if (
+            self._gap
+            or epoch != str(self._epoch)
+            or not (number.isascii() and number.isdigit() and len(number) < 20)
+        ):
+            return None
+        after = int(number)
+        oldest = self._kept[0].number if self._kept else self._next
+        if after + 1 < oldest or after >= self._next or self._next - 1 - after > BEHIND_MOST:
+            return None
+        return [message for message in self._kept if message.number > after]
+
+    def leave(self, reader: Reader) -> None:
+        """A reader is gone."""
+        self._readers.discard(reader)
+        self._left_s = monotonic()
+
+    def close(self) -> None:
+        """End all streams; nothing is sent any more."""
+        self._closed = True
+        for reader in list(self._readers):
+            reader.end()

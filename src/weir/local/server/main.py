@@ -1,0 +1,312 @@
+"""`weir up`: the pool on this machine, until it is told to stop. Its jobs run on without it."""
+
+import asyncio
+import ipaddress
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from structlog import get_logger
+
+from weir.local import persistent_clock
+from weir.local.backend import LocalBackend
+from weir.local.gpu_claim import GpuClaim
+from weir.local.gpu_sampling import Sampler
+from weir.local.machine import Machine, this_machine
+from weir.local.server import home_socket
+from weir.local.server.app import application
+from weir.local.server.audit import AuditLog
+from weir.local.server.auth import Door, admin_token
+from weir.local.server.connections import BoundedConfig, Connections, reserve_descriptors
+from weir.local.server.event_stream import Hub
+from weir.local.server.pool import Pool
+from weir.local.server.retention import Tidying
+from weir.local.server.server_limits import ServerLimits, read_limits
+from weir.local.server.settings import DEFAULT_HOST, Settings
+from weir.local.server.utilization import Uses
+from weir.local.state_dir import Home, InUse
+from weir.local.stray_processes import end_strangers
+from weir.model.policy import Policy
+from weir.model.scenario import Refused as FileRefused
+from weir.scenario_io.policies import read_policy
+from weir.service import logging_setup
+from weir.service.shutdown_deadline import Deadline
+from weir.store import Store, StoreFailed
+
+SERVER_FILE = "server.json"
+SWITCH_S = 0.0005
+"""How long one thread may keep the interpreter: whoever comes back from a read waits so long for each."""
+FAILED, WRONG_REQUEST = 1, 2
+_GRACE_S = 3
+_WAITING_MOST = 4096
+"""Connections that wait to be accepted; beyond, the kernel has a client try again a second later."""
+_EPOCH_BITS = 48
+_LOG = get_logger(__name__)
+
+
+def run(settings: Settings, tell: Callable[[str], None] = print) -> int:
+    """Serve the pool of a home until SIGTERM or SIGINT; return the exit code.
+
+    `tell` prints where the pool is and how to go on.
+    """
+    try:
+        limits = ServerLimits() if settings.limits_file is None else read_limits(settings.limits_file)
+    except FileRefused as error:
+        return _refuse(str(error), WRONG_REQUEST)
+    logging_setup.set_up(settings.log_level, repeats_max=limits.log_repeats_max, form=settings.log_format)
+    sys.setswitchinterval(SWITCH_S)
+    if (refusal := _address_refused(settings.host)) is not None:
+        return _refuse(refusal, WRONG_REQUEST)
+    home = settings.home
+    try:
+        policy = Policy() if settings.policy_file is None else read_policy(settings.policy_file)
+        jobs_umask = os.umask(0o077)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings = replace(settings, home=home.resolve())
+        machine = this_machine(
+            settings.home,
+            virtual_devices=settings.virtual_gpus,
+            pids_most=settings.pids_most,
+            umask=jobs_umask,
+        )
+        with closing(_listening(settings.host, settings.port)) as listening:
+            return _serve(settings, [listening], policy, limits, machine, tell)
+    except FileRefused as error:
+        return _refuse(str(error), WRONG_REQUEST)
+    except (_CantListen, InUse, StoreFailed) as error:
+        return _refuse(f"Can't begin: {str(error).rstrip('.')}.", FAILED)
+    except OSError as error:
+        said = f"Can't keep state in {error.filename or home}: {_words(error)}"
+        return _refuse(f"{said}. Name another home with WEIR_HOME.", FAILED)
+
+
+def _serve(
+    settings: Settings,
+    sockets: list[socket.socket],
+    policy: Policy,
+    limits: ServerLimits,
+    machine: Machine,
+    tell: Callable[[str], None],
+) -> int:
+    home = settings.home
+    token = admin_token(home)
+    connections = reserve_descriptors(limits)
+    limits = limits.model_copy(
+        update={"connections_max": connections, "streams_max": min(limits.streams_max, connections // 2)}
+    )
+    audit = AuditLog(home, to_syslog=settings.audit_to_syslog)
+    store = Store(settings.database, home, begin_again=settings.begin_again)
+    hub = Hub(epoch=secrets.randbits(_EPOCH_BITS))
+    try:
+        claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
+        clock = persistent_clock.resume(home, least_s=store.sampled_s(), jumped=_jumped)
+        persistent_clock.keep(home, clock, synced=True)
+        pool = Pool(store, machine.node, policy, hub, home=home, clock=clock, limits=limits)
+        pool.hides_others = settings.hides_others
+        backend = LocalBackend(
+            store.journal,
+            home,
+            machine,
+            clock,
+            wake=pool.turns.wake,
+            noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
+            refused=pool.refused,
+            log_most=settings.log_most,
+        )
+        begun_again = store.has_leftovers
+        _end_leftovers(store, backend.home, clock())
+    except BaseException:
+        store.close()
+        raise
+    tidying = Tidying(store, backend.home, settings.kept)
+    uses = Uses(
+        pool,
+        Sampler(machine, backend.pods, clock),
+        lambda: bool(machine.nvml or backend.pods()),
+        tidying.tidy,
+    )
+    pool.checks["use"] = lambda: uses.trouble
+    pool.deadline = Deadline(last=lambda: _forget_place(home))
+    server = Server(pool, Door(token, store, clock), hub, audit)
+    url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
+    try:
+        pool.start(backend)
+        uses.start()
+        own = home_socket.listen_in(home)
+        _write_place(home, url, None if own is None else home_socket.SOCKET_FILE)
+        details = {"act": "server started", "pool": store.pool_id, "url": url, "begun_again": begun_again}
+        audit.write(details=details)
+        _greet(tell, url, home, machine, pool.ground.projects)
+        server.run(sockets if own is None else [*sockets, own])
+    finally:
+        pool.deadline.begin()
+        audit.write(details={"act": "server stopped"})
+        _forget_place(home)
+        home_socket.remove_from(home)
+        pool.deadline.waits_for = "weir-uses"
+        uses.close()
+        pool.close()
+        claim.release()
+    return 0
+
+
+def _end_leftovers(store: Store, home: Home, now_s: float) -> None:
+    """End what still runs of workloads that a restored or new database doesn't know."""
+    if not store.has_leftovers:
+        return
+    known = {kept.launch.uid for kept in store.journal.workloads()}
+    ended = end_strangers(home, known, now_s)
+    if ended:
+        _LOG.warning("leftovers_ended", starts=ended)
+    store.leftovers_ended()
+
+
+class _CantListen(Exception):
+    """The address is someone else's, or none of ours."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn, ending streams before it waits for connections to end."""
+
+    def __init__(self, pool: Pool, door: Door, hub: Hub, audit: AuditLog | None = None) -> None:
+        self._pool = pool
+        self._hub = hub
+        self._connections = Connections(pool.limits)
+        config = BoundedConfig(
+            application(pool, door, audit),
+            self._connections,
+            access_log=False,
+            log_config=None,
+            lifespan="off",
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
+        self._hub.open(asyncio.get_running_loop())
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_WAITING_MOST)  # uvicorn set it to the number that is accepted at once
+        self._sweeping = asyncio.create_task(self._connections.sweep())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer nobody any more."""
+        self._pool.closing = True
+        self._hub.close()
+        self._sweeping.cancel()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal, and then go on here: uvicorn would have it end the process at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {each: signal.signal(each, self.handle_exit) for each in signals}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal to stop."""
+        self._pool.deadline.begin()
+        _LOG.info("stopping", signal=sig)
+        self._pool.closing = True
+        super().handle_exit(sig, frame)
+
+
+def _address_refused(host: str) -> str | None:
+    """Why an address isn't listened on; None if it is one of this machine itself."""
+    with suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return None
+    if host == "localhost":
+        return None
+    return (
+        f"{host} can be reached from other machines, and there is no authentication for those yet: "
+        f"listen on {DEFAULT_HOST} and come in through a tunnel (ssh -L) or a proxy that asks who comes."
+    )
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_WAITING_MOST)  # who comes before the first answer waits for it
+    except OSError as error:
+        listening.close()
+        said = f"{host} port {port} can't be listened on ({_words(error)}): name another one with --port"
+        raise _CantListen(said) from None
+    listening.set_inheritable(False)
+    return listening
+
+
+def _jumped(jump_s: float) -> None:
+    """Write the one log line of a jump of the wall clock."""
+    _LOG.warning(
+        "wall_clock_jumped",
+        by_s=round(jump_s, 1),
+        why="Limits, pauses and charges don't use it; times are shown by it from now on.",
+    )
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _write_place(home: Path, url: str, own: str | None) -> None:
+    """Where the server is, for whoever looks for it."""
+    beside = home / f"{SERVER_FILE}.new"
+    beside.write_text(json.dumps({"pid": os.getpid(), "url": url, "socket": own}) + "\n", "utf-8")
+    beside.replace(home / SERVER_FILE)
+
+
+def _forget_place(home: Path) -> None:
+    path = home / SERVER_FILE
+    with suppress(OSError, ValueError):
+        if json.loads(path.read_text("utf-8")).get("pid") == os.getpid():
+            path.unlink()
+
+
+def _greet(
+    tell: Callable[[str], None], url: str, home: Path, machine: Machine, projects: Sequence[str]
+) -> None:
+    node = machine.node
+    kind = "virtual GPUs" if machine.virtual else node.gpu_model or "GPUs"
+    devices = f"{node.gpus} {kind}" if node.gpus else "no GPUs (--virtual-gpus N makes some up)"
+    tell(f"Weir is up at {url}: {devices} on {node.name}.")
+    tell(f"Its state is in {home}; jobs go on when it stops, and are found again.")
+    gpus = " --gpus 1" if node.gpus else ""
+    if not projects:
+        tell(f"Try: weir project create NAME --gpus {node.gpus}, since there is no project yet.")
+        return
+    project = "default" if "default" in projects else projects[0]
+    tell(f"Try: weir submit -p {project}{gpus} -- python train.py")
+
+
+def _words(error: OSError) -> str:
+    said = error.strerror or str(error)
+    return said[:1].lower() + said[1:]
+
+
+def _refuse(sentence: str, code: int) -> int:
+    print(f"weir: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,192 @@
+"""What Prometheus is told: one collector over the live rows, no counter objects for each workload."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from weir import __version__
+from weir.api.answers import NodeRow, QueueRow, WorkloadRow
+from weir.engine.plan import Plan
+from weir.local.server.pool_view import View
+from weir.model.reasons import Rule
+from weir.model.resources import GPU
+from weir.service.metric_families import DECISION_BOUNDS_S, WAIT_BOUNDS_S, Histogram, queue_families
+from weir.state.events import Event, PodAssigned
+
+
+class Tally:
+    """A reader of control that counts what only passes by."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.waits: dict[str, Histogram] = {}  # by project
+        self.decisions = Histogram(DECISION_BOUNDS_S)
+        self.preemptions: Counter[tuple[str, str]] = Counter()  # by rule and project of the victim
+        self.moves = 0
+        self.ends: Counter[tuple[str, str]] = Counter()  # by project and how
+        self.connected_s = 0.0
+
+    def happened(self, event: Event) -> None:
+        """How long a workload waited is known when the first of its pods gets its place."""
+        if isinstance(event, PodAssigned) and event.at_s >= self.connected_s:
+            line = self._view.lines.get(event.place.pod.workload)
+            if line is not None and len(line.pods) == 1:
+                waits = self.waits.setdefault(line.spec.project, Histogram(WAIT_BOUNDS_S))
+                waits.add(max(0.0, event.at_s - line.waits_since_s))
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
+        """Whom the engine stops, each workload once."""
+        self.decisions.add(took_s)
+        stopped: dict[str, Rule | None] = {}
+        for eviction in plan.evictions:
+            name = eviction.pod.workload
+            if eviction.moves:
+                stopped.setdefault(name, None)
+            else:
+                stopped[name] = eviction.cause.rule
+        for name, rule in stopped.items():
+            line = self._view.lines.get(name)
+            if rule is None or line is None:
+                self.moves += 1
+            else:
+                self.preemptions[rule.value, line.spec.project] += 1
+
+    def ended(self, rows: Iterable[WorkloadRow]) -> None:
+        """These changed; those that ended are counted."""
+        for row in rows:
+            if row.ended_s is not None:
+                self.ends[row.project, row.status] += 1
+
+
+@dataclass(slots=True)
+class WorkloadUse:
+    """What a workload is seen to use of its devices: now, and added up since the server started."""
+
+    use: float | None = None
+    gpu_s: float = 0.0
+    idle_gpu_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The pool at one moment, as it is told."""
+
+    queues: Mapping[str, QueueRow]
+    nodes: Sequence[NodeRow]
+    rows: Sequence[WorkloadRow]
+    tally: Tally
+    uses: Mapping[str, WorkloadUse] = field(default_factory=dict)
+    ready: bool = True
+    readers: int = 0
+    named: frozenset[str] | None = None  # projects whose workloads are told by name; None: all
+
+
+def exposition(seen: Seen) -> bytes:
+    """The text Prometheus reads."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(seen))
+    return generate_latest(registry)
+
+
+class _Collector:
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        seen = self._seen
+        info = GaugeMetricFamily("weir_build_info", "The version that runs.", labels=["version"])
+        info.add_metric([__version__], 1.0)
+        yield info
+        yield _gauge("weir_ready", "Whether the control loop decides.", float(seen.ready))
+        yield _gauge("weir_stream_readers", "Readers of the live stream.", float(seen.readers))
+        yield from queue_families(seen.queues.values())
+        yield from _nodes(seen.nodes)
+        yield from _workloads(seen)
+        yield from _passed_by(seen.tally)
+
+
+def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, about, value=value)
+
+
+def _nodes(rows: Sequence[NodeRow]) -> Iterator[Metric]:
+    devices = GaugeMetricFamily("weir_node_gpus", "Devices of a node.", labels=["node"])
+    allocated = GaugeMetricFamily("weir_node_allocated_gpus", "Devices held on a node.", labels=["node"])
+    use = GaugeMetricFamily(
+        "weir_gpu_utilization_ratio", "Use of a device, 0 to 1, where it is known.", labels=["node", "gpu"]
+    )
+    memory = GaugeMetricFamily(
+        "weir_gpu_memory_used_bytes", "Memory in use on a device.", labels=["node", "gpu"]
+    )
+    for row in rows:
+        devices.add_metric([row.name], len(row.devices))
+        allocated.add_metric([row.name], row.allocated.get(GPU, 0.0))
+        for device in row.devices:
+            if device.use is not None:
+                use.add_metric([row.name, str(device.index)], device.use)
+            if device.memory_used is not None:
+                memory.add_metric([row.name, str(device.index)], device.memory_used)
+    yield from (devices, allocated, use, memory)
+
+
+def _workloads(seen: Seen) -> Iterator[Metric]:
+    counts = Counter((row.project, row.status) for row in seen.rows)
+    states = GaugeMetricFamily(
+        "weir_workloads", "Workloads that aren't over, by status.", labels=["project", "status"]
+    )
+    for (project, status), count in sorted(counts.items()):
+        states.add_metric([project, status], count)
+    yield states
+    labels = ["workload", "project"]
+    use = GaugeMetricFamily("weir_workload_gpu_utilization_ratio", "Use of its devices now.", labels=labels)
+    busy = CounterMetricFamily("weir_workload_gpu_used_seconds", "Device seconds really used.", labels=labels)
+    idle = CounterMetricFamily("weir_workload_gpu_idle_seconds", "Device seconds held idle.", labels=labels)
+    held = GaugeMetricFamily("weir_workload_allocated_gpus", "Devices a workload holds.", labels=labels)
+    for row in seen.rows:
+        if row.status == "pending" or not (seen.named is None or row.project in seen.named):
+            continue
+        if row.pods:
+            held.add_metric([row.name, row.project], row.devices * row.pods_running / row.pods)
+        found = seen.uses.get(row.name)
+        if found is not None:
+            if found.use is not None:
+                use.add_metric([row.name, row.project], found.use)
+            busy.add_metric([row.name, row.project], found.gpu_s)
+            idle.add_metric([row.name, row.project], found.idle_gpu_s)
+    yield from (held, use, busy, idle)
+
+
+def _passed_by(tally: Tally) -> Iterator[Metric]:
+    waits = HistogramMetricFamily(
+        "weir_workload_wait_seconds", "How long workloads waited for their start.", labels=["project"]
+    )
+    for project, histogram in sorted(tally.waits.items()):
+        buckets, total = histogram.buckets()
+        waits.add_metric([project], buckets, total)
+    yield waits
+    taken = CounterMetricFamily(
+        "weir_preemptions", "Workloads stopped for others, by rule.", labels=["rule", "project"]
+    )
+    for (rule, project), count in sorted(tally.preemptions.items()):
+        taken.add_metric([rule, project], count)
+    yield taken
+    yield CounterMetricFamily("weir_moves", "Workloads moved to make room.", value=tally.moves)
+    ends = CounterMetricFamily("weir_workloads_ended", "Workloads that ended.", labels=["project", "status"])
+    for (project, status), count in sorted(tally.ends.items()):
+        ends.add_metric([project, status], count)
+    yield ends
+    buckets, total = tally.decisions.buckets()
+    yield HistogramMetricFamily(
+        "weir_decision_seconds", "How long the engine took to decide.", buckets=buckets, sum_value=total
+    )

@@ -1,0 +1,77 @@
+"""Workloads that wait, counted by person and by project, so that one person can't fill the queue."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from weir.api.answers import WorkloadRow
+from weir.local.server.auth import Person
+from weir.local.server.problem_details import Refused
+from weir.local.server.server_limits import ServerLimits
+
+RECOUNT_S = 0.5
+"""Age of the counts at which all rows are counted again; they grow with each submission in between."""
+
+
+class Backlog:
+    """Counts what waits, and what is being written down at this moment. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        limits: ServerLimits,
+        rows: Callable[[], Iterable[WorkloadRow]],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._limits = limits
+        self._rows = rows
+        self._clock = clock
+        self._counted_s = -RECOUNT_S
+        self._users: Counter[str] = Counter()
+        self._projects: Counter[str] = Counter()
+        self._reserved: list[tuple[str, str]] = []
+
+    @contextmanager
+    def reserved(self, person: Person, project: str) -> Iterator[None]:
+        """Hold a place in the queue while a workload is written down.
+
+        Raises:
+            Refused: the person or the project has as many pending workloads as one may.
+        """
+        if not person.is_admin:
+            self._check(person.user, project)
+        place = (person.user, project)
+        self._reserved.append(place)
+        try:
+            yield
+            self._users[person.user] += 1
+            self._projects[project] += 1
+        finally:
+            self._reserved.remove(place)
+
+    def _count(self) -> None:
+        now_s = self._clock()
+        if now_s - self._counted_s < RECOUNT_S:
+            return
+        self._counted_s = now_s
+        waiting = [row for row in self._rows() if row.status == "pending"]
+        self._users = Counter(row.user for row in waiting)
+        self._projects = Counter(row.project for row in waiting)
+
+    def _check(self, user: str, project: str) -> None:
+        self._count()
+        mine = self._users[user] + sum(each == user for each, _ in self._reserved)
+        projects = self._projects[project] + sum(each == project for _, each in self._reserved)
+        limits = self._limits
+        if mine >= limits.pending_per_person_max:
+            said = (
+                f"You have {mine:,} pending workloads, and one person may have "
+                f"{limits.pending_per_person_max:,}: stop some, or wait until some have started."
+            )
+            raise Refused(429, said)
+        if projects >= limits.pending_per_project_max:
+            said = (
+                f"Project {project} has {projects:,} pending workloads, and one project may have "
+                f"{limits.pending_per_project_max:,}: stop some, or wait until some have started."
+            )
+            raise Refused(429, said)

@@ -1,0 +1,153 @@
+"""The output of pods: the whole of it, its last lines, or as it comes.
+
+A job may have put anything in place of its output, and a disk may be slow: files are opened and read in
+threads of their own, never on the event loop, and a reader whose client left stops with the step it is in.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from weir.local import pod_files
+from weir.local.output import read_on, size_of, tail_of
+from weir.local.server.problem_details import Refused
+from weir.local.state_dir import Home
+from weir.model.workloads import Workload
+
+BLOCK = 1 << 16
+FOLLOW_S = 0.2
+"""How often somebody who follows is looked for more; nobody follows while nobody reads."""
+NUMBER_MOST = 10**9
+TAIL_MOST = 1_000_000
+ALL_PODS = "all"
+THREADS = 4
+_threads = ThreadPoolExecutor(THREADS, "weir-logs")
+Words = ParamSpec("Words")
+Found = TypeVar("Found")
+
+
+async def in_log_thread(call: Callable[Words, Found], *words: Words.args, **named: Words.kwargs) -> Found:
+    """Have something done by a thread that reads output."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, partial(call, *words, **named))
+
+
+def submit_log_work(call: Callable[Words, None], *words: Words.args, **named: Words.kwargs) -> None:
+    """Have something done with output later, from any thread."""
+    _threads.submit(call, *words, **named)
+
+
+def pod_numbers(workload: Workload, pod: str | None) -> tuple[int, int]:
+    """A pod by `group/index`, the group by its name or its position; the first one if none is named.
+
+    Raises:
+        Refused: there is no such pod.
+    """
+    if pod is None:
+        return 0, 0
+    group, _, index = pod.rpartition("/")
+    names = {each.name: at for at, each in enumerate(workload.groups)}
+    at = names.get(group)
+    if at is None and group.isascii() and group.isdigit() and len(group) < 5:
+        at = int(group)
+    number = int(index) if index.isascii() and index.isdigit() and len(index) < 9 else -1
+    if at is None or at >= len(workload.groups) or not 0 <= number < workload.groups[at].count:
+        known = ", ".join(f"{each.name}/0" for each in workload.groups[:4])
+        message = (
+            f"pod: {workload.name} has no pod {pod[:80]!r}; write group/index such as {known}, or {ALL_PODS}"
+        )
+        raise Refused(422, message, [{"field": "pod", "message": message}])
+    return at, number
+
+
+class Step(NamedTuple):
+    """Output found at one look at a pod."""
+
+    blocks: list[bytes]
+    more: bool  # there was more than was taken
+
+
+class Log:
+    """The output of one pod, over all its starts."""
+
+    def __init__(self, home: Path, uid: int, pod: tuple[int, int]) -> None:
+        self._home = Home(home)
+        self._uid = uid
+        self._pod = pod
+
+    def starts(self) -> list[int]:
+        """The numbers of its starts, oldest first."""
+        return starts_by_pod(self._home, self._uid).get(self._pod, [])
+
+    def path(self, start: int) -> Path:
+        """The file of one start."""
+        return Path(self._home.own(self._uid, start, *self._pod), pod_files.LOG)
+
+    async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
+        """What one start had put out when it was asked for, or the last one; nothing if that is nothing."""
+        begun = await in_log_thread(self.starts)
+        at = start if start is not None else begun[-1] if begun else None
+        if at is None:
+            return
+        path = str(self.path(at))
+        end = await in_log_thread(size_of, path)
+        position = 0 if tail is None else await in_log_thread(tail_of, path, tail)
+        while position < end:  # who writes faster than somebody reads is followed with `follow` alone
+            block, position = await in_log_thread(read_on, path, position, min(BLOCK, end - position))
+            if not block:
+                return
+            yield block
+
+    async def follow(
+        self, start: int | None, tail: int | None, is_over: Callable[[], bool]
+    ) -> AsyncIterator[bytes]:
+        """What it puts out, as it comes and over restarts, until it is over."""
+        following = Following(self, start, tail)
+        while True:
+            over = is_over()
+            step = await in_log_thread(lambda: following.step(self.starts()))
+            for block in step.blocks:
+                yield block
+            if not step.more:
+                if over:
+                    return
+                await asyncio.sleep(FOLLOW_S)
+
+
+def starts_by_pod(home: Home, uid: int) -> dict[tuple[int, int], list[int]]:
+    """The numbers of the starts of a workload's pods, oldest first."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for start, group, index in home.numbers(uid):
+        found.setdefault((group, index), []).append(start)
+    return found
+
+
+class Following:
+    """Where somebody is who follows the output of a pod. `step` belongs to a thread that reads output."""
+
+    def __init__(self, log: Log, start: int | None, tail: int | None) -> None:
+        self._log = log
+        self._start = start
+        self._tail = tail
+        self._at = start
+        self._position = -1
+
+    def step(self, begun: list[int]) -> Step:
+        """Take what is new, a block at most, of a pod that was started so often."""
+        if self._at is None and begun:
+            self._at = begun[-1]
+        if self._at is None:
+            return Step([], more=False)
+        path = str(self._log.path(self._at))
+        if self._position < 0:
+            self._position = 0 if self._tail is None else tail_of(path, self._tail)
+        block, self._position = read_on(path, self._position, BLOCK)
+        if block:
+            return Step([block], more=True)
+        later = [number for number in begun if number > (self._at or 0)]
+        if later and self._start is None:
+            self._at, self._position, self._tail = later[0], 0, None
+            return Step([], more=True)
+        return Step([], more=False)

@@ -1,0 +1,336 @@
+"""What people see of the pool: a row for each workload that isn't over, kept current by what happens.
+
+A reader of control, and of what passes between control and the backend. The control thread keeps lines
+and, once a step, makes rows of those that changed; rows never change, so everyone may read them from any
+thread without waiting. Why a workload waits is dear to find out, so it is found out once for all that wait
+alike, and at a bounded rate (`Reasons`).
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from threading import Lock
+from typing import Any
+
+from weir.api.answers import Eviction, PodRow, Status, Why, WorkloadRow
+from weir.control.journal import Kept
+from weir.control.port import (
+    Effect,
+    EndWorkload,
+    Exit,
+    Fact,
+    PodExited,
+    PodRuns,
+    SetStatus,
+    StartPod,
+    StopPod,
+)
+from weir.engine.plan import Plan
+from weir.local.running_pods import PodNow
+from weir.local.server.workload_view import Line, PodLine, by_uid, line_of, ran_until, row_of
+from weir.model.reasons import Cause
+from weir.model.workloads import Workload
+from weir.state.events import (
+    Checkpointed,
+    Event,
+    PodAssigned,
+    PodKey,
+    PodStopped,
+    PodStopping,
+    WorkloadEnded,
+    WorkloadHeld,
+)
+
+ENDED_MOST = 512
+"""Workloads that ended last and are still told from memory."""
+
+
+class View:
+    """All rows. `known` is called by whoever submits, everything else by the control thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self.lines: dict[str, Line] = {}
+        self.rows: dict[int, WorkloadRow] = {}  # by number: those that aren't over
+        self.ended: dict[int, WorkloadRow] = {}  # those that ended last
+        self.reasons: dict[str, Why] = {}  # why those wait that aren't held, as last found out
+        self.starting: set[PodKey] = set()  # of which it isn't known yet that they run
+        self._dirty: dict[str, None] = {}
+        self._swapping = Lock()  # lines are swapped by the control thread and added by others
+        self._does: dict[type, Callable[[Any], None]] = {
+            PodAssigned: self._assigned,
+            PodStopping: self._stopping,
+            PodStopped: self._stopped,
+            WorkloadHeld: self._held,
+            WorkloadEnded: self._ended,
+            Checkpointed: self._saved,
+        }
+
+    # What others ask
+
+    def uid_of(self, name: str) -> int | None:
+        """The number of a workload that isn't over."""
+        line = self.lines.get(name)
+        return None if line is None else line.uid
+
+    def row(self, name: str) -> WorkloadRow | None:
+        """The row of a workload that isn't over, with its reason."""
+        line = self.lines.get(name)
+        row = None if line is None else self.rows.get(line.uid)
+        return None if row is None else self.reasoned(row)
+
+    def all(self) -> list[WorkloadRow]:
+        """All that aren't over, newest first; without their reasons."""
+        rows = list(self.rows.values())
+        rows.sort(key=by_uid, reverse=True)
+        return rows
+
+    def reasoned(self, row: WorkloadRow) -> WorkloadRow:
+        """A row with why it waits, as far as that is found out, and its run time up to now."""
+        row = ran_until(row, self._clock())
+        if row.reason is not None or row.status != "pending":
+            return row
+        why = self.reasons.get(row.name)
+        return row if why is None else row.model_copy(update={"reason": why})
+
+    def counts(self) -> tuple[Counter[str], Counter[str]]:
+        """Workloads that hold something, and those that wait, by project."""
+        running: Counter[str] = Counter()
+        pending: Counter[str] = Counter()
+        for row in list(self.rows.values()):
+            (pending if row.status == "pending" else running)[row.project] += 1
+        return running, pending
+
+    def pod_rows(self, line: Line) -> list[PodRow]:
+        """The pods of a workload, by group and index."""
+        rows = []
+        for at, group in enumerate(line.spec.groups):
+            for index in range(group.count):
+                key = PodKey(line.spec.name, at, index)
+                here = line.pods.get(key)
+                pod = here or line.past.get(key)
+                rows.append(
+                    PodRow(
+                        name=f"{line.spec.name}/{group.name}/{index}",
+                        status=here.status if here else "pending",
+                        node=here.place.node if here else None,
+                        devices=list(here.place.devices) if here else [],
+                        start=pod.start if pod else None,
+                        since_s=pod.since_s if pod else None,
+                        exit=pod.exit if pod else None,
+                    )
+                )
+        return rows
+
+    # Workloads come
+
+    def begin(self, kept: Iterable[Kept], devices: Callable[[Workload], float]) -> None:
+        """Everything anew: a control connects."""
+        lines = {each.workload.name: line_of(each, devices(each.workload)) for each in kept}
+        latest = max((line.uid for line in lines.values()), default=0)
+        with self._swapping:
+            for name, old in self.lines.items():
+                line = lines.get(name)
+                if line is not None and old.uid == line.uid:
+                    line.past = {**old.past, **old.pods}
+                    line.evicted = old.evicted
+                elif line is None and old.uid > latest and old.ended is None:
+                    lines[name] = old  # written down after the others were read
+            self.lines = lines
+            self.reasons.clear()
+            self.rows = {line.uid: row_of(line) for line in lines.values()}
+            self._dirty.clear()
+            self.starting.clear()
+
+    def known(self, kept: Kept, devices: float) -> WorkloadRow:
+        """A workload is written down; it is seen from now on."""
+        line = line_of(kept, devices)
+        row = row_of(line)
+        with self._swapping:
+            self.lines[kept.workload.name] = line
+            self.rows[line.uid] = row
+        return row
+
+    # The reader
+
+    def happened(self, event: Event) -> None:
+        """An event was just reduced."""
+        does = self._does.get(type(event))
+        if does is not None:
+            does(event)
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """Plans show in what happens."""
+
+    # What passes between control and the backend
+
+    def facts(self, facts: Iterable[Fact]) -> None:
+        """Control is told this next."""
+        for fact in facts:
+            if isinstance(fact, PodRuns):
+                self._runs(fact)
+            elif isinstance(fact, PodExited):
+                self._exited(fact, fact.said or fact.how.value)
+
+    def run_now(self, pods: Iterable[PodNow]) -> None:
+        """These starts aren't over; those whose process is there run."""
+        for pod in pods:
+            key = pod.place.pod
+            if pod.since_s is not None and key in self.starting:
+                line = self.lines.get(key.workload)
+                if line is not None and line.uid == pod.uid:
+                    self._runs(PodRuns(pod.place, pod.start, pod.at_s))
+
+    def effects(self, effects: Iterable[Effect]) -> None:
+        """This was carried out."""
+        for effect in effects:
+            if isinstance(effect, StartPod):
+                line = self.lines.get(effect.place.pod.workload)
+                pod = None if line is None else line.pods.get(effect.place.pod)
+                if pod is not None:
+                    pod.start = effect.start
+            elif isinstance(effect, StopPod):
+                self._stops(effect)
+            elif isinstance(effect, SetStatus):
+                line = self.lines.get(effect.workload)
+                if line is not None:
+                    line.ran_s, line.restarts = effect.status.ran_s, effect.status.restarts
+                    line.wall_s = effect.status.wall_s
+                    self._dirty[effect.workload] = None
+            elif isinstance(effect, EndWorkload):
+                line = self.lines.get(effect.workload)
+                if line is not None:
+                    line.ended = effect
+                    line.ran_s, line.wall_s = effect.ran_s, effect.wall_s
+                    self._dirty[effect.workload] = None
+
+    def publish(self) -> list[WorkloadRow]:
+        """Make rows of what changed since the last call, those that ended last with how they did."""
+        changed = []
+        for name in self._dirty:
+            line = self.lines.get(name)
+            if line is None:
+                continue
+            row = row_of(line)
+            if line.ended is None:
+                self.rows[line.uid] = row
+                row = self.reasoned(row)
+            else:
+                self.rows.pop(line.uid, None)
+                self.ended[line.uid] = row
+                if len(self.ended) > ENDED_MOST:
+                    del self.ended[next(iter(self.ended))]
+                del self.lines[name]
+                self.reasons.pop(name, None)
+            changed.append(row)
+        self._dirty.clear()
+        return changed
+
+    # What events do
+
+    def _line(self, name: str) -> Line | None:
+        line = self.lines.get(name)
+        if line is not None:
+            self._dirty[name] = None
+        return line
+
+    def _assigned(self, event: PodAssigned) -> None:
+        pod = event.place.pod
+        line = self._line(pod.workload)
+        if line is None:
+            return
+        before = line.pods.get(pod)
+        if before is not None and before.status == "running":
+            return
+        if not line.pods:
+            line.begin(event.at_s)
+            line.stopping = None
+        runs = before is not None and before.start is not None
+        if not runs:
+            self.starting.add(pod)
+        line.pods[pod] = PodLine(
+            "running" if runs else "starting", event.place, event.at_s, before.start if before else None
+        )
+        self.reasons.pop(pod.workload, None)
+
+    def _runs(self, fact: PodRuns) -> None:
+        """It was started indeed, or is found running by a control that connects."""
+        line = self._line(fact.place.pod.workload)
+        if line is None:
+            return
+        pod = line.pods.get(fact.place.pod)
+        if pod is None:
+            if not line.pods:
+                line.begin(fact.at_s)
+            status: Status = "stopping" if fact.stopping else "running"
+            line.pods[fact.place.pod] = PodLine(status, fact.place, fact.at_s, fact.start)
+        self.starting.discard(fact.place.pod)
+        if pod is not None and pod.status == "starting" and (pod.start is None or pod.start == fact.start):
+            pod.status, pod.start = "running", fact.start
+
+    def _stopping(self, event: PodStopping) -> None:
+        line = self._line(event.pod.workload)
+        pod = None if line is None else line.pods.get(event.pod)
+        if pod is not None:
+            pod.status, pod.since_s = "stopping", event.at_s
+        if line is not None and event.cause is not None:
+            line.evicted = self._eviction(event.cause, event.at_s)
+
+    def _eviction(self, cause: Cause, at_s: float) -> Eviction:
+        """Return who a workload is stopped for, with the person and the project as they are known now."""
+        line = self.lines.get(cause.by) if cause.by is not None else None
+        return Eviction(
+            at_s=at_s,
+            rule=cause.rule.value,
+            sentence=cause.sentence,
+            by=cause.by,
+            by_user=None if line is None else line.spec.user,
+            by_project=None if line is None else line.spec.project,
+        )
+
+    def _stops(self, effect: StopPod) -> None:
+        line = self._line(effect.pod.workload)
+        if line is not None:
+            line.stopping = Why(why=effect.cause.rule.value, sentence=effect.cause.sentence)
+
+    def _exited(self, fact: PodExited, how: str) -> None:
+        self.starting.discard(fact.pod)
+        line = self._line(fact.pod.workload)
+        pod = None if line is None else line.pods.get(fact.pod)
+        if line is not None and pod is not None and (pod.start is None or pod.start == fact.start):
+            gone = PodLine(pod.status, pod.place, fact.at_s, fact.start, how)
+            line.past[fact.pod] = gone
+            if fact.how is Exit.DONE:
+                pod.exit = how
+
+    def _stopped(self, event: PodStopped) -> None:
+        line = self._line(event.pod.workload)
+        if line is None:
+            return
+        line.pods.pop(event.pod, None)
+        self.starting.discard(event.pod)
+        if not line.pods:
+            line.started_s = None
+            line.waits_since_s = event.at_s
+            line.stopping = None
+            if event.kept_s is not None:
+                line.ran_s = event.kept_s
+
+    def _held(self, event: WorkloadHeld) -> None:
+        line = self._line(event.workload)
+        if line is not None:
+            line.held = (event.reason or "suspended") if event.held else None
+            self.reasons.pop(event.workload, None)
+
+    def _ended(self, event: WorkloadEnded) -> None:
+        line = self._line(event.workload)
+        if line is not None:
+            line.started_s = None
+            line.past.update(line.pods)
+            self.starting.difference_update(line.pods)
+            line.pods.clear()
+
+    def _saved(self, event: Checkpointed) -> None:
+        line = self.lines.get(event.workload)
+        if line is not None:
+            line.saved_s = event.at_s

@@ -1,0 +1,301 @@
+"""Refusals as problem details (RFC 9457): what was wrong, field by field, and what to write instead.
+
+Whatever a request says, the answer is one of these and never the trace of a crash. A body is read by
+pydantic straight from its bytes and complained of in the words scenario files are complained of.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from math import ceil
+from typing import TypeVar
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+from starlette.exceptions import HTTPException
+from starlette.types import Receive
+from structlog import get_logger
+
+from weir.api.answers import Problem
+from weir.local.server.server_limits import ServerLimits
+from weir.scenario_io.complaints import complain
+from weir.scenario_io.lines import Mistakes, Step
+from weir.store.errors import (
+    NameTaken,
+    NoSuchQueue,
+    NoSuchToken,
+    NoSuchWorkload,
+    NotSuspended,
+    QueueInUse,
+    QueueUnsound,
+    Refusal,
+    StoreFailed,
+    WorkloadOver,
+)
+
+PROBLEM_JSON = "application/problem+json"
+ERRORS_MOST = 100
+DISCARD_BYTES_MAX = 16 << 20
+DISCARD_S_MAX = 1.0
+_FIELD_LENGTH_MAX = 200
+_MESSAGE_LENGTH_MAX = 600
+_LOG = get_logger(__name__)
+_STATUS_OF: dict[type[Refusal], int] = {
+    NameTaken: 409,
+    NoSuchQueue: 404,
+    NoSuchToken: 404,
+    NoSuchWorkload: 404,
+    NotSuspended: 409,
+    QueueInUse: 409,
+    QueueUnsound: 422,
+    WorkloadOver: 409,
+}
+
+Shape = TypeVar("Shape", bound=BaseModel)
+Result = TypeVar("Result")
+
+
+class Refused(Exception):
+    """A request is refused. `errors` name the fields, each with what to write instead."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        errors: Sequence[dict[str, str]] = (),
+        *,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = list(errors[:ERRORS_MOST])
+        self.retry_after_s = retry_after_s
+
+    def problem(self) -> Problem:
+        """What is answered."""
+        return Problem(
+            title=HTTPStatus(self.status).phrase, status=self.status, detail=self.detail, errors=self.errors
+        )
+
+
+class Fields(Mistakes):
+    """Everything wrong with the fields of one body, up to ERRORS_MOST."""
+
+    told_max = ERRORS_MOST
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self._errors: dict[tuple[str, str], None] = {}
+
+    def at(self, path: Sequence[Step], text: str) -> None:
+        """Something is wrong with a field."""
+        if len(self._errors) >= self.told_max:
+            self.untold += 1
+            return
+        field = _shortened(field_name(path), _FIELD_LENGTH_MAX)
+        self._errors.setdefault((field, _shortened(text, _MESSAGE_LENGTH_MAX)))
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    def refuse_if_any(self) -> None:
+        """Refuse the body if anything is wrong with it.
+
+        Raises:
+            Refused: with all of it.
+        """
+        if self._errors:
+            errors = [{"field": field, "message": text} for field, text in self._errors]
+            first = errors[0]["message"]
+            others = len(errors) - 1 + self.untold
+            more = f" (and {others} more)" if others else ""
+            raise Refused(422, f"{self.file}: {first}{more}", errors)
+
+
+def _shortened(text: str, length_max: int) -> str:
+    if len(text) <= length_max:
+        return text
+    return f"{text[: length_max // 2]} ... {text[-length_max // 2 :]}"
+
+
+def field_name(path: Sequence[Step]) -> str:
+    """A path as people write it: `pods[0].gpus`."""
+    name = ""
+    for step in path:
+        if isinstance(step, int):
+            name += f"[{step}]"
+        else:
+            shown = step if step.isprintable() else ascii(step)[1:-1]
+            name += f".{shown}" if name else shown
+    return name or "body"
+
+
+def read_as(model: type[Shape], raw: bytes | str, what: str) -> Shape:
+    """A body as its model.
+
+    Raises:
+        Refused: with everything that doesn't fit.
+    """
+    try:
+        return model.model_validate_json(raw)
+    except ValidationError as error:
+        fields = Fields(what)
+        if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
+            fields.at((), "the body is not JSON; write one JSON object")
+        else:
+            complain(error, model, (), fields)
+        fields.refuse_if_any()
+        raise
+
+
+async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Result:
+    """Return what `parse` makes of the body, off the event loop.
+
+    Raises:
+        Refused: the body is too large, comes too slowly, has too many values or isn't understood.
+    """
+    limits: ServerLimits = request.app.state.limits
+    raw = await _body_of(request, limits)
+
+    def parsed() -> Result:
+        _check_values(raw, limits.body_values_max)
+        return parse(raw)
+
+    found: Result = await request.app.state.workers.parse(len(raw), parsed)
+    return found
+
+
+async def _body_of(request: Request, limits: ServerLimits) -> bytes:
+    most = limits.body_bytes_max
+    too_large = Refused(
+        413, f"The body is larger than {most:,} bytes: send less, and put what is large into a file."
+    )
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(limits.body_s_max):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    await discard_body(request.receive)
+                    raise too_large
+                parts.append(part)
+    except TimeoutError:
+        said = f"The body didn't arrive within {limits.body_s_max:g} s: send it at once."
+        raise Refused(408, said) from None
+    return b"".join(parts)
+
+
+async def discard_body(receive: Receive) -> None:
+    """Read the rest of a body, within bounds: many clients read an answer only once they have sent it all."""
+    size = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_S_MAX):
+            while size < DISCARD_BYTES_MAX:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+
+
+def _check_values(raw: bytes, values_max: int) -> None:
+    """Refuse a body of more values than any request needs, before each of them is checked.
+
+    Raises:
+        Refused: it has more.
+    """
+    if len(raw) // 2 <= values_max:  # each takes two bytes at least
+        return
+    try:
+        left: list[object] = [from_json(raw)]
+    except ValueError:
+        return  # the model says what is wrong with it
+    count = 0
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            count += len(value)
+            left.extend(each for each in value.values() if isinstance(each, dict | list))
+        elif isinstance(value, list):
+            count += len(value)
+            left.extend(each for each in value if isinstance(each, dict | list))
+        if count > values_max:
+            detail = f"The body has more than {values_max:,} values: leave out what isn't needed."
+            raise Refused(413, detail)
+
+
+def answer(refused: Refused) -> Response:
+    """A refusal as a response."""
+    headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+    if refused.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, ceil(refused.retry_after_s)))
+    return Response(
+        refused.problem().model_dump_json(),
+        status_code=refused.status,
+        media_type=PROBLEM_JSON,
+        headers=headers,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Have every failure answered as a problem."""
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(StoreFailed, _store_failed)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _crashed)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return answer(error)
+
+
+async def _refusal(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    status = next((status for kind, status in _STATUS_OF.items() if isinstance(error, kind)), 409)
+    field = "name" if isinstance(error, NameTaken) else None
+    return answer(Refused(status, str(error), [{"field": field, "message": str(error)}] if field else []))
+
+
+async def _store_failed(_request: Request, error: Exception) -> Response:
+    said = str(error)
+    return answer(
+        Refused(503, said if "nothing was changed" in said.lower() else f"Nothing was changed: {said}")
+    )
+
+
+async def _not_valid(_request: Request, error: Exception) -> Response:
+    """Parameters FastAPI itself refused."""
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"field": field_name(list(each["loc"][1:] or each["loc"])), "message": str(each["msg"])}
+        for each in error.errors()
+    ]
+    first = f"{errors[0]['field']}: {errors[0]['message']}" if errors else "The request can't be read."
+    return answer(Refused(422, first, errors))
+
+
+async def _http(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    refused = Refused(error.status_code, _SAID.get(error.status_code, str(error.detail)))
+    found = answer(refused)
+    found.headers.update(error.headers or {})
+    return found
+
+
+_SAID = {
+    404: "There is nothing at this address; /api/v1/openapi.json lists what there is.",
+    405: "This address doesn't answer this method; /api/v1/openapi.json lists what it answers.",
+}
+
+
+async def _crashed(request: Request, error: Exception) -> Response:
+    """A fault of ours: told in the log without what the request said."""
+    _LOG.error("request_crashed", method=request.method, kind=type(error).__name__, exc_info=error)
+    return answer(Refused(500, "The server made a mistake; its log says more."))

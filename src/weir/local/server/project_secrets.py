@@ -1,0 +1,237 @@
+"""Secrets of projects: set, listed and deleted by name. A workload names them; its processes get the values.
+
+A workload that is pending while one of its secrets isn't set is suspended with that reason, and resumed when
+it is set again.
+"""
+
+import asyncio
+import re
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from weir.api.answers import SecretRow
+from weir.api.submissions import Submission
+from weir.control.journal import Kept
+from weir.control.port import Exit, Fact, PodExited
+from weir.local import secret_files
+from weir.local.server.auth import Person, acts_only
+from weir.local.server.problem_details import Refused
+from weir.state.events import WorkloadHeld
+from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
+
+if TYPE_CHECKING:
+    from weir.local.server.pool import Pool
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_HELD = "its secret "
+
+
+def why_held(project: str, name: str) -> str:
+    """Return why a workload is suspended that lacks a secret."""
+    return f"{_HELD}{name} isn't set: `weir secret set {name} -p {project}` lets it start"
+
+
+class ProjectSecrets:
+    """The secrets of a pool's projects."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._home = str(pool.home)
+        self._changing = threading.Lock()
+        self._lacking: dict[str, str] = {}  # workloads that run and couldn't start again, with the reason
+
+    # What members do
+
+    async def all(self, project: str, person: Person) -> list[SecretRow]:
+        """Return the names of a project's secrets, without values."""
+        self._check_project(project, person)
+        found = await asyncio.to_thread(self._read, project)
+        return [_row(name, said) for name, said in sorted(found.items())]
+
+    async def set(self, project: str, name: str, value: str, person: Person) -> SecretRow:
+        """Set a secret; workloads suspended for it go on. Running processes keep the former value."""
+        self._check_project(project, person)
+        if _NAME.fullmatch(name) is None:
+            text = f"name: {name[:80]!r} can't be one; write at most 63 letters, digits and any of . _ -"
+            raise Refused(422, text, [{"field": "name", "message": text}])
+        said: dict[str, object] = {"value": value, "set_s": self._pool.clock(), "by": person.user}
+        await asyncio.to_thread(self._put, project, name, said)
+        await self._look_again(project)
+        return _row(name, said)
+
+    async def delete(self, project: str, name: str, person: Person) -> None:
+        """Delete a secret; pending workloads that name it are suspended."""
+        self._check_project(project, person)
+        if not await asyncio.to_thread(self._put, project, name, None):
+            raise Refused(
+                404, f"Project {project} has no secret {name[:80]}; `weir secret list` shows which it has."
+            )
+        await self._look_again(project)
+
+    def forget(self, project: str) -> list[str]:
+        """Delete all secrets of a project that is deleted, or just made; return their names."""
+        with self._changing:
+            path = secret_files.file_of(self._home, project)
+            try:
+                names = sorted(secret_files.read(path))
+            except OSError:
+                names = []
+            secret_files.write(path, {})
+            return names
+
+    def _check_project(self, project: str, person: Person) -> None:
+        if project not in self._pool.ground.projects:
+            raise Refused(404, f"There is no project {project[:80]}.")
+        acts_only(person, project)
+
+    # What workloads need
+
+    async def check(self, asked: Submission) -> None:
+        """Refuse a submission that names a secret its project doesn't have.
+
+        Raises:
+            Refused: it does.
+        """
+        if not asked.secrets:
+            return
+        found = await asyncio.to_thread(self._read, asked.project)
+        errors = []
+        for variable, name in asked.secrets.items():
+            if name not in found:
+                text = (
+                    f"secrets: project {asked.project} has no secret {name[:80]}; "
+                    f"set it with `weir secret set {name[:80]} -p {asked.project}`"
+                )
+                errors.append({"field": f"secrets.{variable[:80]}", "message": text})
+        if errors:
+            raise Refused(422, f"The submission: {errors[0]['message']}", errors)
+
+    async def check_resumed(self, name: str) -> None:
+        """Refuse to resume a workload that lacks a secret.
+
+        Raises:
+            Refused: it does.
+        """
+        recorded = await asyncio.to_thread(self._pool.store.workload, name)
+        if recorded is not None and recorded.kept.launch.secrets:
+            found = await asyncio.to_thread(self._names, recorded.kept.workload.project)
+            lacks = lack(recorded.kept, found)
+            if lacks is not None:
+                raise Refused(409, f"{name} can't be resumed: {lacks}.")
+
+    def begin(self, kept: Iterable[Kept]) -> None:
+        """Find the workloads that lack a secret as the server begins. On the control thread, as `stepped`."""
+        named = [each for each in kept if each.launch.secrets and each.held is None]
+        found = {project: self._names(project) for project in {each.workload.project for each in named}}
+        lacks = ((each.workload.name, lack(each, found[each.workload.project])) for each in named)
+        self._lacking = {name: why for name, why in lacks if why is not None}
+
+    def after(self, facts: Iterable[Fact]) -> list[WorkloadHeld]:
+        """Return facts to add to these: workloads that lack a secret are suspended when they stop."""
+        found: dict[str, WorkloadHeld] = {}
+        for fact in facts:
+            if isinstance(fact, PodExited) and fact.how is not Exit.DONE:
+                name = fact.pod.workload
+                why = self._lacking.pop(name, None)
+                if why is not None:
+                    self._pool.store.hold_soon(name, why)
+                    found[name] = WorkloadHeld(name, True, why)
+        return list(found.values())
+
+    def stepped(self) -> None:
+        """Suspend workloads that lack a secret and are pending now."""
+        for name, why in list(self._lacking.items()):
+            row = self._pool.view.row(name)
+            if row is None:
+                self._lacking.pop(name, None)
+            elif row.status == "pending":
+                self._lacking.pop(name, None)
+                self._pool.store.hold_soon(name, why)
+                self._pool.backend.tell(WorkloadHeld(name, True, why))
+
+    async def _look_again(self, project: str) -> None:
+        """Suspend and resume pending workloads of a project as its secrets are now."""
+        store = self._pool.store
+        for kept, lacks in await asyncio.to_thread(self._naming, store, project):
+            name = kept.workload.name
+            ours = kept.held is not None and kept.held.startswith(_HELD)
+            row = self._pool.view.row(name)
+            if lacks is None:
+                self._lacking.pop(name, None)
+                if ours:
+                    await self._hold(name, None)
+            elif row is not None and row.status != "pending":
+                self._lacking[name] = lacks
+            elif kept.held is None or (ours and kept.held != lacks):
+                await self._hold(name, lacks)
+
+    async def _hold(self, name: str, why: str | None) -> None:
+        store = self._pool.store
+        try:
+            await asyncio.wrap_future(store.release_soon(name) if why is None else store.hold_soon(name, why))
+        except (NoSuchWorkload, WorkloadOver, NotSuspended):
+            return  # it ended, or a person resumed it, meanwhile
+        self._pool.backend.tell(WorkloadHeld(name, why is not None, why or ""))
+
+    def _naming(self, store: Store, project: str) -> list[tuple[Kept, str | None]]:
+        """Return the workloads of a project that name secrets, each with what it lacks."""
+        found = self._names(project)
+        kept = [each for each in store.journal.workloads() if each.workload.project == project]
+        return [(each, lack(each, found)) for each in kept if each.launch.secrets]
+
+    def _names(self, project: str) -> frozenset[str]:
+        """Return the names of a project's secrets; none if they can't be read."""
+        try:
+            return frozenset(secret_files.read(secret_files.file_of(self._home, project)))
+        except OSError:
+            return frozenset()
+
+    def _read(self, project: str) -> dict[str, dict[str, object]]:
+        try:
+            return secret_files.read(secret_files.file_of(self._home, project))
+        except OSError as error:
+            raise _out_of_reach(error) from None
+
+    def _put(self, project: str, name: str, said: Mapping[str, object] | None) -> bool:
+        """Set a secret, or delete it; return True if it was there."""
+        with self._changing:
+            path = secret_files.file_of(self._home, project)
+            try:
+                found = secret_files.read(path)
+            except secret_files.Damaged:
+                found = {}  # nothing of it can be used: what is set again takes its place
+            was_there = name in found
+            if said is not None:
+                found[name] = dict(said)
+            else:
+                found.pop(name, None)
+            if len(found) > secret_files.SECRETS_MOST:
+                most = secret_files.SECRETS_MOST
+                raise Refused(
+                    422, f"Project {project} has {most} secrets, the most there can be: delete one."
+                )
+            try:
+                secret_files.write(path, found)
+            except OSError as error:
+                raise _out_of_reach(error) from None
+            return was_there
+
+
+def lack(kept: Kept, found: Collection[str]) -> str | None:
+    """Return why a workload can't start with these secrets set; None if it has all it names."""
+    missing = next((name for _, name in kept.launch.secrets if name not in found), None)
+    return None if missing is None else why_held(kept.workload.project, missing)
+
+
+def _out_of_reach(error: OSError) -> Refused:
+    return Refused(503, f"The secrets can't be read or written: {error.strerror or error}.")
+
+
+def _row(name: str, said: Mapping[str, object]) -> SecretRow:
+    set_s, by = said.get("set_s"), said.get("by")
+    return SecretRow(
+        name=name,
+        set_s=float(set_s) if isinstance(set_s, int | float) else None,
+        user=by if isinstance(by, str) else None,
+    )

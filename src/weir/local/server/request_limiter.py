@@ -1,0 +1,167 @@
+"""Shares of the server by person: requests a second, open requests, live streams.
+
+All of it belongs to the event loop. A person is a user name, whichever of their tokens they ask with.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
+from urllib.parse import parse_qsl
+
+from weir.local.server.auth import Person
+from weir.local.server.problem_details import Refused
+from weir.local.server.server_limits import ServerLimits
+
+PERSONS_MAX = 10_000
+"""Buckets kept; beyond, those that are full again are forgotten."""
+ROWS_A_UNIT = 100
+SUGGESTIONS_PER_PERSON_MAX = 2
+SUGGESTIONS_MAX = 16
+_COST_OF = {"/why": 50, "/usage": 20, "/snapshot": 50, "/metrics": 20}
+_COST_TO_CHANGE = 2
+
+
+class Bucket:
+    """Units that come back with time, up to a most."""
+
+    __slots__ = ("_at_s", "_left")
+
+    def __init__(self, burst: float, now_s: float) -> None:
+        self._left = burst
+        self._at_s = now_s
+
+    def take(self, cost: float, per_s: float, burst: float, now_s: float) -> float:
+        """Take units; return the seconds until there are enough of them, 0 if they were taken."""
+        self._left = min(burst, self._left + (now_s - self._at_s) * per_s)
+        self._at_s = now_s
+        if self._left >= cost:
+            self._left -= cost
+            return 0.0
+        return (cost - self._left) / per_s
+
+    def is_full(self, per_s: float, burst: float, now_s: float) -> bool:
+        """Return True if nothing is left to remember."""
+        return self._left + (now_s - self._at_s) * per_s >= burst
+
+
+class RequestLimiter:
+    """Admits requests. Administrators have no rate; the counts of what is open hold for them too."""
+
+    def __init__(self, limits: ServerLimits, clock: Callable[[], float] = monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._buckets: dict[str, Bucket] = {}
+        self._open: Counter[str] = Counter()
+        self._streams: Counter[str] = Counter()
+
+    @contextmanager
+    def admitted(self, person: Person, method: str, path: str, query: bytes) -> Iterator[None]:
+        """Hold a person's place for the length of one request.
+
+        Raises:
+            Refused: the person has used up their share, with when to come again.
+        """
+        if not person.is_admin:
+            self._take(person.user, cost_of(method, path, query))
+        is_stream = is_streaming(path, query)
+        counts = self._streams if is_stream else self._open
+        if is_stream:
+            self._check_streams(person.user)
+        elif counts[person.user] >= self._limits.requests_open_max:
+            most = self._limits.requests_open_max
+            said = f"You have {most} requests open, the most one person may: wait for their answers."
+            raise Refused(429, said, retry_after_s=1.0)
+        counts[person.user] += 1
+        try:
+            yield
+        finally:
+            counts[person.user] -= 1
+            if not counts[person.user]:
+                del counts[person.user]
+
+    def _take(self, user: str, cost: int) -> None:
+        limits, now_s = self._limits, self._clock()
+        bucket = self._buckets.get(user)
+        if bucket is None:
+            if len(self._buckets) >= PERSONS_MAX:
+                self._forget(now_s)
+            bucket = self._buckets[user] = Bucket(limits.requests_burst, now_s)
+        wait_s = bucket.take(cost, limits.requests_per_s, limits.requests_burst, now_s)
+        if wait_s:
+            raise Refused(
+                429,
+                f"You ask more often than the {limits.requests_per_s:g} times a second that one person may: "
+                f"ask again in {wait_s:.1f} s.",
+                retry_after_s=wait_s,
+            )
+
+    def _forget(self, now_s: float) -> None:
+        limits = self._limits
+        self._buckets = {
+            user: bucket
+            for user, bucket in self._buckets.items()
+            if not bucket.is_full(limits.requests_per_s, limits.requests_burst, now_s)
+        }
+
+    def _check_streams(self, user: str) -> None:
+        most = self._limits.streams_per_person_max
+        if self._streams[user] >= most:
+            said = f"You have {most} streams open, the most one person may: close one."
+            raise Refused(429, said, retry_after_s=5.0)
+        if self._streams.total() >= self._limits.streams_max:
+            said = f"All {self._limits.streams_max} streams of this server are taken: try again later."
+            raise Refused(503, said, retry_after_s=5.0)
+
+
+class SuggestionQueue:
+    """Suggestions cost a second of a processor: one at a time, and few that wait."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Semaphore(1)
+        self._waiting: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, person: Person) -> AsyncIterator[None]:
+        """Wait for a turn.
+
+        Raises:
+            Refused: the person, or all of them together, have as many requests waiting as may.
+        """
+        user = person.user
+        if self._waiting[user] >= SUGGESTIONS_PER_PERSON_MAX:
+            said = f"{self._waiting[user]} of your questions are being worked on: ask again in a moment."
+            raise Refused(429, said, retry_after_s=2.0)
+        if self._waiting.total() >= SUGGESTIONS_MAX:
+            raise Refused(503, "Many ask for suggestions now: ask again in a moment.", retry_after_s=3.0)
+        self._waiting[user] += 1
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self._waiting[user] -= 1
+
+
+def cost_of(method: str, path: str, query: bytes) -> int:
+    """Return the units of a request: 1 for most, more for what takes long to answer."""
+    end = path[path.rfind("/") :]
+    cost = _COST_OF.get(end, 1)
+    if method != "GET":
+        cost = max(cost, _COST_TO_CHANGE)
+    if query:
+        cost += _number(query, "limit") // ROWS_A_UNIT
+    return cost
+
+
+def is_streaming(path: str, query: bytes) -> bool:
+    """Return True if the answer goes on until its reader leaves."""
+    return path == "/api/v1/stream" or (path.endswith("/logs") and b"follow" in query)
+
+
+def _number(query: bytes, name: str) -> int:
+    """Return the largest number a parameter is given, 0 if there is none."""
+    values = [value for key, value in parse_qsl(query.decode("latin-1")) if key == name]
+    return max(
+        (int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 6), default=0
+    )

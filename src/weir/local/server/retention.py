@@ -1,0 +1,58 @@
+"""What needn't be kept any more: old parts of the history, and the output of what has long been over.
+
+What jobs saved stays, unless whoever runs the pool says for how long: it may be all that somebody wanted of
+them.
+"""
+
+from dataclasses import dataclass
+
+from structlog import get_logger
+
+from weir.local.state_dir import Home
+from weir.store import Store
+
+OUTPUT_KEPT_S = 30 * 86400.0
+DETAILS_KEPT_S = 30 * 86400.0
+_LOG = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Retention of the remains of ended workloads, in seconds. None: for ever."""
+
+    output_s: float = OUTPUT_KEPT_S
+    details_s: float = DETAILS_KEPT_S  # its command and environment
+    checkpoints_s: float | None = None
+
+
+class Tidying:
+    """Tidies a pool's store and home."""
+
+    def __init__(self, store: Store, home: Home, kept: Keeping | None = None) -> None:
+        self._store = store
+        self._home = home
+        self._kept = kept or Keeping()
+        self._output_to_s = 0.0
+        self._checkpoints_to_s = 0.0
+
+    def tidy(self, now_s: float) -> None:
+        """Do it. Call it every hour; what fails is done the next time."""
+        try:
+            self._output_to_s = self._forget_output(now_s - self._kept.output_s)
+            if self._kept.checkpoints_s is not None:
+                self._checkpoints_to_s = self._forget_saved(now_s - self._kept.checkpoints_s)
+            for uid in self._store.forget_details(now_s - self._kept.details_s):
+                self._home.forget_details(uid)
+            self._store.tidy(now_s)
+        except OSError as error:
+            _LOG.warning("tidying_failed", why=str(error))
+
+    def _forget_output(self, until_s: float) -> float:
+        for uid in self._store.ended_between(self._output_to_s, until_s):
+            self._home.forget(uid)
+        return until_s
+
+    def _forget_saved(self, until_s: float) -> float:
+        for uid in self._store.ended_between(self._checkpoints_to_s, until_s):
+            self._home.forget_saved(uid)
+        return until_s

@@ -1,0 +1,41 @@
+"""The audit log, for administrators."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import ValidationError
+
+from weir.api.answers import AuditPage, AuditRow
+from weir.local.server.audit import AuditLog
+from weir.local.server.auth import admin_only
+from weir.local.server.routes.common import Limit, Who, problems, said
+
+routes = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+
+
+@routes.get("", response_model=AuditPage, responses=problems(403, 422))
+async def read(
+    request: Request,
+    who: Who,
+    limit: Limit = 100,
+    user: Annotated[str | None, Query(max_length=253, description="Only requests of this user.")] = None,
+    outcome: Annotated[
+        Literal["allowed", "refused", "failed"] | None, Query(description="Only those with this outcome.")
+    ] = None,
+    path: Annotated[str, Query(max_length=300, description="Part of the path.")] = "",
+) -> Response:
+    """The newest requests that changed something, were refused, or read what is confidential."""
+    admin_only(who)
+    audit: AuditLog = request.app.state.audit
+    lines = await asyncio.to_thread(audit.read, limit, user=user, outcome=outcome, path=path)
+    items = [row for line in lines if (row := _row(line)) is not None]
+    return said(AuditPage(total=len(items), items=items))
+
+
+def _row(line: dict[str, Any]) -> AuditRow | None:
+    """Return a line as it is answered; None for one that this log can't have written."""
+    try:
+        return AuditRow.model_validate(line)
+    except ValidationError:
+        return None

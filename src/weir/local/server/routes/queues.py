@@ -1,0 +1,111 @@
+"""Departments and projects: who is guaranteed what, and what of it is held."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.answers import QueueDeleted, QueuePage, QueueRow
+from weir.local.server.audit_middleware import note
+from weir.local.server.auth import admin_only
+from weir.local.server.pool import Pool
+from weir.local.server.problem_details import Refused, read_as, read_body
+from weir.local.server.routes.common import (
+    BODY_REFUSALS,
+    After,
+    Limit,
+    ThePool,
+    Who,
+    position,
+    problems,
+    said,
+    takes,
+)
+from weir.scenario_io.written import WrittenDepartment, WrittenProject
+
+routes = APIRouter(prefix="/api/v1", tags=["queues"])
+
+
+async def _page(pool: Pool, kind: str, limit: int, after: str | None) -> Response:
+    rows = [row for row in (await pool.queue_rows()).values() if row.kind == kind]
+    begin = position(after) or 0
+    shown = rows[begin : begin + limit]
+    more = str(begin + limit) if begin + limit < len(rows) else None
+    return said(QueuePage(total=len(rows), next=more, items=shown))
+
+
+async def _one(pool: Pool, kind: str, name: str) -> Response:
+    row = (await pool.queue_rows()).get(name)
+    if row is None or row.kind != kind:
+        raise Refused(404, f"There is no {kind} {name[:80]}.")
+    return said(row)
+
+
+@routes.get("/projects", response_model=QueuePage, responses=problems(422))
+async def list_projects(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
+    """Projects, in the order of their tree."""
+    return await _page(pool, "project", limit, after)
+
+
+@routes.get("/departments", response_model=QueuePage, responses=problems(422))
+async def list_departments(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
+    """Departments, parents first."""
+    return await _page(pool, "department", limit, after)
+
+
+@routes.get("/projects/{name}", response_model=QueueRow, responses=problems(404))
+async def project(name: str, pool: ThePool, _who: Who) -> Response:
+    """One project."""
+    return await _one(pool, "project", name)
+
+
+@routes.get("/departments/{name}", response_model=QueueRow, responses=problems(404))
+async def department(name: str, pool: ThePool, _who: Who) -> Response:
+    """One department."""
+    return await _one(pool, "department", name)
+
+
+_SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description": "It is new."}}
+
+
+@routes.put(
+    "/projects/{name}",
+    response_model=QueueRow,
+    responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
+    openapi_extra=takes(WrittenProject, "The whole of it, in the words of scenario files."),
+)
+async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Make a project, or change it; what isn't written is as if it had never been."""
+    admin_only(who)
+    asked = await read_body(request, lambda body: read_as(WrittenProject, body, "The project"))
+    new, row = await pool.set_queue(asked, name, who)
+    return said(row, 201 if new else 200)
+
+
+@routes.put(
+    "/departments/{name}",
+    response_model=QueueRow,
+    responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
+    openapi_extra=takes(WrittenDepartment, "The whole of it, in the words of scenario files."),
+)
+async def set_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Make a department, or change it. Without a gpu quota it has what is below it together."""
+    admin_only(who)
+    asked = await read_body(request, lambda body: read_as(WrittenDepartment, body, "The department"))
+    new, row = await pool.set_queue(asked, name, who)
+    return said(row, 201 if new else 200)
+
+
+@routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
+async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Take a project out that holds no workload any more; tokens and secrets lose it for good."""
+    admin_only(who)
+    deleted = await pool.delete_queue(name, True, who)
+    note(request, tokens=[row.id for row in deleted.tokens])
+    return said(deleted)
+
+
+@routes.delete("/departments/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
+async def delete_department(name: str, pool: ThePool, who: Who) -> Response:
+    """Take a department out that holds nothing any more."""
+    admin_only(who)
+    return said(await pool.delete_queue(name, False, who))

@@ -1,0 +1,64 @@
+"""Secrets of a project: set and deleted by its members, listed without their values."""
+
+import json
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.answers import SecretPage, SecretRow
+from weir.api.submissions import SecretAsked
+from weir.local.secret_files import VALUE_BYTES_MOST
+from weir.local.server.audit_middleware import note
+from weir.local.server.problem_details import Refused, read_body
+from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
+
+routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"])
+
+
+@routes.get("", response_model=SecretPage, responses=problems(403, 404))
+async def list_secrets(project: str, pool: ThePool, who: Who) -> Response:
+    """Names of a project's secrets; nothing tells their values."""
+    rows = await pool.secrets.all(project, who)
+    return said(pool.shown(SecretPage(total=len(rows), items=rows)))
+
+
+@routes.put(
+    "/{name}",
+    response_model=SecretRow,
+    responses=problems(403, 404, *BODY_REFUSALS),
+    openapi_extra=takes(SecretAsked, "The value."),
+)
+async def set_secret(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Set a secret. Workloads that start from now on get this value."""
+    value = await read_body(request, _value)
+    note(request, project=project[:253], secret=name[:253])
+    return said(pool.shown(await pool.secrets.set(project, name, value, who)))
+
+
+@routes.delete("/{name}", status_code=204, responses=problems(403, 404))
+async def delete_secret(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    """Delete a secret. Pending workloads that name it are suspended until it is set again."""
+    note(request, project=project[:253], secret=name[:253])
+    await pool.secrets.delete(project, name, who)
+    return Response(status_code=204)
+
+
+def _value(body: bytes) -> str:
+    """Return the value a body holds.
+
+    Raises:
+        Refused: it holds none; nothing of it is repeated.
+    """
+    try:
+        written = json.loads(body)
+    except (ValueError, RecursionError):
+        written = None
+    value = written.get("value") if isinstance(written, dict) and set(written) == {"value"} else None
+    if isinstance(value, str) and value and "\0" not in value:
+        try:
+            if len(value.encode()) <= VALUE_BYTES_MOST:
+                return value
+        except UnicodeEncodeError:
+            pass
+    most = VALUE_BYTES_MOST >> 10
+    text = f'value: is no text of 1 byte to {most} KiB without zero bytes; send {{"value": TEXT}}'
+    raise Refused(422, f"The secret: {text}", [{"field": "value", "message": text}])

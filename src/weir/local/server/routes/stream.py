@@ -1,0 +1,68 @@
+"""For programs that watch: the live stream, metrics, health."""
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from weir.local.server.metrics import Seen, exposition
+from weir.local.server.problem_details import Refused
+from weir.local.server.routes.common import ThePool, Who, problems
+from weir.service.queue_rows import node_rows
+
+routes = APIRouter(tags=["watching"])
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@routes.get(
+    "/api/v1/stream",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **problems()},
+)
+async def stream(request: Request, pool: ThePool, who: Who) -> Response:
+    """What changes: workload, event, queue and node. `Last-Event-ID` goes on where a stream broke off."""
+    joined = pool.hub.join(who, request.headers.get("last-event-id"))
+    if joined is None:
+        raise Refused(503, "Too many listen already, or the server is being stopped.")
+    reader, hello = joined
+    pool.turns.wake()
+    return StreamingResponse(
+        reader.texts(hello), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+    )
+
+
+@routes.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
+)
+async def metrics(pool: ThePool, who: Who) -> Response:
+    """What Prometheus reads; send it any token."""
+    nodes = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
+    seen = Seen(
+        queues=await pool.queue_rows(),
+        nodes=nodes,
+        rows=pool.view.all(),
+        tally=pool.tally,
+        uses=pool.uses,
+        ready=pool.turns.trouble is None,
+        readers=pool.hub.readers,
+        named=who.projects if pool.hides_others and not who.is_admin else None,
+    )
+    return Response(exposition(seen), media_type=_PROMETHEUS)
+
+
+@routes.get("/healthz")
+async def healthz() -> Response:
+    """Whether the server answers."""
+    return JSONResponse({"status": "ok"})
+
+
+@routes.get("/readyz", responses={503: {"description": "A part makes no progress; the body says which."}})
+async def readyz(pool: ThePool) -> Response:
+    """Tell if the pool decides, notices the ends of pods, and can write."""
+    troubles = await pool.health.troubles()
+    age_s = round(pool.turns.since_step_s, 1)
+    if troubles:
+        why = " ".join(dict.fromkeys(troubles.values()))  # a full disk troubles more than one part
+        body = {"status": "not ready", "why": why, "checks": troubles, "last_step_age_s": age_s}
+        return JSONResponse(body, status_code=503)
+    return JSONResponse({"status": "ok"})

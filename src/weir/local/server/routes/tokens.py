@@ -1,0 +1,176 @@
+"""Tokens: made for people by an administrator, listed without their text, taken back."""
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from weir.api.answers import TokenMade, TokenPage, TokenRow
+from weir.api.submissions import TokenAsked, TokenRotated
+from weir.local.server.audit_middleware import note
+from weir.local.server.auth import admin_only
+from weir.local.server.pool import Pool
+from weir.local.server.problem_details import Fields, Refused, read_as, read_body
+from weir.local.server.routes.common import (
+    BODY_REFUSALS,
+    After,
+    Limit,
+    ThePool,
+    Who,
+    position,
+    problems,
+    said,
+    takes,
+)
+from weir.scenario_io.complaints import suggest
+from weir.store.records import TokenRow as StoredToken
+
+routes = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
+PROJECTS_MOST = 1000
+ID_MOST = 2**62
+EXPIRY_S_MOST = 3650 * 86400.0
+
+
+@routes.post(
+    "",
+    status_code=201,
+    response_model=TokenMade,
+    responses=problems(403, *BODY_REFUSALS),
+    openapi_extra=takes(TokenAsked, "Who it is for, and in which projects they may act."),
+)
+async def make(request: Request, pool: ThePool, who: Who) -> Response:
+    """Make a token; its text is told this once."""
+    admin_only(who)
+    asked = await read_body(request, lambda body: read_as(TokenAsked, body, "The token"))
+    fields = Fields("The token")
+    known = dict.fromkeys(pool.ground.projects)
+    for at, project in enumerate(asked.projects[:PROJECTS_MOST]):
+        if project not in known:
+            fields.at(
+                ("projects", at),
+                f"projects: there is no project {project}; {suggest(project, known, fields)}",
+            )
+    if len(asked.projects) > PROJECTS_MOST:
+        fields.at(("projects",), f"projects: are too many; write at most {PROJECTS_MOST}")
+    if asked.role == "admin" and asked.projects:
+        fields.at(("projects",), "projects: an administrator may act in all of them; leave it out")
+    _check_label(asked.label, fields)
+    _check_expiry(asked.expires, fields)
+    fields.refuse_if_any()
+    projects = list(dict.fromkeys(asked.projects))
+    expires_s = None if asked.expires is None else pool.clock() + asked.expires
+    row, text = await asyncio.to_thread(
+        pool.store.make_token,
+        asked.user,
+        asked.role,
+        projects,
+        label=asked.label,
+        expires_s=expires_s,
+        now_s=pool.clock(),
+    )
+    return said(pool.shown(_made(request, row, text)), 201)
+
+
+def _check_label(label: str, fields: Fields) -> None:
+    if not label.isprintable() or label != label.strip():
+        fields.at(("label",), "label: has spaces around it or characters that don't show; write a plain one")
+
+
+def _check_expiry(expires_s: float | None, fields: Fields) -> None:
+    if expires_s is not None and expires_s > EXPIRY_S_MOST:
+        fields.at(("expires",), "expires: is more than 3650d; write less, or leave it out for no expiry")
+
+
+def _made(request: Request, row: StoredToken, text: str) -> TokenMade:
+    """Return a token with its text, and have its number in the audit log."""
+    note(request, token=row.id, user=row.user, role=row.role, projects=row.projects, label=row.label)
+    return TokenMade(
+        id=row.id,
+        token=text,
+        user=row.user,
+        role=row.role,
+        projects=list(row.projects),
+        label=row.label,
+        expires_s=row.expires_s,
+    )
+
+
+@routes.post(
+    "/own/rotate",
+    response_model=TokenMade,
+    responses=problems(403, 404, 409, *BODY_REFUSALS),
+    openapi_extra=takes(TokenRotated, "When the new text expires; an empty object for as before."),
+)
+async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
+    """Give the token this is asked with another text. It never expires later than before."""
+    if who.token is None:
+        raise Refused(
+            409,
+            "The token in $WEIR_HOME/token is rotated by deleting that file and starting the server again.",
+        )
+    return await _rotate(request, pool, who.token, may_extend=who.is_admin)
+
+
+@routes.post(
+    "/{id}/rotate",
+    response_model=TokenMade,
+    responses=problems(403, 404, 409, *BODY_REFUSALS),
+    openapi_extra=takes(TokenRotated, "When the new text expires; an empty object for as long as before."),
+)
+async def rotate(id: int, request: Request, pool: ThePool, who: Who) -> Response:  # noqa: A002 - see `delete`
+    """Give a token another text, told this once; the old text is worth nothing from now on."""
+    admin_only(who)
+    return await _rotate(request, pool, id, may_extend=True)
+
+
+async def _rotate(request: Request, pool: Pool, id_: int, *, may_extend: bool) -> Response:
+    asked = await read_body(request, lambda body: read_as(TokenRotated, body or b"{}", "The token"))
+    fields = Fields("The token")
+    _check_expiry(asked.expires, fields)
+    fields.refuse_if_any()
+    before = next((row for row in pool.store.tokens() if row.id == id_), None)
+    if before is None:
+        raise Refused(404, f"There is no token {id_}; `weir token list` shows which there are.")
+    now_s = pool.clock()
+    if asked.expires is not None:
+        expires_s: float | None = now_s + asked.expires
+    elif before.expires_s is not None and may_extend:
+        expires_s = now_s + before.expires_s - before.created_s
+    else:
+        expires_s = before.expires_s
+    if not may_extend and before.expires_s is not None:
+        expires_s = min(expires_s or before.expires_s, before.expires_s)
+    row, text = await asyncio.to_thread(pool.store.rotate_token, id_, expires_s, now_s)
+    return said(pool.shown(_made(request, row, text)))
+
+
+@routes.get("", response_model=TokenPage, responses=problems(403, 422))
+async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
+    """Tokens, without their text."""
+    admin_only(who)
+    rows = pool.store.tokens()
+    begin = position(after) or 0
+    more = str(begin + limit) if begin + limit < len(rows) else None
+    items = [
+        TokenRow(
+            id=row.id,
+            user=row.user,
+            role=row.role,
+            projects=list(row.projects),
+            created_s=row.created_s,
+            label=row.label,
+            expires_s=row.expires_s,
+            used_s=row.used_s,
+        )
+        for row in rows[begin : begin + limit]
+    ]
+    return said(pool.shown(TokenPage(total=len(rows), next=more, items=items)))
+
+
+@routes.delete("/{id}", status_code=204, responses=problems(403, 404, 422))
+async def delete(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - what the address calls it
+    """Take a token back: from now on nobody may ask with it."""
+    admin_only(who)
+    if not 0 <= id <= ID_MOST:
+        raise Refused(404, "There is no such token.")
+    await asyncio.to_thread(pool.store.delete_token, id)
+    return Response(status_code=204)

@@ -1,0 +1,329 @@
+"""Workloads: queued, listed, explained, stopped, suspended, resumed, run again; their output."""
+
+import asyncio
+import json
+from typing import Annotated, Any, get_args
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from weir.api.answers import EventRow, Status, Type, WhyAnswer, WorkloadDetail, WorkloadPage, WorkloadRow
+from weir.api.submissions import Submission
+from weir.control.journal import Kept, Launch
+from weir.engine.explain import reason
+from weir.local.server.admission import highest_priority
+from weir.local.server.audit_middleware import note
+from weir.local.server.auth import Person
+from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, Log, in_log_thread, pod_numbers
+from weir.local.server.pool import Pool, event_row
+from weir.local.server.problem_details import Refused, read_as, read_body
+from weir.local.server.routes.common import (
+    BODY_REFUSALS,
+    After,
+    Limit,
+    ThePool,
+    Who,
+    among,
+    position,
+    problems,
+    said,
+    takes,
+    words,
+)
+from weir.local.server.workload_logs import GangLog
+from weir.local.server.workload_lookup import live_name, recorded
+from weir.local.server.workload_view import wanted_rows
+from weir.service.cluster_copy import Picture, picture_of
+from weir.service.pending_reasons import why_of
+from weir.service.queue_rows import above, queue_rows
+from weir.service.suggestions import Possible, suggestions
+from weir.state.state import Cluster
+from weir.store import Listed, Recorded, Wanted
+
+routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
+STATUSES: tuple[str, ...] = get_args(Status)
+TYPES: tuple[str, ...] = get_args(Type)
+EVENTS_SHOWN = 20
+HIDDEN = "(hidden)"
+"""Shown in place of a value of someone else's environment."""
+
+
+@routes.get("", response_model=WorkloadPage, responses=problems(422))
+async def list_workloads(
+    pool: ThePool,
+    _who: Who,
+    project: Annotated[str | None, Query(max_length=4096, description="Projects, between commas.")] = None,
+    status: Annotated[str | None, Query(max_length=4096, description="Statuses, between commas.")] = None,
+    type: Annotated[str | None, Query(max_length=4096, description="Types, between commas.")] = None,  # noqa: A002
+    user: Annotated[str | None, Query(max_length=4096, description="Users, between commas.")] = None,
+    q: Annotated[str, Query(max_length=256, description="Part of a name, a project or a user.")] = "",
+    all: Annotated[bool, Query(description="Those that are over too.")] = False,  # noqa: A002
+    limit: Limit = 100,
+    after: After = None,
+) -> Response:
+    """Workloads, newest first."""
+    at = position(after)
+    statuses, types = among("status", status, STATUSES), among("type", type, TYPES)
+    projects, users = words(project), words(user)
+    if all or set(statuses) & {"succeeded", "failed", "stopped"}:
+        wanted = Wanted(
+            projects=projects or None,
+            statuses=statuses or None,
+            types=types or None,
+            users=users or None,
+            q=q,
+            ended=True,
+        )
+        return said(pool.shown(await _page_of_all(pool, wanted, limit, at)))
+    rows = wanted_rows(pool.view.all(), projects=projects, statuses=statuses, types=types, users=users, q=q)
+    total = len(rows)
+    if at is not None:
+        rows = [row for row in rows if row.uid < at]
+    shown = [pool.view.reasoned(row) for row in rows[:limit]]
+    more = str(shown[-1].uid) if len(rows) > limit else None
+    return said(
+        pool.shown(WorkloadPage.model_construct(total=total, next=more, items=shown, trouble=pool.trouble))
+    )
+
+
+async def _page_of_all(pool: Pool, wanted: Wanted, limit: int, at: int | None) -> WorkloadPage:
+    live = {row.uid: row.status for row in list(pool.view.rows.values()) if row.status != "pending"}
+    page = await asyncio.to_thread(pool.store.workloads, wanted, live=live, after=at, limit=limit)
+    items = []
+    for listed in page.items:
+        row = pool.view.rows.get(listed.uid)
+        items.append(row_of(listed) if row is None else pool.view.reasoned(row))
+    after = None if page.after is None else str(page.after)
+    return WorkloadPage.model_construct(total=page.total, next=after, items=items, trouble=pool.trouble)
+
+
+def row_of(listed: Listed) -> WorkloadRow:
+    """A row of what the store remembers."""
+    why = {"why": listed.status, "sentence": listed.sentence} if listed.sentence else None
+    values: dict[str, Any] = {
+        name: getattr(listed, name) for name in WorkloadRow.model_fields if hasattr(listed, name)
+    }
+    values["ran_before_s"] = listed.ran_s
+    return WorkloadRow.model_validate({**values, "pods_running": 0, "reason": why})
+
+
+@routes.post(
+    "",
+    status_code=201,
+    response_model=WorkloadDetail,
+    responses=problems(403, 404, *BODY_REFUSALS, 409),
+    openapi_extra=takes(Submission, "The workload; every pod of it runs `command`."),
+)
+async def submit(request: Request, pool: ThePool, who: Who) -> Response:
+    """Queue a workload."""
+    bytes_max = pool.limits.workload_bytes_max
+
+    def parse(body: bytes) -> tuple[Submission, dict[str, object], int]:
+        if len(body) > bytes_max:
+            said = f"The workload is larger than {bytes_max:,} bytes: put what is large into a file."
+            raise Refused(413, said)
+        asked = read_as(Submission, body, "The submission")
+        raw = json.loads(body)
+        raw.pop("name", None)
+        return asked, raw, len(body)
+
+    asked, raw, size = await read_body(request, parse)
+    kept, row = await pool.submit(asked, raw, size, who)
+    note(request, workload=row.name, project=row.project)
+    return said(pool.shown(_detail_of_new(kept, row)), 201)
+
+
+def _detail_of_new(kept: Kept, row: WorkloadRow) -> WorkloadDetail:
+    return WorkloadDetail.model_construct(
+        **dict(row),
+        command=list(kept.launch.command),
+        env=dict(kept.launch.environment),
+        secrets=dict(kept.launch.secrets),
+        directory=kept.launch.directory,
+        max_runtime_s=kept.workload.max_runtime_s,
+    )
+
+
+@routes.get("/{name}", response_model=WorkloadDetail, responses=problems(404))
+async def describe(name: str, pool: ThePool, who: Who) -> Response:
+    """All that is known of the newest workload of a name, or of the one with a uid.
+
+    Command and environment only for people of its project.
+    """
+    found, row = await _found(pool, name)
+    if not pool.sees(who, row.project, row.submitted_s):
+        return said(pool.shown(WorkloadDetail.model_construct(**dict(row))))
+    launch = found.kept.launch
+    line = pool.view.lines.get(row.name)
+    if line is not None and line.uid != row.uid:
+        line = None
+    page = await asyncio.to_thread(pool.store.events, uid=row.uid, limit=EVENTS_SHOWN)
+    reported = pool.reported.get(row.name)
+    if reported is not None and reported.uid != row.uid:
+        reported = None
+    events: list[EventRow] = [event_row(each) for each in page.items]
+    detail = WorkloadDetail.model_construct(
+        **dict(row),
+        pod_rows=pool.view.pod_rows(line) if line is not None else [],
+        command=list(launch.command) or None,
+        env=_shown(launch, row.user, who),
+        secrets=dict(launch.secrets),
+        directory=launch.directory,
+        max_runtime_s=found.kept.workload.max_runtime_s,
+        checkpoints=str(pool.home / "checkpoints" / str(row.uid)),
+        checkpointed_s=line.saved_s if line is not None else found.kept.saved_s,
+        step=reported.step if reported else None,
+        reported=dict(reported.values or {}) if reported else {},
+        events=events,
+    )
+    return said(pool.shown(detail))
+
+
+def _shown(launch: Launch, user: str, who: Person) -> dict[str, str] | None:
+    """Return the environment as a member of the project may see it: values only of their own workloads."""
+    if not launch.command:
+        return None  # removed
+    if who.is_admin or who.user == user:
+        return dict(launch.environment)
+    return dict.fromkeys((name for name, _ in launch.environment), HIDDEN)
+
+
+async def _found(pool: Pool, name: str) -> tuple[Recorded, WorkloadRow]:
+    """The newest workload of a name, or the one with a uid."""
+    found = await asyncio.to_thread(recorded, pool.store, name)
+    if found is None:
+        raise Refused(404, f"There is no workload {name[:80]}; `weir list -A` shows which there are.")
+    row = pool.view.rows.get(found.listed.uid) or pool.view.ended.get(found.listed.uid)
+    return found, row_of(found.listed) if row is None else pool.view.reasoned(row)
+
+
+@routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
+async def why(name: str, pool: ThePool, who: Who) -> Response:
+    """Why a workload waits, its queues' numbers, and what would let it start."""
+    name = live_name(pool.view, name)
+    row = pool.view.row(name)
+    if row is None:
+        _, row = await _found(pool, name)
+        return said(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
+    running, pending = pool.view.counts()
+
+    def read(cluster: Cluster) -> tuple[WhyAnswer, Picture | None]:
+        now_s = pool.clock()
+        job = cluster.jobs.get(name)
+        rows = queue_rows(cluster, pool.policy, now_s, running, pending)
+        queues = above(rows, row.project)
+        status = row.status
+        if job is None:
+            return WhyAnswer(name=name, status=status, reason=row.reason, queues=queues), None
+        found = why_of(reason(cluster, pool.policy, job, now_s)) if status == "pending" else row.reason
+        place, waiting = _place(cluster, name)
+        answer = WhyAnswer(
+            name=name,
+            status=status,
+            reason=found,
+            evicted=row.evicted,
+            position=place,
+            waiting=waiting,
+            queues=queues,
+        )
+        tries = status == "pending" and who.acts_in(row.project)
+        with_usage = pool.policy.usage.k > 0
+        return answer, picture_of(cluster, with_usage=with_usage) if tries else None
+
+    if row.status != "pending" or not who.acts_in(row.project):
+        answer, _ = await pool.ask(read)
+        return said(pool.shown(answer))
+    most = highest_priority(pool.ground.of[row.project], who)
+    async with pool.suggesting.turn(who):  # the copy is made in turn too: it is as large as the pool
+        answer, picture = await pool.ask(read)
+        found = []
+        if picture is not None:
+            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, Possible(most))
+    return said(pool.shown(answer.model_copy(update={"suggestions": found})))
+
+
+def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
+    """Which it is among the waiting of its project, and of how many."""
+    job = cluster.jobs[name]
+    keys = [
+        of.line_key(at) for of in cluster.waiting_of.get(job.project, ()) for at in range(len(of.members))
+    ]
+    if job.waiting is None:
+        return None, len(keys)
+    mine = next(job.waiting.line_key(at) for at, member in enumerate(job.waiting.members) if member[2] is job)
+    return 1 + sum(key < mine for key in keys), len(keys)
+
+
+# What is done to them
+
+
+@routes.post("/{name}/stop", response_model=WorkloadRow, responses=problems(403, 404, 409))
+async def stop(name: str, pool: ThePool, who: Who) -> Response:
+    """End a workload for good: its pods are told to stop."""
+    return said(pool.shown(await pool.stop(name, who)))
+
+
+@routes.post("/{name}/suspend", response_model=WorkloadRow, responses=problems(403, 404, 409))
+async def suspend(name: str, pool: ThePool, who: Who) -> Response:
+    """Have a workload give back what it holds and wait until it is resumed."""
+    return said(pool.shown(await pool.suspend(name, who)))
+
+
+@routes.post("/{name}/resume", response_model=WorkloadRow, responses=problems(403, 404, 409))
+async def resume(name: str, pool: ThePool, who: Who) -> Response:
+    """Let a suspended workload go on."""
+    return said(pool.shown(await pool.resume(name, who)))
+
+
+@routes.post(
+    "/{name}/rerun", status_code=201, response_model=WorkloadDetail, responses=problems(403, 404, 409, 422)
+)
+async def rerun(name: str, pool: ThePool, who: Who) -> Response:
+    """Submit a workload that has ended anew, under the same name."""
+    kept, row = await pool.rerun(name, who)
+    return said(pool.shown(_detail_of_new(kept, row)), 201)
+
+
+# Output
+
+
+@routes.get(
+    "/{name}/logs",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(403, 404, 422)},
+)
+async def logs(
+    name: str,
+    pool: ThePool,
+    who: Who,
+    pod: Annotated[
+        str | None,
+        Query(max_length=300, description="group/index; all for all of them; the first pod if none."),
+    ] = None,
+    start: Annotated[
+        int | None, Query(ge=1, le=NUMBER_MOST, description="Which start; the last if none.")
+    ] = None,
+    tail: Annotated[int | None, Query(ge=0, le=TAIL_MOST, description="Only so many last lines.")] = None,
+    follow: Annotated[bool, Query(description="Go on as it comes, over restarts, until it is over.")] = False,
+) -> Response:
+    """Return the output of a pod; with `pod=all` of all pods, each line with the name of its pod."""
+    name = live_name(pool.view, name)
+    line = pool.view.lines.get(name)
+    if line is None:
+        found, _ = await _found(pool, name)
+        uid, spec = found.listed.uid, found.kept.workload
+    else:
+        uid, spec = line.uid, line.spec
+    pool.sees_only(who, spec.project, spec.submitted_s)
+    log = GangLog(pool.home, uid, spec) if pod == ALL_PODS else Log(pool.home, uid, pod_numbers(spec, pod))
+    if start is not None and isinstance(log, Log) and start not in await in_log_thread(log.starts):
+        message = f"start: {name} has no start {start} of this pod"
+        raise Refused(404, message, [{"field": "start", "message": message}])
+    if not follow:
+        return StreamingResponse(log.text(start, tail), media_type="text/plain; charset=utf-8")
+
+    def is_over() -> bool:
+        here = pool.view.lines.get(name)
+        return pool.closing or here is None or here.uid != uid
+
+    return StreamingResponse(log.follow(start, tail, is_over), media_type="text/plain; charset=utf-8")

@@ -1,0 +1,51 @@
+"""Settings of `weir up`, as its command line gives them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from weir.local.backend import LOG_MOST
+from weir.local.machine import PIDS_MOST
+from weir.local.server.retention import Keeping
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 9347
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of a server.
+
+    Attributes:
+        home: where its state lives; made if it is missing.
+        host: the address to listen on; only one of this machine itself.
+        port: 0 takes any that is free.
+        virtual_gpus: number of virtual GPUs to use instead of real ones, for trying Weir out.
+        policy_file: the policy; the preset `fair` if None.
+        limits_file: limits of the server, such as requests for each person; the defaults if None.
+        database: an SQLAlchemy URL in place of the file in the home.
+        begin_again: make one pool of a home and a database that don't belong together.
+        log_most: bytes of output that are kept of each start of a pod; 0 for all.
+        kept: how long output, details and checkpoints are kept once a workload is over.
+        pids_most: processes and threads of one pod, where there are control groups; 0 for no limit.
+        audit_to_syslog: send lines of the audit log to syslog as well.
+        hides_others: leave names of other projects' work and people out of metrics and usage.
+        log_level: of the server's own log, on standard error.
+        log_format: of its lines.
+    """
+
+    home: Path
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    virtual_gpus: int | None = None
+    policy_file: Path | None = None
+    limits_file: Path | None = None
+    database: str | None = None
+    begin_again: bool = False
+    log_most: int = LOG_MOST
+    kept: Keeping = field(default_factory=Keeping)
+    pids_most: int = PIDS_MOST
+    audit_to_syslog: bool = False
+    hides_others: bool = False
+    log_level: str = "info"
+    log_format: Literal["text", "json"] = "text"

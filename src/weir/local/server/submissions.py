@@ -1,0 +1,404 @@
+"""What people ask for, held against the pool as it is: checked completely before anything changes.
+
+The shape of a submission is the shape of a scenario's workload; here it is made into the nouns, and whatever
+the pool can't have anything to do with is told by its field.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from weir.api.submissions import Submission
+from weir.local.server.admission import check_priority, check_size
+from weir.local.server.auth import Person
+from weir.local.server.problem_details import Fields
+from weir.local.server.resource_defaults import with_defaults
+from weir.local.server.time_limits import check_time_limits
+from weir.local.server.workload_lookup import uid_in
+from weir.model.nodes import Node, Topology
+from weir.model.policy import LifeRules
+from weir.model.queues import Queue
+from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS, UNLIMITED, amount
+from weir.model.workloads import WHOLE_MILLI, Request, Workload
+from weir.scenario_io.checks import check_group, check_queue, check_workload
+from weir.scenario_io.complaints import suggest
+from weir.scenario_io.making import queues_of, workload_of
+from weir.scenario_io.words import Written
+from weir.scenario_io.written import (
+    WrittenDepartment,
+    WrittenGroup,
+    WrittenProject,
+    WrittenQueue,
+    WrittenWorkload,
+)
+from weir.store.records import Submitted
+
+PODS_MOST = 1024
+"""Pods of one workload: they are processes of one machine."""
+WORDS_BYTES_MOST = 1 << 20
+"""Of a command and of an environment: what a process can be started with."""
+GRACE_S = 30.0
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_NAME_SAID = "write letters, digits, dots, dashes and underscores, at most 63, a letter or digit at both ends"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OWN_PREFIX = "WEIR_"
+_OWN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+_SUFFIX_DIGITS = "23456789"
+"""What a made suffix begins with: one with a digit in it doesn't make a workload unlike the others."""
+_SUFFIX_LETTERS = "bcdfghjkmnpqrstvwxz" + _SUFFIX_DIGITS
+_SUFFIX_LENGTH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What there is to ask of: nodes and topologies of the pool, and its quota tree."""
+
+    nodes: Sequence[Node]
+    topologies: Mapping[str, Topology]
+    queues: tuple[Queue, ...]
+    of: Mapping[str, Queue] = field(default_factory=dict)
+
+    @property
+    def projects(self) -> list[str]:
+        """The names of the projects."""
+        return [queue.name for queue in self.queues if queue.is_project]
+
+    def resources(self) -> set[str]:
+        """What can be asked for: what any node has."""
+        found = {GPU, CPU, MEMORY, PODS}
+        for node in self.nodes:
+            found.update(node.capacity)
+            if node.gpu_model is not None:
+                found.add(GPU_MODEL_PREFIX + node.gpu_model)
+        return found
+
+
+def ground(nodes: Sequence[Node], topologies: Mapping[str, Topology], queues: tuple[Queue, ...]) -> Ground:
+    """What there is to ask of."""
+    return Ground(nodes, topologies, queues, {queue.name: queue for queue in queues})
+
+
+def submitted(
+    asked: Submission,
+    raw: Mapping[str, object],
+    *,
+    person: Person,
+    now_s: float,
+    ground: Ground,
+    rules: LifeRules | None = None,
+    directory_exists: bool | None = True,
+) -> Submitted:
+    """Return a submission as what is queued.
+
+    Args:
+        asked: the submission.
+        raw: its JSON, for a later rerun.
+        person: the submitter.
+        now_s: the time of the submission.
+        ground: what the pool has.
+        rules: the policy's rules of time.
+        directory_exists: None if the file system of the directory doesn't answer.
+
+    Raises:
+        Refused: with everything that is wrong with it.
+    """
+    fields = Fields("The submission")
+    _check_name(asked.name, ("name",), fields)
+    if asked.name is not None and uid_in(asked.name) is not None:
+        text = f"name: {asked.name} is a number, which means a workload by its uid; write a letter in it too"
+        fields.at(("name",), text)
+    queue = ground.of.get(asked.project)
+    if queue is None:
+        told = suggest(asked.project, ground.projects, fields)
+        fields.at(("project",), f"project: there is no project {asked.project}; {told}")
+    elif not queue.is_project:
+        told = suggest(asked.project, ground.projects, fields)
+        fields.at(("project",), f"project: {asked.project} is a department; {told}")
+    else:
+        check_time_limits(asked, queue, rules or LifeRules(), fields)
+    _check_words(asked, fields)
+    if asked.directory is not None:
+        _check_directory(asked.directory, directory_exists, fields)
+    written = _written(asked, asked.name or _made_name(asked))
+    _check_pods(written, ground, fields)
+    fields.refuse_if_any()
+    workload = replace(workload_of(written, now_s), user=person.user)
+    workload = with_defaults(workload, asked.pods, ground.nodes, ground.of)
+    assert queue is not None
+    check_priority(workload, queue, person, fields)
+    check_size(workload, ground.nodes, fields)
+    fields.refuse_if_any()
+    return Submitted(
+        workload=workload,
+        command=tuple(asked.command),
+        environment=tuple(sorted(asked.env.items())),
+        directory=str(Path.home()) if asked.directory is None else asked.directory,
+        grace_s=GRACE_S if asked.grace is None else asked.grace,
+        devices=devices_of(workload, ground.nodes),
+        asked=raw,
+        secrets=tuple(sorted(asked.secrets.items())),
+    )
+
+
+def devices_of(workload: Workload, nodes: Sequence[Node]) -> float:
+    """Devices all its pods ask for, a share as that share."""
+    memory = min((node.gpu_memory for node in nodes if node.gpus), default=0)
+    return sum(devices_of_pod(group.request, memory) * group.count for group in workload.groups)
+
+
+def devices_of_pod(request: Request, device_memory: int) -> float:
+    """Devices one pod asks for."""
+    if not request.devices:
+        return 0.0
+    return request.devices * min(WHOLE_MILLI, request.share_on(device_memory)) / WHOLE_MILLI
+
+
+def _check_name(name: str | None, path: tuple[str, ...], fields: Fields) -> None:
+    if name is not None and _NAME.fullmatch(name) is None:
+        fields.at(path, f"{path[-1]}: {name[:80]!r} can't be a name here; {_NAME_SAID}")
+
+
+def _made_name(asked: Submission) -> str:
+    """A name for one that has none: `train-4k2pb`."""
+    first, *others = secrets.token_bytes(_SUFFIX_LENGTH)
+    letters = [_SUFFIX_LETTERS[byte % len(_SUFFIX_LETTERS)] for byte in others]
+    return f"{asked.type}-{_SUFFIX_DIGITS[first % len(_SUFFIX_DIGITS)]}{''.join(letters)}"
+
+
+def _check_words(asked: Submission, fields: Fields) -> None:
+    """The command, the environment and the directory are such that a process can be started with them."""
+    for at, word in enumerate(asked.command):
+        if "\0" in word:
+            fields.at(("command", at), "command: a word has a zero byte in it; leave it out")
+    if asked.command and not asked.command[0].strip():
+        fields.at(("command", 0), "command: its first word is empty; write the program to run")
+    if sum(len(word.encode()) + 1 for word in asked.command) > WORDS_BYTES_MOST:
+        fields.at(("command",), "command: is longer than a process can be started with; put it into a file")
+    size = 0
+    for name, value in asked.env.items():
+        size += len(name.encode()) + len(value.encode()) + 2
+        if _VARIABLE.fullmatch(name) is None:
+            fields.at(("env", name), "env: a name is letters, digits and underscores, no digit first")
+        elif name.startswith(_OWN_PREFIX):
+            fields.at(
+                ("env", name), f"env: names that begin with {_OWN_PREFIX} are set by the pool; write another"
+            )
+        if "\0" in value:
+            fields.at(("env", name), "env: a value has a zero byte in it; leave it out")
+    if size > WORDS_BYTES_MOST:
+        fields.at(("env",), "env: is larger than a process can be started with; put it into a file")
+    for name in asked.secrets:
+        _check_secret(name, asked, fields)
+
+
+def _check_secret(name: str, asked: Submission, fields: Fields) -> None:
+    """A variable that gets a secret's value is one that can be set, and is set once."""
+    if _VARIABLE.fullmatch(name) is None:
+        text = "secrets: a variable is letters, digits and underscores, no digit first; write SECRET=VARIABLE"
+        fields.at(("secrets", name), text)
+    elif name.startswith(_OWN_PREFIX) or name in _OWN:
+        fields.at(("secrets", name), f"secrets: {name} is set by the pool; write another variable")
+    elif name in asked.env:
+        fields.at(("secrets", name), f"secrets: {name} is in env, too; leave one of them out")
+
+
+def can_be_directory(path: str) -> bool:
+    """Return True if a path is absolute and can be asked of the file system."""
+    return "\0" not in path and Path(path).is_absolute()
+
+
+def _check_directory(directory: str, exists: bool | None, fields: Fields) -> None:
+    if not can_be_directory(directory):
+        fields.at(("directory",), "directory: is no absolute path; write one such as /home/me/work")
+    elif exists is None:
+        fields.at(("directory",), "directory: its file system doesn't answer; write another, or try later")
+    elif not exists:
+        fields.at(("directory",), "directory: there is no such directory on this machine; write one that is")
+
+
+def _written(asked: Submission, name: str) -> WrittenWorkload:
+    """A submission as a workload of a file."""
+    pods = [
+        WrittenGroup.model_construct(_fields_set=set(each.model_fields_set), **dict(each), placed=[])
+        for each in asked.pods
+    ]
+    return WrittenWorkload.model_construct(
+        name=name,
+        project=asked.project,
+        type=asked.type,
+        priority=asked.priority,
+        preemptible=asked.preemptible,
+        submitted=None,
+        started=None,
+        min_pods=asked.min_pods,
+        max_runtime=asked.max_runtime,
+        idle_limit=asked.idle_limit,
+        grace=asked.grace,
+        retries=asked.retries,
+        checkpointed=None,
+        topology=asked.topology,
+        pods=pods,
+    )
+
+
+def _check_pods(written: WrittenWorkload, ground: Ground, fields: Fields) -> None:
+    """Its groups hold together, and name what there is."""
+    names: set[str] = set()
+    resources = ground.resources()
+    models = sorted({node.gpu_model for node in ground.nodes if node.gpu_model is not None})
+    nodes = {node.name: None for node in sorted(ground.nodes, key=lambda node: node.name)}
+    for at, group in enumerate(written.pods):
+        path = ("pods", at)
+        check_group(group, path, fields)
+        if group.name is not None and group.name in names:
+            fields.at((*path, "name"), f"name: two groups are called {group.name}; name each differently")
+        names.add(group.name or str(at))
+        for resource in group.resources:
+            if resource not in resources:
+                told = suggest(resource, resources, fields)
+                fields.at((*path, "resources", resource), f"resources: no node has {resource}; {told}")
+        for position, model in enumerate(group.gpu_models):
+            if model not in models:
+                text = f"gpu_models: no node has a {model}; {suggest(model, models, fields)}"
+                fields.at((*path, "gpu_models", position), text)
+        for position, node in enumerate(group.nodes or ()):
+            if node not in nodes:
+                text = f"nodes: there is no node {node}; {suggest(node, nodes, fields)}"
+                fields.at((*path, "nodes", position), text)
+    total = sum(group.count for group in written.pods)
+    if total > PODS_MOST:
+        fields.at(
+            ("pods",), f"pods: {total} are more than one workload can have here; ask for {PODS_MOST} or fewer"
+        )
+    check_workload(written, 0.0, (), fields)
+    if written.topology is not None:
+        _check_topology(written, ground, fields)
+
+
+def _check_topology(written: WrittenWorkload, ground: Ground, fields: Fields) -> None:
+    asked = written.topology
+    assert asked is not None
+    topology = ground.topologies.get(asked.name)
+    if topology is None:
+        told = suggest(asked.name, ground.topologies, fields)
+        fields.at(("topology", "name"), f"topology: there is no topology {asked.name}; {told}")
+        return
+    for key in ("required", "preferred"):
+        level = getattr(asked, key)
+        if level is not None and level not in topology.levels:
+            told = suggest(level, topology.levels, fields)
+            fields.at(("topology", key), f"{key}: topology {asked.name} has no level {level}; {told}")
+
+
+# Departments and projects
+
+
+def queue_from(
+    asked: WrittenDepartment | WrittenProject, *, name: str, now_s: float, ground: Ground
+) -> Queue:
+    """A department or project as it is to be. What it was made with stays: its age.
+
+    Raises:
+        Refused: with everything that is wrong with it.
+    """
+    is_project = isinstance(asked, WrittenProject)
+    noun = "project" if is_project else "department"
+    fields = Fields(f"The {noun}")
+    _check_name(name, ("name",), fields)
+    if asked.name != name:
+        fields.at(("name",), f"name: is {asked.name[:80]!r}, the address says {name[:80]!r}; write the same")
+    if asked.created is not None:
+        fields.at(("created",), "created: the pool knows when it was made; leave it out")
+    _check_amounts(asked, ground, fields)
+    before = ground.of.get(name)
+    if before is not None and before.is_project != is_project:
+        other = "project" if before.is_project else "department"
+        fields.at(("name",), f"name: there is a {other} {name} already; write another name")
+    parent = asked.department if isinstance(asked, WrittenProject) else asked.parent
+    _check_parent(name, parent, "department" if is_project else "parent", ground, fields)
+    fields.refuse_if_any()
+    made = replace(_queue(asked, parent), created_s=now_s if before is None else before.created_s)
+    if is_project or GPU in asked.quota:
+        return made
+    return replace(made, quota={**made.quota, **_gpus(_below(name, ground.queues))}, follows=True)
+
+
+def follow(queue: Queue | None, name: str, ground: Ground) -> list[Queue]:
+    """Departments that follow the sum below them, with what it is once `name` is set or gone."""
+    queues = {each.name: each for each in ground.queues}
+    followed = []
+    before = ground.of.get(name)
+    parents = {each.parent for each in (before, queue) if each is not None and each.parent is not None}
+    if queue is None:
+        queues.pop(name, None)
+    else:
+        queues[name] = queue
+    for parent in sorted(parents):
+        here: str | None = parent
+        while here is not None:
+            department = ground.of[here]
+            if not department.follows:
+                break
+            total = _below(here, tuple(queues.values()))
+            if total != department.quota.get(GPU):
+                others = {key: value for key, value in department.quota.items() if key != GPU}
+                queues[here] = replace(department, quota={**others, **_gpus(total)})
+                followed.append(queues[here])
+            here = department.parent
+    return followed
+
+
+def _gpus(quota: int) -> dict[str, int]:
+    return {GPU: quota} if quota < UNLIMITED else {}
+
+
+def _below(name: str, queues: tuple[Queue, ...]) -> int:
+    """The gpu quotas of what is right below a department."""
+    return min(UNLIMITED, sum(each.quota.get(GPU, UNLIMITED) for each in queues if each.parent == name))
+
+
+def _queue(asked: WrittenDepartment | WrittenProject, parent: str | None) -> Queue:
+    bare = asked.model_copy(update={"department" if isinstance(asked, WrittenProject) else "parent": None})
+    if isinstance(bare, WrittenProject):
+        (made,) = queues_of((), (bare,))
+    else:
+        (made,) = queues_of((bare,), ())
+        if GPU not in asked.quota:
+            made = replace(made, quota={key: value for key, value in made.quota.items() if key != GPU})
+    return replace(made, parent=parent)
+
+
+def _check_amounts(asked: WrittenQueue, ground: Ground, fields: Fields) -> None:
+    check_queue(asked, (), fields)
+    known = sorted(ground.resources())
+    for key in ("quota", "limit", "weight"):
+        stated: Mapping[str, Written] = getattr(asked, key)
+        for resource, value in stated.items():
+            if resource not in known and not resource.startswith(GPU_MODEL_PREFIX):
+                text = f"{key}: nothing has a resource {resource}; {suggest(resource, known, fields)}"
+                fields.at((key, resource), text)
+            elif key != "weight":
+                _check_amount(key, resource, value, fields)
+
+
+def _check_amount(key: str, resource: str, value: Written, fields: Fields) -> None:
+    try:
+        amount(resource, value)
+    except ValueError as error:
+        fields.at((key, resource), f"{key}.{resource}: {error}")
+
+
+def _check_parent(name: str, parent: str | None, key: str, ground: Ground, fields: Fields) -> None:
+    departments = [queue.name for queue in ground.queues if not queue.is_project]
+    here = parent
+    while here is not None:
+        found = ground.of.get(here)
+        if found is None or found.is_project:
+            fields.at((key,), f"{key}: there is no department {here}; {suggest(here, departments, fields)}")
+            return
+        if here == name:
+            fields.at((key,), f"{key}: {name} would be below itself; write another department, or none")
+            return
+        here = found.parent

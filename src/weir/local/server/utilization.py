@@ -1,0 +1,161 @@
+"""What workloads really use, looked at every few seconds and told to whoever goes by it.
+
+Control is told for its idle rules, the meter for the history, and metrics and rows show the last look.
+While nothing runs on virtual devices nobody looks: an idle pool does nothing.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from structlog import get_logger
+
+from weir.control.port import UseSeen
+from weir.local.foreign_usage import ForeignUse
+from weir.local.gpu_sampling import PodUse, Sample
+from weir.local.server.metrics import WorkloadUse
+from weir.local.server.pool import Pool
+from weir.model.resources import span
+from weir.service.queue_rows import DeviceUse
+from weir.store import Happening
+
+EVERY_S = 10.0
+FIRST_S = 0.5
+TIDY_EVERY_S = 3600.0
+STUCK_AFTER_S = 300.0
+"""A thread that is later than this counts as stuck; deleting a large history takes its time."""
+_LOG = get_logger(__name__)
+
+
+class Looks(Protocol):
+    """Looks at devices and processes."""
+
+    def sample(self) -> Sample:
+        """Look now."""
+        ...
+
+
+class Uses:
+    """The thread that looks."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        sampler: Looks,
+        busy: Callable[[], bool],
+        tidy: Callable[[float], None],
+        every_s: float = EVERY_S,
+    ) -> None:
+        """`busy`: whether there is anything to look at; `tidy` is called every hour, with the time."""
+        self._pool = pool
+        self._sampler = sampler
+        self._busy = busy
+        self._tidy = tidy
+        self._every_s = every_s
+        self._last_s: float | None = None
+        self._foreign: dict[int, ForeignUse] = {}
+        self._closing = threading.Event()
+        self._beat_s = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="weir-uses", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why use isn't measured; None if it is."""
+        if not self._thread.is_alive():
+            return "The thread that measures use has ended."
+        late_s = time.monotonic() - self._beat_s - self._every_s
+        if late_s > STUCK_AFTER_S:
+            return f"The thread that measures use is late by {span(late_s)}: the driver may hang."
+        return None
+
+    def _run(self) -> None:
+        tidied_s = self._pool.clock()
+        wait_s = min(FIRST_S, self._every_s)
+        while not self._closing.wait(wait_s):
+            wait_s = self._every_s
+            self._beat_s = time.monotonic()
+            try:
+                if self._pool.clock() - tidied_s > TIDY_EVERY_S:
+                    tidied_s = self._pool.clock()
+                    self._tidy(tidied_s)
+                if self._busy():
+                    self.look()
+                else:
+                    self._last_s = None
+                    self._pool.device_use = {}
+            except Exception as error:  # noqa: BLE001 - a look that fails costs that look
+                _LOG.warning("look_failed", kind=type(error).__name__, why=str(error))
+
+    def look(self) -> None:
+        """Look once."""
+        sample = self._sampler.sample()
+        node = self._pool.node.name
+        passed_s = self._every_s if self._last_s is None else sample.at_s - self._last_s
+        self._last_s = sample.at_s
+        self._pool.device_use = {
+            (node, each.index): DeviceUse(each.use, each.memory_used, _words(sample.foreign, each.index))
+            for each in sample.devices
+        }
+        self._see_foreign({each.device: each for each in sample.foreign})
+        fractions = _by_workload(sample)
+        for name, (fraction, devices) in fractions.items():
+            use = self._pool.uses.setdefault(name, WorkloadUse())
+            use.use = fraction
+            use.gpu_s += fraction * devices * passed_s
+            use.idle_gpu_s += (1.0 - fraction) * devices * passed_s
+            self._pool.backend.tell(UseSeen(name, fraction, sample.at_s))
+        self._pool.turns.ask(lambda _: self._meter(sample, fractions))
+
+    def _see_foreign(self, found: dict[int, ForeignUse]) -> None:
+        """Keep work off devices that processes outside the pool use, and say so once."""
+        before, self._foreign = self._foreign, found
+        if found.keys() == before.keys():
+            return
+        now_s, node = self._pool.clock(), self._pool.node.name
+        for index in sorted(found.keys() - before.keys()):
+            said = f"GPU {index} of {node} is used by {found[index].sentence}: nothing is started on it."
+            self._pool.done.append(Happening(now_s, "foreign_use", said, numbers={"device": index}))
+        for index in sorted(before.keys() - found.keys()):
+            said = f"GPU {index} of {node} is no longer used outside Weir."
+            self._pool.done.append(Happening(now_s, "foreign_use", said, numbers={"device": index}))
+        self._pool.backend.foreign(tuple(sorted(found)))
+
+    def _meter(self, sample: Sample, fractions: dict[str, tuple[float, float]]) -> None:
+        """On the control thread: what was seen goes into the history."""
+        meter, node = self._pool.meter, self._pool.node.name
+        for name, (fraction, _) in fractions.items():
+            meter.used(name, node, fraction, sample.at_s)
+        for each in sample.devices:
+            if each.use is not None:
+                meter.device_used(node, each.index, each.use, each.memory_used or 0, sample.at_s)
+
+
+def _words(foreign: Sequence[ForeignUse], index: int) -> str:
+    return next((each.sentence for each in foreign if each.device == index), "")
+
+
+def _by_workload(sample: Sample) -> dict[str, tuple[float, float]]:
+    """Of each workload what it uses of all its devices, and how many those are; where all of it is known."""
+    pods: defaultdict[str, list[PodUse]] = defaultdict(list)
+    for each in sample.pods:
+        if each.pod.place.devices:
+            pods[each.pod.place.pod.workload].append(each)
+    found = {}
+    for name, uses in pods.items():
+        devices = float(sum(len(each.pod.place.devices) for each in uses))
+        known = [(each.use, len(each.pod.place.devices)) for each in uses if each.use is not None]
+        if len(known) == len(uses):
+            found[name] = (sum(use * count for use, count in known) / devices, devices)
+    return found

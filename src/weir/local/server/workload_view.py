@@ -1,0 +1,169 @@
+"""A workload while it isn't over, as the view keeps it, and the row people see of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weir.api.answers import Eviction, Status, Why, WorkloadRow
+from weir.control.journal import Kept
+from weir.control.port import EndWorkload
+from weir.model.resources import span
+from weir.model.workloads import Workload
+from weir.state.events import End, Place, PodKey
+
+
+@dataclass(slots=True)
+class PodLine:
+    """A pod that holds a place, or the way it last ended."""
+
+    status: Status
+    place: Place
+    since_s: float
+    start: int | None = None
+    exit: str | None = None
+
+
+@dataclass(slots=True)
+class Line:
+    """A workload while it isn't over."""
+
+    uid: int
+    spec: Workload
+    devices: float
+    submitted_s: float
+    pods: dict[PodKey, PodLine] = field(default_factory=dict)
+    past: dict[PodKey, PodLine] = field(default_factory=dict)  # how pods that don't run now last ended
+    started_s: float | None = None
+    waits_since_s: float = 0.0
+    saved_s: float | None = None
+    ran_s: float = 0.0  # run it keeps
+    wall_s: float = 0.0  # of its runs that are over
+    first_started_s: float | None = None
+    restarts: int = 0
+    held: str | None = None
+    stopping: Why | None = None
+    evicted: Eviction | None = None
+    ended: EndWorkload | None = None
+
+    def begin(self, started_s: float) -> None:
+        """Note that a run began."""
+        self.started_s = started_s
+        if self.first_started_s is None:
+            self.first_started_s = started_s
+
+    @property
+    def status(self) -> Status:
+        """Where it is."""
+        if self.ended is not None:
+            return _HOW[self.ended.how]
+        statuses = {pod.status for pod in self.pods.values()}
+        order: tuple[Status, ...] = ("running", "starting", "stopping")
+        return next((status for status in order if status in statuses), "pending")
+
+
+_HOW: Mapping[End, Status] = {
+    End.SUCCEEDED: "succeeded",
+    End.FAILED: "failed",
+    End.STOPPED: "stopped",
+}
+
+
+def by_uid(row: WorkloadRow) -> int:
+    """What rows are sorted by."""
+    return row.uid
+
+
+def line_of(kept: Kept, devices: float) -> Line:
+    """The line of a workload as it is written down."""
+    return Line(
+        kept.launch.uid,
+        kept.workload,
+        devices,
+        kept.submitted_at_s,
+        waits_since_s=kept.submitted_at_s,
+        saved_s=kept.saved_s,
+        ran_s=kept.status.ran_s,
+        wall_s=kept.status.wall_s,
+        first_started_s=kept.status.first_started_s,
+        restarts=kept.status.restarts,
+        held=kept.held,
+    )
+
+
+def row_of(line: Line) -> WorkloadRow:
+    """What people see of a line."""
+    spec, ended, status = line.spec, line.ended, line.status
+    nodes = list(dict.fromkeys(pod.place.node for pod in line.pods.values()))
+    return WorkloadRow.model_construct(
+        uid=line.uid,
+        name=spec.name,
+        project=spec.project,
+        user=spec.user,
+        type=spec.type.value,
+        status=status,
+        priority=spec.priority,
+        preemptible=spec.preemptible,
+        devices=line.devices,
+        pods=spec.pods,
+        pods_running=sum(pod.status == "running" for pod in line.pods.values()),
+        submitted_s=line.submitted_s,
+        first_started_s=line.first_started_s,
+        started_s=line.started_s if ended is None else ended.started_s,
+        ended_s=None if ended is None else ended.at_s,
+        ran_s=line.wall_s,
+        ran_before_s=line.wall_s,
+        kept_s=line.ran_s,
+        exit_code=None if ended is None else ended.exit_code,
+        restarts=line.restarts,
+        reason=_reason(line, status),
+        evicted=line.evicted,
+        nodes=nodes,
+    )
+
+
+def ran_until(row: WorkloadRow, now_s: float) -> WorkloadRow:
+    """Return the row with the wall time of its current run, if any, up to now."""
+    if row.started_s is None or row.ended_s is not None:
+        return row
+    ran_s = row.ran_before_s + max(0.0, now_s - row.started_s)
+    return row.model_copy(update={"ran_s": ran_s})
+
+
+def _reason(line: Line, status: Status) -> Why | None:
+    if line.ended is not None:
+        how, after_s = line.ended.how.value, line.ended.at_s - line.submitted_s
+        return Why(why=how, sentence=line.ended.sentence or f"{line.spec.name} {how} after {span(after_s)}.")
+    if status == "stopping":
+        return line.stopping
+    if status == "pending" and line.held is not None:
+        return Why(why="held", sentence=f"it is held: {line.held}", numbers={"held": line.held})
+    return None
+
+
+def wanted_rows(
+    rows: Sequence[WorkloadRow],
+    *,
+    projects: Sequence[str] = (),
+    statuses: Sequence[str] = (),
+    types: Sequence[str] = (),
+    users: Sequence[str] = (),
+    q: str = "",
+) -> list[WorkloadRow]:
+    """Those of the rows that are asked for."""
+    among: Mapping[str, frozenset[str]] = {
+        "project": frozenset(projects),
+        "status": frozenset(statuses),
+        "type": frozenset(types),
+        "user": frozenset(users),
+    }
+    found = list(rows)
+    for name, values in among.items():
+        if values:
+            found = [row for row in found if getattr(row, name) in values]
+    if q:
+        low = q.lower()
+        found = [
+            row
+            for row in found
+            if low in row.name.lower() or low in row.project.lower() or low in row.user.lower()
+        ]
+    return found

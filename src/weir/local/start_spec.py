@@ -1,0 +1,112 @@
+"""What a supervisor is to start, as it is written down before it is asked for."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from weir.control.port import StartPod
+from weir.local import pod_files, pod_records
+from weir.local.cgroups import Words
+from weir.local.environment import Identity, Seat, environment
+from weir.local.job_messages import SOCKET
+from weir.local.machine import Machine
+from weir.local.orphan_cleanup import conclude
+from weir.local.pod_records import StartRecord
+from weir.local.running_pods import Launched
+from weir.local.secret_files import file_of
+from weir.local.state_dir import Ended, Home, make_directory
+
+
+def order(
+    home: Home,
+    machine: Machine,
+    launched: Launched,
+    effect: StartPod,
+    seat: Seat,
+    at_s: float,
+    boot_s: float,
+    log_most: int,
+) -> dict[str, object]:
+    """All a supervisor needs to know, and all a relist does."""
+    pod, spec, launch = effect.place.pod, launched.workload, launched.launch
+    group = spec.groups[pod.group]
+    directory = home.directory(launch.uid, effect.start, pod.group, pod.index)
+    pod_id = home.name_of(directory)
+    own = home.own(launch.uid, effect.start, pod.group, pod.index)
+    who = Identity(
+        workload=spec.name,
+        project=spec.project,
+        pod=f"{spec.name}/{group.name}/{pod.index}",
+        pod_id=pod_id,
+        directory=own,
+        notes=f"{home.path}/{SOCKET}",
+        checkpoints=home.checkpoints(launch.uid),
+        restarts=launched.starts_of.get(pod, 0),
+    )
+    sight = machine.sight(group.request, effect.place.devices)
+    secrets = {"file": file_of(str(home.path), spec.project), "names": dict(launch.secrets)}
+    return {
+        "pod": [pod.workload, pod.group, pod.index],
+        "start": effect.start,
+        "node": effect.place.node,
+        "devices": effect.place.devices,
+        "at_s": at_s,
+        "boot_s": boot_s,  # the same moment: what happens to the pod later is timed from here
+        "boot": pod_files.boot(),
+        "seat": [seat.rank, seat.world, seat.port],
+        "command": launch.command,
+        "directory": launch.directory or str(home.path),
+        "grace_s": launch.grace_s,
+        "log_most": log_most,
+        "umask": machine.umask,
+        "environment": environment(machine.environment, launch.environment, who, seat, sight),
+        "secrets": secrets if launch.secrets else None,
+        "cgroups": machine.groups_of(pod_id, group.request),
+    }
+
+
+def write_order(
+    home: Home,
+    machine: Machine,
+    launched: Launched,
+    effect: StartPod,
+    seat: Seat,
+    at_s: float,
+    boot_s: float,
+    log_most: int,
+) -> Sequence[Words] | None:
+    """Have a start on disk, and return the control groups of its pod; None if its directory was there before.
+
+    Raises:
+        OSError: it couldn't be written; nothing of it is left.
+    """
+    pod, launch = effect.place.pod, launched.launch
+    directory = home.directory(launch.uid, effect.start, pod.group, pod.index)
+    if not make_directory(directory):
+        return None
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(home.checkpoints(launch.uid), 0o700)
+        pod_files.write(
+            directory,
+            pod_files.START,
+            order(home, machine, launched, effect, seat, at_s, boot_s, log_most),
+        )
+    except OSError:
+        with suppress(OSError):
+            os.rmdir(directory)
+        raise
+    request = launched.workload.groups[pod.group].request
+    return machine.groups_of(home.name_of(directory), request)
+
+
+def settle_before(directory: str, now_s: float) -> Ended | None:
+    """How a start ended whose directory was there before it was ordered; None if it isn't over.
+
+    It was ordered before, or somebody else made its directory: then nothing of it runs, and it is lost.
+
+    Raises:
+        OSError: what is left of it doesn't end, or the machine is short of something.
+    """
+    said = pod_records.start_of(pod_files.read(directory, pod_files.START))
+    return conclude(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s)

@@ -1,0 +1,52 @@
+"""Times of what happened to a start of a pod, on the server's timeline.
+
+Supervisors and jobs are other processes, and anyone of the same user may write their files. A time in them
+lies between the start and now, or is moved there.
+"""
+
+from typing import Protocol
+
+from weir.control.clock import Clock
+from weir.local import pod_files
+from weir.local.pod_records import Span
+
+
+class Begun(Protocol):
+    """An order of a start, as a record or in memory."""
+
+    @property
+    def at_s(self) -> float:
+        """The time at which it was written down."""
+        ...
+
+    @property
+    def boot_s(self) -> float:
+        """The reading of the boot clock at that time; 0 if it isn't known."""
+        ...
+
+    @property
+    def boot(self) -> str:
+        """The name of the boot; empty if it isn't known."""
+        ...
+
+
+class Moments:
+    """Times of starts, by the server's clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def span(self, begun: Begun) -> Span:
+        """Return the times between the start and now, for notes."""
+        return Span(begun.at_s, max(begun.at_s, self.latest_s(begun)), begun.boot_s, self._clock.ahead_s)
+
+    def latest_s(self, begun: Begun) -> float:
+        """Return when a start ended at the latest: now, or before the boot if it is of an earlier one."""
+        now_s, until_s = self._clock(), self._clock.until_s
+        if until_s is None or begun.boot in ("", pod_files.boot()):
+            return now_s
+        return min(now_s, max(until_s, begun.at_s))
+
+    def now_s(self) -> float:
+        """Return the time now."""
+        return self._clock()

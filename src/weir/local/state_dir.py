@@ -1,0 +1,280 @@
+"""The pool's home as directories: where each start of a pod lies, and what those that were left say."""
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.control.port import Exit, PodExited
+from weir.local import pod_files, pod_records
+from weir.local.job_files import Unreadable
+from weir.local.pod_records import ExitRecord, StartRecord
+from weir.model.resources import MEMORY, written
+from weir.state.events import PodKey
+
+_MODE = 0o700
+_NUMBERS = re.compile(r"([0-9]{1,12})-([0-9]{1,9})-([0-9]{1,9})", re.ASCII)
+NOT_FOUND, NOT_RUNNABLE, SIGNALLED = 127, 126, 128
+"""Exit codes of a shell: no such program, one that can't be run, and what signals are added to."""
+
+_MEANINGS = {
+    NOT_FOUND: ": a program it calls was not found",
+    NOT_RUNNABLE: ": a program it calls can't be run",
+}
+
+
+class InUse(RuntimeError):
+    """Another pool runs in this home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a start of a pod ended. `lost`: its supervisor was killed, or never came to be."""
+
+    how: Exit
+    at_s: float
+    code: int | None = None
+    signal: int | None = None
+    started_s: float | None = None
+    cpu_s: float = 0.0
+    max_rss: int = 0
+    out_of_memory: bool = False
+    memory_limit: int = 0  # bytes that its control group allowed; 0: as many as the machine has
+    memory_peak: int = 0  # bytes; 0 where the kernel doesn't tell
+    error: str | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code as a shell has it: 128 and more for a signal."""
+        return self.code if self.signal is None else SIGNALLED + self.signal
+
+    @property
+    def final(self) -> bool:
+        """True if another start would end the same way."""
+        if self.how is not Exit.FAILED:
+            return False
+        return self.code in (NOT_RUNNABLE, NOT_FOUND) or (self.out_of_memory and self.memory_limit > 0)
+
+    def exited(self, pod: PodKey, start: int, at_s: float) -> PodExited:
+        """Return the fact that control is told."""
+        own_loss = self.how is Exit.LOST
+        return PodExited(pod, start, self.how, at_s, self.sentence, self.exit_code, self.final, own_loss)
+
+    @property
+    def sentence(self) -> str:
+        """What a person reads."""
+        if self.error:
+            return self.error
+        if self.out_of_memory and self.how is not Exit.DONE:
+            return self._out_of_memory()
+        if self.how in (Exit.LOST, Exit.STOPPED):
+            return "It was stopped." if self.how is Exit.STOPPED else "Its supervisor was killed."
+        if self.signal is not None:
+            return f"It was ended by signal {self.signal}."
+        if self.code == 0:
+            return "It is done."
+        meaning = _MEANINGS.get(self.code or 0, "")
+        return f"It ended with exit code {self.code}{meaning}."
+
+    def _out_of_memory(self) -> str:
+        used = self.memory_peak or self.max_rss  # kernels before 5.19 keep no peak of a group
+        peak = written(MEMORY, used) if used else "an unknown amount"
+        if not self.memory_limit:
+            return f"The machine ran out of memory and ended it; at its peak it used {peak}."
+        limit = written(MEMORY, self.memory_limit)
+        more = written(MEMORY, _more_memory(self.memory_limit))
+        return (
+            f"It was ended because it used more memory than its limit: {limit} is allowed by --memory, "
+            f"its peak was {peak}. Submit it again with more, such as --memory {more}, or without --memory."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of a pod as its directory has it."""
+
+    uid: int
+    start: int
+    group: int
+    index: int
+    directory: str
+    said: StartRecord | Unreadable | None  # what was to be started; None if that was never written whole
+    stopping: bool
+    ended: Ended | None
+
+    @property
+    def log(self) -> Path:
+        """Its output."""
+        return Path(pod_files.own_directory(self.directory), pod_files.LOG)
+
+
+class Home:
+    """`$WEIR_HOME`: for its owner only."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock = -1
+
+    def occupy(self) -> None:
+        """Be the only pool here until `leave`; what is missing is made.
+
+        Raises:
+            InUse: another one is.
+            OSError: it can't be made.
+        """
+        self.path.mkdir(_MODE, parents=True, exist_ok=True)
+        for name in (pod_files.RECORDS, pod_files.OWN, "checkpoints"):
+            (self.path / name).mkdir(_MODE, exist_ok=True)
+        lock = os.open(self.path / "pool.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise InUse(f"another pool runs in {self.path}") from None
+        self._lock = lock
+
+    def leave(self) -> None:
+        """Let another pool run here."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def directory(self, uid: int, start: int, group: int, index: int) -> str:
+        """Of one start of a pod."""
+        return f"{self.path}/pods/{uid}/{start}-{group}-{index}"
+
+    def checkpoints(self, uid: int) -> str:
+        """Where a workload saves its state."""
+        return f"{self.path}/checkpoints/{uid}"
+
+    def own(self, uid: int, start: int, group: int, index: int) -> str:
+        """The job's own directory of one start of a pod."""
+        return f"{self.path}/{pod_files.OWN}/{uid}/{start}-{group}-{index}"
+
+    def named(self, name: str) -> str:
+        """The directory of a start by its name, UID/START-GROUP-INDEX."""
+        return f"{self.path}/pods/{name}"
+
+    def name_of(self, directory: str) -> str:
+        """UID/START-GROUP-INDEX."""
+        return directory.removeprefix(f"{self.path}/pods/")
+
+    def numbers(self, uid: int) -> list[tuple[int, int, int]]:
+        """Starts of a workload's pods as (start, group, index), oldest first; none if they can't be read."""
+        try:
+            names = os.listdir(f"{self.path}/pods/{uid}")
+        except OSError:
+            return []
+        split = (_NUMBERS.fullmatch(name) for name in names)
+        return sorted((int(each[1]), int(each[2]), int(each[3])) for each in split if each is not None)
+
+    def takes_starts(self) -> bool:
+        """Return True if directories of starts can be made here at all."""
+        return all(
+            (self.path / name).is_dir() and os.access(self.path / name, os.W_OK | os.X_OK)
+            for name in (pod_files.RECORDS, pod_files.OWN, "checkpoints")
+        )
+
+    def starts(self, uid: int, after: int = 0) -> Iterator[Start]:
+        """The starts of a workload's pods with numbers above `after`, oldest first."""
+        for start, group, index in self.numbers(uid):
+            if start > after:
+                yield self.start(uid, start, group, index)
+
+    def start(self, uid: int, start: int, group: int, index: int) -> Start:
+        """One start of a pod.
+
+        Raises:
+            OSError: the machine is short of something.
+        """
+        directory = self.directory(uid, start, group, index)
+        said = pod_records.start_of(pod_files.read(directory, pod_files.START))
+        if said is None and pod_files.has(directory, pod_files.LOCK):
+            said = Unreadable(pod_files.START, "is gone")  # it had a supervisor once, which read it
+        return Start(
+            uid,
+            start,
+            group,
+            index,
+            directory,
+            said,
+            pod_files.has(directory, pod_files.STOP),
+            ended(directory),
+        )
+
+    def forget_details(self, uid: int) -> None:
+        """Remove the start orders, with command and environment, of a workload that is over."""
+        for start, group, index in self.numbers(uid):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{self.directory(uid, start, group, index)}/{pod_files.START}")
+
+    def forget(self, uid: int) -> None:
+        """Remove what was written of a workload that is over. What it saved itself is its owner's."""
+        for name in (pod_files.RECORDS, pod_files.OWN):
+            shutil.rmtree(f"{self.path}/{name}/{uid}", ignore_errors=True)
+
+    def forget_saved(self, uid: int) -> None:
+        """Remove what a workload that is over has saved."""
+        shutil.rmtree(self.checkpoints(uid), ignore_errors=True)
+
+
+def ended(directory: str) -> Ended | None:
+    """How the start in this directory ended, as its records claim; None if they don't.
+
+    It holds only for who has the lock: see `leftovers.conclude`.
+
+    Raises:
+        OSError: the machine is short of something.
+    """
+    said = pod_records.exit_of(pod_files.read(directory, pod_files.EXIT))
+    return _ended(said) if isinstance(said, ExitRecord) else None
+
+
+def _ended(said: ExitRecord) -> Ended:
+    if said.lost:
+        how = Exit.LOST
+    elif said.stopped:
+        how = Exit.STOPPED
+    else:
+        how = Exit.DONE if said.code == 0 else Exit.FAILED
+    return Ended(
+        how,
+        said.at_s,
+        said.code,
+        said.signal,
+        said.started_s,
+        said.cpu_s,
+        said.max_rss,
+        said.out_of_memory,
+        said.memory_limit,
+        said.memory_peak,
+        said.error,
+    )
+
+
+def _more_memory(limit: int) -> int:
+    """Return one and a half times a limit, in a round number of its unit."""
+    unit = 1 << 30 if limit >= 2 << 30 else 1 << 20
+    return -(-limit * 3 // 2 // unit) * unit
+
+
+def make_directory(directory: str) -> bool:
+    """Make the directory of a start, which orders it; False if it was ordered before.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    try:
+        try:
+            os.mkdir(directory, _MODE)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(directory.rpartition("/")[0], _MODE)
+            os.mkdir(directory, _MODE)
+    except FileExistsError:
+        return False
+    return True

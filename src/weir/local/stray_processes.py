@@ -1,0 +1,76 @@
+"""Processes left by workloads the database doesn't know: ended before the pool gives their devices to others.
+
+There are some after a backup was restored, or a pool was begun again over a used home: what was submitted
+since then may still run under its supervisor.
+"""
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+from weir.local import pod_files, pod_records
+from weir.local.orphan_cleanup import conclude
+from weir.local.pod_records import StartRecord
+from weir.local.state_dir import Home
+
+NOTICE_S = 10.0
+"""How long they may take to stop before they are killed."""
+_LOOK_S = 0.05
+
+
+def end_strangers(home: Home, known: set[int], now_s: float) -> int:
+    """End every start of a pod whose workload isn't one of these numbers; return how many of them ran.
+
+    Raises:
+        OSError: some don't end, so their devices aren't free.
+    """
+    running = [directory for directory in _starts_of_others(home, known) if not _is_over(directory, now_s)]
+    for directory in running:
+        with suppress(OSError):  # on a full disk they are stopped all the same
+            pod_files.write(
+                directory, pod_files.STOP, {"grace_s": NOTICE_S, "cause": "the pool doesn't know it"}
+            )
+        _signal_supervisor(directory, signal.SIGTERM)
+    until_s = time.monotonic() + NOTICE_S + 1.0
+    left = running
+    while left and time.monotonic() < until_s:
+        time.sleep(_LOOK_S)
+        left = [directory for directory in left if not _is_over(directory, now_s)]
+    for directory in left:
+        _signal_supervisor(directory, signal.SIGKILL)
+    until_s = time.monotonic() + NOTICE_S
+    while left:
+        left = [directory for directory in left if not _is_over(directory, now_s)]
+        if left and time.monotonic() > until_s:
+            raise OSError(f"a process of {left[0]}, which the pool doesn't know, doesn't end: end it by hand")
+        time.sleep(_LOOK_S if left else 0.0)
+    return len(running)
+
+
+def _starts_of_others(home: Home, known: set[int]) -> list[str]:
+    uids = [int(path.name) for path in (home.path / "pods").iterdir() if path.name.isdigit()]
+    return [
+        home.directory(uid, start, group, index)
+        for uid in sorted(set(uids) - known)
+        for start, group, index in home.numbers(uid)
+    ]
+
+
+def _is_over(directory: str, now_s: float) -> bool:
+    """Return True if the start is over; one whose supervisor is gone is ended here."""
+    said = pod_records.start_of(pod_files.read(directory, pod_files.START))
+    return conclude(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s) is not None
+
+
+def _signal_supervisor(directory: str, number: int) -> None:
+    supervisor = pod_files.signed(directory)
+    if supervisor is None:
+        return
+    with suppress(ProcessLookupError):
+        process = os.pidfd_open(supervisor.pid)
+        try:
+            if supervisor.lives():  # it is still the one that signed
+                signal.pidfd_send_signal(process, number)
+        finally:
+            os.close(process)

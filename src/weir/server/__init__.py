@@ -1,1 +1,0 @@
-"""The pool as a service: everything put together, and how people and programs speak with it."""

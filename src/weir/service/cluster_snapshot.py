@@ -1,0 +1,124 @@
+"""The live pool as a scenario: what the engine decides next in it, it decides in the played scenario too.
+
+The past of a workload is in it as far as decisions go by it: since when it waits, what it ran, since when its
+gang is short of pods, for whom it was stopped. A scenario can't say that a pod is being stopped, that room is
+promised or what was learned of run times and use; the head of the file tells how many of each there were. A
+workload that is held isn't in it: it asks for nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from weir.model.budgets import DisruptionBudget
+from weir.model.policy import Policy
+from weir.model.scenario import Expect, PlacedPod, Scenario, WorkloadPast
+from weir.model.workloads import Workload
+from weir.scenario_io.writing import write_scenario
+from weir.service.cluster_copy import Picture, copy_of
+from weir.state.jobs import Job, Phase
+from weir.state.state import Cluster
+
+
+def snapshot(picture: Picture, policy: Policy, now_s: float) -> str:
+    """The file."""
+    cluster = copy_of(picture)
+    stopping = sum(job.stopping for job in cluster.jobs.values())
+    held = sum(job.held for job in cluster.jobs.values())
+    notes = [
+        f"Pods that were being stopped: {stopping}. Their room counts as free here." if stopping else "",
+        f"Workloads that room was promised to: {len(cluster.promised)}. Here it is theirs by order only."
+        if cluster.promised
+        else "",
+        f"Workloads that were held, and are left out: {held}." if held else "",
+    ]
+    head = "".join(f"# {note}\n" for note in notes if note)
+    return head + write_scenario(scenario_of(cluster, policy, now_s))
+
+
+def scenario_of(cluster: Cluster, policy: Policy, now_s: float) -> Scenario:
+    """The cluster as it is now, its times as seconds before now."""
+    jobs = [job for job in cluster.jobs.values() if not job.held or job.running_pods()]
+    placed = [each for job in jobs for each in _placed(cluster, job)]
+    runs = {pod.workload for pod in placed}
+    return Scenario(
+        name="snapshot",
+        nodes=tuple(node for node in cluster.nodes if node is not None),
+        topologies=tuple(cluster.topologies.values()),
+        queues=tuple(replace(queue, created_s=queue.created_s - now_s) for queue in cluster.ledger.queues),
+        workloads=tuple(_workload(job, now_s) for job in jobs),
+        placed=tuple(placed),
+        started_s={
+            job.spec.name: _past(job.started_s, now_s)
+            for job in jobs
+            if job.spec.name in runs and job.started_s is not None
+        },
+        checkpointed_s={job.spec.name: _past(job.saved_s, now_s) for job in jobs if job.saved_s is not None},
+        past={job.spec.name: _past_of(job, now_s) for job in jobs},
+        policy=policy,
+        expect=Expect(cycles=1, stable=0),
+        budgets=tuple(
+            DisruptionBudget(name, max(0, budget.allowed)) for name, budget in cluster.budgets.items()
+        ),
+        protected={key: names for job in jobs for key, names in _protected(job)},
+    )
+
+
+def _protected(job: Job) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
+    """Yield the budgets of each group: those that protect any pod of it."""
+    position = 0
+    for pods, running in zip(job.pods, _running(job), strict=True):
+        names = dict.fromkeys(budget.name for pod in pods for budget in pod.budgets)
+        if names:
+            yield (job.spec.name, position), tuple(names)
+        position += 1 if running or not job.held else 0
+
+
+def _past_of(job: Job, now_s: float) -> WorkloadPast:
+    """Return what decisions go by of what happened to a workload before."""
+    waits = job.waits_since_s != job.spec.submitted_s
+    absent, position = [], 0
+    for group, running in zip(job.pods, _running(job), strict=True):
+        if job.held and not running:
+            continue
+        absent += [(position, pod.index) for pod in group if pod.phase is Phase.ABSENT and not job.held]
+        position += 1
+    return WorkloadPast(
+        waits_since_s=_past(job.waits_since_s, now_s) if waits else None,
+        ran_s=job.ran_s,
+        short_since_s=None if job.below_since_s is None else _past(job.below_since_s, now_s),
+        stopped_for=tuple((by, _past(at_s, now_s)) for by, at_s in job.stopped_for.items()),
+        absent=tuple(absent),
+    )
+
+
+def _past(at_s: float, now_s: float) -> float:
+    return min(0.0, at_s - now_s)
+
+
+def _running(job: Job) -> list[list[int]]:
+    """The indices of its running pods, by group."""
+    return [[pod.index for pod in pods if pod.phase is Phase.RUNNING] for pods in job.pods]
+
+
+def _placed(cluster: Cluster, job: Job) -> list[PlacedPod]:
+    position, found = 0, []
+    for at, indices in enumerate(_running(job)):
+        for index in indices:
+            pod = job.pods[at][index]
+            name = cluster.node_names[pod.node]
+            found.append(PlacedPod(job.spec.name, position, index, name, pod.devices))
+        position += 1 if indices or not job.held else 0
+    return found
+
+
+def _workload(job: Job, now_s: float) -> Workload:
+    """As it is to the engine: one that is held is as large as what of it runs."""
+    spec = replace(job.spec, submitted_s=_past(job.spec.submitted_s, now_s))
+    if not job.held:
+        return spec
+    groups = []
+    for group, indices in zip(spec.groups, _running(job), strict=True):
+        count = max(indices, default=-1) + 1
+        if count:
+            groups.append(replace(group, count=count, min=min(group.min, count)))
+    return replace(spec, groups=tuple(groups), min_pods=sum(group.min for group in groups))

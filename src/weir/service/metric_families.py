@@ -1,0 +1,68 @@
+"""Prometheus metrics that the server of a pool and the scheduler of a cluster have in common."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from weir.api.answers import QueueRow
+from weir.model.resources import CPU, GPU, MEMORY
+
+WAIT_BOUNDS_S = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
+DECISION_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+SUFFIXES = {GPU: "gpus", CPU: "cpu_cores", MEMORY: "memory_bytes"}
+"""Suffixes of metrics by resource; any other resource is a label."""
+
+
+class Histogram:
+    """How often something took how long."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        """It took this long once more."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def buckets(self) -> tuple[list[tuple[str, float]], float]:
+        """Cumulative counts by upper bound, and the sum."""
+        total, found = 0, []
+        for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
+            total += count
+            found.append((bound, float(total)))
+        return found, self._sum
+
+
+def queue_families(rows: Iterable[QueueRow]) -> Iterator[Metric]:
+    """Yield the amounts of queues."""
+    rows = list(rows)
+    about = {
+        "quota": "What a queue is guaranteed.",
+        "limit": "What a queue can never pass.",
+        "share": "The fair share of a queue now.",
+        "allocated": "What pods of a queue hold, stopping ones too.",
+    }
+    for kind, said in about.items():
+        for resource, suffix in SUFFIXES.items():
+            family = GaugeMetricFamily(f"weir_queue_{kind}_{suffix}", said, labels=["queue", "kind"])
+            for row in rows:
+                amount = getattr(row, kind).get(resource)
+                if amount is not None:
+                    family.add_metric([row.name, row.kind], amount)
+            yield family
+        further = GaugeMetricFamily(f"weir_queue_{kind}_units", said, labels=["queue", "kind", "resource"])
+        for row in rows:
+            for resource, amount in getattr(row, kind).items():
+                if resource not in SUFFIXES:
+                    further.add_metric([row.name, row.kind, resource], amount)
+        yield further
+    for what, said in (("pending", "Workloads that wait."), ("running", "Workloads that hold something.")):
+        family = GaugeMetricFamily(f"weir_queue_{what}_workloads", said, labels=["queue", "kind"])
+        for row in rows:
+            family.add_metric([row.name, row.kind], getattr(row, what))
+        yield family

@@ -1,0 +1,229 @@
+"""Queues and nodes in the numbers people read: devices, cores and bytes instead of rows of thousandths."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weir.api.answers import DeviceRow, NodeRow, QueueRow
+from weir.engine.books import Books, usage_of
+from weir.engine.never_runs import Excess
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.resources import GPU, UNLIMITED, in_thousandths
+from weir.model.workloads import WHOLE_MILLI
+from weir.service.quota_warnings import quota_warnings
+from weir.state.jobs import Phase
+from weir.state.state import Cluster
+
+VIRTUAL_LABEL = "weir/virtual"
+_EVEN_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """What a device is seen to do; None where that can't be known."""
+
+    use: float | None = None
+    memory_used: int | None = None
+    foreign: str = ""  # the process outside the pool that uses it
+
+
+def plain(resource: str, value: float) -> float:
+    """An amount in the unit people read: devices, cores, bytes."""
+    return round(value / WHOLE_MILLI, _EVEN_DIGITS) if in_thousandths(resource) else value
+
+
+def _bounds(bounds: Mapping[str, int]) -> dict[str, float]:
+    return {name: plain(name, value) for name, value in bounds.items() if value < UNLIMITED}
+
+
+def _times(queue: Queue) -> dict[str, float]:
+    times = queue.times
+    stated = {
+        "max_runtime": times.max_runtime_s,
+        "idle_limit": times.idle_limit_s,
+        "lifetime": times.lifetime_s,
+        "stop_grace": times.stop_grace_s,
+    }
+    return {word: value for word, value in stated.items() if value is not None}
+
+
+def queue_rows(
+    cluster: Cluster,
+    policy: Policy,
+    now_s: float,
+    running: Mapping[str, int],
+    pending: Mapping[str, int],
+    excess: Excess | None = None,
+) -> dict[str, QueueRow]:
+    """Return every department and project by name, parents first.
+
+    `running` and `pending` are workloads by project, `excess` what no node could ever take.
+    """
+    ledger, names = cluster.ledger, cluster.rows.names
+    share = Books(cluster, policy, usage_of(cluster, policy, now_s), excess=lambda: excess or {}).share
+    runs, waits = _summed(cluster, running), _summed(cluster, pending)
+    stopping = held_by_stopping(cluster)
+    warnings = quota_warnings(cluster)
+    found = {}
+    for at, queue in enumerate(ledger.queues):
+        found[queue.name] = _construct(
+            QueueRow,
+            name=queue.name,
+            kind="project" if queue.is_project else "department",
+            parent=queue.parent,
+            quota=_bounds(queue.quota),
+            follows=queue.follows,
+            limit=_bounds(queue.limit),
+            weight={name: float(value) for name, value in queue.weight.items()},
+            priority=queue.priority,
+            max_priority=queue.max_priority,
+            max_priority_of=dict(queue.max_priority_of),
+            times=_times(queue),
+            allocated=_amounts(names, _with(ledger.allocated[at], stopping.get(at))),
+            share=_amounts(names, share[at]),
+            running=runs[at],
+            pending=waits[at],
+            warnings=warnings.get(queue.name, []),
+        )
+    return found
+
+
+def held_by_stopping(cluster: Cluster) -> dict[int, dict[int, int]]:
+    """Return what stopping pods still hold, by queue and resource row.
+
+    The engine counts it no more, because it is on its way back. People see devices that are in use. A pod
+    that is moved counts already, with its new place.
+    """
+    held: dict[int, dict[int, int]] = {}
+    for at in cluster.releasing_on:
+        for pod in cluster.pods_on[at]:
+            if pod.phase is Phase.STOPPING and pod.promise is None:
+                for queue in pod.job.path:
+                    line = held.setdefault(queue, {})
+                    for row, amount in pod.amounts:
+                        line[row] = line.get(row, 0) + amount
+    return held
+
+
+def _with(line: Sequence[int], more: Mapping[int, int] | None) -> Sequence[int]:
+    return line if not more else [amount + more.get(row, 0) for row, amount in enumerate(line)]
+
+
+def bare_queue_row(queue: Queue) -> QueueRow:
+    """A queue before the control loop has seen it."""
+    kind: Any = "project" if queue.is_project else "department"
+    return QueueRow(
+        name=queue.name,
+        kind=kind,
+        parent=queue.parent,
+        quota=_bounds(queue.quota),
+        follows=queue.follows,
+        limit=_bounds(queue.limit),
+        weight=dict(queue.weight),
+        priority=queue.priority,
+        max_priority=queue.max_priority,
+        max_priority_of=dict(queue.max_priority_of),
+        times=_times(queue),
+    )
+
+
+def _construct(model: type[Any], **values: Any) -> Any:
+    return model.model_construct(**values)
+
+
+def _amounts(names: Sequence[str], line: Sequence[float]) -> dict[str, float]:
+    """By name; zeros are left out, but for devices."""
+    return {
+        name: plain(name, value) for name, value in zip(names, line, strict=False) if value or name == GPU
+    }
+
+
+def _summed(cluster: Cluster, by_project: Mapping[str, int]) -> list[int]:
+    ledger = cluster.ledger
+    total = [0] * len(ledger.queues)
+    for project, count in by_project.items():
+        at = ledger.position.get(project)
+        for queue in ledger.path[at] if at is not None else ():
+            total[queue] += count
+    return total
+
+
+def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUse]) -> list[NodeRow]:
+    """Every node that is there, with what its pods hold."""
+    rows = []
+    for at, node in enumerate(cluster.nodes):
+        if node is None:
+            continue
+        held: Counter[int] = Counter()
+        on: dict[int, dict[str, None]] = {}
+        for pod in cluster.pods_on[at]:
+            milli = min(WHOLE_MILLI, pod.shape.share_on(node.gpu_memory))
+            for device in pod.devices:
+                held[device] += milli
+                on.setdefault(device, {})[pod.job.spec.name] = None
+        devices = [
+            DeviceRow(
+                index=index,
+                model=node.gpu_model,
+                memory=node.gpu_memory,
+                allocated=held[index] / WHOLE_MILLI,
+                use=use.use,
+                memory_used=use.memory_used,
+                workloads=list(on.get(index, ())),
+                foreign=use.foreign or None,
+            )
+            for index in range(node.gpus)
+            for use in (seen.get((node.name, index), DeviceUse()),)
+            if index not in node.foreign_devices or use.foreign
+        ]
+        allocated = _held(cluster, at, node.capacity)
+        rows.append(
+            NodeRow(
+                name=node.name,
+                devices=devices,
+                capacity={GPU: float(node.own_gpus), **{k: plain(k, v) for k, v in node.capacity.items()}},
+                allocated={
+                    GPU: sum(held.values()) / WHOLE_MILLI,
+                    **{name: plain(name, value) for name, value in allocated.items()},
+                },
+                labels=dict(node.labels),
+                pods=sum(pod.phase in _HOLDING for pod in cluster.pods_on[at]),
+                virtual=node.labels.get(VIRTUAL_LABEL) == "true",
+            )
+        )
+    return rows
+
+
+def _held(cluster: Cluster, at: int, capacity: Mapping[str, int]) -> dict[str, int]:
+    """Return what pods hold of a node besides devices; what is assumed fills it up at most."""
+    reserved: Counter[str] = Counter()
+    charged: Counter[str] = Counter()
+    for pod in cluster.pods_on[at]:
+        for needs, amounts in ((pod.shape.needs, reserved), (pod.shape.charges, charged)):
+            for row, amount in needs:
+                amounts[cluster.rows.names[row]] += amount
+    return {name: min(each, max(reserved[name], capacity.get(name, 0))) for name, each in charged.items()}
+
+
+_HOLDING = (Phase.RUNNING, Phase.STOPPING)
+
+
+def above(rows: Mapping[str, QueueRow], name: str) -> list[QueueRow]:
+    """A queue, then what is above it."""
+    found = []
+    here: str | None = name
+    while here is not None and here in rows:
+        found.append(rows[here])
+        here = rows[here].parent
+    return found
+
+
+def by_project(pairs: Iterable[tuple[str, str]]) -> tuple[Counter[str], Counter[str]]:
+    """Workloads that hold something, and that wait, by project, from (project, status)."""
+    running: Counter[str] = Counter()
+    pending: Counter[str] = Counter()
+    for project, status in pairs:
+        (pending if status == "pending" else running)[project] += 1
+    return running, pending

@@ -1,0 +1,113 @@
+"""Trying a change on a copy of the cluster, with the engine that decides in earnest.
+
+A trial replaces the workload by a variant, and may let others have ended; then the engine decides once.
+What it binds starts now; what it promises room starts as soon as those it takes the room from have stopped.
+Afterwards the copy is put back as it was, so that one copy serves all trials.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from weir.engine.cycle import decide
+from weir.engine.memo import Memo
+from weir.model.policy import Policy
+from weir.model.workloads import Workload
+from weir.service.cluster_copy import Picture, copy_of
+from weir.state.events import End, Event, WorkloadEnded, WorkloadSubmitted
+from weir.state.mix import Mix
+from weir.state.reduce import reduce
+
+TRIALS_MOST = 60
+SECONDS_MOST = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a trial that starts the workload: those that have to stop first."""
+
+    stops: tuple[str, ...] = ()
+
+
+class OutOfTrials(Exception):
+    """Enough was tried."""
+
+
+class Trials:
+    """One workload, tried in variants."""
+
+    def __init__(
+        self, picture: Picture, policy: Policy, name: str, clock: Callable[[], float] = perf_counter
+    ) -> None:
+        self.cluster = copy_of(picture)
+        self.job = self.cluster.jobs[name]
+        self.now_s = picture.now_s
+        self._policy = policy
+        self._memo = Memo()
+        self._clock = clock
+        self._until_s = clock() + SECONDS_MOST
+        self._left = TRIALS_MOST
+        self._ran_s = self.job.ran_s
+        self._waits_since_s = self.job.waits_since_s
+        self._mix = self.cluster.mix
+        self._events: dict[str, list[Event]] = {}
+        for event in picture.events:
+            of = _workload_of(event)
+            if of is not None:
+                self._events.setdefault(of, []).append(event)
+
+    def tried(self, variant: Workload, gone: Sequence[str] = ()) -> Outcome | None:
+        """What would come of it; None if it doesn't start.
+
+        Raises:
+            OutOfTrials: enough was tried.
+        """
+        if not self._left or self._clock() > self._until_s:
+            raise OutOfTrials
+        self._left -= 1
+        cluster, name = self.cluster, variant.name
+        for other in (name, *gone):
+            reduce(cluster, WorkloadEnded(other, End.STOPPED, self.now_s))
+        reduce(cluster, WorkloadSubmitted(variant, variant.submitted_s, self._ran_s))
+        cluster.jobs[name].waits_since_s = self._waits_since_s
+        self._keep_mix()
+        outcome = self._decided(variant)
+        reduce(cluster, WorkloadEnded(name, End.STOPPED, self.now_s))
+        for other in (*gone, name):
+            for event in self._events[other]:
+                reduce(cluster, event)
+        cluster.jobs[name].waits_since_s = self._waits_since_s
+        self._keep_mix()
+        return outcome
+
+    def _keep_mix(self) -> None:
+        """Trials aren't asked for: what is usually asked for stays what it is."""
+        mix = Mix()
+        mix.drawn, mix.room, mix.version = self._mix.drawn, self._mix.room, self._mix.version
+        self.cluster.mix = mix
+
+    def _decided(self, variant: Workload) -> Outcome | None:
+        plan = decide(self.cluster, self._policy, self.now_s, self._memo)
+        bound = [0] * len(variant.groups)
+        for place in plan.binds:
+            if place.pod.workload == variant.name:
+                bound[place.pod.group] += 1
+        if all(have >= need for have, need in zip(bound, variant.needed(), strict=True)):
+            return Outcome()
+        for promise in plan.promises:
+            if promise.workload == variant.name:
+                return Outcome(promise.freed_by)
+        return None
+
+
+def _workload_of(event: Event) -> str | None:
+    """Whose event it is."""
+    place = getattr(event, "place", None)
+    pod = getattr(event, "pod", None) if place is None else place.pod
+    if pod is not None:
+        found: str = pod.workload
+        return found
+    workload = getattr(event, "workload", None)
+    if isinstance(workload, Workload):
+        return workload.name
+    return workload if isinstance(workload, str) else None

@@ -1,0 +1,56 @@
+"""A scenario as the events that make a cluster, so that a test builds its state as a server does."""
+
+from collections.abc import Iterator
+
+from weir.model.scenario import Scenario, WorkloadPast
+from weir.simulation.disruption_budgets import budget_facts
+from weir.state.events import (
+    Checkpointed,
+    Event,
+    NodeSet,
+    PastKnown,
+    Place,
+    PodAssigned,
+    PodKey,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadSubmitted,
+)
+from weir.state.reduce import reduce
+from weir.state.state import Cluster
+
+
+def ground(scenario: Scenario) -> Iterator[Event]:
+    """What is there before any workload: topologies, nodes in the order of the file, queues."""
+    yield TopologiesSet(tuple(scenario.topologies))
+    for node in scenario.nodes:
+        yield NodeSet(node)
+    yield QueuesSet(tuple(scenario.queues))
+
+
+def facts(scenario: Scenario) -> Iterator[Event]:
+    """Everything a scenario says, in an order in which each fact stands on those before it."""
+    yield from ground(scenario)
+    submitted_s = {}
+    for workload in sorted(scenario.workloads, key=lambda workload: workload.submitted_s):
+        submitted_s[workload.name] = workload.submitted_s
+        past = scenario.past.get(workload.name, WorkloadPast())
+        absent = frozenset(PodKey(workload.name, group, index) for group, index in past.absent)
+        yield WorkloadSubmitted(workload, workload.submitted_s, past.ran_s, absent)
+    yield from budget_facts(scenario)
+    started_s = scenario.started_s
+    for placed in scenario.placed:
+        place = Place(PodKey(placed.workload, placed.group, placed.index), placed.node, placed.devices)
+        yield PodAssigned(place, started_s.get(placed.workload, submitted_s[placed.workload]))
+    for name, at_s in scenario.checkpointed_s.items():
+        yield Checkpointed(name, at_s)
+    for name, past in scenario.past.items():
+        yield PastKnown(name, past.waits_since_s, past.short_since_s, past.stopped_for)
+
+
+def populate(scenario: Scenario) -> Cluster:
+    """The cluster a scenario states."""
+    cluster = Cluster()
+    for fact in facts(scenario):
+        reduce(cluster, fact)
+    return cluster

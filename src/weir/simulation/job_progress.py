@@ -1,0 +1,129 @@
+"""How far one workload has got in the simulated world.
+
+It runs while its gang is complete, as fast as the part of its pods that run: an elastic workload with
+half of its pods takes twice as long. When its gang breaks it falls back to what it last saved.
+"""
+
+from math import inf
+from operator import ge
+
+from weir.control.port import Exit, Status
+from weir.simulation.job_trace import Fate
+from weir.state.events import Place, PodKey
+
+
+class Alive:
+    """A pod that was started: its place, the number of its start, and the devices it holds."""
+
+    __slots__ = ("at_s", "gpus", "place", "ran", "start", "stopping")
+
+    def __init__(self, place: Place, start: int, at_s: float) -> None:
+        self.place = place
+        self.start = start
+        self.at_s = at_s
+        self.gpus = 0.0
+        self.ran = False  # its node was there
+        self.stopping = False
+
+
+class Run:
+    """One workload that isn't over. `left_s` is run at full speed, true at `since_s`."""
+
+    __slots__ = (
+        "alive",
+        "counts",
+        "exits",
+        "fate",
+        "gpus",
+        "left_s",
+        "name",
+        "needed",
+        "pods",
+        "save_every_s",
+        "saved_left_s",
+        "saved_s",
+        "since_s",
+        "speed",
+        "started_s",
+        "starts",
+        "status",
+        "times_started",
+        "version",
+    )
+
+    def __init__(self, fate: Fate) -> None:
+        workload = fate.workload
+        self.fate = fate
+        self.name = workload.name
+        self.save_every_s = fate.save_every_s
+        self.needed = workload.needed()
+        self.pods = workload.pods
+        self.alive: dict[PodKey, Alive] = {}
+        self.exits: dict[PodKey, tuple[Alive, Exit, float]] = {}  # not accounted for yet
+        self.counts = [0] * len(workload.groups)  # pods of each group that run
+        self.gpus = 0.0  # devices its pods hold, as of its last change of pace
+        self.left_s = self.saved_left_s = fate.duration_s
+        self.since_s = 0.0
+        self.speed = 0.0
+        self.started_s: float | None = None  # when its gang was last completed
+        self.saved_s: float | None = None  # since then
+        self.times_started = 0
+        self.starts = 0  # of its pods, ever
+        self.status = Status()
+        self.version = 0  # of its pace: what was planned for an older one is void
+
+    def advance(self, now_s: float) -> None:
+        """Bring what is left up to now."""
+        if self.speed and self.left_s != inf:
+            self.left_s = max(0.0, self.left_s - (now_s - self.since_s) * self.speed)
+        self.since_s = now_s
+
+    def pace(self, now_s: float) -> bool:
+        """Take up the pace its pods now give it; whether it changed."""
+        complete = all(map(ge, self.counts, self.needed))
+        speed = sum(self.counts) / self.pods if complete else 0.0
+        if speed == self.speed:
+            return False
+        self.advance(now_s)
+        if not speed:
+            self.left_s = self.saved_left_s
+            self.started_s = self.saved_s = None
+        elif not self.speed:
+            self.started_s = now_s
+            self.times_started += 1
+            if self.times_started > 1:
+                self.left_s += self.fate.restart_s
+        self.speed = speed
+        self.gpus = sum([alive.gpus for alive in self.alive.values()])
+        self.version += 1
+        return True
+
+    def is_done(self) -> bool:
+        """Whether as many pods of each group as its gang needs have ended well."""
+        done = [0] * len(self.needed)
+        for pod, (_, how, _) in self.exits.items():
+            done[pod.group] += how is Exit.DONE
+        return all(map(ge, done, self.needed))
+
+    def saves(self, now_s: float) -> None:
+        """Save the state."""
+        self.advance(now_s)
+        self.saved_left_s = min(self.saved_left_s, self.left_s)
+        self.saved_s = now_s
+
+    def ends_s(self) -> float:
+        """When it is done if nothing changes."""
+        return self.since_s + self.left_s / self.speed if self.speed else inf
+
+    def next_save_s(self) -> float:
+        """When it saves next if nothing changes."""
+        every_s = self.save_every_s
+        if not every_s or self.started_s is None:
+            return inf
+        return (self.saved_s if self.saved_s is not None else self.started_s) + every_s
+
+    def lost_s(self, now_s: float) -> float:
+        """Time since it last saved its state, or started."""
+        if self.started_s is None:
+            return 0.0
+        return now_s - (self.saved_s if self.saved_s is not None else self.started_s)

@@ -1,0 +1,213 @@
+"""Watches a replay: when each job came, started and ended, what it held, who was stopped and why."""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from weir.engine.plan import Plan
+from weir.model.nodes import Node, Topology
+from weir.model.reasons import Rule
+from weir.model.workloads import Workload
+from weir.simulation.interval_means import INTERVALS, Timeline
+from weir.simulation.job_trace import Fate
+from weir.simulation.simulated_cluster import gpus_of
+from weir.state.events import (
+    End,
+    Event,
+    NodeLost,
+    NodeSet,
+    PodAssigned,
+    PodStopped,
+    WorkloadEnded,
+    WorkloadSubmitted,
+)
+from weir.state.state import Cluster
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+class Line:
+    """What became of one job."""
+
+    __slots__ = (
+        "duration_s",
+        "ended_s",
+        "entitled",
+        "first_start_s",
+        "gpus",
+        "held",
+        "how",
+        "nodes",
+        "stops",
+        "waits",
+        "workload",
+    )
+
+    def __init__(self, workload: Workload, duration_s: float) -> None:
+        self.workload = workload
+        self.duration_s = duration_s
+        self.gpus = 0.0  # of all its pods
+        self.held: dict[tuple[int, int], float] = {}  # devices by pod
+        self.waits = 0.0  # devices its pending pods ask for
+        self.nodes: set[str] = set()  # of its last start
+        self.first_start_s: float | None = None
+        self.ended_s: float | None = None
+        self.how: End | None = None
+        self.entitled = False
+        self.stops = 0
+
+
+class Recorder:
+    """A reader of the control loop."""
+
+    def __init__(self, fates: Sequence[Fate], topologies: Sequence[Topology] = ()) -> None:
+        self.lines: dict[str, Line] = {}
+        self.rules: Counter[Rule] = Counter()
+        self.moves = 0
+        self.cycle_s = array("d")
+        self.topologies = {topology.name: topology for topology in topologies}
+        submitted_s = [fate.workload.submitted_s for fate in fates]
+        self.first_s, self.last_s = min(submitted_s, default=0.0), max(submitted_s, default=0.0)
+        self.width_s = max(1.0, (self.last_s - self.first_s) / INTERVALS)
+        self.held: dict[str, Timeline] = {}
+        self.waiting: dict[str, Timeline] = {}
+        self.there = Timeline(self.first_s, self.width_s)
+        self.nodes: dict[str, Node] = {}
+        self.ended = 0
+        self._durations_s = {fate.workload.name: fate.duration_s for fate in fates}
+        self._cluster: Cluster | None = None
+        self._now_s = self.first_s
+        self._does: Mapping[type, Callable[[Any], None]] = {
+            NodeSet: self._node_set,
+            NodeLost: self._node_lost,
+            WorkloadSubmitted: self._submitted,
+            WorkloadEnded: self._ended,
+            PodAssigned: self._assigned,
+            PodStopped: self._stopped,
+        }
+
+    def watch(self, cluster: Cluster) -> None:
+        """Read what a job is entitled to from this cluster."""
+        self._cluster = cluster
+
+    # The reader
+
+    def happened(self, event: Event) -> None:
+        """An event was just reduced."""
+        does = self._does.get(type(event))
+        if does is not None:
+            does(event)
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """The engine answered: count whom it stops, each workload once."""
+        self._now_s = now_s
+        self.cycle_s.append(took_s)
+        if not plan.evictions:
+            return
+        stopped: dict[str, Rule | None] = {}
+        for eviction in plan.evictions:
+            name = eviction.pod.workload
+            if not eviction.moves:
+                stopped[name] = eviction.cause.rule
+            else:
+                stopped.setdefault(name, None)
+        for name, rule in stopped.items():
+            if rule is None:
+                self.moves += 1
+            else:
+                self.rules[rule] += 1
+                self.lines[name].stops += 1
+
+    def close(self, now_s: float) -> None:
+        """The replay is over."""
+        for timeline in (*self.held.values(), *self.waiting.values(), self.there):
+            timeline.settle(now_s)
+
+    # What events do
+
+    def _node_set(self, event: NodeSet) -> None:
+        before = self.nodes.get(event.node.name)
+        self.nodes[event.node.name] = event.node
+        self.there.change(self._now_s, event.node.gpus - (before.gpus if before else 0))
+
+    def _node_lost(self, event: NodeLost) -> None:
+        node = self.nodes.pop(event.name, None)
+        if node is not None:
+            self.there.change(self._now_s, -node.gpus)
+
+    def _submitted(self, event: WorkloadSubmitted) -> None:
+        workload = event.workload
+        if workload.name in self.lines:
+            return  # known from before a restart of control
+        line = Line(workload, self._durations_s[workload.name])
+        self.lines[workload.name] = line
+        line.gpus = sum([_asks(workload, at) * group.count for at, group in enumerate(workload.groups)])
+        line.entitled = self._is_entitled(workload)
+        self._wait(line, event.at_s, line.gpus)
+
+    def _is_entitled(self, workload: Workload) -> bool:
+        """Whether what its project holds and asks for, itself included, is within the quota."""
+        if self._cluster is None:
+            return False
+        ledger = self._cluster.ledger
+        at = ledger.position[workload.project]
+        allocated, asked = ledger.allocated[at], ledger.asked[at]
+        return all(allocated[row] + asked[row] <= quota for row, quota in ledger.bounded[at])
+
+    def _assigned(self, event: PodAssigned) -> None:
+        pod, at_s = event.place.pod, event.at_s
+        line = self.lines[pod.workload]
+        if (pod.group, pod.index) in line.held:
+            return
+        if not line.held:
+            line.nodes = set()
+            if line.first_start_s is None:
+                line.first_start_s = at_s
+        node = self.nodes.get(event.place.node)
+        gpus = gpus_of(line.workload.groups[pod.group].request, node) if node is not None else 0.0
+        line.held[pod.group, pod.index] = gpus
+        line.nodes.add(event.place.node)
+        self._hold(line, at_s, gpus)
+        self._wait(line, at_s, -_asks(line.workload, pod.group))
+
+    def _stopped(self, event: PodStopped) -> None:
+        pod = event.pod
+        line = self.lines[pod.workload]
+        gpus = line.held.pop((pod.group, pod.index), None)
+        if gpus is not None:
+            self._hold(line, event.at_s, -gpus)
+            self._wait(line, event.at_s, _asks(line.workload, pod.group))
+
+    def _ended(self, event: WorkloadEnded) -> None:
+        line = self.lines[event.workload]
+        if line.ended_s is not None:
+            return
+        line.ended_s, line.how = event.at_s, event.how
+        self.ended += 1
+        self._hold(line, event.at_s, -sum(line.held.values()))
+        self._wait(line, event.at_s, -line.waits)
+        line.held.clear()
+
+    def _hold(self, line: Line, at_s: float, by: float) -> None:
+        if by:
+            self._of(self.held, line).change(at_s, by)
+
+    def _wait(self, line: Line, at_s: float, by: float) -> None:
+        if by:
+            line.waits += by
+            self._of(self.waiting, line).change(at_s, by)
+
+    def _of(self, timelines: dict[str, Timeline], line: Line) -> Timeline:
+        """The timeline of a job's project."""
+        project = line.workload.project
+        found = timelines.get(project)
+        if found is None:
+            found = timelines[project] = Timeline(self.first_s, self.width_s)
+        return found
+
+
+def _asks(workload: Workload, group: int) -> float:
+    """Devices one pod of a group asks for; a request for memory counts as nothing until it is placed."""
+    request = workload.groups[group].request
+    return 0.0 if request.gpu_memory else request.devices * request.share_milli / 1000

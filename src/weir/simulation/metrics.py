@@ -1,0 +1,160 @@
+"""What a replay came to: the numbers of its JSON output, each defined here and nowhere else.
+
+Means and quantiles of run and delay are over completed jobs; a wait is from submission to the first
+start, for a job that never started to the end of the replay. Allocation counts devices held, whole
+time there, from the first submission to the last.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from weir.model.reasons import Rule
+from weir.simulation.interval_means import INTERVALS
+from weir.simulation.job_recorder import HOSTNAME, Line, Recorder
+from weir.state.events import End
+
+Json = dict[str, object]
+
+
+def measures(
+    recorder: Recorder, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float
+) -> Json:
+    """All numbers of a replay that ended at `end_s`."""
+    lines = list(recorder.lines.values())
+    stops = recorder.rules
+    ended_s = max((line.ended_s for line in lines if line.ended_s is not None), default=recorder.first_s)
+    topology = _Topology(recorder)
+    return {
+        **_of_jobs(lines, end_s),
+        "makespan_s": round(ended_s - recorder.first_s, 1),
+        "allocation": round(allocation(recorder), 4),
+        "entitled": _of_entitled(lines, end_s),
+        "preemptions": sum(count for rule, count in stops.items() if rule is not Rule.GANG_BROKEN),
+        "evictions_by_rule": {rule.value: count for rule, count in sorted(stops.items())},
+        "moves": recorder.moves,
+        "lost_gpu_hours": round(lost_gpu_s / 3600, 1),
+        "topology": topology.numbers(lines),
+        "by_project": _by(lines, end_s, lambda line: line.workload.project),
+        "by_type": _by(lines, end_s, lambda line: line.workload.type.value),
+        "cycles": len(recorder.cycle_s),
+        "cycle_ms_p50": _ms(recorder.cycle_s, 50),
+        "cycle_ms_p99": _ms(recorder.cycle_s, 99),
+        "wall_s": round(wall_s, 2),
+        "peak_memory_mb": round(peak_memory_mb, 1),
+    }
+
+
+def delays_s(lines: Sequence[Line]) -> list[float]:
+    """How much later each completed job was done than it would have been alone."""
+    return [
+        line.ended_s - line.workload.submitted_s - line.duration_s
+        for line in lines
+        if line.ended_s is not None and line.how is End.SUCCEEDED
+    ]
+
+
+def wait_s(line: Line, end_s: float) -> float:
+    """From submission to the first start, or to the end where it never came."""
+    start_s = line.first_start_s
+    if start_s is None:
+        start_s = line.ended_s if line.ended_s is not None else end_s
+    return start_s - line.workload.submitted_s
+
+
+def allocation(recorder: Recorder) -> float:
+    """Device time held, of the device time there was, over the submission window."""
+    there = sum(recorder.there.means(INTERVALS))
+    held = sum(sum(timeline.means(INTERVALS)) for timeline in recorder.held.values())
+    return held / there if there else 0.0
+
+
+def _of_jobs(lines: Sequence[Line], end_s: float) -> Json:
+    delays = delays_s(lines)
+    completed = [line for line in lines if line.how is End.SUCCEEDED]
+    return {
+        "jobs": len(lines),
+        "completed": len(completed),
+        "failed": len([line for line in lines if line.how is End.FAILED]),
+        "jct_mean_s": _mean([(line.ended_s or 0.0) - line.workload.submitted_s for line in completed]),
+        "delay_mean_s": _mean(delays),
+        "delay_p50_s": _quantile(delays, 50),
+        "delay_p99_s": _quantile(delays, 99),
+        "first_start_wait_mean_s": _mean([wait_s(line, end_s) for line in lines]),
+    }
+
+
+def _of_entitled(lines: Sequence[Line], end_s: float) -> Json:
+    waits = [wait_s(line, end_s) for line in lines if line.entitled]
+    return {
+        "jobs": len(waits),
+        "wait_mean_s": _mean(waits),
+        "wait_p99_s": _quantile(waits, 99),
+        "over_60s": len([wait for wait in waits if wait > 60]),
+    }
+
+
+def _by(lines: Sequence[Line], end_s: float, of: Callable[[Line], str]) -> dict[str, Json]:
+    parts: dict[str, list[Line]] = {}
+    for line in lines:
+        parts.setdefault(of(line), []).append(line)
+    return {
+        name: {
+            **_of_jobs(part, end_s),
+            "entitled": _of_entitled(part, end_s),
+            "preemptions": sum(line.stops for line in part),
+        }
+        for name, part in sorted(parts.items())
+    }
+
+
+class _Topology:
+    """In how many domains gangs ran when they ended."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._finest = next(iter(recorder.topologies.values()), None)
+
+    def numbers(self, lines: Sequence[Line]) -> Json:
+        """Gangs of several pods, those in one domain, and domains on average."""
+        if self._finest is None:
+            return {"gangs": 0, "one_domain": 0, "domains_mean": 0.0}
+        spans = [
+            self._domains(line)
+            for line in lines
+            if line.how is End.SUCCEEDED and line.nodes and line.workload.pods > 1
+        ]
+        return {
+            "gangs": len(spans),
+            "one_domain": sum(span == 1 for span in spans),
+            "domains_mean": _mean(spans, 3),
+        }
+
+    def _domains(self, line: Line) -> int:
+        asked = line.workload.topology
+        topology = self._recorder.topologies[asked.name] if asked is not None else self._finest
+        assert topology is not None
+        level = (asked.preferred or asked.required) if asked is not None else None
+        if level is None:
+            level = next(
+                (name for name in reversed(topology.levels) if name != HOSTNAME), topology.levels[-1]
+            )
+        levels = topology.levels[: topology.levels.index(level) + 1]
+        domains = set()
+        for name in line.nodes:
+            node = self._recorder.nodes.get(name)
+            labels: Mapping[str, str] = node.labels if node is not None else {}
+            domains.add(tuple(labels.get(level, name) for level in levels))
+        return len(domains)
+
+
+def _mean(values: Sequence[float], digits: int = 1) -> float:
+    return round(sum(values) / len(values), digits) if values else 0.0
+
+
+def _quantile(values: Sequence[float], percent: float) -> float:
+    return round(float(np.percentile(values, percent)), 1) if len(values) else 0.0
+
+
+def _ms(seconds: Sequence[float], percent: float) -> float:
+    return round(float(np.percentile(seconds, percent)) * 1000, 3) if len(seconds) else 0.0

@@ -1,0 +1,67 @@
+"""A replay as its report shows it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+
+from weir.model.resources import GPU
+from weir.model.scenario import Scenario
+from weir.model.workloads import WHOLE_MILLI
+from weir.reports.charts import Span
+from weir.reports.replays import Run, Subject, replays_page
+from weir.simulation.interval_means import INTERVALS
+from weir.simulation.job_recorder import Recorder
+from weir.simulation.metrics import delays_s
+from weir.simulation.replay import Replayed
+
+INTERVALS_MOST = INTERVALS + INTERVALS // 8
+"""Intervals shown: the window in which jobs come, and an eighth of it more if work is left over."""
+
+
+def report(
+    scenario: Scenario, runs: Sequence[Run], *, title: str, about: str, notes: Sequence[str] = ()
+) -> str:
+    """The page on some replays of one trace."""
+    quotas = {
+        queue.name: queue.quota[GPU] / WHOLE_MILLI
+        for queue in scenario.queues
+        if queue.is_project and GPU in queue.quota
+    }
+    capacity = float(sum(node.gpus for node in scenario.nodes))
+    intervals = max(run.span.intervals for run in runs)
+    alike = [_cut(run, intervals) for run in runs]
+    return replays_page(Subject(title, about, quotas, capacity, notes), alike)
+
+
+def view(name: str, replayed: Replayed) -> Run:
+    """What a report needs of one replay."""
+    recorder = replayed.recorder
+    teams = sorted({line.workload.project for line in recorder.lines.values()})
+    whole = INTERVALS_MOST
+    empty = [0.0] * whole
+    return Run(
+        name=name,
+        numbers=replayed.numbers,
+        span=Span(0.0, recorder.width_s, _intervals(recorder)),
+        held={team: recorder.held[team].means(whole) if team in recorder.held else empty for team in teams},
+        waiting={
+            team: recorder.waiting[team].means(whole) if team in recorder.waiting else empty for team in teams
+        },
+        delays_s=delays_s(list(recorder.lines.values())),
+    )
+
+
+def _intervals(recorder: Recorder) -> int:
+    """As many as it took, within bounds."""
+    ended_s = [line.ended_s for line in recorder.lines.values() if line.ended_s is not None]
+    needed = ceil((max(ended_s, default=recorder.last_s) - recorder.first_s) / recorder.width_s)
+    return min(INTERVALS_MOST, max(INTERVALS, needed))
+
+
+def _cut(run: Run, intervals: int) -> Run:
+    return replace(
+        run,
+        span=replace(run.span, intervals=intervals),
+        held={team: values[:intervals] for team, values in run.held.items()},
+        waiting={team: values[:intervals] for team, values in run.waiting.items()},
+    )

@@ -1,0 +1,116 @@
+"""A scenario played cycle by cycle: the tiny cluster every test of the engine runs on.
+
+The engine sees the state and answers with a plan; every bound pod runs at once, an evicted pod is
+pending again at the end of the cycle, a promised one waits. Then the clock moves by the tick.
+There is no control loop in between, so what a scenario shows is the engine alone.
+"""
+
+from weir.control.memory import kept_run_s
+from weir.engine.cycle import decide
+from weir.engine.explain import reason
+from weir.engine.memo import Memo
+from weir.engine.plan import Plan
+from weir.model.played import CyclePlayed, Played, PodPlayed
+from weir.model.scenario import Scenario
+from weir.simulation.disruption_budgets import PlayedBudgets
+from weir.simulation.initial_events import populate
+from weir.state.events import PodAssigned, PodKey, PodStopped, PodStopping, Promised, PromiseDropped
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.reduce import reduce
+
+
+def play(scenario: Scenario, cycles: int, stable: int = 0) -> Played:
+    """Play `cycles` cycles, and `stable` further ones: pods are shown as they are before the further ones."""
+    played = Play(scenario)
+    done = [played.cycle() for _ in range(cycles)]
+    pods = played.pods()
+    done += [played.cycle() for _ in range(stable)]
+    return Played(scenario.name, tuple(done), pods)
+
+
+class Play:
+    """A scenario while it is played."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.cluster = populate(scenario)
+        self.memo = Memo()
+        self.now_s = 0.0
+        self.plan = Plan()
+        self._budgets = PlayedBudgets(scenario)
+        self._evicted_by: dict[PodKey, str] = {}
+
+    def cycle(self) -> CyclePlayed:
+        """Play one cycle."""
+        plan = self.plan = decide(self.cluster, self.scenario.policy, self.now_s, self.memo)
+        self._carry_out(plan)
+        waiting = [pod for job in self.cluster.promised.values() for pod in promised_pods(job)]
+        return CyclePlayed(
+            bound=tuple(self.name_of(place.pod) for place in plan.binds),
+            evicted=tuple(self.name_of(eviction.pod) for eviction in plan.evictions),
+            waiting=tuple(sorted(self.name_of(pod) for pod in waiting)),
+        )
+
+    def pods(self) -> dict[str, PodPlayed]:
+        """Where every pod stands, in the order of the scenario."""
+        found = {}
+        for workload in self.scenario.workloads:
+            job = self.cluster.jobs[workload.name]
+            for group in job.pods:
+                for pod in group:
+                    found[self.name_of(key_of(pod))] = self._played(pod)
+        return found
+
+    def name_of(self, pod: PodKey) -> str:
+        """A pod as people name it."""
+        group = self.cluster.jobs[pod.workload].spec.groups[pod.group]
+        return f"{pod.workload}/{group.name}/{pod.index}"
+
+    def _played(self, pod: Pod) -> PodPlayed:
+        by = self._evicted_by.get(key_of(pod))
+        if pod.phase is Phase.RUNNING:
+            return PodPlayed("running", self.cluster.node_names[pod.node], pod.devices, evicted_by=by)
+        given = reason(self.cluster, self.scenario.policy, pod.job, self.now_s)
+        return PodPlayed(
+            "waiting" if pod.phase is Phase.PROMISED else "pending",
+            reason=given.sentence if given else None,
+            why=given.why.value if given else None,
+            evicted_by=by,
+        )
+
+    def _carry_out(self, plan: Plan) -> None:
+        cluster, now_s = self.cluster, self.now_s
+        for workload in plan.drops:
+            reduce(cluster, PromiseDropped(workload))
+        for eviction in plan.evictions:
+            reduce(cluster, PodStopping(eviction.pod, now_s, eviction.cause))
+            self._budgets.stopped(eviction.pod)
+            if eviction.cause.by is not None:
+                self._evicted_by[eviction.pod] = eviction.cause.by
+        for promise in plan.promises:
+            reduce(cluster, Promised(promise.workload, promise.places, now_s, promise.freed_by))
+        for place in plan.binds:
+            reduce(cluster, PodAssigned(place, now_s))
+        self.now_s = now_s + self.scenario.tick_s
+        kept_s = {
+            eviction.pod.workload: _kept_s(cluster.jobs[eviction.pod.workload]) for eviction in plan.evictions
+        }
+        for eviction in plan.evictions:
+            reduce(cluster, PodStopped(eviction.pod, self.now_s, kept_s[eviction.pod.workload]))
+        for fact in self._budgets.facts(cluster):
+            reduce(cluster, fact)
+
+
+def _kept_s(job: Job) -> float | None:
+    """The run a workload keeps that is being stopped as a whole; None while some of it runs on."""
+    return None if job.running_pods() else kept_run_s(job)
+
+
+def promised_pods(job: Job) -> list[PodKey]:
+    """Its pods that wait for promised room."""
+    return [key_of(pod) for group in job.pods for pod in group if pod.promise is not None]
+
+
+def key_of(pod: Pod) -> PodKey:
+    """The name of a pod to the engine."""
+    return PodKey(pod.job.spec.name, pod.group, pod.index)

@@ -1,0 +1,339 @@
+"""The world of a simulation: nodes, processes and their fates on virtual time, behind the backend port.
+
+One queue of timed events. `advance_to` makes everything of one instant happen; what control should
+know of it waits in the inbox until it asks. Nothing here decides, and nothing here is told a duration.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import Any
+
+from weir.control.port import (
+    Effect,
+    EndWorkload,
+    Exit,
+    Fact,
+    KeepRoom,
+    LeaveRoom,
+    PodExited,
+    PodRuns,
+    SetStatus,
+    StartPod,
+    Status,
+    StatusFound,
+    StopPod,
+    UseSeen,
+)
+from weir.model.nodes import Node
+from weir.model.scenario import Scenario
+from weir.model.workloads import WHOLE_MILLI, Request
+from weir.simulation.job_progress import Alive, Run
+from weir.simulation.job_trace import Fate
+from weir.state.events import (
+    Checkpointed,
+    NodeSet,
+    PodKey,
+    Promised,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadSubmitted,
+)
+
+_ENDS, _SAVES, _OTHER, _SUBMITS = range(4)
+"""The order of what happens at one instant."""
+NOTICED_AFTER_S = 1.0
+"""How long it takes until a pod is known not to run, because its node is gone."""
+
+
+class World:
+    """The backend of a simulation."""
+
+    def __init__(self, scenario: Scenario, fates: Iterable[Fate], *, measured_every_s: float = 0.0) -> None:
+        """`measured_every_s`: how often control is told what the running ones use; 0 = never."""
+        self.now_s = 0.0
+        self.measured_every_s = measured_every_s
+        self.nodes: dict[str, Node] = {node.name: node for node in scenario.nodes}
+        self.runs: dict[str, Run] = {}
+        self.lost_gpu_s = 0.0  # run that had to be repeated
+        self._ground = scenario
+        self._coming = sorted(fates, key=lambda fate: (fate.workload.submitted_s, fate.workload.name))
+        self._submitted = 0
+        self._kept: dict[str, Promised] = {}
+        self._queue: list[tuple[float, int, int, Callable[[Any], None], Any]] = []
+        self._numbers = count()
+        self._inbox: list[Fact] = []
+        self._does: dict[type, Callable[[Any], None]] = {
+            StartPod: self._start,
+            StopPod: self._stop,
+            KeepRoom: self._keep,
+            LeaveRoom: self._leave,
+            SetStatus: self._set_status,
+            EndWorkload: self._end,
+        }
+        self._repaced: dict[str, Run] = {}
+        self._await_next()
+        if measured_every_s:
+            self.at(measured_every_s, self._measure, None)
+        self.connect()
+
+    # Time
+
+    def next_s(self) -> float | None:
+        """When something happens next by itself; None if never."""
+        return self._queue[0][0] if self._queue else None
+
+    def advance_to(self, now_s: float) -> None:
+        """Let everything happen up to and at this time."""
+        queue = self._queue
+        while queue and queue[0][0] <= now_s:
+            at_s, _, _, do, what = heappop(queue)
+            self.now_s = at_s
+            do(what)
+        self.now_s = now_s
+        if self._repaced:
+            self._plan_ahead()
+
+    def clock(self) -> float:
+        """The virtual time."""
+        return self.now_s
+
+    @property
+    def has_news(self) -> bool:
+        """Whether control has something to take in."""
+        return bool(self._inbox)
+
+    def at(self, at_s: float, do: Callable[[Any], None], what: Any, order: int = _OTHER) -> None:
+        """Have something happen at a time."""
+        heappush(self._queue, (at_s, order, next(self._numbers), do, what))
+
+    # The port
+
+    def events(self) -> Iterable[Fact]:
+        """What control doesn't know yet."""
+        facts, self._inbox = self._inbox, []
+        return facts
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        """Carry effects out."""
+        does = self._does
+        for effect in effects:
+            does[type(effect)](effect)
+        if self._repaced:
+            self._plan_ahead()
+
+    def connect(self) -> None:
+        """A control connects: the whole picture takes the place of everything not yet delivered."""
+        for run in self.runs.values():
+            # What was started where no node is any more never ran: whoever comes now is told so at once.
+            for pod in [pod for pod, alive in run.alive.items() if alive.place.node not in self.nodes]:
+                self.exit(pod, Exit.LOST)
+        facts: list[Fact] = [TopologiesSet(tuple(self._ground.topologies))]
+        facts += [NodeSet(node) for node in self.nodes.values()]
+        facts.append(QueuesSet(tuple(self._ground.queues)))
+        for name, run in self.runs.items():
+            workload, status = run.fate.workload, run.status
+            facts.append(WorkloadSubmitted(workload, workload.submitted_s, status.ran_s))
+            if run.starts:
+                facts.append(StatusFound(name, _with_starts(status, run.starts)))
+            facts += self._pods_of(run)
+            if run.saved_s is not None:
+                facts.append(Checkpointed(name, run.saved_s))
+        facts += self._kept.values()
+        self._inbox = facts
+
+    def _pods_of(self, run: Run) -> list[Fact]:
+        """All that run or ran, before the first exit: a verdict needs the whole picture."""
+        started = [alive for alive, _, _ in run.exits.values()] + list(run.alive.values())
+        started.sort(key=lambda alive: alive.start)
+        facts: list[Fact] = [
+            PodRuns(alive.place, alive.start, alive.at_s, alive.stopping) for alive in started
+        ]
+        facts += [PodExited(pod, alive.start, how, at_s) for pod, (alive, how, at_s) in run.exits.items()]
+        return facts
+
+    def tell(self, fact: Fact) -> None:
+        """Let control know."""
+        self._inbox.append(fact)
+
+    # What effects do
+
+    def _start(self, effect: StartPod) -> None:
+        place = effect.place
+        pod = place.pod
+        run = self.runs[pod.workload]
+        if effect.start <= run.starts:
+            return  # carried out before
+        assert pod not in run.alive, f"{pod} runs already"
+        run.starts = effect.start
+        run.exits.pop(pod, None)
+        self._placed(pod)
+        node = self.nodes.get(place.node)
+        alive = run.alive[pod] = Alive(place, effect.start, self.now_s)
+        if node is None:
+            self.at(self.now_s + NOTICED_AFTER_S, self._never_ran, effect)
+            return
+        alive.ran = True
+        alive.gpus = gpus_of(run.fate.workload.groups[pod.group].request, node)
+        run.counts[pod.group] += 1
+        self._repaced[pod.workload] = run
+        if run.exits and run.is_done():
+            self.at(self.now_s, self._too_late, effect)
+            return
+        self.started(effect)
+
+    def started(self, effect: StartPod) -> None:
+        """A pod runs; faults may doom it here."""
+
+    def _too_late(self, effect: StartPod) -> None:
+        """A pod was started when its gang had just finished: nothing is left for it to do."""
+        if self.current(effect.place.pod, effect.start) is not None:
+            self.exit(effect.place.pod, Exit.DONE)
+
+    def _never_ran(self, effect: StartPod) -> None:
+        """A pod was started on a node that isn't there."""
+        if self.current(effect.place.pod, effect.start) is not None:
+            self.exit(effect.place.pod, Exit.LOST)
+
+    def _stop(self, effect: StopPod) -> None:
+        alive = self.current(effect.pod, effect.start)
+        if alive is None or alive.stopping:
+            return
+        takes_s = self.stop_takes_s(effect)
+        if takes_s <= 0:
+            self.exit(effect.pod, Exit.STOPPED)
+            return
+        alive.stopping = True
+        self.at(self.now_s + takes_s, self._stopped, effect)
+
+    def stop_takes_s(self, effect: StopPod) -> float:  # noqa: ARG002 - faults read it
+        """How long a pod takes to stop: no time at all, unless faults say otherwise."""
+        return 0.0
+
+    def _stopped(self, effect: StopPod) -> None:
+        if self.current(effect.pod, effect.start) is not None:
+            self.exit(effect.pod, Exit.STOPPED)
+
+    def current(self, pod: PodKey, start: int) -> Alive | None:
+        """What this start of a pod is now; None if it is over."""
+        run = self.runs.get(pod.workload)
+        alive = run.alive.get(pod) if run is not None else None
+        return alive if alive is not None and alive.start == start else None
+
+    def exit(self, pod: PodKey, how: Exit) -> None:
+        """A pod ends; its gang may break by it."""
+        run = self.runs[pod.workload]
+        alive = run.alive.pop(pod)
+        run.exits[pod] = (alive, how, self.now_s)
+        if alive.ran:
+            run.counts[pod.group] -= 1
+            self._repaced[pod.workload] = run
+        self.tell(PodExited(pod, alive.start, how, self.now_s))
+
+    def _keep(self, effect: KeepRoom) -> None:
+        self._kept[effect.promised.workload] = effect.promised
+
+    def _leave(self, effect: LeaveRoom) -> None:
+        self._kept.pop(effect.workload, None)
+
+    def _placed(self, pod: PodKey) -> None:
+        """Room kept for a pod is its own once it is started."""
+        kept = self._kept.get(pod.workload)
+        if kept is None:
+            return
+        rest = tuple(place for place in kept.places if place.pod != pod)
+        if rest:
+            self._kept[pod.workload] = Promised(kept.workload, rest, kept.at_s, kept.freed_by)
+        else:
+            del self._kept[pod.workload]
+
+    def _set_status(self, effect: SetStatus) -> None:
+        run = self.runs[effect.workload]
+        run.status = effect.status
+        settled = effect.status.settled
+        run.exits = {pod: exit_ for pod, exit_ in run.exits.items() if exit_[0].start > settled}
+
+    def _end(self, effect: EndWorkload) -> None:
+        run = self.runs.pop(effect.workload, None)
+        assert run is None or not run.alive, f"{effect.workload} is ended while it runs"
+        self._kept.pop(effect.workload, None)
+
+    # What happens by itself
+
+    def _await_next(self) -> None:
+        if self._submitted < len(self._coming):
+            fate = self._coming[self._submitted]
+            self._submitted += 1
+            self.at(fate.workload.submitted_s, self._submit, fate, _SUBMITS)
+
+    def _submit(self, fate: Fate) -> None:
+        workload = fate.workload
+        self.runs[workload.name] = Run(fate)
+        self.tell(WorkloadSubmitted(workload, workload.submitted_s))
+        self._await_next()
+
+    def _measure(self, _: None) -> None:
+        """Tell what is used, as long as there is or will be something to measure."""
+        for name, run in self.runs.items():
+            if run.started_s is not None:
+                used = 0.0 if self.now_s >= run.started_s + run.fate.idle_after_s else 1.0
+                self.tell(UseSeen(name, used, self.now_s))
+        if self.runs or self._queue:
+            self.at(self.now_s + self.measured_every_s, self._measure, None)
+
+    def _plan_ahead(self) -> None:
+        """Let what was started, stopped or broken just now take up its new pace."""
+        for run in self._repaced.values():
+            at_stake = run.lost_s(self.now_s) * run.gpus
+            if run.pace(self.now_s):
+                if not run.speed:
+                    self.lost_gpu_s += at_stake
+                self._plan_next(run)
+        self._repaced.clear()
+
+    def _plan_next(self, run: Run) -> None:
+        ends_s, saves_s = run.ends_s(), run.next_save_s()
+        if saves_s < ends_s:
+            self.at(saves_s, self._saves, (run, run.version), _SAVES)
+        elif ends_s < inf:
+            self.at(ends_s, self._ends, (run, run.version), _ENDS)
+
+    def _saves(self, planned: tuple[Run, int]) -> None:
+        run, version = planned
+        if run.version == version:
+            run.saves(self.now_s)
+            self.tell(Checkpointed(run.name, self.now_s))
+            self._plan_next(run)
+
+    def _ends(self, planned: tuple[Run, int]) -> None:
+        run, version = planned
+        if run.version != version:
+            return
+        run.advance(self.now_s)
+        run.left_s = run.saved_left_s = 0.0
+        run.speed = 0.0
+        run.version += 1
+        ended = sorted(run.alive.items(), key=_by_index)
+        run.alive.clear()
+        for pod, alive in ended:
+            run.counts[pod.group] -= alive.ran
+            run.exits[pod] = (alive, Exit.DONE, self.now_s)
+            self.tell(PodExited(pod, alive.start, Exit.DONE, self.now_s))
+
+
+def _by_index(started: tuple[PodKey, Alive]) -> tuple[int, int]:
+    pod = started[0]
+    return pod.group, pod.index
+
+
+def _with_starts(status: Status, starts: int) -> Status:
+    return replace(status, starts=starts)
+
+
+def gpus_of(request: Request, node: Node) -> float:
+    """Devices a pod holds on a node, a share as that share."""
+    if not request.gpu_memory:
+        return request.devices * request.share_milli / WHOLE_MILLI
+    return request.devices * min(1.0, request.gpu_memory / node.gpu_memory) if node.gpu_memory else 0.0

@@ -1,0 +1,56 @@
+"""What the store refuses, each with one sentence that says what to do."""
+
+import errno
+
+from weir.control import journal
+
+
+class StoreFailed(journal.StoreFailed):
+    """The store can't be written or read now. Nothing of what was asked is kept; asking again may help.
+
+    `is_full`: the disk is full. What is in the store stays as it was, and can be read.
+    """
+
+    def __init__(self, sentence: str, *, is_full: bool = False) -> None:
+        super().__init__(errno.ENOSPC if is_full else errno.EIO, sentence)
+        self.sentence = sentence
+        self.is_full = is_full
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class Refusal(Exception):
+    """What was asked contradicts what is in the store; nothing changed."""
+
+
+class NameTaken(Refusal):
+    """A workload of this name isn't over yet."""
+
+
+class NoSuchWorkload(Refusal):
+    """No workload of this name is in the store."""
+
+
+class WorkloadOver(Refusal):
+    """The workload has ended already."""
+
+
+class NotSuspended(Refusal):
+    """The workload isn't suspended, so there is nothing to resume."""
+
+
+class NoSuchQueue(Refusal):
+    """No department or project of this name is in the store."""
+
+
+class QueueInUse(Refusal):
+    """The department or project holds others, or workloads that aren't over."""
+
+
+class QueueUnsound(Refusal):
+    """The quota tree would not be one: no such parent, a project as a parent, or a circle."""
+
+
+class NoSuchToken(Refusal):
+    """No token with this number is in the store."""

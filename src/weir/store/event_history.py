@@ -1,0 +1,166 @@
+"""Events: everything that happened, in the order in which it was written down."""
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import structlog
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, not_, select
+
+from weir.store.codec import as_json, mapping_of
+from weir.store.database import Database, Hearer
+from weir.store.records import Happening, Page, Recollected
+from weir.store.tables import events, workloads
+
+PAGE_MOST = 1000
+SENTENCE_MOST = 4096
+_INSERT = insert(events)
+
+_LOG: Any = structlog.get_logger(__name__)
+
+Hear = Callable[[Sequence[Recollected]], None]
+
+
+class History(Hearer):
+    """The events of a database. Numbers are given by the writer, so they follow the order of commits."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        newest = database.read(lambda connection: connection.execute(select(func.max(events.c.id))).scalar())
+        self._committed = newest or 0
+        self._written: list[Recollected] = []
+        self._hear: tuple[Hear, ...] = ()
+        self._lock = Lock()
+        database.hearers.append(self)
+
+    # The writer's
+
+    def begins(self) -> None:
+        """What an earlier transaction wrote is committed or never was."""
+        self._written = []
+
+    def committed(self) -> None:
+        """Tell those who listen."""
+        written, self._written = self._written, []
+        if written:
+            self._committed = written[-1].id
+            for hear in self._hear:
+                try:
+                    hear(written)
+                except Exception:  # noqa: BLE001 - what is committed isn't undone because somebody can't hear of it
+                    _LOG.exception("a listener failed")
+
+    def write(self, connection: Connection, happenings: Sequence[Happening]) -> None:
+        """Write events in a transaction of the writer's."""
+        if not happenings:
+            return
+        first = self._committed + len(self._written) + 1
+        rows = [_numbered(happening, first + at) for at, happening in enumerate(happenings)]
+        connection.execute(_INSERT, [_row(row) for row in rows])
+        self._written += rows
+
+    # Everyone's
+
+    def record(self, happenings: Sequence[Happening]) -> None:
+        """Write events soon."""
+        these = tuple(happenings)
+        if these:
+            self._database.write(lambda connection: self.write(connection, these), durable=False)
+
+    def listen(self, hear: Hear) -> Callable[[], None]:
+        """Have someone told of what is written."""
+        with self._lock:
+            self._hear = (*self._hear, hear)
+
+        def stop() -> None:
+            with self._lock:
+                self._hear = tuple(each for each in self._hear if each is not hear)
+
+        return stop
+
+    def page(self, where: Sequence[ColumnElement[bool]], after: int | None, limit: int) -> Page[Recollected]:
+        """A page, newest first."""
+        limit = max(1, min(limit, PAGE_MOST))
+        here = select(events).where(*where)
+        if after is not None:
+            here = here.where(events.c.id < after)
+
+        def read(connection: Connection) -> Page[Recollected]:
+            rows = connection.execute(here.order_by(events.c.id.desc()).limit(limit + 1)).all()
+            total = connection.execute(select(func.count()).select_from(events).where(*where)).scalar_one()
+            items = [_of(row) for row in rows[:limit]]
+            return Page(items, total, items[-1].id if len(rows) > limit else None)
+
+        return self._database.read(read)
+
+    def since(self, id_: int, limit: int) -> Sequence[Recollected]:
+        """Those after a number, oldest first."""
+        here = select(events).where(events.c.id > id_).order_by(events.c.id).limit(min(limit, PAGE_MOST))
+        return self._database.read(lambda connection: [_of(row) for row in connection.execute(here)])
+
+
+def filters(
+    *,
+    workload: str | None,
+    uid: int | None,
+    project: str | None,
+    projects: Mapping[str, float] | None,
+    kind: str | None,
+) -> list[ColumnElement[bool]]:
+    """What events are asked for. Those of a name are those of all workloads that ever had it."""
+    where: list[ColumnElement[bool]] = []
+    if workload is not None:
+        where.append(events.c.uid.in_(select(workloads.c.uid).where(workloads.c.name == workload)))
+    if uid is not None:
+        where.append(events.c.uid == uid)
+    if project is not None:
+        where.append(events.c.project == project)
+    if projects is not None:
+        where.append(events.c.project.in_(list(projects)))
+        for name, made_s in projects.items():
+            where.append(not_(and_(events.c.project == name, events.c.at_s < made_s)))
+    if kind is not None:
+        where.append(events.c.kind == kind)
+    return where
+
+
+def _numbered(happening: Happening, id_: int) -> Recollected:
+    return Recollected(
+        happening.at_s,
+        happening.kind,
+        happening.sentence[:SENTENCE_MOST],
+        happening.uid,
+        happening.workload,
+        happening.project,
+        happening.pod,
+        happening.numbers,
+        id_,
+    )
+
+
+def _row(event: Recollected) -> Mapping[str, Any]:
+    return {
+        "id": event.id,
+        "at_s": event.at_s,
+        "kind": event.kind,
+        "uid": event.uid,
+        "workload": event.workload,
+        "project": event.project,
+        "pod": event.pod,
+        "sentence": event.sentence,
+        "numbers": as_json(event.numbers) if event.numbers else "{}",
+    }
+
+
+def _of(row: Row[Any]) -> Recollected:
+    return Recollected(
+        row.at_s,
+        row.kind,
+        row.sentence,
+        row.uid,
+        row.workload,
+        row.project,
+        row.pod,
+        mapping_of(row.numbers),
+        row.id,
+    )

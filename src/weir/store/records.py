@@ -1,0 +1,213 @@
+"""What goes into the store and comes out of it, as plain values. Times are seconds since the epoch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from weir.control.journal import Kept
+from weir.model.workloads import Workload
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A workload to be queued. `workload.submitted_s` is its age; `devices` is what all its pods ask for.
+
+    `asked` is the submission as it was said, for whoever runs it again; it must be JSON.
+    """
+
+    workload: Workload
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    directory: str = ""
+    grace_s: float = 30.0
+    devices: float = 0.0
+    asked: Mapping[str, object] = field(default_factory=dict)
+    secrets: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of a list of workloads: nothing of it is secret.
+
+    `status` is "pending" for all that aren't over, whatever their pods do: the store doesn't follow them.
+    """
+
+    uid: int
+    name: str
+    project: str
+    department: str | None
+    user: str
+    type: str
+    status: str
+    priority: int
+    preemptible: bool
+    devices: float
+    pods: int
+    submitted_s: float
+    started_s: float | None  # of the last run; None while it isn't over
+    ended_s: float | None
+    ran_s: float  # wall time of its runs that are over
+    kept_s: float  # run it kept; the whole run of one that succeeded
+    first_started_s: float | None
+    exit_code: int | None
+    restarts: int
+    sentence: str  # how it ended, or why it is suspended
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All the store knows of one workload, over or not."""
+
+    listed: Listed
+    kept: Kept
+    asked: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which workloads; None asks for all. `live` and `ended`: those that aren't over, and those that are.
+
+    `statuses` are those of `weir.api.answers.Status`.
+    `q` is part of a name, a user or a project, in any case.
+    """
+
+    projects: Sequence[str] | None = None
+    statuses: Sequence[str] | None = None
+    types: Sequence[str] | None = None
+    users: Sequence[str] | None = None
+    q: str = ""
+    live: bool = True
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """A page, newest first. `after` asks for the next one; None on the last."""
+
+    items: Sequence[Item]
+    total: int
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something to be recorded in the history."""
+
+    at_s: float
+    kind: str
+    sentence: str
+    uid: int | None = None
+    workload: str | None = None
+    project: str | None = None
+    pod: str | None = None
+    numbers: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recollected(Happening):
+    """Something that is in the history, under its number: later ones have higher numbers."""
+
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """Someone who may ask; the text of the token itself is nowhere."""
+
+    id: int
+    user: str
+    role: Literal["admin", "member"]
+    projects: tuple[str, ...]
+    created_s: float
+    label: str = ""
+    expires_s: float | None = None
+    used_s: float | None = None
+
+    def holds(self, now_s: float) -> bool:
+        """Return True if it hasn't expired."""
+        return self.expires_s is None or now_s < self.expires_s
+
+
+@dataclass(frozen=True, slots=True)
+class UseSample:
+    """What was held and used, all of it together: of one project, user, type and node.
+
+    Waiting has no node (""). `seen_gpu_s` is the part of `allocated_gpu_s` of which the use is known.
+    """
+
+    project: str
+    department: str
+    user: str
+    type: str
+    node: str
+    allocated_gpu_s: float = 0.0
+    seen_gpu_s: float = 0.0
+    used_gpu_s: float = 0.0
+    over_quota_gpu_s: float = 0.0
+    waiting_s: float = 0.0
+    preempted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSample:
+    """What one workload held and used on one node."""
+
+    uid: int
+    node: str
+    allocated_gpu_s: float = 0.0
+    seen_gpu_s: float = 0.0
+    used_gpu_s: float = 0.0
+    over_quota_gpu_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """What was held and used of one device; `memory_most` is the most of its memory in use."""
+
+    node: str
+    device: int
+    allocated_gpu_s: float = 0.0
+    seen_gpu_s: float = 0.0
+    used_gpu_s: float = 0.0
+    memory_most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What was held and used between two moments: about a minute, or as long as nobody looked."""
+
+    since_s: float
+    until_s: float
+    uses: Sequence[UseSample] = ()
+    workloads: Sequence[WorkloadSample] = ()
+    devices: Sequence[DeviceSample] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a chart: sums over `span_s` seconds from `at_s` on."""
+
+    at_s: float
+    span_s: float
+    allocated_gpu_s: float
+    seen_gpu_s: float
+    used_gpu_s: float
+    over_quota_gpu_s: float = 0.0
+    waiting_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long the history is kept, in seconds. Sums of minutes, hours and days are written at once."""
+
+    minutes_s: float = 2 * 86400.0
+    hours_s: float = 60 * 86400.0
+    days_s: float = 5 * 366 * 86400.0
+    events_s: float = 90 * 86400.0
+    workloads_s: float = 366 * 86400.0  # that are over
+
+    def __post_init__(self) -> None:
+        if not 0 < self.minutes_s <= self.hours_s <= self.days_s:
+            raise ValueError("Minutes are kept no longer than hours, and hours no longer than days.")

@@ -1,0 +1,175 @@
+"""Settings in the cluster: checked whole, the last good ones in force, also after a restart."""
+
+import re
+from typing import Any
+
+import pytest
+
+from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.api.reflector import Removed, Set
+from weir.kubernetes.own.own_objects import QueueThing
+from weir.kubernetes.own.scheduler_config import TEXT_MAX, Settings, settings_of
+from weir.kubernetes.own.shapes import Unsound
+from weir.kubernetes.own.shared_node_rules import SharedNodeRules
+from weir.kubernetes.own.without_project import WithoutProject
+from weir.kubernetes.process.config_watcher import ClusterSettings
+from weir.model.policy import Policy
+
+BASE = Settings(Policy(gang_grace=7.0))
+GOOD: dict[str, Any] = {"policy": {"preset": "throughput", "reserve_after": "2h"}}
+BAD: dict[str, Any] = {"policy": {"preset": "thruput"}}
+
+
+def thing(spec: dict[str, Any], name: str = "weir", status: dict[str, Any] | None = None) -> QueueThing:
+    return QueueThing(Metadata(name, uid="u", generation=3), spec, status or {})
+
+
+def changed(settings: ClusterSettings, spec: dict[str, Any], name: str = "weir") -> None:
+    settings.deliver([Set(name, thing(spec, name))])
+
+
+def test_a_policy_is_in_force_until_the_object_is_gone() -> None:
+    settings = ClusterSettings("weir", BASE)
+    calls: list[str] = []
+    settings.changed = lambda: calls.append(settings.settings.policy.preset)
+    changed(settings, GOOD)
+    assert settings.settings.policy.reserve_after == 7200.0
+    changed(settings, GOOD)
+    settings.deliver([Removed("weir", "u")])
+    assert settings.settings == BASE
+    assert calls == ["throughput", "fair"], "told once for each change"
+
+
+def test_a_bad_object_changes_nothing_and_says_why() -> None:
+    settings, told = ClusterSettings("weir", BASE), []
+    settings.tell = told.extend
+    changed(settings, GOOD)
+    changed(settings, BAD)
+    assert settings.settings.policy.preset == "throughput"
+    assert "preset" in settings.refused
+    status, event = told[-2:]
+    assert status.path.endswith("/schedulerconfigs/weir")
+    (condition,) = status.patch["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Accepted", "False", "Refused")
+    assert "throughput" in status.patch["status"]["inForce"]
+    assert (event.reason, event.type, event.regarding.name) == ("Refused", "Warning", "weir")
+    changed(settings, {})
+    assert (settings.refused, settings.settings) == ("", BASE)
+
+
+def test_a_restart_in_front_of_a_bad_object_keeps_what_was_in_force() -> None:
+    kept = {"inForce": '{"policy": {"preset": "throughput"}}'}
+    settings = ClusterSettings("weir", BASE, [thing(BAD, status=kept)])
+    assert settings.settings.policy.preset == "throughput"
+    assert settings.refused
+    for status in (
+        {},
+        {"inForce": "{"},
+        {"inForce": '{"policy": {"x": 1}}'},
+        {"inForce": 5},
+        {"inForce": "[]"},
+    ):
+        assert ClusterSettings("weir", BASE, [thing(BAD, status=status)]).settings == BASE
+
+
+def test_an_object_of_another_name_is_told_that_nobody_reads_it() -> None:
+    settings, told = ClusterSettings("weir", BASE), []
+    settings.tell = told.extend
+    changed(settings, GOOD, "other")
+    assert settings.settings == BASE
+    assert "reads the SchedulerConfig weir alone" in told[0].patch["status"]["message"]
+
+
+def test_a_status_that_is_there_is_not_written_again() -> None:
+    settings, told = ClusterSettings("weir", BASE), []
+    settings.tell = told.extend
+    changed(settings, GOOD)
+    written = told[0].patch["status"]
+    told.clear()
+    settings.deliver([Set("weir", thing(GOOD, status=written))])
+    assert told == []
+
+
+def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contained() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(20_000):
+        deep = {"a": deep}
+    many = {f"x{at}": at for at in range(10_000)}
+    for spec in ({"policy": deep}, {"kinds": [deep]}, {"policy": many}, deep):
+        settings, told = ClusterSettings("weir", BASE), []
+        settings.tell = told.extend
+        changed(settings, spec)
+        assert settings.settings == BASE
+        assert len(told[0].patch["status"]["message"]) < 5_000
+        changed(settings, GOOD)
+        assert settings.settings.policy.preset == "throughput"
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"polcy": {}}, "spec.polcy isn't known: write spec.policy, spec.kinds"),
+        ({"policy": {"gang_grace": -1}}, "gang_grace"),
+        ({"policy": {"reserve_after": "soon"}}, "reserve_after"),
+        ({"policy": []}, "spec.policy"),
+        ({"policy": "fair"}, "spec.policy"),
+        ({"kinds": [{"kind": "X"}]}, "spec"),
+        ({"kinds": {"a": 1}}, "spec"),
+        ({"policy": {"preset": "f" * TEXT_MAX}}, "larger than 256 KiB"),
+    ],
+)
+def test_what_is_wrong_is_told(spec: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Unsound, match=sentence):
+        settings_of(spec, BASE)
+
+
+def test_devices_shared_nodes_and_work_without_a_project_are_settings() -> None:
+    spec = {
+        "deviceResources": [
+            {"resource": "nvidia.com/gpu"},
+            {"resource": "nvidia.com/mig-1g*", "gpuWeight": "1/7"},
+        ],
+        "overcommitGrace": "90s",
+        "sharedNodes": {"max": 2, "idle": "1h"},
+        "withoutProject": {"action": "queue", "project": "shared", "namespaceLabels": {"tier": "research"}},
+    }
+    found = settings_of(spec, BASE)
+    assert found.devices.resources == ("nvidia.com/gpu", "nvidia.com/mig-1g*")
+    weights = [found.devices.gpu_weight_milli(name) for name in ("nvidia.com/gpu", "nvidia.com/mig-1g.10gb")]
+    assert weights == [1000, 142]
+    assert found.overcommit_grace_s == 90.0
+    assert found.shared_nodes == SharedNodeRules(2, 60.0, 3600.0)
+    assert found.without_project == WithoutProject("queue", "shared", (("tier", "research"),))
+    assert found.needs_new_instance(BASE)
+    live = settings_of({"overcommitGrace": 1, "sharedNodes": {"max": 1}}, BASE)
+    assert not live.needs_new_instance(BASE)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"deviceResources": [{"resource": "card"}]}, "'card' is no resource of a device plugin"),
+        ({"deviceResources": [{"resource": "a.io/b", "gpuWeight": 0}]}, "no weight of a device"),
+        ({"deviceResources": [{"resource": "a.io/b", "gpuWeight": "1/0"}]}, "1/0"),
+        ({"deviceResources": [{"resource": "a.io/b"}] * 2}, "names a.io/b twice"),
+        ({"deviceResources": [{"resource": f"a.io/{at}"} for at in range(17)]}, "16"),
+        ({"sharedNodes": {"max": -1}}, "max"),
+        ({"overcommitGrace": "soon"}, "soon"),
+        ({"withoutProject": {"action": "queue"}}, "names no project"),
+        ({"withoutProject": {"action": "refuse", "project": "x"}}, "goes with the action queue"),
+        ({"withoutProject": {"exemptNamespaces": ["A_b"]}}, "A_b"),
+        ({"devices": []}, "spec.deviceResources"),
+    ],
+)
+def test_settings_that_cant_be_used_are_refused_with_what_to_write(spec: dict[str, Any], told: str) -> None:
+    with pytest.raises(Unsound, match=re.escape(told)):
+        settings_of(spec, BASE)
+
+
+def test_an_event_reminds_of_devices_that_the_manifests_dont_name() -> None:
+    settings, told = ClusterSettings("weir", BASE), []
+    settings.tell = told.extend
+    changed(settings, {"deviceResources": [{"resource": "a.io/card", "gpuWeight": "0.5"}]})
+    assert told[-1].note.endswith("`weir kube manifests --devices a.io/card=0.5`.")
+    changed(settings, {"deviceResources": [{"resource": "nvidia.com/gpu", "gpuWeight": 2}]})
+    assert "--devices" not in told[-1].note

@@ -1,0 +1,129 @@
+"""A pool for tests: a real store, real processes on virtual devices, asked over ASGI without a socket."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from weir.control.clock import Clock
+from weir.local.backend import LocalBackend
+from weir.local.machine import this_machine
+from weir.local.server.app import application
+from weir.local.server.auth import Door, admin_token
+from weir.local.server.event_stream import Hub
+from weir.local.server.pool import Pool
+from weir.local.server.server_limits import ServerLimits
+from weir.model.policy import Policy
+from weir.store import Store
+
+SMALL = {"cpu": "100m", "memory": "16Mi"}
+
+
+class Standing:
+    """A pool that stands, and an administrator who asks."""
+
+    def __init__(self, pool: Pool, transport: httpx.ASGITransport, token: str) -> None:
+        self.pool = pool
+        self.transport = transport
+        self.token = token
+        self.admin = self.asks(token)
+
+    def asks(self, token: str) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=self.transport, base_url="http://pool", headers={"Authorization": f"Bearer {token}"}
+        )
+
+    async def member(self, *projects: str, user: str = "mia") -> httpx.AsyncClient:
+        made = await self.admin.post("/api/v1/tokens", json={"user": user, "projects": list(projects)})
+        assert made.status_code == 201, made.text
+        return self.asks(made.json()["token"])
+
+    async def project(self, name: str, gpus: int, **more: Any) -> dict[str, Any]:
+        made = await self.admin.put(
+            f"/api/v1/projects/{name}", json={"name": name, "quota": {"gpu": gpus}, **more}
+        )
+        assert made.status_code in (200, 201), made.text
+        return made.json()
+
+    async def submit(
+        self, *command: str, project: str = "default", gpus: float = 1, **more: Any
+    ) -> dict[str, Any]:
+        pods = more.pop("pods", [{"gpus": gpus, **SMALL}])
+        body = {"project": project, "command": list(command) or ["sleep", "60"], "pods": pods, **more}
+        made = await self.admin.post("/api/v1/workloads", json=body)
+        assert made.status_code == 201, made.text
+        return made.json()
+
+    async def get(self, path: str, **params: Any) -> Any:
+        said = await self.admin.get(f"/api/v1/{path}", params=params)
+        assert said.status_code == 200, said.text
+        return said.json()
+
+    async def until(self, name: str, *statuses: str, within_s: float = 120.0) -> dict[str, Any]:
+        return await self.until_true(
+            lambda row: row["status"] in statuses, f"workloads/{name}", within_s=within_s
+        )
+
+    async def until_true(self, holds: Callable[[Any], bool], path: str, within_s: float = 120.0) -> Any:
+        until = time.monotonic() + within_s
+        while True:
+            said = await self.get(path)
+            if holds(said):
+                return said
+            assert time.monotonic() < until, said
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def standing(
+    home: Path,
+    *,
+    gpus: int = 4,
+    policy: Policy | None = None,
+    limits: ServerLimits | None = None,
+    end_jobs: bool = True,
+    clock: Clock | None = None,
+) -> AsyncIterator[Standing]:
+    """A pool that stands until the block ends. Its jobs end with it, unless told otherwise."""
+    clock = clock or Clock()
+    os.makedirs(home, exist_ok=True)  # noqa: PTH103 - a path would have to be asked asynchronously
+    token = admin_token(home)
+    machine = this_machine(home, virtual_devices=gpus, control_groups=False)
+    store = Store(None, home)
+    hub = Hub(epoch=int(time.time() * 1000))
+    hub.open(asyncio.get_running_loop())
+    pool = Pool(store, machine.node, policy or Policy(), hub, home=home, limits=limits, clock=clock)
+    backend = LocalBackend(
+        store.journal,
+        home,
+        machine,
+        clock,
+        wake=pool.turns.wake,
+        noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
+        refused=pool.refused,
+    )
+    pool.start(backend)
+    app = application(pool, Door(token, store, pool.clock))
+    stands = Standing(pool, httpx.ASGITransport(app, raise_app_exceptions=False), token)
+    try:
+        await stands.until_true(lambda _: True, "status")
+        yield stands
+    finally:
+        if end_jobs:
+            await _end_all(stands)
+        hub.close()
+        await asyncio.to_thread(pool.close)
+
+
+async def _end_all(stands: Standing) -> None:
+    for row in stands.pool.view.all():
+        await stands.admin.post(f"/api/v1/workloads/{row.name}/stop")
+    until = time.monotonic() + 120
+    while stands.pool.view.rows and time.monotonic() < until:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    assert not stands.pool.view.rows

@@ -1,0 +1,107 @@
+"""A real server: `weir up` in a process of its own on a free port of loopback."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+UP = (
+    "import sys; from pathlib import Path; from weir.local.server.main import run; from weir.local.server.settings import Settings; "
+    "sys.exit(run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=int(sys.argv[2]), log_level='warning')))"
+)
+
+
+FRESH_S = 30.0
+
+
+class Serving:
+    """The server, and an administrator who asks it."""
+
+    _fresh_until_s = 0.0
+
+    def __init__(self, home: Path, gpus: int = 4) -> None:
+        self.home = home
+        self.gpus = gpus
+        self.begin()
+
+    def begin(self) -> None:
+        command = [sys.executable, "-c", UP, str(self.home), str(self.gpus)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        place = self.home / "server.json"
+        until = time.monotonic() + 120
+        while True:
+            if place.exists() and (said := json.loads(place.read_text()))["pid"] == self.process.pid:
+                break
+            assert self.process.poll() is None, "it didn't begin"
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        self.url: str = said["url"]
+        self.token = (self.home / "token").read_text().strip()
+        self._connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=120)
+
+    def ask(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
+        if time.monotonic() > self._fresh_until_s:
+            self._connection.close()  # it is opened anew; the server ends those that are idle
+        self._fresh_until_s = time.monotonic() + FRESH_S
+        self._connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = self._connection.getresponse()
+        text = answer.read()
+        is_json = "json" in (answer.getheader("content-type") or "")
+        return answer.status, json.loads(text) if is_json else text.decode()
+
+    def get(self, path: str, token: str | None = None) -> Any:
+        status, said = self.ask("GET", path, token=token)
+        assert status == 200, said
+        return said
+
+    def submit(self, *command: str, **more: Any) -> Any:
+        pods = [{"gpus": more.pop("gpus", 1), "cpu": "100m", "memory": "16Mi"}]
+        body = {"project": "default", "command": list(command), "pods": pods, **more}
+        status, said = self.ask("POST", "/api/v1/workloads", body)
+        assert status == 201, said
+        return said
+
+    def until(self, name: str, *statuses: str, within_s: float = 120.0) -> Any:
+        until = time.monotonic() + within_s
+        while (row := self.get(f"/api/v1/workloads/{name}"))["status"] not in statuses:
+            assert time.monotonic() < until, row
+            time.sleep(0.02)
+        return row
+
+    def end(self, sig: int = signal.SIGTERM) -> int:
+        self._connection.close()
+        self.process.send_signal(sig)
+        code = self.process.wait(120)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def stop_all(self) -> None:
+        """End every job, and wait until they are gone."""
+        until = time.monotonic() + 120
+        while rows := self.get("/api/v1/workloads?limit=1000")["items"]:
+            for row in rows:
+                self.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+@contextmanager
+def serving(home: Path, gpus: int = 4) -> Iterator[Serving]:
+    """A server for the length of a block; its jobs end with it."""
+    os.environ.setdefault("PYTHONPATH", "src")
+    server = Serving(home, gpus)
+    try:
+        yield server
+        server.stop_all()
+    finally:
+        if server.process.poll() is None:
+            server.end()

@@ -1,0 +1,227 @@
+"""The live stream, metrics, health, and the log that keeps secrets."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from weir.local.server import event_stream
+from weir.local.server.auth import Person
+from weir.local.server.event_stream import Hub
+from weir.service import logging_setup
+
+from .in_process_server import Standing, standing
+
+ADMIN = Person("root", is_admin=True)
+
+
+async def texts_of(
+    hub: Hub, person: Person = ADMIN, last: str | None = None
+) -> tuple[list[str], asyncio.Task[None], event_stream.Reader]:
+    joined = hub.join(person, last)
+    assert joined is not None
+    reader, hello = joined
+    found: list[str] = []
+
+    async def read() -> None:
+        async for text in reader.texts(hello):
+            found.append(text)
+
+    task = asyncio.create_task(read())
+    await asyncio.sleep(0)
+    return found, task, reader
+
+
+def messages(texts: list[str]) -> list[tuple[str, str, dict[str, object]]]:
+    found = []
+    for block in "".join(texts).split("\n\n"):
+        fields = dict(
+            line.split(": ", 1) for line in block.splitlines() if not line.startswith((":", "retry"))
+        )
+        if "data" in fields:
+            found.append((fields["id"], fields["event"], json.loads(fields["data"])))
+    return found
+
+
+async def test_a_workloads_life_is_streamed(stands: Standing) -> None:
+    texts, task, reader = await texts_of(stands.pool.hub)
+    await stands.submit("true", name="short")
+    await stands.until("short", "succeeded")
+    await asyncio.sleep(0.3)
+    reader.end()
+    await task
+    seen = messages(texts)
+    statuses = [data["status"] for _, kind, data in seen if kind == "workload"]
+    assert statuses[0] == "pending"
+    assert statuses[-1] == "succeeded"
+    kinds = [data["kind"] for _, kind, data in seen if kind == "event"]
+    assert [kind for kind in kinds if kind in {"submitted", "started", "ended"}] == [
+        "submitted",
+        "started",
+        "ended",
+    ]
+    assert {"queue", "node"} <= {kind for _, kind, _ in seen}
+
+
+async def test_who_was_cut_off_goes_on_where_it_was(stands: Standing) -> None:
+    hub = stands.pool.hub
+    texts, task, reader = await texts_of(hub)
+    await stands.submit("true", name="first")
+    await stands.until("first", "succeeded")
+    await asyncio.sleep(0.1)
+    reader.end()
+    await task
+    last = messages(texts)[-1][0]
+    await stands.submit("true", name="second")
+    await stands.until("second", "succeeded")
+    texts, task, reader = await texts_of(hub, last=last)
+    await asyncio.sleep(0.1)
+    reader.end()
+    await task
+    rows = [data for _, kind, data in messages(texts) if kind == "workload"]
+    assert {row["name"] for row in rows} == {"second"}
+    assert rows[0]["status"] == "pending"
+
+
+async def test_who_comes_from_another_life_begins_anew() -> None:
+    hub = Hub(epoch=2)
+    hub.open(asyncio.get_running_loop())
+    texts, task, reader = await texts_of(hub, last="1-17")
+    reader.end()
+    await task
+    assert [kind for _, kind, _ in messages(texts)] == ["reset"] or "event: reset" in "".join(texts)
+
+
+async def test_who_reads_too_slowly_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weir.api.answers import EventRow
+
+    monkeypatch.setattr(event_stream, "BEHIND_MOST", 8)
+    hub = Hub(epoch=1)
+    hub.open(asyncio.get_running_loop())
+    joined = hub.join(ADMIN, None)
+    assert joined is not None
+    reader, _ = joined
+    for at in range(20):
+        hub.send([("event", EventRow(id=at, at_s=0.0, kind="test", sentence="x"), None)])
+    await asyncio.sleep(0.01)
+    assert reader.cut_off
+    assert len(reader.queue) <= 8
+    assert [text async for text in reader.texts()] == [""]
+    assert hub.readers == 0
+
+
+async def test_metrics_name_quota_share_and_waits(stands: Standing) -> None:
+    await stands.submit("true", name="short", gpus=2)
+    await stands.until("short", "succeeded")
+    await stands.submit("sleep", "60", name="runs", gpus=2)
+    await stands.until("runs", "running")
+    text = (await stands.admin.get("/metrics")).text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    quota = {sample.labels["queue"]: sample.value for sample in families["weir_queue_quota_gpus"].samples}
+    assert quota == {"default": 4.0}
+    for name in (
+        "weir_queue_share_gpus",
+        "weir_queue_allocated_gpus",
+        "weir_queue_allocated_memory_bytes",
+        "weir_queue_pending_workloads",
+        "weir_queue_running_workloads",
+        "weir_workload_wait_seconds",
+        "weir_preemptions",
+        "weir_decision_seconds",
+        "weir_node_gpus",
+    ):
+        assert name in families, name
+    waits = {sample.name: sample.value for sample in families["weir_workload_wait_seconds"].samples}
+    assert waits["weir_workload_wait_seconds_count"] == 2
+    ends = families["weir_workloads_ended"].samples[0]
+    assert (ends.labels, ends.value) == ({"project": "default", "status": "succeeded"}, 1.0)
+
+
+async def test_use_is_looked_at_and_told(stands: Standing) -> None:
+    from weir.local.backend import LocalBackend
+    from weir.local.gpu_sampling import Sampler
+    from weir.local.server.utilization import Uses
+
+    backend = stands.pool.backend
+    assert isinstance(backend, LocalBackend)
+    await stands.submit("sh", "-c", "while :; do :; done", name="busy")
+    await stands.until("busy", "running")
+    uses = Uses(stands.pool, Sampler(backend.machine, backend.pods), lambda: True, lambda _: None)
+    uses.look()
+    await asyncio.sleep(0.5)
+    uses.look()
+    assert stands.pool.uses["busy"].gpu_s > 0
+    families = (await stands.admin.get("/metrics")).text
+    assert 'weir_workload_gpu_used_seconds_total{project="default",workload="busy"}' in families
+    node = (await stands.get("nodes"))["items"][0]
+    assert max(device["use"] for device in node["devices"]) > 0.2
+
+
+async def test_health(stands: Standing) -> None:
+    assert (await stands.admin.get("/healthz")).json() == {"status": "ok"}
+    assert (await stands.admin.get("/readyz")).json() == {"status": "ok"}
+
+
+def test_what_is_nobodys_business_stays_out_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    import structlog
+
+    logging_setup.set_up("info")
+    try:
+        structlog.get_logger("test").info(
+            "asked", command=["hunter2"], token="hunter2", env={"K": "hunter2"}, name="job"
+        )
+    finally:
+        structlog.reset_defaults()
+    said = capsys.readouterr().err
+    assert "hunter2" not in said
+    assert "job" in said
+
+
+async def test_a_pool_begins_where_the_last_one_ended(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with standing(home, end_jobs=False) as first:
+        await first.submit("sleep", "60", name="runs", gpus=2)
+        await first.submit("sh", "-c", "sleep 0.3; exit 0", name="ends", gpus=1)
+        await first.submit("sleep", "60", name="waits", gpus=4)
+        await first.submit("sleep", "60", name="rests", gpus=1)
+        await first.until("runs", "running")
+        await first.until("ends", "running")
+        await first.admin.post("/api/v1/workloads/rests/suspend")
+        await first.until("rests", "pending")
+        token = (await first.member("default")).headers["Authorization"]
+        runs = await first.get("workloads/runs")
+    await asyncio.sleep(0.5)  # one ends while nobody looks
+    async with standing(home) as second:
+        assert second.token == first.token
+        again = await second.until("runs", "running")
+        assert (again["uid"], again["restarts"]) == (runs["uid"], 0)
+        assert abs(again["started_s"] - runs["started_s"]) < 1
+        await second.until("ends", "succeeded")
+        assert (await second.get("workloads/waits"))["status"] == "pending"
+        assert (await second.get("workloads/rests"))["reason"]["why"] == "held"
+        mia = second.asks(token.removeprefix("Bearer "))
+        assert (await mia.get("/api/v1/workloads/runs")).json()["command"] == ["sleep", "60"]
+        kinds = [event["kind"] for event in (await second.get("events", workload="runs"))["items"]]
+        assert kinds.count("started") == 1
+        ends = [event["kind"] for event in (await second.get("events", workload="ends"))["items"]]
+        assert ends.count("ended") == 1
+
+
+async def test_a_step_that_fails_costs_the_picture_and_not_the_pool(stands: Standing) -> None:
+    await stands.submit("sleep", "60", name="runs")
+    await stands.until("runs", "running")
+    backend = stands.pool.backend
+    apply = backend.apply
+
+    def fails(_effects: object) -> None:
+        backend.apply = apply  # type: ignore[method-assign]
+        raise OSError("the disk is full")
+
+    backend.apply = fails  # type: ignore[method-assign]
+    await stands.submit("true", name="next")
+    await stands.until("next", "succeeded")
+    row = await stands.until("runs", "running")
+    assert row["restarts"] == 0
+    assert (await stands.admin.get("/readyz")).status_code == 200

@@ -1,0 +1,193 @@
+"""Readiness names what makes no progress, and a stop ends even if a thread hangs."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir.local import fd_watcher
+from weir.local.server import health
+from weir.service import control_thread
+from weir.service.shutdown_deadline import Deadline
+from weir.store import StoreFailed
+
+from .in_process_server import Standing, standing
+
+
+async def ready(pool: Standing) -> tuple[int, dict[str, Any]]:
+    said = await pool.admin.get("/readyz")
+    return said.status_code, said.json()
+
+
+async def unready(pool: Standing, *names: str) -> str:
+    """Wait until readiness fails because of these; the sentence."""
+    until = time.monotonic() + 120
+    while True:
+        status, body = await ready(pool)
+        if status == 503 and set(names) <= set(body["checks"]):
+            return str(body["why"])
+        assert time.monotonic() < until, body
+        await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def pool(tmp_path: Path) -> Any:
+    async with standing(tmp_path / "home", gpus=1) as stands:
+        yield stands
+
+
+async def test_all_is_well(pool: Standing) -> None:
+    status, body = await ready(pool)
+    assert (status, body) == (200, {"status": "ok"})
+
+
+async def test_a_trouble_of_two_parts_is_told_once(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def troubles() -> dict[str, str]:
+        return {"disk": "The disk is full.", "database": "The disk is full.", "watch": "It hangs."}
+
+    monkeypatch.setattr(pool.pool.health, "troubles", troubles)
+    status, body = await ready(pool)
+    assert (status, body["why"], len(body["checks"])) == (503, "The disk is full. It hangs.", 3)
+
+
+async def test_a_watch_thread_that_hangs_or_ended(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fd_watcher, "STUCK_AFTER_S", 0.05)
+    hang = threading.Event()
+    inner: Any = pool.pool.backend
+    inner._watch.later(0.0, hang.wait)
+    try:
+        assert "watches pods" in await unready(pool, "watch")
+    finally:
+        hang.set()
+
+
+async def test_a_control_thread_that_hangs(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_thread, "STUCK_AFTER_S", 0.05)
+    hang = threading.Event()
+    pool.pool.turns.ask(lambda _: hang.wait())
+    try:
+        assert "one step" in await unready(pool, "control")
+    finally:
+        hang.set()
+
+
+async def test_a_control_thread_that_takes_nothing_in(
+    pool: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason is: what happened waits, and no step comes."""
+    monkeypatch.setattr(control_thread, "STUCK_AFTER_S", 2.0)
+    pool.pool.turns._next_step_s = float("inf")
+    pool.pool.turns.wake()
+    try:
+        assert "hasn't taken in" in await unready(pool, "control")
+    finally:
+        pool.pool.turns._next_step_s = 0.0
+
+
+async def test_a_store_that_hangs_and_one_that_fails(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PROBE_S_MOST", 0.1)
+    monkeypatch.setattr(health, "PROBE_KEPT_S", 0.0)
+    hang = threading.Event()
+    pool.pool.store._database.write(lambda _: hang.wait(), durable=False)
+    try:
+        assert "hasn't come back" in await unready(pool, "database")
+    finally:
+        hang.set()
+
+    def fails() -> None:
+        raise StoreFailed("The disk that holds the database is full.", is_full=True)
+
+    monkeypatch.setattr(pool.pool.health._probe, "_store", fails)
+    monkeypatch.setattr(health, "PROBE_S_MOST", 20.0)
+    while await unready(pool, "database") != "The disk is full.":  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+
+
+async def test_a_disk_that_takes_nothing(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PROBE_KEPT_S", 0.0)
+    monkeypatch.setattr(health, "_write_file", lambda _: os.open("/dev/full/none", os.O_WRONLY))
+    assert "disk" in await unready(pool, "disk")
+
+
+async def test_threads_for_requests_that_are_used_up(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "THREADS_S_MOST", 0.1)
+    hang = threading.Event()
+    hung = [asyncio.create_task(asyncio.to_thread(hang.wait)) for _ in range(64)]
+    try:
+        assert "busy" in await unready(pool, "requests")
+    finally:
+        hang.set()
+        await asyncio.gather(*hung)
+
+
+def test_a_deadline_says_what_it_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    ended: list[int] = []
+    over = threading.Event()
+
+    def end(code: int) -> None:
+        ended.append(code)
+        over.set()
+
+    forgotten: list[str] = []
+    deadline = Deadline(within_s=0.05, last=lambda: forgotten.append("place"), end=end)
+    deadline.begin()
+    deadline.begin()
+    deadline.waits_for = "weir-watch"
+    assert over.wait(120)
+    assert ended == [1]
+    assert forgotten == ["place"]
+    assert "weir-watch" in "".join(capsys.readouterr())
+
+
+HANGS = {
+    "weir-control": "pool.turns.ask(lambda _: time.sleep(600))",
+    "weir-watch": "pool.backend._watch.later(0.0, lambda: time.sleep(600))",
+    "open requests": "asyncio.get_running_loop().call_later(0.05, time.sleep, 600)",
+}
+SERVE = """
+import asyncio, sys, threading, time
+from pathlib import Path
+from weir.local.server import deadline, up
+from weir.local.server.settings import Settings
+
+class Server(up.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        pool = self._pool
+        pool.deadline._within_s = 1.0
+        {hang}
+        print("up", flush=True)
+
+up.Server = Server
+sys.exit(up.run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=1)))
+"""
+
+
+@pytest.mark.parametrize("name", HANGS)
+def test_a_stop_ends_though_a_thread_hangs(name: str, tmp_path: Path) -> None:
+    script = SERVE.format(hang=HANGS[name])
+    command = [sys.executable, "-c", script, str(tmp_path / "home")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        guard = threading.Timer(240.0, process.kill)
+        guard.start()
+        try:
+            assert process.stdout is not None
+            while process.stdout.readline().strip() != "up":
+                assert process.poll() is None
+            time.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+            _, log = process.communicate(timeout=120)
+        finally:
+            guard.cancel()
+            process.kill()
+    assert process.returncode == 1, log
+    assert log.count("stop_took_too_long") == 1
+    assert name in log
+    assert not (tmp_path / "home" / "server.json").exists()

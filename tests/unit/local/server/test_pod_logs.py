@@ -1,0 +1,119 @@
+"""Output over REST: of whole gangs, and of jobs that put something else in place of it."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.local.hostile_files import FILES, away
+
+from weir.control.port import UseSeen
+from weir.local import pod_files
+
+from .in_process_server import SMALL, Standing
+
+GANG = [{"name": "worker", "count": 11, "gpus": 0, **SMALL}, {"name": "ps", "count": 1, "gpus": 0, **SMALL}]
+
+
+async def test_all_pods_of_a_gang_are_read_together(stands: Standing) -> None:
+    script = 'echo "begin $RANK"; echo "line two"; printf end'
+    await stands.submit("sh", "-c", script, name="gang", pods=GANG)
+    await stands.until("gang", "succeeded")
+    for words in ("pod=all", "pod=all&follow=true"):
+        said = await stands.admin.get(f"/api/v1/workloads/gang/logs?{words}")
+        assert said.status_code == 200, said.text
+        lines = said.text.splitlines()
+        assert len(lines) == 36
+        assert sorted(line for line in lines if line.startswith("ps/0 ")) == [
+            "ps/0      | begin 11",
+            "ps/0      | end",
+            "ps/0      | line two",
+        ]
+        of_ten = [line for line in lines if line.startswith("worker/10 ")]
+        assert of_ten == ["worker/10 | begin 10", "worker/10 | line two", "worker/10 | end"]
+    tail = await stands.admin.get("/api/v1/workloads/gang/logs?pod=all&tail=1")
+    assert {line.partition(" | ")[2] for line in tail.text.splitlines()} == {"end"}
+    one = await stands.admin.get("/api/v1/workloads/gang/logs?pod=ps/0")
+    assert one.text == "begin 11\nline two\nend"
+
+
+async def test_a_gang_is_followed_over_a_restart(stands: Standing) -> None:
+    script = 'echo "run $WEIR_RESTARTS"; test $WEIR_RESTARTS = 1 || kill -KILL $PPID'
+    await stands.submit("sh", "-c", script, name="gang")
+    said = await asyncio.wait_for(stands.admin.get("/api/v1/workloads/gang/logs?pod=all&follow=true"), 60)
+    assert said.text.splitlines() == ["0/0 | run 0", "0/0 | run 1"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["a FIFO", "a link to zeros", "a directory", "a socket", "a terabyte", "nothing"]
+)
+async def test_output_that_is_none_stops_no_other_request(stands: Standing, kind: str) -> None:
+    uid = (await stands.submit("sleep", "60", name="odd"))["uid"]
+    own = stands.pool.home / "jobs" / str(uid) / "1-0-0"
+    while not (own / "log").exists():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    away(own / "log")
+    FILES[kind](own / "log")
+    following = asyncio.create_task(stands.admin.get("/api/v1/workloads/odd/logs?follow=true"))
+    for words in ("", "?tail=1", "?pod=all", "?pod=all&tail=3"):
+        said = await asyncio.wait_for(stands.admin.get(f"/api/v1/workloads/odd/logs{words}"), 60)
+        assert said.status_code == 200
+        assert len(said.content) < 1000
+        assert ("the output can't be read" in said.text) == (kind not in ("a terabyte", "nothing"))
+    assert (await stands.admin.get("/healthz")).status_code == 200
+    await stands.admin.post("/api/v1/workloads/odd/stop")
+    await asyncio.wait_for(following, 60)
+    assert following.result().text.count("can't be read") == int(kind not in ("a terabyte", "nothing"))
+
+
+async def test_what_cant_be_read_is_an_event_of_its_project(stands: Standing) -> None:
+    script = 'mkfifo "$WEIR_POD_DIRECTORY/notes.jsonl"'
+    await stands.submit("sh", "-c", script, name="odd")
+    row = await stands.until("odd", "succeeded")
+
+    def unreadable(said: Any) -> list[Any]:
+        return [each for each in said["items"] if each["kind"] == "unreadable"]
+
+    (event,) = unreadable(await stands.until_true(unreadable, "events"))
+    assert (event["workload"], event["project"]) == ("odd", "default")
+    assert event["sentence"] == "Pod odd/0/0: its notes are passed over: notes.jsonl is a FIFO."
+    assert row["restarts"] == 0
+
+
+def test_reading_output_costs_no_thread_of_other_requests() -> None:
+    from weir.local.server import pod_logs
+
+    async def name() -> str:
+        return await pod_logs.in_log_thread(lambda: threading.current_thread().name)
+
+    assert asyncio.run(name()).startswith("weir-logs")
+
+
+async def test_a_warning_is_a_line_of_the_jobs_output(stands: Standing) -> None:
+    """A job that may have replaced its output by a link isn't followed there."""
+    await stands.project("timed", 4, times={"idle_limit": "10m"})
+    for name in ("idle", "linked"):
+        await stands.submit("sleep", "60", name=name, project="timed")
+        await stands.until(name, "running")
+    linked = next(each for each in stands.pool.backend.pods() if each.place.pod.workload == "linked")
+    other = stands.pool.home / "other"
+    replace_by_link(Path(pod_files.own_directory(linked.directory), pod_files.LOG), other)
+    now_s = stands.pool.clock()
+    for name in ("linked", "idle"):
+        for at in range(13):
+            stands.pool.backend.tell(UseSeen(name, 0.0, now_s + 25 * at))
+    async with asyncio.timeout(120):
+        while "weir: idle used less than" not in (await output(stands, "idle")):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert other.read_text() == "mine\n"
+
+
+def replace_by_link(log: Path, other: Path) -> None:
+    other.write_text("mine\n")
+    log.unlink()
+    log.symlink_to(other)
+
+
+async def output(stands: Standing, name: str) -> str:
+    return (await stands.admin.get(f"/api/v1/workloads/{name}/logs")).text

@@ -1,0 +1,99 @@
+"""Departments and projects over REST."""
+
+from .in_process_server import Standing
+
+
+async def test_a_fresh_pool_has_a_project_with_all_of_the_machine(stands: Standing) -> None:
+    page = await stands.get("projects")
+    assert [(row["name"], row["quota"]) for row in page["items"]] == [("default", {"gpu": 4.0})]
+
+
+async def test_what_is_set_is_what_is_answered(stands: Standing) -> None:
+    await stands.admin.put("/api/v1/departments/lab", json={"name": "lab"})
+    made = await stands.project(
+        "vision", 3, department="lab", limit={"gpu": 4, "memory": "8Gi"}, weight={"gpu": 2}, priority=7
+    )
+    assert (made["kind"], made["parent"], made["priority"]) == ("project", "lab", 7)
+    assert made["quota"] == {"gpu": 3.0}
+    assert made["limit"] == {"gpu": 4.0, "memory": float(8 << 30)}
+    lab = await stands.get("departments/lab")
+    assert lab["quota"] == {"gpu": 3.0}, "without a gpu quota it has what is below it"
+    await stands.project("speech", 1, department="lab")
+    assert (await stands.get("departments/lab"))["quota"] == {"gpu": 4.0}
+    await stands.admin.delete("/api/v1/projects/speech")
+    assert (await stands.get("departments/lab"))["quota"] == {"gpu": 3.0}
+    await stands.project("vision", 1)
+    assert (await stands.get("projects/vision"))["parent"] is None
+    assert (await stands.get("departments/lab"))["quota"] == {"gpu": 0.0}
+
+
+async def test_a_department_follows_those_below_it_only_if_it_states_no_quota(stands: Standing) -> None:
+    put = stands.admin.put
+    await put("/api/v1/departments/stated", json={"name": "stated", "quota": {"gpu": 2}})
+    await put("/api/v1/departments/follows", json={"name": "follows"})
+    for name in ("stated", "follows"):
+        await stands.project(f"{name}-a", 2, department=name)
+        await stands.project(f"{name}-b", 1, department=name)
+    rows = {row["name"]: row for row in (await stands.get("departments"))["items"]}
+    assert (rows["stated"]["quota"], rows["stated"]["follows"]) == ({"gpu": 2.0}, False)
+    assert (rows["follows"]["quota"], rows["follows"]["follows"]) == ({"gpu": 3.0}, True)
+
+
+async def test_what_is_held_and_shared_is_shown_up_the_tree(stands: Standing) -> None:
+    await stands.admin.put("/api/v1/departments/lab", json={"name": "lab"})
+    await stands.project("vision", 2, department="lab")
+    await stands.submit(project="vision", name="runs", gpus=2)
+    await stands.until("runs", "running")
+    for path in ("projects/vision", "departments/lab"):
+        row = await stands.get(path)
+        assert (row["allocated"]["gpu"], row["share"]["gpu"], row["running"]) == (2.0, 2.0, 1)
+    status = await stands.get("status")
+    assert (status["devices"], status["allocated"], status["running"], status["virtual"]) == (4, 2.0, 1, True)
+    nodes = await stands.get("nodes")
+    devices = nodes["items"][0]["devices"]
+    assert [device["workloads"] for device in devices].count(["runs"]) == 2
+
+
+async def test_what_would_be_no_tree_is_refused(stands: Standing) -> None:
+    put = stands.admin.put
+    await put("/api/v1/departments/a", json={"name": "a"})
+    await put("/api/v1/departments/b", json={"name": "b", "parent": "a"})
+    refused = {
+        "departments/a": {"name": "a", "parent": "b"},
+        "projects/x": {"name": "x", "department": "nobody"},
+        "projects/a": {"name": "a"},
+        "departments/default": {"name": "default"},
+        "projects/y": {"name": "z"},
+        "projects/a b": {"name": "a b"},
+        "projects/w": {"name": "w", "quota": {"wings": 1}},
+        "projects/v": {"name": "v", "quota": {"gpu": 3}, "limit": {"gpu": 2}},
+        "projects/u": {"name": "u", "created": "-1h"},
+        "projects/t": {"name": "t", "quota": {"gpu": "many"}},
+    }
+    for path, body in refused.items():
+        said = await put(f"/api/v1/{path}", json=body)
+        assert said.status_code == 422, (path, said.text)
+        assert said.json()["errors"], path
+
+
+async def test_what_holds_something_isnt_deleted(stands: Standing) -> None:
+    await stands.project("vision", 2)
+    await stands.submit(project="vision", name="runs")
+    assert (await stands.admin.delete("/api/v1/projects/vision")).status_code == 409
+    assert (await stands.admin.delete("/api/v1/departments/vision")).status_code == 404
+    await stands.admin.post("/api/v1/workloads/runs/stop")
+    await stands.until("runs", "stopped")
+    assert (await stands.admin.delete("/api/v1/projects/vision")).status_code == 200
+    assert (await stands.admin.get("/api/v1/projects/vision")).status_code == 404
+    said = await stands.admin.post("/api/v1/workloads", json={"project": "vision", "command": ["true"]})
+    assert said.status_code == 422
+    assert said.json()["errors"][0]["field"] == "project"
+
+
+async def test_a_page_of_projects(stands: Standing) -> None:
+    for at in range(4):
+        await stands.project(f"p{at}", 0)
+    first = await stands.get("projects", limit=3)
+    rest = await stands.get("projects", limit=3, after=first["next"])
+    names = [row["name"] for row in first["items"] + rest["items"]]
+    assert (sorted(names), first["total"], rest["next"]) == (["default", "p0", "p1", "p2", "p3"], 5, None)

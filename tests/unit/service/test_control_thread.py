@@ -1,0 +1,60 @@
+"""The control thread steps when something happened, and not more often than it is to."""
+
+import time
+from typing import Any
+
+from weir.service.control_thread import Turns
+
+
+class _Control:
+    """Counts its steps, and knows what had happened by the last one."""
+
+    wakes_s = None
+    cluster = None
+
+    def __init__(self) -> None:
+        self.began_s: list[float] = []
+        self.happened = 0
+        self.taken_in = 0
+
+    def step(self) -> None:
+        self.began_s.append(time.monotonic())
+        self.taken_in = self.happened
+
+
+class _House:
+    def __init__(self, control: _Control) -> None:
+        self._control = control
+
+    def connect(self) -> Any:
+        return self._control
+
+    def begins(self, now_s: float) -> None:
+        """Nothing."""
+
+    def stepped(self, control: Any, now_s: float) -> None:
+        """Nothing."""
+
+    def rests(self, control: Any, now_s: float) -> float | None:
+        return None
+
+
+def test_steps_keep_their_distance_and_miss_nothing() -> None:
+    control = _Control()
+    turns = Turns(_House(control), time.time, between_s=0.1)
+    turns.start()
+    try:
+        end_s = time.monotonic() + 0.45
+        while time.monotonic() < end_s:
+            control.happened += 1
+            turns.wake()
+            time.sleep(0.001)
+        deadline_s = time.monotonic() + 120.0
+        while control.taken_in != control.happened and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+    finally:
+        turns.close()
+    assert control.taken_in == control.happened
+    apart = [later - sooner for sooner, later in zip(control.began_s, control.began_s[1:], strict=False)]
+    assert len(control.began_s) > 1
+    assert min(apart) > 0.09

@@ -1,0 +1,37 @@
+"""The log: one line of JSON each in front of a cluster, bounded, without secrets."""
+
+import json
+import subprocess
+import sys
+
+SCRIPT = """
+import logging
+from structlog import get_logger
+from weir.local.server import log
+log.set_up("info", form="json", repeats_max=2)
+_LOG = get_logger("test")
+_LOG.info("first", count=3, where=("a", "b"), token="secret", thing=object)
+try:
+    raise ValueError("no")
+except ValueError as error:
+    _LOG.error("broken", exc_info=error)
+for at in range(5):
+    _LOG.info("repeated", at=at)
+for at in range(50):
+    _LOG.info("placed", at=at)
+logging.getLogger("library").warning("of a %s", "library\\nwith lines")
+"""
+
+
+def test_every_line_is_json_and_decisions_are_not_left_out() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    first, broken = lines[:2]
+    assert {"level": "info", "event": "first", "count": 3, "where": ["a", "b"]}.items() <= first.items()
+    assert next(iter(first)) == "timestamp"
+    assert first["token"] == "(hidden)"
+    assert "ValueError: no" in broken["exception"]
+    assert [line["at"] for line in lines if line["event"] == "repeated"] == [0, 1]
+    assert len([line for line in lines if line["event"] == "placed"]) == 50
+    assert lines[-1]["event"] == "of a library\nwith lines"
+    assert lines[-1]["logger"] == "library"

@@ -1,0 +1,93 @@
+"""Estimated starts are ranges learned from enough ended work, and are never made from services."""
+
+import pytest
+
+from weir.api.answers import Suggestion
+from weir.model.nodes import Node
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
+from weir.scenario_io.words import PRIORITY_MAX
+from weir.service.cluster_copy import picture_of
+from weir.service.suggestions import Possible, suggestions
+from weir.state.events import (
+    End,
+    NodeSet,
+    Place,
+    PodAssigned,
+    PodKey,
+    QueuesSet,
+    WorkloadEnded,
+    WorkloadSubmitted,
+)
+from weir.state.reduce import reduce
+from weir.state.state import Cluster
+
+NOW_S = 10_000.0
+
+
+def workload(name: str, *, type_: WorkloadType, max_runtime_s: float | None = None) -> Workload:
+    return Workload(
+        name,
+        "p",
+        (PodGroup("0", Request(devices=4)),),
+        1,
+        0.0,
+        type=type_,
+        preemptible=False,
+        user="mia",
+        max_runtime_s=max_runtime_s,
+    )
+
+
+def waits(
+    ended: int,
+    type_: WorkloadType = WorkloadType.TRAIN,
+    max_runtime_s: float | None = None,
+    ran_s: float = 100.0,
+) -> list[Suggestion]:
+    """Return estimates for a workload behind a running one; those like that one took 200, 210, ... s."""
+    cluster = Cluster()
+    reduce(cluster, NodeSet(Node("n", 4, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})))
+    reduce(cluster, QueuesSet((Queue("p", quota={"gpu": 4000}),)))
+    cluster.now_s = NOW_S
+    for at in range(ended):
+        reduce(cluster, WorkloadSubmitted(workload(f"runs-{at}", type_=type_), 0.0))
+        reduce(cluster, WorkloadEnded(f"runs-{at}", End.SUCCEEDED, 1.0, 200.0 + 10 * at))
+    running = workload("runs-99", type_=type_, max_runtime_s=max_runtime_s)
+    reduce(cluster, WorkloadSubmitted(running, 0.0))
+    reduce(cluster, PodAssigned(Place(PodKey("runs-99", 0, 0), "n", (0, 1, 2, 3)), NOW_S - ran_s))
+    reduce(cluster, WorkloadSubmitted(workload("waits", type_=WorkloadType.TRAIN), 0.0))
+    found = suggestions(picture_of(cluster), Policy(), "waits", Possible(PRIORITY_MAX))
+    return [each for each in found if each.at_s is not None]
+
+
+def test_a_range_is_given_once_enough_have_ended() -> None:
+    (found,) = waits(20)
+    assert found.sentence == (
+        "If it waits, it starts in 2m to 4m 30s (estimated from 20 ended workloads like runs-99), "
+        "when runs-99 has ended."
+    )
+    assert found.at_s == NOW_S + 270
+
+
+@pytest.mark.parametrize("ended", [0, 1, 9])
+def test_too_few_ended_workloads_give_no_estimate(ended: int) -> None:
+    assert waits(ended) == []
+
+
+def test_services_give_no_estimate() -> None:
+    assert waits(20, WorkloadType.INFERENCE) == []
+    assert waits(20, WorkloadType.BUILD) == []
+
+
+def test_a_maximum_run_time_bounds_the_wait() -> None:
+    (found,) = waits(0, WorkloadType.INFERENCE, max_runtime_s=700.0)
+    assert found.sentence == "If it waits, it starts in 10m at the latest, when runs-99 has ended."
+    (found,) = waits(20, max_runtime_s=300.0)
+    assert "in 2m to 3m 20s (estimated" in found.sentence
+
+
+def test_a_run_longer_than_nearly_all_alike_gives_no_estimate() -> None:
+    assert waits(10, ran_s=200.0)
+    assert waits(10, ran_s=280.0) == []

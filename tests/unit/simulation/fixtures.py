@@ -1,0 +1,54 @@
+"""A small cluster and jobs on it."""
+
+from weir.model.nodes import Node, Topology
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.scenario import Scenario
+from weir.model.workloads import PodGroup, Request, Workload
+from weir.simulation.job_trace import Fate
+
+HOST = "kubernetes.io/hostname"
+
+
+def cluster(nodes: int = 1, gpus: int = 4, teams: tuple[str, ...] = ("a", "b")) -> Scenario:
+    """Nodes in two racks; each team is guaranteed an equal part."""
+    quota = {"gpu": nodes * gpus * 1000 // len(teams)}
+    return Scenario(
+        name="small",
+        nodes=tuple(
+            Node(
+                f"node-{at}",
+                gpus,
+                16 << 30,
+                {"cpu": 64_000, "memory": 1 << 40, "pods": 110},
+                gpu_model="A100",
+                labels={"rack": f"r{at % 2}", HOST: f"node-{at}"},
+            )
+            for at in range(nodes)
+        ),
+        topologies=(Topology("network", ("rack", HOST)),),
+        queues=tuple(Queue(team, quota=quota, created_s=at) for at, team in enumerate(teams)),
+        workloads=(),
+        placed=(),
+        started_s={},
+        checkpointed_s={},
+        policy=Policy(),
+    )
+
+
+def job(
+    name: str,
+    duration_s: float,
+    *,
+    at_s: float = 0.0,
+    gpus: int = 1,
+    pods: int = 1,
+    least: int | None = None,
+    team: str = "a",
+    save_every_s: float | None = None,
+    restart_s: float = 0.0,
+) -> Fate:
+    """A job of one group."""
+    needed = pods if least is None else least
+    group = PodGroup("0", Request(devices=gpus), pods, needed)
+    return Fate(Workload(name, team, (group,), needed, at_s), duration_s, save_every_s, restart_s)

@@ -1,0 +1,87 @@
+"""Events, in the order in which they were written down."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from weir.store import Happening, NameTaken, Recollected, Store
+
+from .fixtures import NOW_S, end, submitted
+
+
+def happening(at: int, **words: object) -> Happening:
+    """The n-th thing that happens."""
+    return Happening(NOW_S + at, "noted", f"thing {at}", **words)  # type: ignore[arg-type]
+
+
+def settle(store: Store) -> None:
+    """Wait until what is queued is written: the writer takes one thing after the other."""
+    store.set_queue(store.queues()[-1])
+
+
+def test_events_are_paged_newest_first(store: Store) -> None:
+    """By number; those that come meanwhile disturb nothing."""
+    store.record([happening(at) for at in range(10)])
+    settle(store)
+    seen, after = [], None
+    while True:
+        page = store.events(after=after, limit=3)
+        seen += [event.sentence for event in page.items]
+        after = page.after
+        if after is None:
+            break
+        store.record([happening(100)])
+        settle(store)
+    assert seen == [f"thing {at}" for at in reversed(range(10))]
+
+
+def test_events_are_found_by_what_they_are_about(store: Store) -> None:
+    """Those of a name are those of all workloads that had it."""
+    uids = []
+    for at in range(2):
+        uids.append(store.submit(submitted("train", at_s=NOW_S + 100 * at)).launch.uid)
+        store.record(
+            [happening(at, uid=uids[-1], workload="train", project="vision", pod="0/0", numbers={"at": at})]
+        )
+        store.journal.keep([end("train", NOW_S + 100 * at + 1)], {})
+    store.record([happening(7, project="speech")])
+    settle(store)
+    assert [event.kind for event in store.events(workload="train").items] == ["ended", "noted"] * 2
+    assert [event.numbers.get("at") for event in store.events(uid=uids[0]).items] == [None, 0]
+    assert store.events(uid=uids[0]).items[1].pod == "0/0"
+    assert [event.sentence for event in store.events(project="speech").items] == ["thing 7"]
+    assert store.events(projects={"speech": 0.0}).total == 1
+    assert store.events(projects={}).total == 0
+    assert store.events(kind="ended").total == 2
+
+
+def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:
+    """Ends too; and nothing of what was refused."""
+    heard: list[Recollected] = []
+    stop = store.listen(heard.extend)
+    store.submit(submitted("train"))
+    store.record([happening(1)])
+    with pytest.raises(NameTaken):
+        store.submit(submitted("train"))
+    store.journal.keep([end("train")], {})
+    stop()
+    store.record([happening(2)])
+    settle(store)
+    assert [event.kind for event in heard] == ["noted", "ended"]
+    assert heard == list(reversed(store.events().items))[:2]
+    assert [event.sentence for event in store.events_since(heard[-1].id)] == ["thing 2"]
+    assert list(store.events_since(0)) == list(reversed(store.events().items))
+
+
+def test_listener_that_fails_disturbs_nobody(store: Store) -> None:
+    """What is committed stays committed, once, and the next one hears of it."""
+    heard: list[Recollected] = []
+
+    def fails(_: Sequence[Recollected]) -> None:
+        raise RuntimeError("can't hear")
+
+    store.listen(fails)
+    store.listen(heard.extend)
+    store.submit(submitted("train"))
+    store.journal.keep([end("train")], {})
+    assert len(heard) == store.events().total == 1
