@@ -17,7 +17,7 @@ COMPILED_VENV := build/compiled
 COMPILED_READY := $(COMPILED_VENV)/.ready
 BENCH_VENV := $(if $(filter 0,$(COMPILED)),$(VENV),$(COMPILED_VENV))
 COMPILED_TESTS := tests/compiled.py tests/scenarios tests/unit/state tests/unit/control tests/unit/engine \
-  tests/unit/simulation/test_replay.py tests/unit/simulation/test_world.py tests/unit/store
+  tests/unit/simulation/test_replay.py tests/unit/simulation/test_simulated_cluster.py tests/unit/store
 
 .DEFAULT_GOAL := help
 .PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean wheel test-compiled

@@ -26,7 +26,7 @@ from .fixtures import NOW_S, end, opened, submitted
 WRITES = """
 import sys, threading
 from pathlib import Path
-from tests.unit.store.given import opened, submitted, end, NOW_S
+from tests.unit.store.fixtures import opened, submitted, end, NOW_S
 from weir.store import Happening
 with opened(Path(sys.argv[1])) as store:
     def work(mine):
@@ -141,7 +141,7 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from tests.unit.store.given import opened, submitted
+from tests.unit.store.fixtures import opened, submitted
 from weir.store import StoreFailed, Wanted
 with opened(Path(sys.argv[1])) as store:
     store.submit(submitted("first"))
