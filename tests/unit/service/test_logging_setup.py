@@ -7,7 +7,7 @@ import sys
 SCRIPT = """
 import logging
 from structlog import get_logger
-from weir.local.server import log
+from weir.service import logging_setup as log
 log.set_up("info", form="json", repeats_max=2)
 _LOG = get_logger("test")
 _LOG.info("first", count=3, where=("a", "b"), token="secret", thing=object)

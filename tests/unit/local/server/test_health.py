@@ -154,7 +154,7 @@ HANGS = {
 SERVE = """
 import asyncio, sys, threading, time
 from pathlib import Path
-from weir.local.server import deadline, up
+from weir.local.server import main as up
 from weir.local.server.settings import Settings
 
 class Server(up.Server):
