@@ -16,7 +16,7 @@ from tools.controlplane.api import Object, collection
 from tools.controlplane.certificates import Pair
 from tools.controlplane.plane import ControlPlane
 
-from weir.kubernetes.api.wire import Lines, To
+from weir.kubernetes.api.connection_pool import ConnectionPool, Endpoint
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
@@ -59,7 +59,7 @@ class Bare:
         return time.perf_counter() - began
 
     async def _post(self, left: list[tuple[str, bytes]]) -> None:
-        lines = Lines(To(self._url, self._tls))
+        lines = ConnectionPool(Endpoint(self._url, self._tls))
 
         async def work() -> None:
             while left:
@@ -147,6 +147,6 @@ class Count:
                 if line.startswith(b'{"type":"ADDED"'):
                     self.at_s.append(time.perf_counter())
         finally:
-            seen = _VERSION.search(last)
-            if seen is not None:
-                self._since = seen[1].decode()
+            tracked = _VERSION.search(last)
+            if tracked is not None:
+                self._since = tracked[1].decode()

@@ -353,7 +353,7 @@ def measure(plane: ControlPlane, nodes: int, cases: list[str], *, webhooks: bool
     plane.grant_all("weir")
     rig = Rig(plane, nodes, webhooks=webhooks)
     for name in cases:
-        run, stock = CASES[name]
+        run, inventory = CASES[name]
         rig.rest()
         rig.engine = ""
         row: Row = {"case": name, "nodes": nodes, **run(rig)}
@@ -361,8 +361,8 @@ def measure(plane: ControlPlane, nodes: int, cases: list[str], *, webhooks: bool
             row["engine"] = rig.engine
         if name != "bare" and "bare" in rows and "per_second" in row:
             row["of_bare"] = _ratio(row, rows["bare"], "per_second")
-        if stock in rows:
-            row["of_stock"] = _ratio(rows[stock], row, "seconds")
+        if inventory in rows:
+            row["of_stock"] = _ratio(rows[inventory], row, "seconds")
         rows[name] = row
         print(f"  {name}: {row}", file=sys.stderr, flush=True)
     return list(rows.values())

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from weir.kubernetes.own.definitions import definitions
-from weir.kubernetes.reading.kind_table import built_in
-from weir.kubernetes.reading.labels import FOREIGN, KAI_LEVELS, KAI_TOPOLOGY, OURS, PREFIX
+from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.translate.annotations import FOREIGN, KAI_LEVELS, KAI_TOPOLOGY, OURS, PREFIX
+from weir.kubernetes.translate.kind_table import built_in
 
 _GANGS = {"owner": "all its pods", "pod": "each pod by itself"}
 

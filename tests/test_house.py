@@ -63,8 +63,8 @@ def test_the_entry_of_ci_can_be_run() -> None:
 
 def test_one_module_talks_to_the_api_server() -> None:
     speak = {file.name for file in SOURCE.rglob("*.py") if {"aiohttp", "httptools"} & set(imports(file))}
-    assert speak == {"line.py", "webhooks.py"}  # the second answers there, it asks nothing
-    used = {"wire": {"connection.py"}, "line": {"wire.py", "connection.py"}}
+    assert speak == {"http_connection.py", "webhook_server.py"}  # the second answers there, it asks nothing
+    used = {"connection_pool": {"client.py"}, "http_connection": {"connection_pool.py", "client.py"}}
     for name, by in used.items():
         module = f"weir.kubernetes.api.{name}"
         assert {file.name for file in SOURCE.rglob("*.py") if module in imports(file)} == by

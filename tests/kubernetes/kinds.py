@@ -5,8 +5,8 @@ from typing import Any
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 
-from weir.kubernetes.own.definitions import definitions
-from weir.kubernetes.own.shapes import API_VERSION
+from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.crd.schemas import API_VERSION
 
 
 def establish(cluster: Cluster) -> None:

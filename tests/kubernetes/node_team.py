@@ -102,7 +102,7 @@ def for_real(made: Object, script: str) -> Object:
     return made
 
 
-def seen(node: RealNode, namespace: str, pod: str) -> dict[str, list[str]]:
+def tracked(node: RealNode, namespace: str, pod: str) -> dict[str, list[str]]:
     """Return what a container with `REPORT` saw: `given`, `books` and `files`, each sorted."""
     rows = [line.split(" ", 1) for line in node.log(namespace, pod).splitlines()]
     return {row[0]: sorted(re.split(r"[ ,]+", row[1])) if row[1:] and row[1] else [] for row in rows}

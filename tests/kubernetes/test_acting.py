@@ -12,32 +12,32 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
-from weir.kubernetes.api.access import Kubeconfig
-from weir.kubernetes.api.connection import Connection, Limits, Patch
-from weir.kubernetes.api.leading import AlwaysLeads, Fence
+from weir.kubernetes.api.backoff import RateLimiter
+from weir.kubernetes.api.client import ApiClient, ClientLimits, Patch
+from weir.kubernetes.api.credentials import Kubeconfig
+from weir.kubernetes.api.leader_election import AlwaysLeader, Leadership
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.patience import Rate
-from weir.kubernetes.writing.acting import Acting, Pace
-from weir.kubernetes.writing.writes import (
+from weir.kubernetes.writes.api_writer import ApiWriter, Pace
+from weir.kubernetes.writes.operations import (
     Bind,
-    Done,
-    Emit,
+    EmitEvent,
+    EventSubject,
     Evict,
-    HeldUp,
-    NotSent,
     Outcome,
     PatchStatus,
-    RefusedWrite,
-    Regarding,
-    Superseded,
-    Unknown,
-    Upsert,
+    UpsertWorkload,
     Write,
+    WriteDelayed,
+    WriteDone,
+    WriteNotSent,
+    WriteRefused,
+    WriteSuperseded,
+    WriteUnknown,
     merged,
 )
 
 QUICK = Pace(first_s=0.02, most_s=0.2)
-BRISK = Limits(write_s=1.0)
+BRISK = ClientLimits(write_s=1.0)
 
 
 class Told:
@@ -54,7 +54,7 @@ class Told:
 
     @property
     def final(self) -> list[Outcome]:
-        return [outcome for _, outcome in self.all if not isinstance(outcome, HeldUp)]
+        return [outcome for _, outcome in self.all if not isinstance(outcome, WriteDelayed)]
 
 
 class Switch:
@@ -70,14 +70,14 @@ class Switch:
 
 @asynccontextmanager
 async def acting_on(
-    kubeconfig: Path, *, fence: Fence | None = None, pace: Pace = QUICK, **more: Any
-) -> AsyncIterator[tuple[Acting, Told]]:
+    kubeconfig: Path, *, fence: Leadership | None = None, pace: Pace = QUICK, **more: Any
+) -> AsyncIterator[tuple[ApiWriter, Told]]:
     told = Told()
-    async with Connection(Kubeconfig(kubeconfig), BRISK) as api:
-        acting = Acting(api, fence or AlwaysLeads(), told, pace=pace, **more)
-        running = asyncio.create_task(acting.run())
+    async with ApiClient(Kubeconfig(kubeconfig), BRISK) as api:
+        writer = ApiWriter(api, fence or AlwaysLeader(), told, pace=pace, **more)
+        running = asyncio.create_task(writer.run())
         try:
-            yield acting, told
+            yield writer, told
             assert not running.done(), running
         finally:
             running.cancel()
@@ -109,54 +109,54 @@ async def test_a_binding_brings_its_annotations_along(cluster: Cluster, weir_kub
     binds = make(cluster, within, 3)
     other = Bind(within, "p1", "another-uid", "x", about="other")
     nobody = Bind(within, "nobody", "u", "x", about="nobody")
-    async with acting_on(weir_kubeconfig) as (acting, told):
-        acting.submit([other, nobody, binds[0]])
+    async with acting_on(weir_kubeconfig) as (writer, told):
+        writer.submit([other, nobody, binds[0]])
         await until(lambda: len(told.final) == 3)
-        acting.submit([Bind(within, "p0", binds[0].uid, "elsewhere", about="again")])
+        writer.submit([Bind(within, "p0", binds[0].uid, "elsewhere", about="again")])
         await until(lambda: len(told.final) == 4)
-        assert told.of("p0") == [Done()]
+        assert told.of("p0") == [WriteDone()]
         for about, status in (("other", 409), ("nobody", 404), ("again", 409)):
             (refused,) = told.of(about)
-            assert isinstance(refused, RefusedWrite)
+            assert isinstance(refused, WriteRefused)
             assert refused.status == status
             assert refused.sentence
         bound = cluster.api.get(path_of("v1", "pods", within, "p0"))
         assert bound["spec"]["nodeName"] == "node-p0"
         assert bound["metadata"]["annotations"] == {"weir.dev/gpus": "0,3", "weir.dev/start": "17"}
         assert nodes_of(cluster, within)["p1"] == ""
-        assert acting.outcomes["Bind RefusedWrite"] == 3
+        assert writer.outcomes["Bind RefusedWrite"] == 3
 
 
 async def test_every_fault_is_outlasted(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
     binds = make(cluster, within, 150)
-    async with acting_on(proxy.kubeconfig) as (acting, told):
+    async with acting_on(proxy.kubeconfig) as (writer, told):
         proxy.faults = Faults(
             throttled=0.1, retry_after_s=0, broken=0.1, refused=0.1, dropped=0.2, delayed=0.05, delay_s=3.0
         )
-        acting.submit(binds)
+        writer.submit(binds)
         await until(lambda: len(told.final) == len(binds), 60)
         proxy.calm()
-        assert {type(outcome) for outcome in told.final} == {Done}
+        assert {type(outcome) for outcome in told.final} == {WriteDone}
         assert nodes_of(cluster, within) == {bind.name: bind.node for bind in binds}
         assert proxy.injected["dropped"] > 5
-        assert acting.retries > 20
-        assert len(acting) == 0
+        assert writer.retries > 20
+        assert len(writer) == 0
 
 
 async def test_an_answer_that_was_lost_is_looked_up(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
     bind, taken, gone = make(cluster, within, 3)
     lost = Faults(dropped=1.0, where=lambda asked: asked.verb == "POST" and "binding" in asked.path)
-    async with acting_on(proxy.kubeconfig) as (acting, told):
+    async with acting_on(proxy.kubeconfig) as (writer, told):
         proxy.faults = lost
-        acting.submit([bind])
+        writer.submit([bind])
         await until(lambda: bool(told.final))
-        assert told.of("p0") == [Done()]
+        assert told.of("p0") == [WriteDone()]
         assert proxy.injected["dropped"] == 1, "it wasn't sent twice"
         proxy.faults = Faults(broken=1.0)
-        acting.submit([taken, gone])
-        await until(lambda: acting.retries > 4)
+        writer.submit([taken, gone])
+        await until(lambda: writer.retries > 4)
         cluster.api.post(
             path_of("v1", "pods", within, "p1", "binding"),
             {"metadata": {"name": "p1"}, "target": {"kind": "Node", "name": "elsewhere"}},
@@ -165,9 +165,9 @@ async def test_an_answer_that_was_lost_is_looked_up(cluster: Cluster, proxy: Fau
         proxy.calm()
         await until(lambda: len(told.final) == 3)
         (taken_out,), (gone_out,) = told.of("p1"), told.of("p2")
-        assert isinstance(taken_out, RefusedWrite)
+        assert isinstance(taken_out, WriteRefused)
         assert "elsewhere" in taken_out.sentence
-        assert isinstance(gone_out, RefusedWrite)
+        assert isinstance(gone_out, WriteRefused)
         assert gone_out.status == 404
 
 
@@ -175,14 +175,14 @@ async def test_a_try_that_is_carried_out_late_is_reckoned_with(cluster: Cluster,
     """Its connection is gone, the next try is refused, and only then the first one comes through."""
     within = cluster.namespace()
     (bind,) = make(cluster, within, 1)
-    async with acting_on(proxy.kubeconfig) as (acting, told):
+    async with acting_on(proxy.kubeconfig) as (writer, told):
         proxy.faults = Faults(delayed=1.0, delay_s=4.0, where=lambda asked: "binding" in asked.path)
-        acting.submit([bind])
+        writer.submit([bind])
         await until(lambda: proxy.injected["delayed"] == 1)
         proxy.faults = Faults(conflict=1.0)
         proxy.cut()
         await until(lambda: bool(told.final))
-        assert told.of("p0") == [Done()]
+        assert told.of("p0") == [WriteDone()]
         assert nodes_of(cluster, within) == {"p0": bind.node}
 
 
@@ -193,14 +193,14 @@ async def test_no_binding_waits_for_one_that_fails(cluster: Cluster, proxy: Faul
     proxy.faults = Faults(
         throttled=1.0, retry_after_s=2, where=lambda asked: any(name in asked.path for name in stuck)
     )
-    async with acting_on(proxy.kubeconfig, pace=Pace(in_flight=2)) as (acting, told):
+    async with acting_on(proxy.kubeconfig, pace=Pace(in_flight=2)) as (writer, told):
         began_s = time.monotonic()
-        acting.submit(binds)
+        writer.submit(binds)
         await until(lambda: len(told.final) == 38)
         proxy.calm()
         await until(lambda: len(told.final) == 40)
         assert time.monotonic() - began_s >= 2.0, "Retry-After was heeded"
-        assert acting.throttled >= 2
+        assert writer.throttled >= 2
 
 
 async def test_a_binding_is_given_up_in_the_end(cluster: Cluster, proxy: FaultProxy) -> None:
@@ -208,14 +208,14 @@ async def test_a_binding_is_given_up_in_the_end(cluster: Cluster, proxy: FaultPr
     binds = make(cluster, within, 2)
     proxy.faults = Faults(throttled=1.0, retry_after_s=0, where=lambda asked: "/p0/" in asked.path)
     pace = Pace(first_s=0.02, most_s=0.1, give_up_s=0.5)
-    async with acting_on(proxy.kubeconfig, pace=pace) as (acting, told):
-        acting.submit(binds[:1])
+    async with acting_on(proxy.kubeconfig, pace=pace) as (writer, told):
+        writer.submit(binds[:1])
         await until(lambda: bool(told.final))
-        assert isinstance(told.final[0], RefusedWrite)
+        assert isinstance(told.final[0], WriteRefused)
         proxy.faults = Faults(broken=1.0)
-        acting.submit(binds[1:])
+        writer.submit(binds[1:])
         await until(lambda: len(told.final) == 2)
-        assert isinstance(told.final[1], Unknown)
+        assert isinstance(told.final[1], WriteUnknown)
 
 
 # Who may write
@@ -225,22 +225,22 @@ async def test_nothing_is_sent_by_one_who_does_not_lead(cluster: Cluster, proxy:
     within = cluster.namespace()
     binds = make(cluster, within, 4)
     fence = Switch()
-    async with acting_on(proxy.kubeconfig, fence=fence) as (acting, told):
+    async with acting_on(proxy.kubeconfig, fence=fence) as (writer, told):
         fence.open = False
-        acting.submit(binds[:1])
+        writer.submit(binds[:1])
         await until(lambda: bool(told.final))
-        assert isinstance(told.final[0], NotSent)
+        assert isinstance(told.final[0], WriteNotSent)
         assert proxy.passed["POST"] == 0
         fence.open = True
         proxy.faults = Faults(throttled=1.0, retry_after_s=30)
-        acting.submit(binds[1:2])
-        await until(lambda: acting.throttled == 1)
+        writer.submit(binds[1:2])
+        await until(lambda: writer.throttled == 1)
         fence.term = 2
         proxy.calm()
-        acting.submit(binds[2:])
+        writer.submit(binds[2:])
         await until(lambda: len(told.final) == 4)
-        assert isinstance(told.of("p1")[0], NotSent), "it was meant in another term"
-        assert told.of("p2") == told.of("p3") == [Done()]
+        assert isinstance(told.of("p1")[0], WriteNotSent), "it was meant in another term"
+        assert told.of("p2") == told.of("p3") == [WriteDone()]
 
 
 async def test_somebody_is_asked_right_before(cluster: Cluster, proxy: FaultProxy) -> None:
@@ -251,15 +251,15 @@ async def test_somebody_is_asked_right_before(cluster: Cluster, proxy: FaultProx
     def check(write: Bind | Evict) -> str:
         return f"{write.name} has no room any more." if write.name in full else ""
 
-    async with acting_on(proxy.kubeconfig, check=check) as (acting, told):
+    async with acting_on(proxy.kubeconfig, check=check) as (writer, told):
         full.add("p0")
         proxy.faults = Faults(throttled=1.0, retry_after_s=0)
-        acting.submit(binds)
-        await until(lambda: acting.retries > 2)
+        writer.submit(binds)
+        await until(lambda: writer.retries > 2)
         full.add("p1")
         await until(lambda: len(told.final) == 2)
-        assert told.of("p0") == [NotSent("p0 has no room any more.")]
-        assert told.of("p1") == [NotSent("p1 has no room any more.")]
+        assert told.of("p0") == [WriteNotSent("p0 has no room any more.")]
+        assert told.of("p1") == [WriteNotSent("p1 has no room any more.")]
         assert proxy.passed["POST"] == 0
 
 
@@ -281,26 +281,26 @@ async def test_a_disruption_budget_holds_an_eviction_up(cluster: Cluster, weir_k
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"keep": "me"}}},
         },
     )
-    because = Emit(
-        Regarding("v1", "Pod", "p0", within, bind.uid), "Reclaimed", "Team B is owed its GPU.", "Evicting"
+    because = EmitEvent(
+        EventSubject("v1", "Pod", "p0", within, bind.uid), "Reclaimed", "Team B is owed its GPU.", "Evicting"
     )
-    async with acting_on(weir_kubeconfig) as (acting, told):
-        acting.submit([Bind(one.namespace, one.name, one.uid, node) for one in (bind, free)])
+    async with acting_on(weir_kubeconfig) as (writer, told):
+        writer.submit([Bind(one.namespace, one.name, one.uid, node) for one in (bind, free)])
         await until(lambda: len(cluster.running(within)) == 2)
         await until(lambda: cluster.api.get(f"{pdb}/one")["status"].get("currentHealthy") == 1)
-        acting.submit([evict(bind, because=because, insists=True), evict(free)])
+        writer.submit([evict(bind, because=because, insists=True), evict(free)])
         await until(lambda: bool(told.of("p0")) and bool(told.of("p1")))
         (held,) = told.of("p0")
-        assert isinstance(held, HeldUp)
+        assert isinstance(held, WriteDelayed)
         assert "disruption budget" in held.sentence
-        assert told.of("p1") == [Done()]
+        assert told.of("p1") == [WriteDone()]
         await asyncio.sleep(0.5)
         assert len(told.of("p0")) == 1, "it is said once"
         assert (
             cluster.api.get(path_of("v1", "pods", within, "p0"))["metadata"].get("deletionTimestamp") is None
         )
         cluster.api.delete(f"{pdb}/one")
-        await until(lambda: told.of("p0")[-1] == Done())
+        await until(lambda: told.of("p0")[-1] == WriteDone())
         await until(lambda: nodes_of(cluster, within) == {})
         events = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
         (said,) = [one for one in events if one["reason"] == "Reclaimed"]
@@ -314,11 +314,11 @@ async def test_who_is_gone_needs_no_eviction(cluster: Cluster, proxy: FaultProxy
     cluster.api.delete(path_of("v1", "pods", within, "p0"), grace_s=0)
     cluster.api.delete(path_of("v1", "pods", within, "p1"), grace_s=0)
     cluster.api.create(pod(within, "p1"))
-    async with acting_on(proxy.kubeconfig) as (acting, told):
+    async with acting_on(proxy.kubeconfig) as (writer, told):
         proxy.faults = Faults(dropped=1.0, where=lambda asked: asked.verb == "POST" and "p2" in asked.path)
-        acting.submit([evict(gone), evict(replaced), evict(lost)])
+        writer.submit([evict(gone), evict(replaced), evict(lost)])
         await until(lambda: len(told.final) == 3)
-        assert told.final == [Done()] * 3
+        assert told.final == [WriteDone()] * 3
         (left,) = cluster.pods(within)
         assert left["metadata"]["name"] == "p1"
         assert left["metadata"]["uid"] != replaced.uid
@@ -331,28 +331,30 @@ async def test_an_object_is_made_or_changed(cluster: Cluster, proxy: FaultProxy)
     within = cluster.namespace()
     path = path_of("v1", "configmaps", within)
 
-    def upsert(value: str) -> Upsert:
+    def upsert(value: str) -> UpsertWorkload:
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "c"},
             "data": {"k": value},
         }
-        return Upsert(path, "c", body, about=value)
+        return UpsertWorkload(path, "c", body, about=value)
 
-    async with acting_on(proxy.kubeconfig) as (acting, told):
+    async with acting_on(proxy.kubeconfig) as (writer, told):
         proxy.faults = Faults(dropped=0.3, broken=0.3, conflict=0.3)
-        acting.submit([upsert("1"), upsert("2"), upsert("3")])
+        writer.submit([upsert("1"), upsert("2"), upsert("3")])
         await until(lambda: len(told.final) == 3)
         proxy.calm()
         assert [(write.about, outcome) for write, outcome in told.all] == [
-            (value, Done()) for value in ("1", "2", "3")
+            (value, WriteDone()) for value in ("1", "2", "3")
         ], "in the order they were asked for"
         assert cluster.api.get(f"{path}/c")["data"] == {"k": "3"}
-        acting.submit([Upsert(path_of("v1", "configmaps", "nowhere"), "c", upsert("1").body, about="no")])
+        writer.submit(
+            [UpsertWorkload(path_of("v1", "configmaps", "nowhere"), "c", upsert("1").body, about="no")]
+        )
         await until(lambda: len(told.final) == 4)
         (no,) = told.of("no")
-        assert isinstance(no, RefusedWrite)
+        assert isinstance(no, WriteRefused)
         assert no.status == 404
 
 
@@ -364,40 +366,40 @@ async def test_statuses_that_wait_become_one(cluster: Cluster, proxy: FaultProxy
     def status(about: str, **fields: str | None) -> PatchStatus:
         return PatchStatus(path, {"status": fields}, Patch.STRATEGIC, about=about)
 
-    async with acting_on(proxy.kubeconfig) as (acting, told):
-        acting.submit([status("1", message="one", reason="R"), status("2", message="two")])
+    async with acting_on(proxy.kubeconfig) as (writer, told):
+        writer.submit([status("1", message="one", reason="R"), status("2", message="two")])
         await until(lambda: len(told.final) == 2)
-        assert told.of("1") == [Superseded()]
-        assert told.of("2") == [Done()]
+        assert told.of("1") == [WriteSuperseded()]
+        assert told.of("2") == [WriteDone()]
         now = cluster.api.get(path)["status"]
         assert (now["message"], now["reason"]) == ("two", "R")
         proxy.faults = Faults(throttled=1.0, retry_after_s=0)
-        acting.submit([status("3", message="three", reason="S")])
-        await until(lambda: acting.throttled > 2)
-        acting.submit([status("4", message="four", reason=None)])
-        acting.submit([bind])
+        writer.submit([status("3", message="three", reason="S")])
+        await until(lambda: writer.throttled > 2)
+        writer.submit([status("4", message="four", reason=None)])
+        writer.submit([bind])
         proxy.calm()
         await until(lambda: len(told.final) == 5)
-        assert told.of("3") == [Superseded()]
-        assert told.of("p0") == [Done()], "a binding waits for no status"
-        assert told.of("4") == [Done()]
+        assert told.of("3") == [WriteSuperseded()]
+        assert told.of("p0") == [WriteDone()], "a binding waits for no status"
+        assert told.of("4") == [WriteDone()]
         now = cluster.api.get(path)["status"]
         assert now["message"] == "four"
         assert "reason" not in now
-        acting.submit([PatchStatus(path_of("v1", "pods", within, "no"), {"status": {}}, about="no")])
+        writer.submit([PatchStatus(path_of("v1", "pods", within, "no"), {"status": {}}, about="no")])
         await until(lambda: bool(told.of("no")))
-        assert isinstance(told.of("no")[0], RefusedWrite)
+        assert isinstance(told.of("no")[0], WriteRefused)
 
 
 async def test_events_are_for_when_there_is_time(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     (bind,) = make(cluster, within, 1)
-    about = Regarding("v1", "Pod", "p0", within, bind.uid)
+    about = EventSubject("v1", "Pod", "p0", within, bind.uid)
     pace = Pace(events_per_s=10, events_waiting=15)
-    async with acting_on(weir_kubeconfig, pace=pace) as (acting, _):
-        acting.submit(Emit(about, "Waits", f"For {number}. " + "x" * 2000) for number in range(40))
-        assert acting.saying.dropped == 25
-        await until(lambda: acting.saying.said == 15)
+    async with acting_on(weir_kubeconfig, pace=pace) as (writer, _):
+        writer.submit(EmitEvent(about, "Waits", f"For {number}. " + "x" * 2000) for number in range(40))
+        assert writer.recorder.dropped == 25
+        await until(lambda: writer.recorder.said == 15)
         said = cluster.api.items(path_of("events.k8s.io/v1", "events", within))
         notes = {one["note"][:7] for one in said if one["reason"] == "Waits"}
         assert notes == {f"For {number}." for number in range(25, 40)}
@@ -409,9 +411,9 @@ async def test_events_are_for_when_there_is_time(cluster: Cluster, weir_kubeconf
 async def test_a_rate_is_kept(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     binds = make(cluster, within, 60)
-    async with acting_on(weir_kubeconfig, pace=Pace(per_s=40)) as (acting, told):
+    async with acting_on(weir_kubeconfig, pace=Pace(per_s=40)) as (writer, told):
         began_s = time.monotonic()
-        acting.submit(binds)
+        writer.submit(binds)
         await until(lambda: len(told.final) == 60)
         assert time.monotonic() - began_s > 1.3
 
@@ -420,16 +422,16 @@ async def test_a_stop_finishes_what_it_can_and_leaves_the_rest(cluster: Cluster,
     within = cluster.namespace()
     binds = make(cluster, within, 30)
     proxy.faults = Faults(throttled=1.0, retry_after_s=30, where=lambda asked: "/p7/" in asked.path)
-    async with acting_on(proxy.kubeconfig) as (acting, told):
-        acting.submit(binds)
-        await acting.drain(8.0)
-        assert acting.in_flight == len(acting) == 0
+    async with acting_on(proxy.kubeconfig) as (writer, told):
+        writer.submit(binds)
+        await writer.drain(8.0)
+        assert writer.in_flight == len(writer) == 0
         assert len(told.final) == 30
-        assert told.of("p7") == [NotSent("Weir is stopping.")]
-        assert sum(outcome == Done() for outcome in told.final) == 29
-        acting.submit([binds[0]])
+        assert told.of("p7") == [WriteNotSent("Weir is stopping.")]
+        assert sum(outcome == WriteDone() for outcome in told.final) == 29
+        writer.submit([binds[0]])
         await until(lambda: len(told.final) == 31)
-        assert isinstance(told.final[-1], NotSent)
+        assert isinstance(told.final[-1], WriteNotSent)
 
 
 def test_merge_patches_add_up() -> None:
@@ -440,7 +442,7 @@ def test_merge_patches_add_up() -> None:
 
 
 async def test_a_rate_lets_a_burst_pass() -> None:
-    rate = Rate(100.0, burst=10.0)
+    rate = RateLimiter(100.0, burst=10.0)
     began_s = time.monotonic()
     for _ in range(20):
         await rate.wait()

@@ -15,28 +15,28 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
-from weir.kubernetes.api.access import Kubeconfig, NoAccess, ServiceAccount
-from weir.kubernetes.api.answers import (
+from weir.kubernetes.api.client import ApiClient, ClientLimits, Patch
+from weir.kubernetes.api.credentials import Kubeconfig, NoCredentials, ServiceAccount
+from weir.kubernetes.api.decoding import UndecodedObject
+from weir.kubernetes.api.errors import (
     AlreadyExists,
+    ApiRefused,
+    ApiUnreachable,
     Conflict,
-    Gone,
     NotFound,
-    Refused,
-    TooMany,
-    Unreachable,
+    ResourceExpired,
+    TooManyRequests,
     refusal,
 )
-from weir.kubernetes.api.connection import Connection, Limits, Patch
-from weir.kubernetes.api.decoding import Unread
-from weir.kubernetes.api.objects import KubeNode, Metadata, Narrow, Object, Pod
+from weir.kubernetes.api.objects import ApiObject, ApiStruct, KubeNode, KubePod, Metadata
 from weir.kubernetes.api.paths import path_of
 
 
-class OddSpec(Narrow):
+class OddSpec(ApiStruct):
     scheduler_name: Literal["weir"]
 
 
-class OddPod(Narrow):
+class OddPod(ApiStruct):
     """Of a program that thinks all pods are Weir's."""
 
     metadata: Metadata
@@ -44,7 +44,7 @@ class OddPod(Narrow):
 
 
 async def test_the_servers_time_is_known(weir_kubeconfig: Path) -> None:
-    async with Connection(Kubeconfig(weir_kubeconfig)) as api:
+    async with ApiClient(Kubeconfig(weir_kubeconfig)) as api:
         at_s = await api.time_s()
     assert at_s is not None
     assert abs(at_s - time.time()) < 60.0
@@ -53,19 +53,19 @@ async def test_the_servers_time_is_known(weir_kubeconfig: Path) -> None:
 async def test_refusals_have_types(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
-    async with Connection(Kubeconfig(weir_kubeconfig)) as api:
+    async with ApiClient(Kubeconfig(weir_kubeconfig)) as api:
         with pytest.raises(NotFound, match='pods "a" not found'):
-            await api.get(f"{pods}/a", Pod)
-        made = await api.post(pods, pod(within, "a"), Pod)
+            await api.get(f"{pods}/a", KubePod)
+        made = await api.post(pods, pod(within, "a"), KubePod)
         assert made.metadata.uid
         assert made.spec.scheduler_name == "weir"
         with pytest.raises(AlreadyExists):
-            await api.post(pods, pod(within, "a"), Pod)
+            await api.post(pods, pod(within, "a"), KubePod)
         with pytest.raises(Conflict) as conflict:
             await api.delete(f"{pods}/a", uid="another")
         assert not isinstance(conflict.value, AlreadyExists)
-        with pytest.raises(Refused) as invalid:
-            await api.post(pods, pod(within, "B A D"), Pod)
+        with pytest.raises(ApiRefused) as invalid:
+            await api.post(pods, pod(within, "B A D"), KubePod)
         assert invalid.value.status == 422
         assert not invalid.value.may_have_happened
         stale = {
@@ -74,29 +74,32 @@ async def test_refusals_have_types(cluster: Cluster, weir_kubeconfig: Path) -> N
             "metadata": {"name": "kube-root-ca.crt", "resourceVersion": "1"},
         }
         with pytest.raises(Conflict):
-            await api.put(path_of("v1", "configmaps", within, "kube-root-ca.crt"), stale, Object)
-        await api.patch(f"{pods}/a", {"metadata": {"labels": {"x": "y"}}}, Patch.MERGE, Pod)
+            await api.put(path_of("v1", "configmaps", within, "kube-root-ca.crt"), stale, ApiObject)
+        await api.patch(f"{pods}/a", {"metadata": {"labels": {"x": "y"}}}, Patch.MERGE, KubePod)
         applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "v"}}
         for _ in range(2):
-            await api.patch(path_of("v1", "configmaps", within, "c"), applied, Patch.APPLY, Object)
-        assert (await api.get(f"{pods}/a", Pod)).metadata.labels["x"] == "y"
+            await api.patch(path_of("v1", "configmaps", within, "c"), applied, Patch.APPLY, ApiObject)
+        assert (await api.get(f"{pods}/a", KubePod)).metadata.labels["x"] == "y"
         await api.delete(f"{pods}/a", uid=made.metadata.uid, grace_s=0)
 
 
 async def test_a_list_comes_in_pieces_of_one_moment(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     cluster.api.create_many([pod(within, f"p{number:02}") for number in range(25)])
-    async with Connection(Kubeconfig(weir_kubeconfig), Limits(list_pieces=10)) as api:
+    async with ApiClient(Kubeconfig(weir_kubeconfig), ClientLimits(list_pieces=10)) as api:
         pieces = []
-        async for piece in api.pieces(path_of("v1", "pods", within), Pod):
+        async for piece in api.pieces(path_of("v1", "pods", within), KubePod):
             pieces.append(piece)
             cluster.api.create(pod(within, f"late{len(pieces)}"))
         assert [len(piece.items) for piece in pieces] == [10, 10, 5]
         assert len({piece.resource_version for piece in pieces}) == 1
         assert [piece.last for piece in pieces] == [False, False, True]
-        assert len(await api.list_all(path_of("v1", "pods", within), Pod)) == 28
+        assert len(await api.list_all(path_of("v1", "pods", within), KubePod)) == 28
         unbound = await api.list_all(
-            path_of("v1", "pods", within), Pod, field_selector="spec.nodeName=", label_selector="nobody=has"
+            path_of("v1", "pods", within),
+            KubePod,
+            field_selector="spec.nodeName=",
+            label_selector="nobody=has",
         )
         assert unbound == []
 
@@ -104,73 +107,73 @@ async def test_a_list_comes_in_pieces_of_one_moment(cluster: Cluster, weir_kubec
 async def test_what_cannot_be_read_comes_with_the_rest(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     cluster.api.create(pod(within, "ours"), pod(within, "theirs", scheduler="somebody"))
-    async with Connection(Kubeconfig(weir_kubeconfig)) as api:
+    async with ApiClient(Kubeconfig(weir_kubeconfig)) as api:
         (piece,) = [piece async for piece in api.pieces(path_of("v1", "pods", within), OddPod)]
     ours, theirs = piece.items
     assert isinstance(ours, OddPod)
-    assert isinstance(theirs, Unread)
+    assert isinstance(theirs, UndecodedObject)
     assert theirs.of.metadata.name == "theirs"
     assert "somebody" in theirs.sentence
 
 
 async def test_a_watch_tells_what_changes_and_ends(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
-    async with Connection(Kubeconfig(weir_kubeconfig)) as api:
+    async with ApiClient(Kubeconfig(weir_kubeconfig)) as api:
         pods = path_of("v1", "pods", within)
-        (empty,) = [piece async for piece in api.pieces(pods, Pod)]
+        (empty,) = [piece async for piece in api.pieces(pods, KubePod)]
         cluster.api.create(pod(within, "a"))
         cluster.api.delete(f"{pods}/a", grace_s=0)
-        seen = []
+        tracked = []
         async for events in api.watch(pods, resource_version=empty.resource_version, for_s=1):
-            seen += [event.type for event in events]
-        assert seen[0] == "ADDED"
-        assert seen[-1] in {"DELETED", "BOOKMARK"}
-        assert "DELETED" in seen
+            tracked += [event.type for event in events]
+        assert tracked[0] == "ADDED"
+        assert tracked[-1] in {"DELETED", "BOOKMARK"}
+        assert "DELETED" in tracked
 
 
 async def test_a_version_that_is_too_old_is_gone(cluster: Cluster, proxy: FaultProxy) -> None:
-    async with Connection(Kubeconfig(proxy.kubeconfig)) as api:
+    async with ApiClient(Kubeconfig(proxy.kubeconfig)) as api:
         proxy.faults = Faults(gone=1.0)
-        with pytest.raises(Gone):
+        with pytest.raises(ResourceExpired):
             async for _ in api.watch("/api/v1/pods", resource_version="1", for_s=5):
                 pass
-        with pytest.raises(Gone):
-            await api.list_all("/api/v1/pods", Pod)
+        with pytest.raises(ResourceExpired):
+            await api.list_all("/api/v1/pods", KubePod)
 
 
 async def test_faults_say_whether_a_write_may_have_happened(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
-    async with Connection(Kubeconfig(proxy.kubeconfig), Limits(write_s=1.0)) as api:
+    async with ApiClient(Kubeconfig(proxy.kubeconfig), ClientLimits(write_s=1.0)) as api:
         proxy.faults = Faults(throttled=1.0, retry_after_s=7)
-        with pytest.raises(TooMany) as throttled:
-            await api.post(pods, pod(within, "a"), Pod)
+        with pytest.raises(TooManyRequests) as throttled:
+            await api.post(pods, pod(within, "a"), KubePod)
         assert throttled.value.retry_after_s == 7
         assert not throttled.value.by_budget
         assert not throttled.value.may_have_happened
         proxy.faults = Faults(broken=1.0)
-        with pytest.raises(Refused) as broken:
-            await api.post(pods, pod(within, "a"), Pod)
+        with pytest.raises(ApiRefused) as broken:
+            await api.post(pods, pod(within, "a"), KubePod)
         assert broken.value.status == 500
         assert broken.value.may_have_happened
         proxy.faults = Faults(dropped=1.0)
-        with pytest.raises(Unreachable) as dropped:
-            await api.post(pods, pod(within, "a"), Pod)
+        with pytest.raises(ApiUnreachable) as dropped:
+            await api.post(pods, pod(within, "a"), KubePod)
         assert dropped.value.may_have_happened
         proxy.calm()
-        assert (await api.get(f"{pods}/a", Pod)).metadata.name == "a"
+        assert (await api.get(f"{pods}/a", KubePod)).metadata.name == "a"
         proxy.faults = Faults(delayed=1.0, delay_s=100)
         began_s = time.monotonic()
-        with pytest.raises(Unreachable, match="no answer in time") as late:
+        with pytest.raises(ApiUnreachable, match="no answer in time") as late:
             await api.delete(f"{pods}/a")
         assert time.monotonic() - began_s < 50
         assert late.value.may_have_happened
 
 
 async def test_nobody_there_is_surely_nothing_done(tmp_path: Path) -> None:
-    async with Connection(Kubeconfig(kubeconfig(tmp_path, "http://127.0.0.1:9", {"token": "s3cret"}))) as api:
-        with pytest.raises(Unreachable) as nobody:
-            await api.post("/api/v1/pods", {}, Pod)
+    async with ApiClient(Kubeconfig(kubeconfig(tmp_path, "http://127.0.0.1:9", {"token": "s3cret"}))) as api:
+        with pytest.raises(ApiUnreachable) as nobody:
+            await api.post("/api/v1/pods", {}, KubePod)
         assert not nobody.value.may_have_happened
         assert "s3cret" not in f"{nobody.value!r} {nobody.value} {api!r} {api.__dict__} {api._access!r}"
 
@@ -186,7 +189,7 @@ async def test_a_token_that_ran_out_is_read_again(
     (tmp_path / "token").write_text("an old one")
     access = ServiceAccount(tmp_path)
     (tmp_path / "token").write_text(token(plane))
-    async with Connection(access) as api:
+    async with ApiClient(access) as api:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         told = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, Review)
         assert told.status["userInfo"]["username"] == "system:serviceaccount:default:default"
@@ -216,20 +219,20 @@ async def test_plugins_are_asked_again(cluster: Cluster, plane: ControlPlane, tm
         "interactiveMode": "Never",
     }
     path = kubeconfig(tmp_path, plane.url, {"exec": run}, plane.authority.certificate)
-    async with Connection(Kubeconfig(path)) as api:
+    async with ApiClient(Kubeconfig(path)) as api:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         told = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, Review)
         assert told.status["userInfo"]["username"] == "system:serviceaccount:default:default"
 
 
 def test_a_wrong_kubeconfig_is_said_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(NoAccess, match="can't be used"):
+    with pytest.raises(NoCredentials, match="can't be used"):
         Kubeconfig(tmp_path / "none")
     path = kubeconfig(tmp_path, "http://127.0.0.1:9", {})
-    with pytest.raises(NoAccess, match="other"):
+    with pytest.raises(NoCredentials, match="other"):
         Kubeconfig(path, "other")
     assert Kubeconfig(path).namespace == "team"
-    with pytest.raises(NoAccess, match="kubeconfig"):
+    with pytest.raises(NoCredentials, match="kubeconfig"):
         ServiceAccount(tmp_path)
 
 
@@ -237,12 +240,12 @@ def test_answers_that_are_not_of_an_api_server() -> None:
     error = refusal(502, b"<html>Bad Gateway</html>")
     assert (error.status, error.may_have_happened) == (502, True)
     assert "Bad Gateway" in str(error)
-    assert isinstance(refusal(503, b"", "3"), TooMany)
+    assert isinstance(refusal(503, b"", "3"), TooManyRequests)
 
 
 async def test_hundreds_of_requests_go_at_once(cluster: Cluster, weir_kubeconfig: Path) -> None:
     cluster.add_nodes(1)
-    async with Connection(Kubeconfig(weir_kubeconfig), Limits(connect_s=60)) as api:
+    async with ApiClient(Kubeconfig(weir_kubeconfig), ClientLimits(connect_s=60)) as api:
         lists = await asyncio.gather(*(api.list_all("/api/v1/nodes", KubeNode) for _ in range(300)))
     assert all(len(nodes) == 1 for nodes in lists)
 

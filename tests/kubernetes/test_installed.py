@@ -18,10 +18,10 @@ from tools.controlplane.proxy import Asked, FaultProxy, Faults
 from tools.controlplane.weir import ROOT, Weir, project
 from tools.controlplane.work import job, pod
 
-from weir.kubernetes.admission.registration import registrations
-from weir.kubernetes.own.manifests import Installation, as_yaml, manifests
-from weir.kubernetes.reading.kinds import load_kinds
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.admission.webhook_configuration import registrations
+from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
+from weir.kubernetes.translate.kinds import load_kinds
+from weir.kubernetes.translate.requests import DeviceResources
 
 EXAMPLES = ROOT / "examples" / "kubernetes"
 
@@ -235,7 +235,10 @@ def test_no_right_is_given_that_nobody_uses(cluster: Cluster, plane: ControlPlan
     home = installed(cluster)
     cluster.api.apply(
         *registrations(
-            {"url": "https://127.0.0.1:1"}, scheduler="weir", devices=Devices().resources, but_not_in=["x"]
+            {"url": "https://127.0.0.1:1"},
+            scheduler="weir",
+            devices=DeviceResources().resources,
+            but_not_in=["x"],
         )
     )
     cluster.add_nodes(1, gpus=2)

@@ -8,19 +8,19 @@ from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane
 
-from weir.kubernetes.own.shapes import (
+from weir.kubernetes.crd.schemas import (
     API_VERSION,
-    Life,
-    Owner,
-    PromisedPlace,
-    PromisedRoom,
+    LifecycleStatus,
+    NominatedPlacement,
+    Nomination,
+    OwnerReferenceSpec,
+    PendingReason,
     QueueStatus,
-    WhyWaiting,
     WorkloadStatus,
     change,
     plain,
 )
-from weir.kubernetes.own.workload_spec import spec_of
+from weir.kubernetes.crd.workload_spec import spec_of
 from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 
 STRICT = "?fieldManager=tests&fieldValidation=Strict"
@@ -105,12 +105,12 @@ def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: Control
         max_runtime_s=9000.0,
         topology=TopologyRequest("net", "rack"),
     )
-    spec = spec_of(workload, Owner(api_version="batch/v1", kind="Job", name="a", uid="u"))
+    spec = spec_of(workload, OwnerReferenceSpec(api_version="batch/v1", kind="Job", name="a", uid="u"))
     path = f"/apis/{API_VERSION}/namespaces/{within}/workloads"
     made = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": {"name": "job-a"}, "spec": spec}
     assert kinds.api.post(path + STRICT, made)["spec"] == spec
     at = "2026-01-31T12:00:00Z"
-    why = WhyWaiting(
+    why = PendingReason(
         why="no_room", sentence="no node has 2 free GPUs", numbers={"free": 1, "of": [1, {"x": 2}]}
     )
     status = plain(
@@ -124,8 +124,8 @@ def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: Control
             reason=why,
             since=at,
             submitted_at=at,
-            promised=PromisedRoom(at=at, places=[PromisedPlace(pod="a-0", node="n", devices=[0, 1])]),
-            life=Life(starts=3, ran_seconds=1.5),
+            promised=Nomination(at=at, places=[NominatedPlacement(pod="a-0", node="n", devices=[0, 1])]),
+            life=LifecycleStatus(starts=3, ran_seconds=1.5),
         )
     )
     assert patched(kinds, f"{path}/job-a/status", {"status": status})["status"] == status

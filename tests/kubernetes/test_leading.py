@@ -11,26 +11,26 @@ from tests.kubernetes.test_reflector import until
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 
-from weir.kubernetes.api.access import Kubeconfig
-from weir.kubernetes.api.connection import Connection, Limits
-from weir.kubernetes.api.leading import Leading, Lease, Timing
+from weir.kubernetes.api.client import ApiClient, ClientLimits
+from weir.kubernetes.api.credentials import Kubeconfig
+from weir.kubernetes.api.leader_election import LeaderElection, Lease, LeaseTiming
 from weir.kubernetes.api.paths import path_of
 
-QUICK = Timing(lease_s=3, renew_deadline_s=1.8, retry_s=0.3)
-LONG = Timing(lease_s=90, renew_deadline_s=60, retry_s=0.3)
-BRISK = Limits(write_s=1.0)
+QUICK = LeaseTiming(lease_s=3, renew_deadline_s=1.8, retry_s=0.3)
+LONG = LeaseTiming(lease_s=90, renew_deadline_s=60, retry_s=0.3)
+BRISK = ClientLimits(write_s=1.0)
 LATE_S = 120.0  # for what is to happen sooner on any machine
 
 
 @asynccontextmanager
 async def taking_part(
-    kubeconfig: Path, within: str, name: str, timing: Timing = QUICK
-) -> AsyncIterator[tuple[Leading, asyncio.Task[None]]]:
-    async with Connection(Kubeconfig(kubeconfig), BRISK) as api:
-        leading = Leading(api, namespace=within, identity=name, timing=timing)
-        running = asyncio.create_task(leading.run())
+    kubeconfig: Path, within: str, name: str, timing: LeaseTiming = QUICK
+) -> AsyncIterator[tuple[LeaderElection, asyncio.Task[None]]]:
+    async with ApiClient(Kubeconfig(kubeconfig), BRISK) as api:
+        election = LeaderElection(api, namespace=within, identity=name, timing=timing)
+        running = asyncio.create_task(election.run())
         try:
-            yield leading, running
+            yield election, running
         finally:
             running.cancel()
 
@@ -38,24 +38,24 @@ async def taking_part(
 class Watchman:
     """Notes who may write, a hundred times a second."""
 
-    def __init__(self, *leaders: Leading) -> None:
+    def __init__(self, *leaders: LeaderElection) -> None:
         self.leaders = leaders
         self.together = 0
-        self.seen: list[tuple[float, int]] = []
+        self.tracked: list[tuple[float, int]] = []
         self._task = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
         while True:
             now = [place for place, leader in enumerate(self.leaders) if leader.may_write()]
             self.together += len(now) > 1
-            self.seen += [(time.monotonic(), place) for place in now]
+            self.tracked += [(time.monotonic(), place) for place in now]
             await asyncio.sleep(0.01)
 
     def last(self, place: int) -> float:
-        return max(at for at, who in self.seen if who == place)
+        return max(at for at, who in self.tracked if who == place)
 
     def first(self, place: int) -> float:
-        return min(at for at, who in self.seen if who == place)
+        return min(at for at, who in self.tracked if who == place)
 
 
 def lease(cluster: Cluster, within: str) -> dict[str, object]:
@@ -73,7 +73,7 @@ async def test_one_leads_and_keeps_it(cluster: Cluster, weir_kubeconfig: Path) -
         async with taking_part(weir_kubeconfig, within, "b") as (second, _):
             watchman = Watchman(first, second)
             await asyncio.sleep(4)
-            assert {place for _, place in watchman.seen} == {0}
+            assert {place for _, place in watchman.tracked} == {0}
             assert second.holder == first.identity
             assert first.term == 1
             spec = lease(cluster, within)
@@ -124,7 +124,9 @@ async def test_who_is_cut_off_stops_before_another_begins(
             await asyncio.wait_for(first.lost(), LATE_S)
             await asyncio.wait_for(second.won(), LATE_S)
             assert watchman.together == 0
-            silence_s = watchman.first(1) - watchman.last(0) if watchman.seen[-1][1] == 1 else BRISK.write_s
+            silence_s = (
+                watchman.first(1) - watchman.last(0) if watchman.tracked[-1][1] == 1 else BRISK.write_s
+            )
             assert silence_s >= BRISK.write_s * 0.9, (
                 "the last request of the one is over before the other begins"
             )
@@ -153,7 +155,7 @@ async def test_a_server_that_hangs_is_no_reason_to_go_on(
 
 async def test_faults_that_pass_cost_nobody_the_lease(cluster: Cluster, proxy: FaultProxy) -> None:
     within = cluster.namespace()
-    patient = Timing(lease_s=5, renew_deadline_s=4.0, retry_s=0.2)
+    patient = LeaseTiming(lease_s=5, renew_deadline_s=4.0, retry_s=0.2)
     async with taking_part(proxy.kubeconfig, within, "a", patient) as (first, _):
         await asyncio.wait_for(first.won(), LATE_S)
         proxy.faults = Faults(dropped=0.2, broken=0.1, conflict=0.1)
@@ -176,21 +178,21 @@ async def test_a_lease_that_is_deleted_is_made_again(cluster: Cluster, weir_kube
 
 async def test_who_was_asleep_does_not_write(cluster: Cluster, weir_kubeconfig: Path) -> None:
     slept_s = 0.0
-    async with Connection(Kubeconfig(weir_kubeconfig), BRISK) as api:
+    async with ApiClient(Kubeconfig(weir_kubeconfig), BRISK) as api:
         clock = lambda: time.monotonic() + slept_s  # noqa: E731 - sleeps when it is told to
-        leading = Leading(api, namespace=cluster.namespace(), identity="a", timing=QUICK, clock=clock)
-        running = asyncio.create_task(leading.run())
-        await asyncio.wait_for(leading.won(), LATE_S)
+        election = LeaderElection(api, namespace=cluster.namespace(), identity="a", timing=QUICK, clock=clock)
+        running = asyncio.create_task(election.run())
+        await asyncio.wait_for(election.won(), LATE_S)
         slept_s = 60.0
-        assert not leading.may_write(), "whatever the loop has noticed yet"
-        await asyncio.wait_for(leading.lost(), LATE_S)
-        await asyncio.wait_for(leading.won(), LATE_S)
-        assert leading.term == 2
+        assert not election.may_write(), "whatever the loop has noticed yet"
+        await asyncio.wait_for(election.lost(), LATE_S)
+        await asyncio.wait_for(election.won(), LATE_S)
+        assert election.term == 2
         running.cancel()
 
 
 async def test_times_that_do_not_fit_are_refused(weir_kubeconfig: Path) -> None:
-    async with Connection(Kubeconfig(weir_kubeconfig)) as api:
+    async with ApiClient(Kubeconfig(weir_kubeconfig)) as api:
         with pytest.raises(ValueError, match="write a longer lease"):
-            Leading(api, namespace="x", identity="a", timing=Timing(lease_s=10))
+            LeaderElection(api, namespace="x", identity="a", timing=LeaseTiming(lease_s=10))
     assert Lease

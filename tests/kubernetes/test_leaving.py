@@ -12,7 +12,7 @@ from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import ROOT, Weir, project
 
-from weir.kubernetes.writing.protecting import FINALIZER
+from weir.kubernetes.writes.queue_finalizers import FINALIZER
 
 QUEUES = "/apis/weir.dev/v1alpha1"
 

@@ -19,7 +19,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import pod_spec
 
-from weir.kubernetes.reading.kinds import load_kinds
+from weir.kubernetes.translate.kinds import load_kinds
 
 ROLE = "training.kubeflow.org/replica-type"
 MPI_ROLE = "training.kubeflow.org/job-role"

@@ -12,8 +12,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job, pod
 
-from weir.kubernetes.own.manifests import Installation, manifests
-from weir.kubernetes.own.policies import OptionalPolicies
+from weir.kubernetes.install.admission_policies import OptionalPolicies
+from weir.kubernetes.install.manifests import Installation, manifests
 
 GPUS, START = "weir.dev/gpus", "weir.dev/start"
 RBAC = "rbac.authorization.k8s.io"
@@ -137,9 +137,12 @@ def test_no_tenant_writes_the_keys_of_a_pod_by_any_path(site: Site) -> None:
     assert refused in said(lambda: tenant.post(f"/api/v1/namespaces/{site.within}/bindings", body))
     body = binding("a", node, labels={GPUS: "0"})
     assert refused in said(lambda: tenant.post(site.path("a", "binding"), body))
-    seen = site.cluster.api.get(site.path("a"))
-    assert "nodeName" not in seen["spec"]
-    assert not {GPUS, START} & {*seen["metadata"].get("annotations", {}), *seen["metadata"].get("labels", {})}
+    tracked = site.cluster.api.get(site.path("a"))
+    assert "nodeName" not in tracked["spec"]
+    assert not {GPUS, START} & {
+        *tracked["metadata"].get("annotations", {}),
+        *tracked["metadata"].get("labels", {}),
+    }
 
 
 def test_what_weir_wrote_stays_while_everything_else_can_change(site: Site) -> None:

@@ -18,8 +18,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job
 
-from weir.kubernetes.own.dashboard import PANELS
-from weir.kubernetes.own.monitoring import ALERTS, READER, monitoring
+from weir.kubernetes.install.dashboard import PANELS
+from weir.kubernetes.install.monitoring import ALERTS, READER, monitoring
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -91,9 +91,9 @@ def test_numbers_while_work_stops_is_impossible_and_is_deleted(
     cluster.until(lambda: len(cluster.running(a)) == 2, 120, "the second to run")
     cluster.api.create(job(a, "never", 9))
     cluster.until(lambda: status_of(cluster, a).get("unschedulable") == 1, 120, "it to be told apart")
-    seen = status_of(cluster, a)
-    assert (gpus(seen, "demand"), seen["pending"], seen["running"]) == (3, 0, 2)
-    assert gpus(seen, "share") <= 3
+    tracked = status_of(cluster, a)
+    assert (gpus(tracked, "demand"), tracked["pending"], tracked["running"]) == (3, 0, 2)
+    assert gpus(tracked, "share") <= 3
 
     cluster.api.create(job(b, "owner", 2))
     cluster.until(lambda: "deletionTimestamp" in str(cluster.pods(a)), 120, "the eviction")

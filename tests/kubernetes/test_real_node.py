@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.kubernetes.node_team import REPORT, REST, Team, for_real, seen
+from tests.kubernetes.node_team import REPORT, REST, Team, for_real, tracked
 from tests.kubernetes.test_gangs_by_kind import definition
 from tests.properties.effort import EFFORT
 from tools.controlplane.api import ApiError
@@ -103,8 +103,8 @@ def test_a_job_runs_on_as_many_devices_as_it_asks_for(teams: tuple[Team, Team], 
     vision, _ = teams
     vision.job("train", 2, REPORT + "sleep 1")
     (name,) = vision.cluster.until(vision.run, 120, node.last_words)
-    vision.cluster.until(lambda: "files" in seen(node, vision.namespace, name), 120, node.last_words)
-    saw, given = seen(node, vision.namespace, name), node.devices()[vision.namespace, name]
+    vision.cluster.until(lambda: "files" in tracked(node, vision.namespace, name), 120, node.last_words)
+    saw, given = tracked(node, vision.namespace, name), node.devices()[vision.namespace, name]
     assert len(given) == 2
     assert saw["given"] == given
     assert saw["files"] == [f"nvidia{each.removeprefix('GPU-')}" for each in given]
@@ -278,8 +278,8 @@ def test_a_gang_with_a_member_without_gpus_runs_as_a_whole(teams: tuple[Team, Te
     given = node.devices()
     no_device_twice(given)
     assert [len(given[vision.namespace, f"worker-{at}"]) for at in range(2)] == [2, 2]
-    vision.cluster.until(lambda: "files" in seen(node, vision.namespace, "launcher"), 120, node.last_words)
-    assert seen(node, vision.namespace, "launcher")["files"] == []
+    vision.cluster.until(lambda: "files" in tracked(node, vision.namespace, "launcher"), 120, node.last_words)
+    assert tracked(node, vision.namespace, "launcher")["files"] == []
     assert vision.pods()["launcher"]["spec"]["schedulerName"] == "default-scheduler"
     vision.cluster.until(
         lambda: vision.workload("mpijob-mpi").get("running") == "3/3",
@@ -323,11 +323,11 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
             assert sorted(books) == ["0", "0", "1"]
             for at, index in enumerate(books):
                 shared.until(
-                    lambda at=at: "files" in seen(aside, vision.namespace, f"half-{at}"),
+                    lambda at=at: "files" in tracked(aside, vision.namespace, f"half-{at}"),
                     120,
                     aside.last_words,
                 )
-                saw = seen(aside, vision.namespace, f"half-{at}")
+                saw = tracked(aside, vision.namespace, f"half-{at}")
                 assert saw["given"] == saw["books"] == [index], "the webhook names the device"
             assert not any(aside.devices().values()), "whole devices beside shares"
             no_device_twice(node.devices())

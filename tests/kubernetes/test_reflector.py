@@ -13,13 +13,20 @@ from tools.controlplane.cluster import Cluster
 from tools.controlplane.proxy import FaultProxy, Faults
 from tools.controlplane.work import pod
 
-from weir.kubernetes.api.access import Kubeconfig
-from weir.kubernetes.api.connection import Connection, Limits
-from weir.kubernetes.api.objects import Object, Pod
+from weir.kubernetes.api.client import ApiClient, ClientLimits
+from weir.kubernetes.api.credentials import Kubeconfig
+from weir.kubernetes.api.objects import ApiObject, KubePod
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, Reflector, Removed, Set, Unreadable, Waits
+from weir.kubernetes.api.reflector import (
+    Change,
+    ObjectRemoved,
+    ObjectSet,
+    ObjectUnreadable,
+    Reflector,
+    RetryDelays,
+)
 
-QUICK = Waits(first_s=0.02, most_s=0.2, absent_s=0.2)
+QUICK = RetryDelays(first_s=0.02, most_s=0.2, absent_s=0.2)
 
 
 class Picture:
@@ -35,18 +42,18 @@ class Picture:
         for change in changes:
             known = self.there.get(change.key)
             match change:
-                case Set():
+                case ObjectSet():
                     metadata = change.object.metadata
                     now = metadata.uid, metadata.resource_version
                     assert known != now, f"{change.key} came twice"
                     assert known is None or known[0] == now[0], f"{change.key} was replaced without a word"
                     assert known is None or int(known[1]) < int(now[1]), f"{change.key} went back"
                     self.there[change.key] = now
-                case Removed():
+                case ObjectRemoved():
                     assert known is not None, f"{change.key} was removed twice"
                     assert known[0] == change.uid
                     del self.there[change.key]
-                case Unreadable():
+                case ObjectUnreadable():
                     self.there[change.key] = change.uid, "0"
 
     @property
@@ -69,14 +76,14 @@ async def until(true: Callable[[], bool], within_s: float = 120.0) -> None:
 
 @asynccontextmanager
 async def reflecting(
-    kubeconfig: Path, path: str, of: Any = Pod, limits: Limits | None = None, **more: Any
+    kubeconfig: Path, path: str, of: Any = KubePod, limits: ClientLimits | None = None, **more: Any
 ) -> AsyncIterator[tuple[Reflector[Any], Picture]]:
-    picture = Picture()
-    async with Connection(Kubeconfig(kubeconfig), limits or Limits()) as api:
-        reflector = Reflector(api, path, of, picture.take, waits=QUICK, chance=random.Random(1), **more)
+    cluster_state = Picture()
+    async with ApiClient(Kubeconfig(kubeconfig), limits or ClientLimits()) as api:
+        reflector = Reflector(api, path, of, cluster_state.take, waits=QUICK, chance=random.Random(1), **more)
         running = asyncio.create_task(reflector.run())
         try:
-            yield reflector, picture
+            yield reflector, cluster_state
             assert not running.done(), running
         finally:
             running.cancel()
@@ -103,14 +110,17 @@ async def test_the_first_list_comes_in_pieces_and_the_rest_as_it_happens(
     within = cluster.namespace()
     cluster.api.create_many([pod(within, f"p{number:02}") for number in range(25)])
     pods = path_of("v1", "pods", within)
-    async with reflecting(weir_kubeconfig, pods, limits=Limits(list_pieces=10)) as (reflector, picture):
+    async with reflecting(weir_kubeconfig, pods, limits=ClientLimits(list_pieces=10)) as (
+        reflector,
+        cluster_state,
+    ):
         await asyncio.wait_for(reflector.synced.wait(), 120)
-        assert [len(batch) for batch in picture.batches] == [10, 10, 5]
-        assert picture.there == truth(cluster, within)
+        assert [len(batch) for batch in cluster_state.batches] == [10, 10, 5]
+        assert cluster_state.there == truth(cluster, within)
         cluster.api.delete(f"{pods}/p03", grace_s=0)
         cluster.api.create(pod(within, "new"))
-        await until(lambda: f"{within}/new" in picture.there)
-        await until(lambda: picture.there == truth(cluster, within))
+        await until(lambda: f"{within}/new" in cluster_state.there)
+        await until(lambda: cluster_state.there == truth(cluster, within))
         assert len(reflector) == 25
         assert reflector.counts.lists == 1
         assert time.monotonic() - reflector.heard_s < 5
@@ -121,7 +131,7 @@ async def test_watches_that_are_cut_go_on_where_they_were(cluster: Cluster, prox
     pods = path_of("v1", "pods", within)
     chance = random.Random(5)
     names = [f"p{number}" for number in range(12)]
-    async with reflecting(proxy.kubeconfig, pods) as (reflector, picture):
+    async with reflecting(proxy.kubeconfig, pods) as (reflector, cluster_state):
         await asyncio.wait_for(reflector.synced.wait(), 120)
         proxy.faults = Faults(cut_watch_after_s=0.15)
         async with asyncio.timeout(60):
@@ -133,7 +143,7 @@ async def test_watches_that_are_cut_go_on_where_they_were(cluster: Cluster, prox
                 turn += 1
         proxy.calm()
         there = truth(cluster, within)
-        await until(lambda: picture.there == there)
+        await until(lambda: cluster_state.there == there)
         assert reflector.counts.lists == 1, "no cut is a reason to list everything again"
 
 
@@ -141,11 +151,11 @@ async def test_what_was_deleted_while_nobody_watched_is_told(cluster: Cluster, p
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
     cluster.api.create(*(pod(within, name) for name in ("stays", "changes", "goes", "returns")))
-    async with reflecting(proxy.kubeconfig, pods) as (reflector, picture):
+    async with reflecting(proxy.kubeconfig, pods) as (reflector, cluster_state):
         await asyncio.wait_for(reflector.synced.wait(), 120)
-        await until(lambda: picture.there == truth(cluster, within))
-        old = picture.there[f"{within}/returns"][0]
-        picture.batches.clear()
+        await until(lambda: cluster_state.there == truth(cluster, within))
+        old = cluster_state.there[f"{within}/returns"][0]
+        cluster_state.batches.clear()
         proxy.down = True
         proxy.cut()
         cluster.api.patch(f"{pods}/changes", {"metadata": {"labels": {"n": "1"}}})
@@ -154,9 +164,9 @@ async def test_what_was_deleted_while_nobody_watched_is_told(cluster: Cluster, p
         cluster.api.create(pod(within, "returns"))
         proxy.faults = Faults(gone=1.0, where=lambda asked: asked.watch)
         proxy.down = False
-        await until(lambda: bool(picture.batches))
+        await until(lambda: bool(cluster_state.batches))
         proxy.calm()
-        (batch,) = picture.batches
+        (batch,) = cluster_state.batches
         told = [(type(change).__name__, change.key.rpartition("/")[2]) for change in batch]
         assert told[0] == ("Removed", "goes"), "what is gone comes first"
         assert sorted(told) == [
@@ -165,8 +175,8 @@ async def test_what_was_deleted_while_nobody_watched_is_told(cluster: Cluster, p
             ("Set", "changes"),
             ("Set", "returns"),
         ]
-        assert Removed(f"{within}/returns", old) in batch
-        assert picture.there == truth(cluster, within)
+        assert ObjectRemoved(f"{within}/returns", old) in batch
+        assert cluster_state.there == truth(cluster, within)
         assert reflector.counts.removed_unseen == 1
         assert reflector.counts.gone >= 1
 
@@ -179,7 +189,10 @@ async def test_anything_may_go_wrong_at_any_time(cluster: Cluster, proxy: FaultP
     proxy.faults = Faults(
         gone=0.2, throttled=0.05, retry_after_s=0, broken=0.1, refused=0.1, dropped=0.1, cut_watch_after_s=0.1
     )
-    async with reflecting(proxy.kubeconfig, pods, limits=Limits(list_pieces=7)) as (reflector, picture):
+    async with reflecting(proxy.kubeconfig, pods, limits=ClientLimits(list_pieces=7)) as (
+        reflector,
+        cluster_state,
+    ):
         counts = reflector.counts
         async with asyncio.timeout(60):  # how much goes wrong in 200 turns depends on how long they take
             turns = 0
@@ -188,7 +201,7 @@ async def test_anything_may_go_wrong_at_any_time(cluster: Cluster, proxy: FaultP
                 turns += 1
         proxy.calm()
         there = truth(cluster, within)
-        await until(lambda: picture.there == there)
+        await until(lambda: cluster_state.there == there)
         assert reflector.failure == ""
 
 
@@ -196,21 +209,24 @@ async def test_a_silent_watch_is_not_trusted(cluster: Cluster, weir_kubeconfig: 
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
     cluster.api.create(pod(within, "a"))
-    async with reflecting(weir_kubeconfig, pods, limits=Limits(silence_s=0.5)) as (reflector, picture):
+    async with reflecting(weir_kubeconfig, pods, limits=ClientLimits(silence_s=0.5)) as (
+        reflector,
+        cluster_state,
+    ):
         await asyncio.wait_for(reflector.synced.wait(), 120)
         await until(lambda: reflector.counts.silences >= 2)
         assert reflector.counts.lists == 1, "nothing happened, and the server says so"
         assert reflector.failure == ""
         reflector._resource_version = "999999999"  # as after the restoration of an older state
         cluster.api.create(pod(within, "b"))
-        await until(lambda: f"{within}/b" in picture.there)
+        await until(lambda: f"{within}/b" in cluster_state.there)
         assert reflector.counts.lists <= 2
 
 
 async def test_a_kind_may_come_and_go(cluster: Cluster, weir_kubeconfig: Path) -> None:
     kind = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     path = "/apis/test.weir.dev/v1/things"
-    async with reflecting(weir_kubeconfig, path, Object) as (reflector, picture):
+    async with reflecting(weir_kubeconfig, path, ApiObject) as (reflector, cluster_state):
         await asyncio.wait_for(reflector.synced.wait(), 120)
         assert reflector.absent
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -234,36 +250,36 @@ async def test_a_kind_may_come_and_go(cluster: Cluster, weir_kubeconfig: Path) -
             await until(lambda: not reflector.absent)
             thing = {"apiVersion": "test.weir.dev/v1", "kind": "Thing", "metadata": {"name": "one"}}
             cluster.api.post(path, thing)
-            await until(lambda: "one" in picture.there)
+            await until(lambda: "one" in cluster_state.there)
         finally:
             cluster.api.delete(f"{kind}/things.test.weir.dev")
-        await until(lambda: reflector.absent and not picture.there)
+        await until(lambda: reflector.absent and not cluster_state.there)
 
 
 async def test_what_cannot_be_read_is_told_apart(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
     cluster.api.create(pod(within, "ours"), pod(within, "theirs", scheduler="somebody"))
-    async with reflecting(weir_kubeconfig, pods, OddPod) as (reflector, picture):
+    async with reflecting(weir_kubeconfig, pods, OddPod) as (reflector, cluster_state):
         await asyncio.wait_for(reflector.synced.wait(), 120)
         cluster.api.create(pod(within, "more", scheduler="somebody"))
-        await until(lambda: f"{within}/more" in picture.there)
-        unreadable = {change.key for change in picture.changes if isinstance(change, Unreadable)}
+        await until(lambda: f"{within}/more" in cluster_state.there)
+        unreadable = {change.key for change in cluster_state.changes if isinstance(change, ObjectUnreadable)}
         assert unreadable == {f"{within}/theirs", f"{within}/more"}
         assert reflector.counts.unreadable >= 2
         cluster.api.delete(f"{pods}/theirs", grace_s=0)
-        await until(lambda: f"{within}/theirs" not in picture.there)
+        await until(lambda: f"{within}/theirs" not in cluster_state.there)
 
 
 async def test_the_api_server_may_start_anew(cluster: Cluster, weir_kubeconfig: Path) -> None:
     within = cluster.namespace()
     pods = path_of("v1", "pods", within)
     cluster.api.create(pod(within, "a"))
-    async with reflecting(weir_kubeconfig, pods) as (reflector, picture):
+    async with reflecting(weir_kubeconfig, pods) as (reflector, cluster_state):
         await asyncio.wait_for(reflector.synced.wait(), 120)
         await asyncio.to_thread(cluster.plane.restart, "kube-apiserver")
         await asyncio.to_thread(cluster.api.create, pod(within, "b"))
-        await until(lambda: f"{within}/b" in picture.there, 120)
+        await until(lambda: f"{within}/b" in cluster_state.there, 120)
         with suppress(ConnectionError):  # this thread's connection of before
             cluster.pods(within)
-        await until(lambda: picture.there == truth(cluster, within))
+        await until(lambda: cluster_state.there == truth(cluster, within))

@@ -13,7 +13,7 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import project
 from tools.controlplane.work import job
 
-from weir.kubernetes.own.manifests import as_yaml
+from weir.kubernetes.install.manifests import as_yaml
 
 CONFIGS = "/apis/weir.dev/v1alpha1/schedulerconfigs"
 KIND = {

@@ -20,15 +20,15 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.work import job, pod
 
 from weir.kubernetes.admission import certificates
-from weir.kubernetes.admission.admission import Known, Reading
-from weir.kubernetes.admission.callers import Callers
-from weir.kubernetes.admission.certifying import Certifying
+from weir.kubernetes.admission.certificate_rotation import CertificateRotation
 from weir.kubernetes.admission.job_defaults import POLICY
-from weir.kubernetes.admission.registration import registrations
-from weir.kubernetes.admission.webhooks import Served, application, serve, tls_context
-from weir.kubernetes.api.access import Kubeconfig
-from weir.kubernetes.api.connection import Connection
-from weir.kubernetes.own.queue_tree import QueueObject
+from weir.kubernetes.admission.reviews import PodRules, QuotaTree
+from weir.kubernetes.admission.token_review import TokenReviewer
+from weir.kubernetes.admission.webhook_configuration import registrations
+from weir.kubernetes.admission.webhook_server import WebhookServices, application, serve, tls_context
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.credentials import Kubeconfig
+from weir.kubernetes.crd.queue_tree import QueueObject
 
 DEVICES = ("nvidia.com/gpu",)
 SECRET = "weir-webhook"
@@ -37,14 +37,14 @@ SECRET = "weir-webhook"
 class Replica:
     """One replica's port, in a thread of its own."""
 
-    def __init__(self, kubeconfig: Path, known: Callable[[], Known | None], namespace: str) -> None:
+    def __init__(self, kubeconfig: Path, known: Callable[[], QuotaTree | None], namespace: str) -> None:
         self._kubeconfig, self._known, self._namespace = kubeconfig, known, namespace
         self._loop = asyncio.new_event_loop()
         self._up = threading.Event()
         self._down: asyncio.Event | None = None
         self.port = 0
         self.home = namespace
-        self.certifying: Certifying
+        self.certifying: CertificateRotation
         self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
 
     def start(self) -> None:
@@ -62,10 +62,10 @@ class Replica:
 
     async def _serve(self) -> None:
         self._down = asyncio.Event()
-        async with Connection(Kubeconfig(self._kubeconfig)) as api:
-            reading = Reading("weir", DEVICES.__contains__)
+        async with ApiClient(Kubeconfig(self._kubeconfig)) as api:
+            reading = PodRules("weir", DEVICES.__contains__)
             tls = tls_context()
-            self.certifying = Certifying(
+            self.certifying = CertificateRotation(
                 api,
                 tls,
                 namespace=self._namespace,
@@ -73,10 +73,10 @@ class Replica:
                 configurations="weir",
                 names=["127.0.0.1"],
             )
-            served = Served(
+            served = WebhookServices(
                 self._known,
                 reading,
-                Callers(api),
+                TokenReviewer(api),
                 lambda: self.certifying.caller_key,
                 metrics=lambda: b"weir_up 1\n",
             )
@@ -90,7 +90,7 @@ class Replica:
 
 
 @contextmanager
-def replica(kubeconfig: Path, known: Callable[[], Known | None], namespace: str) -> Iterator[Replica]:
+def replica(kubeconfig: Path, known: Callable[[], QuotaTree | None], namespace: str) -> Iterator[Replica]:
     running = Replica(kubeconfig, known, namespace)
     running.start()
     try:
@@ -105,7 +105,7 @@ class Queues:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def __call__(self) -> Known:
+    def __call__(self) -> QuotaTree:
         found = {
             plural: {
                 each["metadata"]["name"]: QueueObject(each["metadata"]["name"], each["spec"], float(at))
@@ -113,7 +113,7 @@ class Queues:
             }
             for plural in ("departments", "projects", "topologies")
         }
-        return Known(**found)
+        return QuotaTree(**found)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from tools.controlplane.plane import ControlPlane
 from tools.controlplane.weir import Weir, project
 from tools.controlplane.work import pod
 
-from weir.kubernetes.own.policies import OptionalPolicies
-from weir.kubernetes.own.without_project import WithoutProject
+from weir.kubernetes.crd.without_project import WithoutProject
+from weir.kubernetes.install.admission_policies import OptionalPolicies
 
 RULE = WithoutProject("queue", "shared", (("tier", "research"),))
 

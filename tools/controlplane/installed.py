@@ -87,7 +87,7 @@ class Installed(Weir):
 
     def objects(self) -> list[Object]:
         """Return the manifests, without pods, and with webhooks that are reached on loopback."""
-        from weir.kubernetes.own.manifests import Installation, manifests
+        from weir.kubernetes.install.manifests import Installation, manifests
 
         found = []
         for each in manifests(Installation(self.namespace, **self._options)):

@@ -21,7 +21,7 @@ _KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 def install_kinds(api: Api) -> None:
     """Have the API server know Weir's kinds."""
-    from weir.kubernetes.own.definitions import definitions
+    from weir.kubernetes.crd.definitions import definitions
 
     kinds = definitions()
     api.apply(*kinds)

@@ -95,13 +95,13 @@ def manifests(
     """
     from weir import __version__
     from weir.cli import kube_options as check
-    from weir.kubernetes.own.deployment import PodOptions
-    from weir.kubernetes.own.manifests import Installation, as_yaml
-    from weir.kubernetes.own.manifests import manifests as objects
-    from weir.kubernetes.own.network import source
-    from weir.kubernetes.own.policies import OptionalPolicies
-    from weir.kubernetes.reading.device_list import read_devices
-    from weir.kubernetes.reading.requests import Devices
+    from weir.kubernetes.install.admission_policies import OptionalPolicies
+    from weir.kubernetes.install.deployment import PodOptions
+    from weir.kubernetes.install.manifests import Installation, as_yaml
+    from weir.kubernetes.install.manifests import manifests as objects
+    from weir.kubernetes.install.network import source
+    from weir.kubernetes.translate.device_list import read_devices
+    from weir.kubernetes.translate.requests import DeviceResources
 
     try:
         named = image or f"weir:{__version__}"
@@ -127,7 +127,7 @@ def manifests(
             shared_nodes,
             check.one("--overcommit-grace", check.span, overcommit_grace),
         )
-        counted = Devices() if devices is None else check.one("--devices", read_devices, devices)
+        counted = DeviceResources() if devices is None else check.one("--devices", read_devices, devices)
         chosen = Installation(
             check.one("--namespace", check.namespace, namespace),
             named,
@@ -154,8 +154,8 @@ def manifests(
 @app.command(name="alerts")
 def alerts() -> int:
     """Print alerts as a file of rules for Prometheus, where there is no Prometheus operator."""
-    from weir.kubernetes.own.manifests import as_yaml
-    from weir.kubernetes.own.monitoring import rules
+    from weir.kubernetes.install.manifests import as_yaml
+    from weir.kubernetes.install.monitoring import rules
 
     sys.stdout.write(as_yaml([rules()]))
     return 0
@@ -164,7 +164,7 @@ def alerts() -> int:
 @app.command(name="dashboard")
 def dashboard() -> int:
     """Print a Grafana board as JSON, to be imported."""
-    from weir.kubernetes.own.dashboard import dashboard as board
+    from weir.kubernetes.install.dashboard import dashboard as board
 
     print(json.dumps(board(), indent=2))
     return 0
@@ -191,12 +191,12 @@ def release(
     import asyncio
 
     from weir.cli.cluster.releasing import release_queues
-    from weir.kubernetes.api.access import Kubeconfig, NoAccess
-    from weir.kubernetes.api.answers import ApiError
+    from weir.kubernetes.api.credentials import Kubeconfig, NoCredentials
+    from weir.kubernetes.api.errors import ApiError
 
     try:
         names = asyncio.run(release_queues(Kubeconfig(kubeconfig, context)))
-    except (NoAccess, ApiError) as error:
+    except (NoCredentials, ApiError) as error:
         print(f"weir: {error}", file=sys.stderr)
         return 1
     for name in names:

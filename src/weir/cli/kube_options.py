@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from weir.kubernetes.own.without_project import WithoutProject
+    from weir.kubernetes.crd.without_project import WithoutProject
 
 from weir.model.resources import seconds
 
@@ -30,7 +30,7 @@ def without_project(action: str, selector: str | None, exempt: Sequence[str]) ->
     Raises:
         WrongOption: an option has a mistake.
     """
-    from weir.kubernetes.own.without_project import read_rule
+    from weir.kubernetes.crd.without_project import read_rule
 
     try:
         chosen = {} if selector is None else one("--without-project-in", labels, selector)

@@ -124,7 +124,7 @@ def up(
     if on == "kubernetes":
         from weir.cli import kube_options as check
         from weir.kubernetes.process.main import run as run_on_kubernetes
-        from weir.kubernetes.reading.device_list import read_devices
+        from weir.kubernetes.translate.device_list import read_devices
 
         try:
             names = [each for each in (without_project_exempt or "").split(",") if each]

@@ -28,38 +28,38 @@ from weir.control.port import (
 )
 from weir.engine.overcommit import Overcommitted
 from weir.kubernetes.api.reflector import Change
-from weir.kubernetes.own.shared_node_rules import SharedNodeRules
-from weir.kubernetes.picture.gangs import Gang
-from weir.kubernetes.picture.nodes import Ours
-from weir.kubernetes.picture.picture import Picture
-from weir.kubernetes.picture.queue_view import QueueView, view_of
-from weir.kubernetes.picture.seen import GPUS_KEY, START_KEY, Seen
-from weir.kubernetes.picture.unreadable import Unread
-from weir.kubernetes.writing.claiming import preparations
-from weir.kubernetes.writing.ending import ended
-from weir.kubernetes.writing.event_bodies import preempted, regarding_pod, unreadable_event
-from weir.kubernetes.writing.node_taints import NodeTaints
-from weir.kubernetes.writing.overcommit import overcommit_event, stuck_event
-from weir.kubernetes.writing.pending_pods import condition
-from weir.kubernetes.writing.protecting import Protection, leaving_messages
-from weir.kubernetes.writing.shared_node_list import SharedNodeList
-from weir.kubernetes.writing.shared_nodes import SharedNodes
-from weir.kubernetes.writing.status_fields import nominations
-from weir.kubernetes.writing.statuses import Statuses
-from weir.kubernetes.writing.words import room_of
-from weir.kubernetes.writing.writes import (
+from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.node_states import PodUsage
+from weir.kubernetes.state.queue_view import QueueView, view_of
+from weir.kubernetes.state.tracked_pod import GPUS_KEY, START_KEY, TrackedPod
+from weir.kubernetes.state.unreadable import UnreadableObject
+from weir.kubernetes.writes.event_bodies import preempted, regarding_pod, unreadable_event
+from weir.kubernetes.writes.final_conditions import ended
+from weir.kubernetes.writes.node_taints import NodeTaints
+from weir.kubernetes.writes.operations import (
     Bind,
-    Done,
-    Emit,
+    EmitEvent,
     Evict,
-    HeldUp,
-    NotSent,
     Outcome,
     Preparation,
-    RefusedWrite,
-    Unknown,
     Write,
+    WriteDelayed,
+    WriteDone,
+    WriteNotSent,
+    WriteRefused,
+    WriteUnknown,
 )
+from weir.kubernetes.writes.overcommit import overcommit_event, stuck_event
+from weir.kubernetes.writes.pending_pods import condition
+from weir.kubernetes.writes.queue_finalizers import QueueFinalizers, leaving_messages
+from weir.kubernetes.writes.shared_node_list import SharedNodeList
+from weir.kubernetes.writes.shared_nodes import SharedNodes
+from weir.kubernetes.writes.status_fields import nominations
+from weir.kubernetes.writes.status_values import room_of
+from weir.kubernetes.writes.statuses import StatusWriter
+from weir.kubernetes.writes.volume_binding import preparations
 from weir.model.policy import BudgetRules
 from weir.model.reasons import Cause
 from weir.state.events import PodStopping, WorkloadChanged, WorkloadSubmitted
@@ -69,7 +69,7 @@ AT_ONCE = 256
 FEW = 32
 """So many pods that start or stop are no burst."""
 _LOG = get_logger(__name__)
-See = Callable[[Picture, list[Change[Any]], float], None]
+See = Callable[[ClusterState, list[Change[Any]], float], None]
 
 
 class KubernetesBackend:
@@ -77,29 +77,31 @@ class KubernetesBackend:
 
     def __init__(
         self,
-        picture: Picture,
-        submit: Callable[[Sequence[Write | Emit]], None],
+        cluster_state: ClusterState,
+        submit: Callable[[Sequence[Write | EmitEvent]], None],
         wake: Callable[[], None],
         clock: Callable[[], float],
         *,
         shared_nodes: SharedNodeRules | None = None,
         namespace: str = "",
     ) -> None:
-        self.picture = picture
+        self.cluster_state = cluster_state
         self.reasons: dict[str, Why] = {}  # why workloads wait, as somebody finds out
-        self.statuses = Statuses(picture, self.reasons)
-        self._taints = NodeTaints(picture.ground)
-        self._shared_list = SharedNodeList(picture.ground, namespace)
-        self._shared = SharedNodes(picture, self.reasons, shared_nodes or SharedNodeRules())
+        self.statuses = StatusWriter(cluster_state, self.reasons)
+        self._taints = NodeTaints(cluster_state.node_states)
+        self._shared_list = SharedNodeList(cluster_state.node_states, namespace)
+        self._shared = SharedNodes(cluster_state, self.reasons, shared_nodes or SharedNodeRules())
         self._stuck: set[str] = set()  # over-committed nodes of which people know that they stay so
-        self.protection = Protection(picture.estate, picture.roll)
+        self.protection = QueueFinalizers(cluster_state.quota_objects, cluster_state.registry)
         self._submit = submit
         self.wake = wake
         self._clock = clock
         self._lock = threading.Lock()
         self._inbox: deque[tuple[See, Sequence[Change[Any]]]] = deque()
         self._outcomes: deque[tuple[Write, Outcome]] = deque()
-        self._to_say: list[Emit] = []  # with the next facts: handing over each by itself costs more than it
+        self._to_say: list[
+            EmitEvent
+        ] = []  # with the next facts: handing over each by itself costs more than it
         self._handing_over: Fact | None = None  # the fact that control is taking in
         self._whole = True
         self._attended = False
@@ -110,14 +112,14 @@ class KubernetesBackend:
     def deliver(self, resource: str) -> Callable[[Sequence[Change[Any]]], None]:
         """What takes in the changes of a resource."""
 
-        def see(picture: Picture, changes: list[Change[Any]], now_s: float) -> None:
-            picture.see(resource, changes, now_s)
+        def see(cluster_state: ClusterState, changes: list[Change[Any]], now_s: float) -> None:
+            cluster_state.see(resource, changes, now_s)
 
         return self._taker(see)
 
     def deliver_owners(self) -> Callable[[Sequence[Change[Any]]], None]:
         """What takes in the changes of a kind that makes pods."""
-        return self._taker(Picture.see_owners)
+        return self._taker(ClusterState.see_owners)
 
     def _taker(self, see: See) -> Callable[[Sequence[Change[Any]]], None]:
         def take(changes: Sequence[Change[Any]]) -> None:
@@ -132,38 +134,38 @@ class KubernetesBackend:
     def unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
         """Set the kinds of owners, by apiVersion and kind, that can't be read here, and why."""
         with self._lock:
-            self.picture.gathering.set_unreadable(kinds)
-            stale = bool(self.picture.gathering.stale)
+            self.cluster_state.resolver.set_unreadable(kinds)
+            stale = bool(self.cluster_state.resolver.stale)
         if stale:
             self.wake()
 
     def awaited_kinds(self) -> set[tuple[str, str]]:
         """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
         with self._lock:
-            return self.picture.gathering.owners.awaited()
+            return self.cluster_state.resolver.owners.awaited()
 
     def told(self, write: Write, outcome: Outcome) -> None:
         """What became of a write."""
         if isinstance(write, Bind | Evict):
             self._outcomes.append((write, outcome))
             self.wake()
-        elif isinstance(outcome, RefusedWrite | NotSent):
+        elif isinstance(outcome, WriteRefused | WriteNotSent):
             if isinstance(write.about, Gang):
                 self._outcomes.append((write, outcome))
-            if isinstance(outcome, RefusedWrite) and outcome.status not in (404, 409):
+            if isinstance(outcome, WriteRefused) and outcome.status not in (404, 409):
                 _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
 
     def check(self, write: Bind | Evict) -> str:
         """Why a binding must not be sent after all, by the newest there is to know; empty if it may."""
         if isinstance(write, Evict):
             return self._no_longer_needed(write)
-        about: tuple[Seen, int, Ours] = write.about  # type: ignore[assignment]
-        seen, start, ours = about
+        about: tuple[TrackedPod, int, PodUsage] = write.about  # type: ignore[assignment]
+        tracked, start, ours = about
         self._take_in()
         with self._lock:
-            if not seen.assumed or seen.asked != start or seen.deleting:
+            if not tracked.assumed or tracked.written_start != start or tracked.deleting:
                 return "It was to be bound to another place since."
-            return self.picture.ground.refusal(seen.key, ours)
+            return self.cluster_state.node_states.refusal(tracked.key, ours)
 
     def _no_longer_needed(self, write: Evict) -> str:
         """Return why nobody needs an eviction any more; empty if somebody does."""
@@ -171,7 +173,7 @@ class KubernetesBackend:
             return ""
         self._take_in()
         with self._lock:
-            gang = self.picture.roll.named.get(write.needed_by)
+            gang = self.cluster_state.registry.named.get(write.needed_by)
             if gang is None or gang.is_over() is not None or gang.promised is None:
                 return f"{write.needed_by} doesn't need its room any more."
         return ""
@@ -182,9 +184,9 @@ class KubernetesBackend:
         """The next `events` is the whole picture. A workload at which control broke is left out of it."""
         broke_at, self._handing_over = self._handing_over, None
         with self._lock:
-            gang = None if broke_at is None else self.picture.roll.named.get(_workload_of(broke_at))
+            gang = None if broke_at is None else self.cluster_state.registry.named.get(_workload_of(broke_at))
             if gang is not None:
-                self.picture.quarantine(gang, f"the scheduler broke at {type(broke_at).__name__} of it")
+                self.cluster_state.quarantine(gang, f"the scheduler broke at {type(broke_at).__name__} of it")
         self._shared_list.forget()
         self._whole = self._attended = True
 
@@ -199,13 +201,13 @@ class KubernetesBackend:
             now_s = self._clock()
             if self._whole:
                 self._whole = False
-                self.picture.retell()
-            facts = self.picture.facts(now_s)
-            said: list[Write | Emit] = [*self._to_say, *self._shared_list.take()]
+                self.cluster_state.retell()
+            facts = self.cluster_state.facts(now_s)
+            said: list[Write | EmitEvent] = [*self._to_say, *self._shared_list.take()]
             said += [*self._taints.take(now_s), *self._shared.take(now_s)]
             self._to_say = []
-            said += [overcommit_event(each) for each in self.picture.overcommitted.take()]
-            for unread in self.picture.unreadable.take():
+            said += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
+            for unread in self.cluster_state.unreadable.take():
                 said += _of_unreadable(unread, now_s)
         if said:
             self._submit(said)
@@ -221,15 +223,15 @@ class KubernetesBackend:
     def apply(self, effects: Sequence[Effect]) -> None:
         """As the port says: what is ordered here is carried out on the other thread."""
         now_s = self._clock()
-        writes: list[Write | Emit] = []
+        writes: list[Write | EmitEvent] = []
         with self._lock:
             for effect in effects:
                 try:
                     writes += self._carry_out(effect, now_s)
                 except Exception as error:  # noqa: BLE001 - the others are carried out
-                    gang = self.picture.roll.named.get(_workload(effect))
+                    gang = self.cluster_state.registry.named.get(_workload(effect))
                     if gang is not None:
-                        self.picture.leave_out(gang, error)
+                        self.cluster_state.leave_out(gang, error)
                         self.wake()
         if writes:
             self._submit(writes)
@@ -239,13 +241,16 @@ class KubernetesBackend:
     def queue_view(self) -> QueueView:
         """Return what is written of queues, as it is now."""
         with self._lock:
-            return view_of(self.picture, leaving_messages(self.picture.estate, self.picture.roll.users))
+            return view_of(
+                self.cluster_state,
+                leaving_messages(self.cluster_state.quota_objects, self.cluster_state.registry.users),
+            )
 
     @property
     def due_s(self) -> float | None:
         """Return when to ask for facts without a change from the API server."""
         with self._lock:
-            times = (self.picture.due_s, self._taints.due_s, self._shared.due_s)
+            times = (self.cluster_state.due_s, self._taints.due_s, self._shared.due_s)
             return min((time_s for time_s in times if time_s is not None), default=None)
 
     def people_due_s(self) -> float | None:
@@ -267,7 +272,7 @@ class KubernetesBackend:
     def set_budget_rules(self, rules: BudgetRules) -> None:
         """Go by these settings for disruption budgets from now on."""
         with self._lock:
-            self.picture.budgets.set_rules(rules)
+            self.cluster_state.budgets.set_rules(rules)
 
     def set_shared_nodes(self, rules: SharedNodeRules) -> None:
         """Set nodes aside for shares by these rules from now on."""
@@ -277,17 +282,17 @@ class KubernetesBackend:
     def unreadable_counts(self) -> dict[str, int]:
         """Return how many objects of each resource can't be read."""
         with self._lock:
-            return self.picture.unreadable.counts()
+            return self.cluster_state.unreadable.counts()
 
     def overcommitted(self) -> list[Overcommitted]:
         """Return the nodes with more devices in use than they have."""
         with self._lock:
-            return list(self.picture.overcommitted.nodes.values())
+            return list(self.cluster_state.overcommitted.nodes.values())
 
     def note_stuck(self, nodes: Collection[str]) -> None:
         """Tell people of over-committed nodes on which nothing may be stopped, of each once."""
         with self._lock:
-            over = self.picture.overcommitted.of(nodes)
+            over = self.cluster_state.overcommitted.of(nodes)
             fresh = [each for each in over if each.node not in self._stuck]
             self._stuck = {each.node for each in over}
         if fresh:
@@ -308,7 +313,7 @@ class KubernetesBackend:
             self._submit(writes)
 
     def _is_busy(self, now_s: float) -> bool:
-        return self.binding > FEW or self.picture.moving(now_s) > FEW
+        return self.binding > FEW or self.cluster_state.moving(now_s) > FEW
 
     # Below
 
@@ -330,20 +335,20 @@ class KubernetesBackend:
         """Take in the oldest changes. They leave the queue once they are in; each contains its own fault."""
         see, changes = self._inbox[0]
         try:
-            see(self.picture, list(changes[:AT_ONCE]), self._clock())
+            see(self.cluster_state, list(changes[:AT_ONCE]), self._clock())
         except Exception as error:  # noqa: BLE001 - it isn't of one object: taking them in again wouldn't help
             _LOG.error("changes_not_taken_in", count=len(changes), exc_info=error)
         self._inbox.popleft()
         if len(changes) > AT_ONCE:
             self._inbox.appendleft((see, changes[AT_ONCE:]))
 
-    def _carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | Emit]:
+    def _carry_out(self, effect: Effect, now_s: float) -> Iterator[Write | EmitEvent]:
         if isinstance(effect, StartPod):
             yield from self._start(effect, now_s)
         elif isinstance(effect, StopPod):
             yield from self._stop(effect, now_s)
         else:
-            gang = self.picture.roll.named.get(_workload(effect))
+            gang = self.cluster_state.registry.named.get(_workload(effect))
             if gang is None:
                 return
             keep = self.statuses.keep
@@ -359,68 +364,68 @@ class KubernetesBackend:
                 yield from nominations(gang, {place.pod: None for place in left})
             elif isinstance(effect, SetStatus):
                 gang.remember(effect.status)
-                self.picture.roll.changed[gang] = None
+                self.cluster_state.registry.changed[gang] = None
             elif isinstance(effect, EndWorkload):
                 gang.ending = effect
                 if effect.cause is not None:
                     gang.verdict = effect.how
                     gang.untold()
-                    self.picture.roll.dirty[gang] = None
-                self.picture.roll.changed[gang] = None
+                    self.cluster_state.registry.dirty[gang] = None
+                self.cluster_state.registry.changed[gang] = None
 
-    def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | Emit]:
+    def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | EmitEvent]:
         place = effect.place
-        gang = self.picture.roll.named.get(place.pod.workload)
+        gang = self.cluster_state.registry.named.get(place.pod.workload)
         if gang is None:
             return
-        seen = gang.at(place.pod)
-        if seen is None or seen.holds or seen.wait:
+        tracked = gang.at(place.pod)
+        if tracked is None or tracked.holds or tracked.wait:
             gang.never_started(place.pod, effect.start, now_s)
-            self.picture.roll.dirty[gang] = None
+            self.cluster_state.registry.dirty[gang] = None
             self.wake()
             return
-        if self.picture.roll.keeps_room(gang):
+        if self.cluster_state.registry.keeps_room(gang):
             gang.keep_room(None)
-            self.picture.roll.forget_room(gang)
+            self.cluster_state.registry.forget_room(gang)
             yield from self.statuses.keep(gang, {"promised": None}, now_s)
-        ours = self.picture.assume(seen, place, effect.start, now_s)
+        ours = self.cluster_state.assume(tracked, place, effect.start, now_s)
         words = {START_KEY: str(effect.start)}
         if place.devices:
             words[GPUS_KEY] = ",".join(map(str, place.devices))
-        about = (seen, effect.start, ours)
-        before = self._before(seen, place.node)
+        about = (tracked, effect.start, ours)
+        before = self._before(tracked, place.node)
         if isinstance(before, str):
-            self.picture.refused(seen, effect.start, before, now_s)
+            self.cluster_state.refused(tracked, effect.start, before, now_s)
             self.wake()
         else:
             self.binding += 1
-            yield Bind(gang.key.namespace, seen.name, seen.uid, place.node, words, about, before)
+            yield Bind(gang.key.namespace, tracked.name, tracked.uid, place.node, words, about, before)
 
-    def _before(self, seen: Seen, name: str) -> tuple[Preparation, ...] | str:
+    def _before(self, tracked: TrackedPod, name: str) -> tuple[Preparation, ...] | str:
         """What has to be written for the pod's volumes before it is bound to a node."""
-        gathering, node = self.picture.gathering, self.picture.ground.node(name)
-        pod = gathering.pod(seen.key)
+        resolver, node = self.cluster_state.resolver, self.cluster_state.node_states.node(name)
+        pod = resolver.pod(tracked.key)
         if node is None or not pod.spec.volumes:
             return ()  # without a node the last look before the binding says so
-        return preparations(pod, node, gathering.stock)
+        return preparations(pod, node, resolver.inventory)
 
     def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write]:
-        gang = self.picture.roll.named.get(effect.pod.workload)
-        seen = None if gang is None else gang.at(effect.pod)
-        if gang is None or seen is None or not seen.holds or seen.told != effect.start:
+        gang = self.cluster_state.registry.named.get(effect.pod.workload)
+        tracked = None if gang is None else gang.at(effect.pod)
+        if gang is None or tracked is None or not tracked.holds or tracked.told != effect.start:
             return
         by_plan = isinstance(effect.cause, Cause)
-        self.picture.stops(seen, now_s, by_plan=by_plan)
+        self.cluster_state.stops(tracked, now_s, by_plan=by_plan)
         self.statuses.stops(gang, effect, now_s)
-        self.picture.roll.changed[gang] = None
-        because = preempted(gang, seen, effect)
+        self.cluster_state.registry.changed[gang] = None
+        because = preempted(gang, tracked, effect)
         yield Evict(
             gang.key.namespace,
-            seen.name,
-            seen.uid,
+            tracked.name,
+            tracked.uid,
             None,
             because,
-            (seen, effect.start, None),
+            (tracked, effect.start, None),
             ended(effect),
             insists=not by_plan,
             overrides=effect.overrides,
@@ -434,39 +439,41 @@ class KubernetesBackend:
         if isinstance(write.about, Gang):
             self.statuses.not_written(write.about, now_s)
             return
-        about: tuple[Seen, int, Ours | None] = write.about  # type: ignore[assignment]
-        seen, start, _ = about
-        gang = seen.gang
+        about: tuple[TrackedPod, int, PodUsage | None] = write.about  # type: ignore[assignment]
+        tracked, start, _ = about
+        gang = tracked.gang
         if gang is None:
             return
         if isinstance(write, Bind):
-            if isinstance(outcome, Done):
-                note = f"{seen.name} is placed on {write.node}."
-                self._to_say.append(Emit(regarding_pod(gang, seen), "Scheduled", note, action="Binding"))
-            elif isinstance(outcome, Unknown):
-                self.picture.doubt(seen, start, now_s)
-            elif isinstance(outcome, RefusedWrite | NotSent):
-                again = isinstance(outcome, NotSent)
-                self.picture.refused(seen, start, outcome.sentence, now_s, again=again)
-        elif isinstance(outcome, Done):
-            self.picture.budgets.accepted(seen)
-        elif isinstance(outcome, HeldUp):
+            if isinstance(outcome, WriteDone):
+                note = f"{tracked.name} is placed on {write.node}."
+                self._to_say.append(
+                    EmitEvent(regarding_pod(gang, tracked), "Scheduled", note, action="Binding")
+                )
+            elif isinstance(outcome, WriteUnknown):
+                self.cluster_state.doubt(tracked, start, now_s)
+            elif isinstance(outcome, WriteRefused | WriteNotSent):
+                again = isinstance(outcome, WriteNotSent)
+                self.cluster_state.refused(tracked, start, outcome.sentence, now_s, again=again)
+        elif isinstance(outcome, WriteDone):
+            self.cluster_state.budgets.accepted(tracked)
+        elif isinstance(outcome, WriteDelayed):
             self.statuses.say(gang, "HeldUp", outcome.sentence, "Evicting")
-        elif isinstance(outcome, Unknown | NotSent) or (
-            isinstance(outcome, RefusedWrite) and outcome.status != 404
+        elif isinstance(outcome, WriteUnknown | WriteNotSent) or (
+            isinstance(outcome, WriteRefused) and outcome.status != 404
         ):
-            self._not_stopped(write, seen, outcome.sentence, now_s)
+            self._not_stopped(write, tracked, outcome.sentence, now_s)
 
-    def _not_stopped(self, write: Write, seen: Seen, sentence: str, now_s: float) -> None:
+    def _not_stopped(self, write: Write, tracked: TrackedPod, sentence: str, now_s: float) -> None:
         """Take an eviction that failed: a plan chooses again, control itself orders the stop again."""
-        if not isinstance(write, Evict) or write.insists or seen.gang is None:
-            self.picture.not_stopped(seen, now_s)
+        if not isinstance(write, Evict) or write.insists or tracked.gang is None:
+            self.cluster_state.not_stopped(tracked, now_s)
             return
-        self.picture.stop_refused(seen, write.needed_by or None, sentence, now_s)
-        self.statuses.say(seen.gang, "EvictionRefused", sentence, "Evicting")
+        self.cluster_state.stop_refused(tracked, write.needed_by or None, sentence, now_s)
+        self.statuses.say(tracked.gang, "EvictionRefused", sentence, "Evicting")
 
 
-def _of_unreadable(unread: Unread, now_s: float) -> Iterator[Write | Emit]:
+def _of_unreadable(unread: UnreadableObject, now_s: float) -> Iterator[Write | EmitEvent]:
     event = unreadable_event(unread)
     if event is not None:
         yield event

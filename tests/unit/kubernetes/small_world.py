@@ -10,22 +10,22 @@ from weir.control.port import Effect, Fact
 from weir.engine.plan import Plan
 from weir.kubernetes.api.objects import (
     Container,
+    ContainerResources,
     KubeNode,
+    KubePod,
     Metadata,
     NodeStatus,
     NodeTaint,
     OwnerReference,
-    Pod,
     PodSpec,
     PodStatus,
-    Resources,
 )
-from weir.kubernetes.api.reflector import Removed, Set
-from weir.kubernetes.own.own_objects import QueueMetadata, QueueThing
-from weir.kubernetes.picture.picture import Picture
-from weir.kubernetes.reading.gpu_sharing import GPU_SHARING, SET_ASIDE
-from weir.kubernetes.reading.kinds import load_kinds
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
+from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.translate.gpu_sharing import GPU_SHARING, SET_ASIDE
+from weir.kubernetes.translate.kinds import load_kinds
+from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.policy import Policy
 from weir.state.jobs import Phase
 
@@ -57,7 +57,7 @@ def node(
 
 def project(
     name: str, *namespaces: str, gpus: int = 4, deleting: bool = False, finalizers: Sequence[str] = ()
-) -> QueueThing:
+) -> QuotaObject:
     spec = {"quota": {"gpu": gpus}, "namespaces": list(namespaces) or [name]}
     meta = QueueMetadata(
         name,
@@ -67,7 +67,7 @@ def project(
         deletion_timestamp=BEGAN if deleting else None,
         finalizers=list(finalizers),
     )
-    return QueueThing(meta, spec=spec)
+    return QuotaObject(meta, spec=spec)
 
 
 def job(
@@ -112,9 +112,9 @@ def maker(
     )
 
 
-def reference(made: dict[str, Any] | Pod) -> OwnerReference:
+def reference(made: dict[str, Any] | KubePod) -> OwnerReference:
     """The controller reference to an object."""
-    if isinstance(made, Pod):
+    if isinstance(made, KubePod):
         return OwnerReference("v1", "Pod", made.metadata.name, made.metadata.uid, controller=True)
     meta = made["metadata"]
     return OwnerReference(made["apiVersion"], made["kind"], meta["name"], meta["uid"], controller=True)
@@ -134,7 +134,7 @@ def pod(
     scheduler: str = "weir",
     uid: str = "",
     labels: dict[str, str] | None = None,
-) -> Pod:
+) -> KubePod:
     asks: dict[str, str | int | float] = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
     annotations = {} if not start else {"weir.dev/start": str(start)}
     if devices is not None:
@@ -142,7 +142,7 @@ def pod(
     if isinstance(owner, tuple):
         owner = OwnerReference("batch/v1", "Job", owner[0], owner[1], controller=True)
     references = [] if owner is None else [owner]
-    return Pod(
+    return KubePod(
         Metadata(
             name,
             uid=uid or f"u-{name}",
@@ -156,7 +156,7 @@ def pod(
         PodSpec(
             scheduler_name=scheduler,
             node_name=on,
-            containers=[Container("main", Resources(requests=asks, limits=asks))],
+            containers=[Container("main", ContainerResources(requests=asks, limits=asks))],
         ),
         PodStatus(phase),
     )
@@ -166,7 +166,7 @@ class Told:
     """A picture with a control that hears of it and decides what the test says."""
 
     def __init__(self) -> None:
-        self.picture = Picture(KINDS, Devices())
+        self.cluster_state = ClusterState(KINDS, DeviceResources())
         self.now_s = 0.0
         self.facts: list[Fact] = []
         self.effects: list[Effect] = []
@@ -179,7 +179,7 @@ class Told:
         )
 
     def events(self) -> Iterable[Fact]:
-        self.facts = self.picture.facts(self.now_s)
+        self.facts = self.cluster_state.facts(self.now_s)
         return self.facts
 
     def apply(self, effects: Sequence[Effect]) -> None:
@@ -188,17 +188,17 @@ class Told:
     def see(self, resource: str, *objects: Any) -> None:
         for each in objects:
             if resource == "owners":
-                self.picture.see_owners([Set(each["metadata"]["name"], each)], self.now_s)
+                self.cluster_state.see_owners([ObjectSet(each["metadata"]["name"], each)], self.now_s)
                 continue
             meta = each.metadata
             key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-            self.picture.see(resource, [Set(key, each)], self.now_s)
+            self.cluster_state.see(resource, [ObjectSet(key, each)], self.now_s)
 
     def gone(self, resource: str, key: str, uid: str = "") -> None:
         if resource == "owners":
-            self.picture.see_owners([Removed(key, uid)], self.now_s)
+            self.cluster_state.see_owners([ObjectRemoved(key, uid)], self.now_s)
         else:
-            self.picture.see(resource, [Removed(key, uid)], self.now_s)
+            self.cluster_state.see(resource, [ObjectRemoved(key, uid)], self.now_s)
 
     def step(self, after_s: float = 0.1, plan: Plan | None = None) -> list[Fact]:
         self.now_s += after_s
@@ -211,7 +211,7 @@ class Told:
 
     def begin_anew(self) -> None:
         """Another control, told everything."""
-        self.picture.retell()
+        self.cluster_state.retell()
         self._new_control()
         self.step()
 
@@ -222,16 +222,16 @@ class Told:
         found: dict[str, tuple[str, str | None]] = {}
         cluster = self.control.cluster
         for name, job_ in cluster.jobs.items():
-            gang = self.picture.roll.named[name]
+            gang = self.cluster_state.registry.named[name]
             for group, pods in enumerate(job_.pods):
                 for index, each in enumerate(pods):
                     slots = gang.groups[group].slots
-                    seen = slots[index] if index < len(slots) else None
-                    if seen is None:
+                    tracked = slots[index] if index < len(slots) else None
+                    if tracked is None:
                         assert each.phase is Phase.ABSENT, (name, group, index, each.phase)
                         continue
                     at = None if each.node < 0 else cluster.node_names[each.node]
-                    found[seen.key] = each.phase.name, at
+                    found[tracked.key] = each.phase.name, at
         return found
 
     def state(self) -> dict[str, Any]:
@@ -239,7 +239,7 @@ class Told:
         cluster = self.control.cluster
         jobs = {}
         for name, job_ in cluster.jobs.items():
-            gang = self.picture.roll.named[name]
+            gang = self.cluster_state.registry.named[name]
             if not gang.count:
                 continue  # it waits for pods of its owner, which nobody knows who comes later
             spec = job_.spec

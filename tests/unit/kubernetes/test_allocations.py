@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from weir.kubernetes.api.objects import Metadata
-from weir.kubernetes.own.own_objects import (
-    KeptAllocation,
-    KeptLife,
+from weir.kubernetes.crd.objects import (
     OwnerUid,
-    WorkloadThing,
-    WorkloadThingSpec,
-    WorkloadThingStatus,
+    StoredAllocation,
+    StoredLifecycle,
+    StoredSpec,
+    StoredStatus,
+    WorkloadObject,
 )
-from weir.kubernetes.picture.allocations import annotated, life_of
-from weir.kubernetes.writing.writes import Bind, Done
+from weir.kubernetes.state.allocations import annotated, life_of
+from weir.kubernetes.writes.operations import Bind, WriteDone
 
 from .small_world import job, node, pod, project
 from .test_backend import Scene, status_of
@@ -49,10 +49,10 @@ def begun(*nodes: Any) -> Scene:
 
 
 def record(
-    name: str, uid: str, *allocations: KeptAllocation, namespace: str = "team", starts: int = 9
-) -> WorkloadThing:
-    status = WorkloadThingStatus(phase="Running", allocations=list(allocations), life=KeptLife(starts=starts))
-    return WorkloadThing(Metadata(name, namespace=namespace), WorkloadThingSpec(OwnerUid(uid)), status)
+    name: str, uid: str, *allocations: StoredAllocation, namespace: str = "team", starts: int = 9
+) -> WorkloadObject:
+    status = StoredStatus(phase="Running", allocations=list(allocations), life=StoredLifecycle(starts=starts))
+    return WorkloadObject(Metadata(name, namespace=namespace), StoredSpec(OwnerUid(uid)), status)
 
 
 def held(here: Scene) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -84,7 +84,7 @@ def test_a_malformed_start_number_never_reaches_control(start: str) -> None:
     here.hear("pods", liar, pod("mine", namespace="others", gpus=2))
     assert [each.name for each in here.step()] == ["mine"]
     assert held(here)["pod-liar"] == ("n1", (0,))
-    assert here.backend.picture.roll.named["team/pod-liar"].starts == 1
+    assert here.backend.cluster_state.registry.named["team/pod-liar"].starts == 1
 
 
 def test_a_pod_without_a_gpu_request_holds_no_device() -> None:
@@ -106,18 +106,18 @@ def test_two_pods_that_claim_the_same_devices_get_different_ones() -> None:
 
 def test_the_status_wins_over_the_annotation() -> None:
     here = begun()
-    here.hear("workloads", record("pod-a", "u-a", KeptAllocation("u-a", "n1", [2, 3], start=5)))
+    here.hear("workloads", record("pod-a", "u-a", StoredAllocation("u-a", "n1", [2, 3], start=5)))
     here.hear("pods", pod("a", on="n1", gpus=2, devices="0,1", start=7, phase="Running"))
     here.step()
     assert held(here) == {"pod-a": ("n1", (2, 3))}
-    assert here.backend.picture.roll.named["team/pod-a"].at(next(iter(_keys(here)))).told == 5
+    assert here.backend.cluster_state.registry.named["team/pod-a"].at(next(iter(_keys(here)))).told == 5
 
 
 def test_an_annotation_takes_no_device_that_a_status_gives_to_another_pod() -> None:
     """Whichever pod is heard of first, and however old it is."""
     for names in (("a", "b"), ("b", "a")):
         here = begun()
-        here.hear("workloads", record("pod-b", "u-b", KeptAllocation("u-b", "n1", [2, 3], start=1)))
+        here.hear("workloads", record("pod-b", "u-b", StoredAllocation("u-b", "n1", [2, 3], start=1)))
         for name in names:
             here.hear("pods", pod(name, on="n1", gpus=2, devices="2,3", start=1, phase="Running"))
         here.step()
@@ -127,16 +127,16 @@ def test_an_annotation_takes_no_device_that_a_status_gives_to_another_pod() -> N
 @pytest.mark.parametrize(
     "kept",
     [
-        KeptAllocation("u-a", "n2", [2, 3], start=1),
-        KeptAllocation("u-a", "n1", [2, 3, 1], start=1),
-        KeptAllocation("u-a", "n1", [3, 3], start=1),
-        KeptAllocation("u-a", "n1", [4, 5], start=1),
-        KeptAllocation("u-a", "n1", [-1, 0], start=1),
-        KeptAllocation("u-other", "n1", [2, 3], start=1),
-        KeptAllocation("u-a", "n1", list(range(5000)), start=1),
+        StoredAllocation("u-a", "n2", [2, 3], start=1),
+        StoredAllocation("u-a", "n1", [2, 3, 1], start=1),
+        StoredAllocation("u-a", "n1", [3, 3], start=1),
+        StoredAllocation("u-a", "n1", [4, 5], start=1),
+        StoredAllocation("u-a", "n1", [-1, 0], start=1),
+        StoredAllocation("u-other", "n1", [2, 3], start=1),
+        StoredAllocation("u-a", "n1", list(range(5000)), start=1),
     ],
 )
-def test_a_record_that_does_not_fit_gives_way_to_the_annotation(kept: KeptAllocation) -> None:
+def test_a_record_that_does_not_fit_gives_way_to_the_annotation(kept: StoredAllocation) -> None:
     here = begun()
     here.hear("workloads", record("pod-a", "u-a", kept))
     here.hear("pods", pod("a", on="n1", gpus=2, devices="1,2", start=1, phase="Running"))
@@ -150,7 +150,7 @@ def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instanc
     here.hear("pods", *(pod(f"train-{at}", owner=("train", "j1"), gpus=2) for at in range(2)))
     for bind in here.step():
         assert isinstance(bind, Bind)
-        here.backend.told(bind, Done())
+        here.backend.told(bind, WriteDone())
         said = {"on": bind.node, "devices": bind.annotations["weir.dev/gpus"], "start": 1, "phase": "Running"}
         said["start"] = int(bind.annotations["weir.dev/start"])
         here.hear("pods", pod(bind.name, owner=("train", "j1"), gpus=2, **said))
@@ -165,7 +165,9 @@ def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instanc
     ]
     after = begun()
     after.hear("owners", job("train", "j1", 2))
-    told = [KeptAllocation(each["uid"], each["node"], each["devices"], start=each["start"]) for each in kept]
+    told = [
+        StoredAllocation(each["uid"], each["node"], each["devices"], start=each["start"]) for each in kept
+    ]
     after.hear("workloads", record("job-train", "j1", *told))
     for name in ("train-0", "train-1"):  # both annotations were changed by their user meanwhile
         after.hear(
@@ -180,7 +182,7 @@ def test_what_is_bound_is_recorded_in_one_write_and_read_back_by_another_instanc
 
 def test_a_restart_survives_a_node_whose_devices_are_away_for_a_moment() -> None:
     here = begun(node("n1", gpus=0), node("n2", gpus=1))
-    here.hear("workloads", record("pod-a", "u-a", KeptAllocation("u-a", "n1", [2, 3], start=1)))
+    here.hear("workloads", record("pod-a", "u-a", StoredAllocation("u-a", "n1", [2, 3], start=1)))
     here.hear("pods", pod("a", on="n1", gpus=2, phase="Running"), pod("mine", namespace="others", gpus=1))
     here.step()
     assert held(here)["pod-mine"] == ("n2", (0,))
@@ -192,11 +194,11 @@ def test_a_restart_survives_a_node_whose_devices_are_away_for_a_moment() -> None
 
 
 def test_a_promise_of_devices_that_the_node_no_longer_has_is_not_kept() -> None:
-    from weir.kubernetes.own.own_objects import KeptPlace, KeptRoom
+    from weir.kubernetes.crd.objects import StoredNomination, StoredPlacement
 
     here = begun(node("n1", gpus=2))
     thing = record("pod-a", "u-a")
-    thing.status.promised = KeptRoom([KeptPlace("n1", "a", [6, 7])])
+    thing.status.promised = StoredNomination([StoredPlacement("n1", "a", [6, 7])])
     here.hear("workloads", thing)
     here.hear("pods", pod("a", gpus=2))
     assert [each.name for each in here.step()] == ["a"]
@@ -246,7 +248,7 @@ def test_a_node_with_absurd_amounts_is_used_without_them() -> None:
 
 
 def test_what_a_status_remembers_stays_within_its_range() -> None:
-    found = life_of(KeptLife(1 << 62, -1, 1 << 60, float("inf"), -1e300, 3))
+    found = life_of(StoredLifecycle(1 << 62, -1, 1 << 60, float("inf"), -1e300, 3))
     assert (found.starts, found.settled, found.failures, found.ran_s, found.retry_at_s) == (0, 0, 0, 0.0, 0.0)
     assert found.restarts == 3
 
@@ -275,7 +277,7 @@ def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_wi
         here = begun(node("n1", gpus=1, shared=True))
         here.hear("pods", _shared("a", "0.6"))
         (bind,) = here.step()
-        here.backend.told(bind, Done())
+        here.backend.told(bind, WriteDone())
         changed = _shared("a", later, on="n1", devices="0", start=1, phase="Running")
         changed.metadata.annotations["weir.dev/gpu-devices"] = devices
         here.hear("pods", changed)
@@ -286,7 +288,7 @@ def test_a_bound_pod_that_asks_for_less_or_more_later_holds_what_it_was_bound_wi
         (kept,) = status_of(here.told())["allocations"]
         assert (kept["devices"], kept["share"]) == ([0], 600)
         after = begun(node("n1", gpus=1, shared=True))
-        allocation = KeptAllocation("u-a", "n1", kept["devices"], kept["share"], start=kept["start"])
+        allocation = StoredAllocation("u-a", "n1", kept["devices"], kept["share"], start=kept["start"])
         after.hear("workloads", record("pod-a", "u-a", allocation))
         again = _shared("a", later, on="n1", devices="0", start=1, phase="Running")
         again.metadata.annotations["weir.dev/gpu-devices"] = devices

@@ -6,33 +6,33 @@ from typing import Any
 import pytest
 
 from weir.control.loop import Control
-from weir.kubernetes.api.objects import Affinity, LabelSelector, Metadata, PodAffinity, PodAffinityTerm
-from weir.kubernetes.api.reflector import Removed, Set
+from weir.kubernetes.api.objects import KubeAffinity, LabelSelector, Metadata, PodAffinity, PodAffinityTerm
+from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.own.own_objects import (
-    KeptLife,
-    KeptPlace,
-    KeptRoom,
-    KeptWhy,
+from weir.kubernetes.crd.objects import (
     OwnerUid,
-    WorkloadThing,
-    WorkloadThingSpec,
-    WorkloadThingStatus,
+    StoredLifecycle,
+    StoredNomination,
+    StoredPlacement,
+    StoredReason,
+    StoredSpec,
+    StoredStatus,
+    WorkloadObject,
 )
-from weir.kubernetes.picture.picture import Picture
-from weir.kubernetes.reading.requests import Devices
-from weir.kubernetes.writing.writes import (
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.writes.operations import (
     Bind,
-    Done,
-    Emit,
+    EmitEvent,
     Evict,
-    HeldUp,
-    NotSent,
     PatchMetadata,
     PatchStatus,
-    RefusedWrite,
-    Unknown,
-    Upsert,
+    UpsertWorkload,
+    WriteDelayed,
+    WriteDone,
+    WriteNotSent,
+    WriteRefused,
+    WriteUnknown,
 )
 from weir.model.policy import Policy
 from weir.state.jobs import Phase
@@ -47,7 +47,7 @@ class Scene:
         self.now_s = 1000.0
         self.writes: list[Any] = []
         self.backend = KubernetesBackend(
-            Picture(KINDS, Devices()), self.writes.extend, lambda: None, lambda: self.now_s
+            ClusterState(KINDS, DeviceResources()), self.writes.extend, lambda: None, lambda: self.now_s
         )
         self.control = self.connect()
 
@@ -59,14 +59,14 @@ class Scene:
     def hear(self, resource: str, *objects: Any) -> None:
         for each in objects:
             if resource == "owners":
-                self.backend.deliver_owners()([Set(each["metadata"]["name"], each)])
+                self.backend.deliver_owners()([ObjectSet(each["metadata"]["name"], each)])
             else:
                 meta = each.metadata
                 key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-                self.backend.deliver(resource)([Set(key, each)])
+                self.backend.deliver(resource)([ObjectSet(key, each)])
 
     def gone(self, name: str) -> None:
-        self.backend.deliver("pods")([Removed(f"team/{name}", f"u-{name}")])
+        self.backend.deliver("pods")([ObjectRemoved(f"team/{name}", f"u-{name}")])
 
     def step(self, after_s: float = 0.1) -> list[Any]:
         """What is written in this step, but for what people read."""
@@ -113,7 +113,7 @@ def test_a_pod_is_bound_with_its_devices_and_the_number_of_its_start() -> None:
     )
     assert here.backend.binding == 1
     assert here.backend.check(bind) == ""
-    here.backend.told(bind, Done())
+    here.backend.told(bind, WriteDone())
     assert here.step() == []
     assert here.backend.binding == 0
     assert here.phases() == ["RUNNING"]
@@ -124,7 +124,7 @@ def test_a_binding_is_not_sent_when_others_came_first() -> None:
     (bind,) = here.step()
     here.hear("pods", pod("other", scheduler="default-scheduler", on="n1", gpus=4))
     assert "devices" in here.backend.check(bind)
-    here.backend.told(bind, NotSent("Others took devices."))
+    here.backend.told(bind, WriteNotSent("Others took devices."))
     assert here.step() == []
     assert here.phases() == ["PENDING"]
 
@@ -134,11 +134,11 @@ def test_refused_bindings_are_tried_again_with_longer_and_longer_pauses() -> Non
     pauses = []
     for _ in range(4):
         (bind,) = here.step()
-        here.backend.told(bind, RefusedWrite(409, "It isn't wanted there."))
+        here.backend.told(bind, WriteRefused(409, "It isn't wanted there."))
         began_s = here.now_s
         assert here.step() == []
         assert here.phases() == ["ABSENT"]
-        due_s = here.backend.picture.due_s
+        due_s = here.backend.cluster_state.due_s
         assert due_s is not None
         pauses.append(round(due_s - began_s, 1))
         here.now_s = due_s
@@ -148,7 +148,7 @@ def test_refused_bindings_are_tried_again_with_longer_and_longer_pauses() -> Non
 def test_a_binding_of_which_nobody_knows_is_found_out_or_tried_again() -> None:
     here = scene()
     (bind,) = here.step()
-    here.backend.told(bind, Unknown("The connection was cut."))
+    here.backend.told(bind, WriteUnknown("The connection was cut."))
     assert here.step() == []
     assert here.phases() == ["RUNNING"]
     assert here.step(after_s=31.0) == []
@@ -159,13 +159,13 @@ def test_a_binding_of_which_nobody_knows_is_found_out_or_tried_again() -> None:
 
 def test_a_pod_that_comes_to_ask_for_something_else_while_it_is_being_bound() -> None:
     """Its start has another number since, and its binding is still its binding."""
-    for outcome, phase in ((Done(), "RUNNING"), (RefusedWrite(409, "no"), "ABSENT")):
+    for outcome, phase in ((WriteDone(), "RUNNING"), (WriteRefused(409, "no"), "ABSENT")):
         here = scene(2)
         here.hear("pods", pod("train-0", owner=("train", "j1"), labels={"app": "web"}))
         binds = {each.name: each for each in here.step()}
         apart = PodAffinity([PodAffinityTerm("zone", LabelSelector({"app": "web"}))])
         other = pod("other", on="n1", scheduler="default-scheduler")
-        other.spec.affinity = Affinity(pod_anti_affinity=apart)
+        other.spec.affinity = KubeAffinity(pod_anti_affinity=apart)
         here.hear("pods", other)
         assert here.step() == []
         assert sorted(here.phases()) == ["ABSENT", "RUNNING", "RUNNING"]  # one has left its place for another
@@ -180,7 +180,7 @@ def test_a_pod_that_is_gone_before_it_is_bound_is_lost() -> None:
     (bind,) = here.step()
     here.gone("train-0")
     here.hear("pods", pod("train-b", owner=("train", "j1")))
-    here.backend.told(bind, RefusedWrite(404, "There is no such pod."))
+    here.backend.told(bind, WriteRefused(404, "There is no such pod."))
     (again,) = here.step()
     assert again.name == "train-b"
 
@@ -188,7 +188,7 @@ def test_a_pod_that_is_gone_before_it_is_bound_is_lost() -> None:
 def test_a_workload_that_ran_too_long_is_stopped_for_good() -> None:
     here = scene(max_runtime="10s")
     (bind,) = here.step()
-    here.backend.told(bind, Done())
+    here.backend.told(bind, WriteDone())
     running = {"owner": ("train", "j1"), "on": "n1", "start": 1, "devices": "0", "phase": "Running"}
     here.hear("pods", pod("train-0", **running))
     here.step()
@@ -205,8 +205,8 @@ def test_a_workload_that_ran_too_long_is_stopped_for_good() -> None:
     assert (status["phase"], status["reason"]["why"]) == ("Stopped", "max_runtime")
     # another Weir reads it back
     after = scene(max_runtime="10s")
-    kept = WorkloadThingStatus(phase="Stopped", reason=KeptWhy("max_runtime"))
-    thing = WorkloadThing(Metadata("job-train", namespace="team"), WorkloadThingSpec(OwnerUid("j1")), kept)
+    kept = StoredStatus(phase="Stopped", reason=StoredReason("max_runtime"))
+    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid("j1")), kept)
     after.hear("workloads", thing)
     assert after.step() == []
     assert not after.control.cluster.jobs
@@ -215,32 +215,32 @@ def test_a_workload_that_ran_too_long_is_stopped_for_good() -> None:
 def test_an_eviction_that_cannot_be_is_taken_back() -> None:
     here = scene(max_runtime="10s")
     (bind,) = here.step()
-    here.backend.told(bind, Done())
+    here.backend.told(bind, WriteDone())
     here.hear("pods", pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase="Running"))
     here.step()
     (evict,) = here.step(after_s=11.0)
-    here.backend.told(evict, HeldUp("Its disruption budget allows none now."))
+    here.backend.told(evict, WriteDelayed("Its disruption budget allows none now."))
     here.step()
-    assert not any(isinstance(each, Emit) for each in here.told())  # its object isn't there yet
-    thing = WorkloadThing(
-        Metadata("job-train", namespace="team", uid="w1"), WorkloadThingSpec(OwnerUid("j1"))
-    )
+    assert not any(isinstance(each, EmitEvent) for each in here.told())  # its object isn't there yet
+    thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), StoredSpec(OwnerUid("j1")))
     here.hear("workloads", thing)
     here.step()
-    (event,) = (each for each in here.told() if isinstance(each, Emit))
+    (event,) = (each for each in here.told() if isinstance(each, EmitEvent))
     assert (event.reason, event.regarding.kind, event.regarding.uid) == ("HeldUp", "Workload", "w1")
     assert here.phases() == ["STOPPING"]
 
 
 def test_promised_room_is_found_again_by_the_names_of_pods() -> None:
     here = scene(pods=2)
-    places = [KeptPlace("n1", f"train-{at}", [at]) for at in range(2)]
-    status = WorkloadThingStatus(
-        phase="Pending", promised=KeptRoom(places, ["team/other"]), life=KeptLife(7, 7, 0, 30.0, None, 2)
+    places = [StoredPlacement("n1", f"train-{at}", [at]) for at in range(2)]
+    status = StoredStatus(
+        phase="Pending",
+        promised=StoredNomination(places, ["team/other"]),
+        life=StoredLifecycle(7, 7, 0, 30.0, None, 2),
     )
     here.hear(
         "workloads",
-        WorkloadThing(Metadata("job-train", namespace="team"), WorkloadThingSpec(OwnerUid("j1")), status),
+        WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid("j1")), status),
     )
     binds = here.step()
     assert {bind.name: bind.annotations["weir.dev/gpus"] for bind in binds} == {
@@ -258,10 +258,12 @@ def test_its_object_is_made_before_anything_is_kept_in_it() -> None:
     (held,) = here.told()  # its project; it runs in a moment, and one write says it all
     assert isinstance(held, PatchMetadata)
     here.now_s += 2.0
-    here.backend.picture.roll.changed.update(dict.fromkeys(here.backend.picture.roll.named.values()))
+    here.backend.cluster_state.registry.changed.update(
+        dict.fromkeys(here.backend.cluster_state.registry.named.values())
+    )
     told = here.told()
     kinds = [type(each) for each in told]
-    assert kinds[:2] == [Upsert, PatchStatus]
+    assert kinds[:2] == [UpsertWorkload, PatchStatus]
     body = told[0].body
     assert body["metadata"]["ownerReferences"][0]["uid"] == "j1"
     assert status_of(told)["phase"] == "Starting"
@@ -287,7 +289,7 @@ def test_a_new_control_takes_over_what_was_ordered() -> None:
     here.connect()
     assert here.step() == []
     assert here.phases() == [Phase.RUNNING.name]
-    here.backend.told(bind, RefusedWrite(409, "no"))
+    here.backend.told(bind, WriteRefused(409, "no"))
     here.step()
     assert here.phases() == ["ABSENT"]
 
@@ -299,11 +301,11 @@ def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
         here.hear("owners", job("holds", "j2"))
         holds = {"owner": ("holds", "j2"), "gpus": 4, "on": "n1", "start": 1, "devices": "0,1,2,3"}
         here.hear("pods", pod("holds-0", phase="Running", deleting=deleting, **holds))  # type: ignore[arg-type]
-        status = WorkloadThingStatus(
-            phase="Pending", promised=KeptRoom([KeptPlace("n1", "train-0", [2])], [])
+        status = StoredStatus(
+            phase="Pending", promised=StoredNomination([StoredPlacement("n1", "train-0", [2])], [])
         )
         meta = Metadata("job-train", namespace="team")
-        here.hear("workloads", WorkloadThing(meta, WorkloadThingSpec(OwnerUid("j1")), status))
+        here.hear("workloads", WorkloadObject(meta, StoredSpec(OwnerUid("j1")), status))
         here.step()
         assert ("team/job-train" in here.control.cluster.promised) is deleting
 
@@ -327,8 +329,8 @@ def test_since_when_a_gang_is_short_of_pods_outlives_the_leader(kept: bool) -> N
     here.hear("nodes", node("n1", gpus=3))
     here.hear("projects", project("team"))
     since = "2026-01-01T00:04:40Z" if kept else None
-    status = WorkloadThingStatus(phase="Running", short_since=since)
-    thing = WorkloadThing(Metadata("job-train", namespace="team"), WorkloadThingSpec(OwnerUid("j1")), status)
+    status = StoredStatus(phase="Running", short_since=since)
+    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid("j1")), status)
     here.hear("workloads", thing)
     here.hear("owners", job("train", "j1", 4, min_pods="4"))
     for at in range(3):
@@ -344,6 +346,6 @@ def test_since_when_a_gang_is_short_of_pods_outlives_the_leader(kept: bool) -> N
     assert patch["shortSince"] == ("2026-01-01T00:04:40Z" if kept else "2026-01-01T00:05:00Z")
     here.hear("nodes", node("n1", gpus=4))
     (bind,) = here.step()
-    here.backend.told(bind, Done())
+    here.backend.told(bind, WriteDone())
     here.step(after_s=10.0)
     assert status_of(here.told())["shortSince"] is None

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from tests.properties.effort import examples
 
 from weir.control.loop import Control
-from weir.kubernetes.api.objects import Condition, Pod, PodDisruptionBudget
-from weir.kubernetes.api.reflector import Removed, Set
+from weir.kubernetes.api.objects import KubePod, ObjectCondition, PodDisruptionBudget
+from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.picture.picture import Picture
-from weir.kubernetes.reading.disruption_budgets import Coverage, allowed_at_best
-from weir.kubernetes.reading.requests import Devices
-from weir.kubernetes.writing.writes import Bind, Done, Emit, Evict, RefusedWrite
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.translate.disruption_budgets import BudgetCoverage, allowed_at_best
+from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.writes.operations import Bind, EmitEvent, Evict, WriteDone, WriteRefused
 from weir.model.policy import BudgetRules, Policy
 
 from .small_world import KINDS, job, node, pod, project
 
-REFUSED = RefusedWrite(429, "Cannot evict pod as it would violate the pod's disruption budget.")
+REFUSED = WriteRefused(429, "Cannot evict pod as it would violate the pod's disruption budget.")
 BEGAN_S = 1767225600.0
 EVERYONE: dict[str, Any] = {}
 NOT_A = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]}
@@ -68,9 +68,11 @@ class Site:
         self.now_s = BEGAN_S
         self.writes: list[Any] = []
         policy = Policy(budgets=rules or BudgetRules())
-        self.picture = Picture(KINDS, Devices())
-        self.picture.budgets.set_rules(policy.budgets)
-        self.backend = KubernetesBackend(self.picture, self.writes.extend, lambda: None, lambda: self.now_s)
+        self.cluster_state = ClusterState(KINDS, DeviceResources())
+        self.cluster_state.budgets.set_rules(policy.budgets)
+        self.backend = KubernetesBackend(
+            self.cluster_state, self.writes.extend, lambda: None, lambda: self.now_s
+        )
         self.backend.connect()
         self.control = Control(self.backend, policy, lambda: self.now_s)
         self.hear("nodes", node("n1"), node("n2"))
@@ -79,13 +81,15 @@ class Site:
     def hear(self, resource: str, *objects: Any) -> None:
         for each in objects:
             if resource == "owners":
-                self.backend.deliver_owners()([Set(each["metadata"]["name"], each)])
+                self.backend.deliver_owners()([ObjectSet(each["metadata"]["name"], each)])
             else:
                 meta = each.metadata
                 key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-                self.backend.deliver(resource)([Set(key, each)])
+                self.backend.deliver(resource)([ObjectSet(key, each)])
 
-    def runs(self, name: str, on: str, *, ready: bool = True, phase: str = "Running", **labels: str) -> Pod:
+    def runs(
+        self, name: str, on: str, *, ready: bool = True, phase: str = "Running", **labels: str
+    ) -> KubePod:
         """A Job of ta with one pod that holds a whole node."""
         self.hear("owners", job(name, f"j-{name}", namespace="ta"))
         found = pod(
@@ -99,7 +103,7 @@ class Site:
             phase=phase,
             labels={"app": name, **labels},
         )
-        found.status.conditions = [Condition("Ready", "True" if ready else "False")]
+        found.status.conditions = [ObjectCondition("Ready", "True" if ready else "False")]
         self.hear("pods", found)
         return found
 
@@ -184,7 +188,7 @@ def test_ordered_evictions_count_before_the_status_shows_them(site: Site) -> Non
     (evict,) = site.step()
     site.step()
     assert site.allowed() == {"ta/b": 0}
-    site.backend.told(evict, Done())
+    site.backend.told(evict, WriteDone())
     site.step()
     assert site.allowed() == {"ta/b": 0}, "accepted, and the status isn't seen yet"
     site.hear("poddisruptionbudgets", budget(allowed=0, disrupted=[evict.name], **several))
@@ -199,8 +203,8 @@ def test_eviction_is_not_sent_once_nobody_needs_it(site: Site) -> None:
     site.asks()
     (evict,) = site.step()
     assert site.backend.check(evict) == ""
-    site.backend.deliver("pods")([Removed("tb/back-0", "u-back-0")])
-    site.backend.deliver_owners()([Removed("back", "j-back")])
+    site.backend.deliver("pods")([ObjectRemoved("tb/back-0", "u-back-0")])
+    site.backend.deliver_owners()([ObjectRemoved("back", "j-back")])
     site.step(61.0)
     assert "doesn't need its room" in site.backend.check(evict)
 
@@ -263,7 +267,7 @@ def test_changed_selectors_labels_and_budgets_that_go_are_followed(site: Site) -
     site.step()
     assert (site.protected("a"), site.protected("b")) == (("ta/b",), ("ta/b",))
     site.hear("poddisruptionbudgets", budget(namespace="tb", selector=EVERYONE))
-    site.backend.deliver("poddisruptionbudgets")([Removed("ta/b", "b-b")])
+    site.backend.deliver("poddisruptionbudgets")([ObjectRemoved("ta/b", "b-b")])
     site.step()
     assert (site.protected("a"), site.protected("b")) == ((), ())
     assert site.allowed() == {}
@@ -309,7 +313,7 @@ def test_running_work_counts_as_non_preemptible_after_the_grace_period(site: Sit
     assert cluster.jobs["ta/job-b"].preemptible
     site.asks()
     assert [each.name for each in site.step()] == ["b-0"]
-    site.backend.deliver("poddisruptionbudgets")([Removed("ta/b", "b-b")])
+    site.backend.deliver("poddisruptionbudgets")([ObjectRemoved("ta/b", "b-b")])
     site.step()
     assert cluster.jobs["ta/job-a"].preemptible
 
@@ -347,7 +351,7 @@ def test_evictions_that_a_budget_allows_at_best(spec: dict[str, Any], expected: 
 
 def test_budgets_are_found_by_the_labels_of_a_pod() -> None:
     """A thousand budgets of one namespace are one look for each label of a pod."""
-    coverage = Coverage()
+    coverage = BudgetCoverage()
     for at in range(1000):
         coverage.add(f"ta/b{at}", budget(selector={"matchLabels": {"app": f"a{at}"}}).spec.selector)
     assert coverage.of({"app": "a7", "x": "y"}) == ("ta/b7",)
@@ -367,8 +371,8 @@ def test_people_hear_of_a_refused_eviction(site: Site) -> None:
     for _ in range(5):
         site.now_s += 2.0
         site.backend.tell_people(site.now_s)
-    assert site.picture.roll.named["ta/job-" + evict.name[0]].told is not None
-    assert not any(isinstance(each, Emit) and each.reason == "HeldUp" for each in site.writes)
+    assert site.cluster_state.registry.named["ta/job-" + evict.name[0]].told is not None
+    assert not any(isinstance(each, EmitEvent) and each.reason == "HeldUp" for each in site.writes)
 
 
 @examples(40)
@@ -389,7 +393,7 @@ def test_budgets_and_pods_may_be_heard_of_in_any_order(order: list[int], steps: 
         heard[at]()
         if steps >> place & 1:
             site.step()
-    site.backend.deliver("poddisruptionbudgets")([Removed("ta/gone", "b-gone")])
+    site.backend.deliver("poddisruptionbudgets")([ObjectRemoved("ta/gone", "b-gone")])
     site.step()
     site.step()
     assert (site.protected("a"), site.protected("b")) == (("ta/a",), ("ta/b",))

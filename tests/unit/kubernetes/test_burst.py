@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from weir.api.answers import Why
-from weir.kubernetes.api.objects import Condition, Metadata
-from weir.kubernetes.own.own_objects import OwnerUid, WorkloadThing, WorkloadThingSpec
-from weir.kubernetes.writing.writes import Bind, Done, Evict, PatchStatus, Upsert
+from weir.kubernetes.api.objects import Metadata, ObjectCondition
+from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
+from weir.kubernetes.writes.operations import Bind, Evict, PatchStatus, UpsertWorkload, WriteDone
 
 from .small_world import job, node, pod, project
 from .test_backend import Scene
@@ -26,7 +26,7 @@ def crowd(pods: int, gpus: int = MANY, until: int = 0) -> Scene:
         here.hear("pods", pod(f"j{at}-0", owner=(f"j{at}", f"uid{at}")))
     for bind in here.step():
         assert isinstance(bind, Bind)
-        here.backend.told(bind, Done())
+        here.backend.told(bind, WriteDone())
     here.step()
     return here
 
@@ -41,7 +41,7 @@ def tell(here: Scene, after_s: float) -> dict[str, list[Any]]:
     here.now_s += after_s
     found: dict[str, list[Any]] = {}
     for each in here.told():
-        if isinstance(each, Upsert | PatchStatus) and "/workloads" in each.object_path:
+        if isinstance(each, UpsertWorkload | PatchStatus) and "/workloads" in each.object_path:
             found.setdefault(each.object_path.rpartition("/")[2], []).append(each)
     return found
 
@@ -55,7 +55,7 @@ def test_a_workload_that_is_placed_at_once_is_written_once_and_said_of_once() ->
     told = tell(here, 0.1)
     assert len(told) == MANY
     for writes in told.values():
-        assert [type(each) for each in writes] == [Upsert, PatchStatus]
+        assert [type(each) for each in writes] == [UpsertWorkload, PatchStatus]
         assert writes[1].patch["status"]["phase"] == "Running"
     assert tell(here, 40.0) == {}
 
@@ -132,7 +132,7 @@ def test_pods_that_take_the_places_of_deleted_ones_are_not_counted_beside_them()
     here.hear("pods", pod("j0-2", owner=("j0", "uid0")))
     here.step()
     (writes,) = tell(here, 5.0).values()
-    (upsert,) = (each for each in writes if isinstance(each, Upsert))
+    (upsert,) = (each for each in writes if isinstance(each, UpsertWorkload))
     (group,) = upsert.body["spec"]["groups"]  # type: ignore[index]
     assert group["count"] == 3
 
@@ -172,14 +172,14 @@ def test_what_control_remembers_is_told_with_the_rest_of_the_status() -> None:
 @pytest.mark.parametrize("ends", [True, False])
 def test_pods_that_hang_are_no_burst_for_long(ends: bool) -> None:
     here = crowd(MANY)
-    assert here.backend.picture.moving(here.now_s) == MANY
+    assert here.backend.cluster_state.moving(here.now_s) == MANY
     if ends:
         for at in range(MANY):
             here.gone(f"j{at}-0")
         here.step()
     else:
         here.now_s += 31.0
-    assert here.backend.picture.moving(here.now_s) == 0
+    assert here.backend.cluster_state.moving(here.now_s) == 0
 
 
 def test_pods_that_are_evicted_are_a_burst_until_they_are_gone() -> None:
@@ -189,19 +189,19 @@ def test_pods_that_are_evicted_are_a_burst_until_they_are_gone() -> None:
     here.hear("owners", job("train", "j1", max_runtime="10s"))
     here.hear("pods", pod("train-0", owner=("train", "j1")))
     (bind,) = here.step()
-    here.backend.told(bind, Done())
+    here.backend.told(bind, WriteDone())
     held = {"owner": ("train", "j1"), "on": "n1", "start": 1, "devices": "0", "phase": "Running"}
     here.hear("pods", pod("train-0", **held))  # type: ignore[arg-type]
     here.step()
-    assert here.backend.picture.moving(here.now_s) == 0
+    assert here.backend.cluster_state.moving(here.now_s) == 0
     (evict,) = here.step(after_s=11.0)
     assert isinstance(evict, Evict)
     here.hear("pods", pod("train-0", deleting=True, **held))  # type: ignore[arg-type]
     here.step()
-    assert here.backend.picture.moving(here.now_s) == 1
+    assert here.backend.cluster_state.moving(here.now_s) == 1
     here.gone("train-0")
     here.step()
-    assert here.backend.picture.moving(here.now_s) == 0
+    assert here.backend.cluster_state.moving(here.now_s) == 0
 
 
 @pytest.mark.parametrize(("uid", "there"), [("j1", True), ("another", False)])
@@ -209,21 +209,21 @@ def test_an_object_that_is_there_is_changed_and_not_made_again(uid: str, there: 
     here = Scene()
     here.hear("nodes", node("n1"))
     here.hear("projects", project("team"))
-    thing = WorkloadThing(Metadata("job-train", namespace="team"), WorkloadThingSpec(OwnerUid(uid)))
+    thing = WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid(uid)))
     here.hear("workloads", thing)
     here.hear("owners", job("train", "j1"))
     here.hear("pods", pod("train-0", owner=("train", "j1")))
     here.step()
     tell(here, 0.1)
     (writes,) = tell(here, 1.5).values()
-    assert isinstance(writes[0], Upsert)
+    assert isinstance(writes[0], UpsertWorkload)
     assert writes[0].there is there
 
 
 def test_who_begins_anew_writes_nothing_that_is_there_already() -> None:
-    placed = Condition("PodScheduled", "True", last_transition_time="2026-01-01T00:00:07Z")
+    placed = ObjectCondition("PodScheduled", "True", last_transition_time="2026-01-01T00:00:07Z")
 
-    def begun(object_there: WorkloadThing | None) -> dict[str, list[Any]]:
+    def begun(object_there: WorkloadObject | None) -> dict[str, list[Any]]:
         here = Scene()
         here.hear("nodes", node("n1"))
         here.hear("projects", project("team"))
@@ -239,11 +239,11 @@ def test_who_begins_anew_writes_nothing_that_is_there_already() -> None:
     (writes,) = begun(None).values()
     upsert, patch = writes
     there = stated({**upsert.body, **patch.patch})
-    thing = msgspec.convert(there, WorkloadThing)
+    thing = msgspec.convert(there, WorkloadObject)
     assert thing.status.phase == "Running"
     assert begun(thing) == {}
     there["status"]["written"] = "by somebody else"
-    (again,) = begun(msgspec.convert(there, WorkloadThing)).values()
+    (again,) = begun(msgspec.convert(there, WorkloadObject)).values()
     assert [type(each) for each in again] == [PatchStatus]
 
 

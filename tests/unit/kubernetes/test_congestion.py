@@ -2,16 +2,16 @@
 
 import pytest
 
-from weir.kubernetes.api.answers import ApiError, NotFound, Refused, TooMany, Unreachable
-from weir.kubernetes.writing.acting import Pace
-from weir.kubernetes.writing.congestion import LATE_S, LEAST, CongestionWindow, is_congestion
-from weir.kubernetes.writing.writes import Done
+from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable, NotFound, TooManyRequests
+from weir.kubernetes.writes.api_writer import Pace
+from weir.kubernetes.writes.congestion import LATE_S, LEAST, CongestionWindow, is_congestion
+from weir.kubernetes.writes.operations import WriteDone
 
-from .test_acting import Server, acting_on, bind, until
+from .test_api_writer import Server, acting_on, bind, until
 
-TIMEOUT = Refused(504, "Timeout", "Timeout: request did not complete within requested timeout")
-BUSY = TooMany(429, "", "busy", retry_after_s=0.0, by_budget=False)
-BY_BUDGET = TooMany(429, "", "budget", retry_after_s=0.0, by_budget=True)
+TIMEOUT = ApiRefused(504, "Timeout", "Timeout: request did not complete within requested timeout")
+BUSY = TooManyRequests(429, "", "busy", retry_after_s=0.0, by_budget=False)
+BY_BUDGET = TooManyRequests(429, "", "budget", retry_after_s=0.0, by_budget=True)
 
 
 class Clock:
@@ -31,11 +31,11 @@ def window(most: int = 128) -> tuple[CongestionWindow, Clock]:
     ("error", "congestion"),
     [
         (TIMEOUT, True),
-        (Refused(503, "", ""), True),
+        (ApiRefused(503, "", ""), True),
         (BUSY, True),
-        (Unreachable("cut", may_have_happened=True), True),
+        (ApiUnreachable("cut", may_have_happened=True), True),
         (BY_BUDGET, False),
-        (Refused(500, "", ""), False),
+        (ApiRefused(500, "", ""), False),
         (NotFound(404, "", ""), False),
     ],
 )
@@ -89,13 +89,13 @@ def test_a_most_below_the_least_stays() -> None:
 async def test_after_a_timeout_fewer_writes_go_together() -> None:
     server = Server()
     server.faults = [BUSY]
-    async with acting_on(server, Pace(in_flight=40, first_s=0.001)) as (acting, told):
-        acting.submit([bind("a")])
-        await until(lambda: acting.window.limit == 20)
+    async with acting_on(server, Pace(in_flight=40, first_s=0.001)) as (writer, told):
+        writer.submit([bind("a")])
+        await until(lambda: writer.window.limit == 20)
         server.lets.clear()
-        acting.submit([bind(f"p{number}") for number in range(60)])
+        writer.submit([bind(f"p{number}") for number in range(60)])
         await until(lambda: server.under_way >= 20)
-        assert acting.in_flight == 20
+        assert writer.in_flight == 20
         server.lets.set()
         await until(lambda: len(told) == 61)
-        assert all(isinstance(outcome, Done) for _, outcome in told)
+        assert all(isinstance(outcome, WriteDone) for _, outcome in told)

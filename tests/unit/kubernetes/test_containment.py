@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from weir.control.life import Lives
-from weir.kubernetes.api.reflector import Removed, Set, Unreadable
-from weir.kubernetes.picture.gangs import Gang
-from weir.kubernetes.picture.gathering import Gathering
-from weir.kubernetes.writing.writes import Bind, Emit
+from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet, ObjectUnreadable
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.pod_resolver import PodResolver
+from weir.kubernetes.writes.operations import Bind, EmitEvent
 
 from .small_world import node, pod, project
 from .test_backend import Scene, status_of
@@ -38,14 +38,14 @@ def test_a_batch_with_an_object_that_breaks_the_taking_in_is_taken_in_but_for_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = begun()
-    _breaks(monkeypatch, Gathering, "see", "team/bad")
+    _breaks(monkeypatch, PodResolver, "see", "team/bad")
     first, bad, last = (
         pod("first", namespace="others"),
         pod("bad", on="n1", gpus=2, phase="Running"),
         pod("last", namespace="others"),
     )
     here.backend.deliver("pods")(
-        [Set(f"{each.metadata.namespace}/{each.metadata.name}", each) for each in (first, bad, last)]
+        [ObjectSet(f"{each.metadata.namespace}/{each.metadata.name}", each) for each in (first, bad, last)]
     )
     assert sorted(each.name for each in here.step()) == ["first", "last"]
     assert here.backend.unreadable_counts() == {"pods": 1}
@@ -58,7 +58,7 @@ def test_an_instance_that_stands_by_goes_on_after_an_object_that_breaks_it(
 ) -> None:
     here = begun()
     here.backend.leave()
-    _breaks(monkeypatch, Gathering, "see", "team/bad")
+    _breaks(monkeypatch, PodResolver, "see", "team/bad")
     here.hear("pods", pod("bad", on="n1", gpus=2, phase="Running"), pod("good", namespace="others"))
     here.connect()
     assert [each.name for each in here.step()] == ["good"]
@@ -69,10 +69,10 @@ def test_a_pod_that_breaks_its_reading_is_told_to_people_and_read_again_when_it_
 ) -> None:
     here = begun()
     with monkeypatch.context() as broken:
-        _breaks(broken, Gathering, "read", "team/bad")
+        _breaks(broken, PodResolver, "read", "team/bad")
         here.hear("pods", pod("bad"), pod("good", namespace="others"))
         assert [each.name for each in here.step()] == ["good"]
-        events = [each for each in here.writes if isinstance(each, Emit) and each.reason == "Unreadable"]
+        events = [each for each in here.writes if isinstance(each, EmitEvent) and each.reason == "Unreadable"]
         assert [(each.regarding.kind, each.regarding.name) for each in events] == [("Pod", "bad")]
     here.hear("pods", pod("bad", labels={"a": "b"}))
     assert [each.name for each in here.step()] == ["bad"]
@@ -117,7 +117,7 @@ def test_a_pod_that_cannot_be_decoded_counts_on_its_node() -> None:
     here = begun()
     asks = {"resources": {"limits": {"nvidia.com/gpu": "3"}}}
     body = {"spec": {"nodeName": "n1", "containers": [asks, "nothing"]}, "status": {"phase": "Running"}}
-    here.backend.deliver("pods")([Unreadable("team/bad", "u-bad", "Expected `str`, got `int`", body)])
+    here.backend.deliver("pods")([ObjectUnreadable("team/bad", "u-bad", "Expected `str`, got `int`", body)])
     here.hear("pods", pod("fits", namespace="others"), pod("not", namespace="others"))
     (bind,) = here.step()
     assert isinstance(bind, Bind)
@@ -134,7 +134,7 @@ def test_queues_are_shown_while_objects_come_and_go() -> None:
     def come_and_go() -> None:
         try:
             for at in range(1000):
-                here.backend.deliver("projects")([Set(f"p{at}", project(f"p{at}", "nowhere"))])
+                here.backend.deliver("projects")([ObjectSet(f"p{at}", project(f"p{at}", "nowhere"))])
                 here.backend._take_in()
         finally:
             done.set()
@@ -155,8 +155,8 @@ def test_projects_that_go_while_work_waits_stop_no_decision() -> None:
         here.hear("pods", pod(f"a{at}", namespace=f"p{at}"), pod(f"b{at}", namespace=f"p{at}"))
     here.step()
     for at in range(5):
-        here.backend.deliver("pods")([Removed(f"p{at}/{name}{at}", f"u-{name}{at}") for name in "ab"])
-        here.backend.deliver("projects")([Removed(f"p{at}", f"p-p{at}")])
+        here.backend.deliver("pods")([ObjectRemoved(f"p{at}/{name}{at}", f"u-{name}{at}") for name in "ab"])
+        here.backend.deliver("projects")([ObjectRemoved(f"p{at}", f"p-p{at}")])
     here.step()
     here.step(after_s=61.0)
     here.step()

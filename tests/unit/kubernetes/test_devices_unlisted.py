@@ -4,17 +4,11 @@ from typing import Any
 
 import pytest
 
-from weir.kubernetes.api.objects import KubeNode, Pod
+from weir.kubernetes.api.objects import KubeNode, KubePod
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.own.own_objects import (
-    KeptAllocation,
-    OwnerUid,
-    WorkloadThing,
-    WorkloadThingSpec,
-    WorkloadThingStatus,
-)
-from weir.kubernetes.picture.picture import Picture
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.crd.objects import OwnerUid, StoredAllocation, StoredSpec, StoredStatus, WorkloadObject
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.workloads import WHOLE_MILLI
 
 from .small_world import KINDS, node, pod, project
@@ -28,8 +22,8 @@ class Unlisted(Scene):
 
     def __init__(self) -> None:
         super().__init__()
-        picture = Picture(KINDS, Devices(("nvidia.com/gpu",)))
-        self.backend = KubernetesBackend(picture, self.writes.extend, lambda: None, lambda: self.now_s)
+        cluster_state = ClusterState(KINDS, DeviceResources(("nvidia.com/gpu",)))
+        self.backend = KubernetesBackend(cluster_state, self.writes.extend, lambda: None, lambda: self.now_s)
         self.connect()
 
 
@@ -39,7 +33,7 @@ def amd_node(name: str) -> KubeNode:
     return made
 
 
-def amd_pod(name: str, **more: Any) -> Pod:
+def amd_pod(name: str, **more: Any) -> KubePod:
     made = pod(name, gpus=0, **more)
     for amounts in (made.spec.containers[0].resources.requests, made.spec.containers[0].resources.limits):
         amounts[AMD] = "2"
@@ -47,14 +41,14 @@ def amd_pod(name: str, **more: Any) -> Pod:
 
 
 def recorded(name: str, here: Scene) -> None:
-    kept = KeptAllocation(
+    kept = StoredAllocation(
         uid=f"u-{name}", node="n1", devices=[6, 7], start=1, share=WHOLE_MILLI, preemptible=True
     )
     owner = OwnerUid(uid=f"u-{name}")
-    thing = WorkloadThing(
+    thing = WorkloadObject(
         metadata=pod(f"pod-{name}").metadata,
-        spec=WorkloadThingSpec(owner=owner, project="team"),
-        status=WorkloadThingStatus(phase="Running", allocations=[kept]),
+        spec=StoredSpec(owner=owner, project="team"),
+        status=StoredStatus(phase="Running", allocations=[kept]),
     )
     here.hear("workloads", thing)
 

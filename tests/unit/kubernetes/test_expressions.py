@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.kubernetes.reading.expressions import kept_at, parse_amount, parse_condition, parse_path
+from weir.kubernetes.translate.expressions import kept_at, parse_amount, parse_condition, parse_path
 
 SET = {
     "spec": {

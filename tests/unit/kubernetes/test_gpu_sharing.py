@@ -7,8 +7,8 @@ from tests.unit.kubernetes.small_world import Told, node, pod, project
 from weir.api.answers import Why
 from weir.kubernetes.admission.shared_devices import share_changes
 from weir.kubernetes.api.objects import KubeNode, NodeTaint
-from weir.kubernetes.own.shared_node_rules import SharedNodeRules
-from weir.kubernetes.reading.gpu_sharing import (
+from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.translate.gpu_sharing import (
     BY_POLICY,
     DRAINING,
     GPU_SHARING,
@@ -17,9 +17,9 @@ from weir.kubernetes.reading.gpu_sharing import (
     SHARED_NODES_DRAIN,
     SHARING_TAINT,
 )
-from weir.kubernetes.writing.node_taints import AGAIN_S, NodeTaints
-from weir.kubernetes.writing.shared_node_list import SharedNodeList
-from weir.kubernetes.writing.shared_nodes import SharedNodes
+from weir.kubernetes.writes.node_taints import AGAIN_S, NodeTaints
+from weir.kubernetes.writes.shared_node_list import SharedNodeList
+from weir.kubernetes.writes.shared_nodes import SharedNodes
 
 OTHER = NodeTaint("example.com/x", "NoExecute", "1", "2026-01-01T00:00:00Z")
 
@@ -54,9 +54,9 @@ def state(here: Told, name: str) -> str | None:
 
 def refusal(here: Told) -> str:
     here.step()
-    if here.picture.due_s == here.now_s:  # what the step found out concerns how pods are read
+    if here.cluster_state.due_s == here.now_s:  # what the step found out concerns how pods are read
         here.step()
-    return here.picture.gathering.devices.no_shares
+    return here.cluster_state.resolver.devices.no_shares
 
 
 def test_a_labelled_node_takes_shares_once_it_is_tainted_and_free_of_whole_devices() -> None:
@@ -97,7 +97,7 @@ def test_shares_that_bind_themselves_to_a_node_for_whole_devices_dont_block_it()
 
 def test_the_taint_is_added_and_removed_beside_others_and_repeated_after_a_while() -> None:
     here = told(labelled("n", taint=False, version="7"))
-    taints = NodeTaints(here.picture.ground)
+    taints = NodeTaints(here.cluster_state.node_states)
     (patch,) = taints.take(10.0)
     own = {"key": GPU_SHARING, "value": SET_ASIDE, "effect": "NoSchedule"}
     other = {"key": "example.com/x", "value": "1", "effect": "NoExecute", "timeAdded": OTHER.time_added}
@@ -152,7 +152,7 @@ def test_weir_sets_an_unused_node_aside_when_shares_wait_for_long_and_takes_it_b
     here = told(busy, large, small, node("d", gpus=1, cordoned=True))
     here.see("pods", pod("other", on="a", scheduler="another", phase="Running"))
     reasons: dict[str, Why] = {}
-    shared = SharedNodes(here.picture, reasons, RULES)
+    shared = SharedNodes(here.cluster_state, reasons, RULES)
     here.see("pods", pod("whole"))
     here.step()
     assert [labels(shared, at) for at in (0.0, 100.0)] == [[], []]
@@ -170,7 +170,7 @@ def test_weir_sets_an_unused_node_aside_when_shares_wait_for_long_and_takes_it_b
     here.gone("pods", "team/s", "u-s")
     here.step()
     assert [labels(shared, at) for at in (3000.0, 3590.0, 3600.0)] == [[], [], [("c", None)]]
-    assert labels(SharedNodes(here.picture, reasons, SharedNodeRules()), 9000.0) == []
+    assert labels(SharedNodes(here.cluster_state, reasons, SharedNodeRules()), 9000.0) == []
 
 
 def test_shares_that_wait_for_their_quota_need_no_node() -> None:
@@ -178,7 +178,7 @@ def test_shares_that_wait_for_their_quota_need_no_node() -> None:
     here.see("pods", share("s"))
     here.step()
     reasons = {"team/pod-s": Why(why="over_limit", sentence="")}
-    shared = SharedNodes(here.picture, reasons, RULES)
+    shared = SharedNodes(here.cluster_state, reasons, RULES)
     assert [labels(shared, at) for at in (0.0, 70.0, 140.0)] == [[], [], []]
     reasons["team/pod-s"] = Why(why="no_room", sentence="")
     assert [labels(shared, at) for at in (200.0, 261.0)] == [[], [("free", BY_POLICY)]]
@@ -186,7 +186,7 @@ def test_shares_that_wait_for_their_quota_need_no_node() -> None:
 
 def test_nodes_that_people_set_aside_are_never_taken_back() -> None:
     here = told(node("n", shared=True))
-    shared = SharedNodes(here.picture, {}, RULES)
+    shared = SharedNodes(here.cluster_state, {}, RULES)
     assert [labels(shared, at) for at in (0.0, 700.0, 1400.0)] == [[], [], []]
 
 
@@ -194,7 +194,7 @@ def test_the_names_of_nodes_set_aside_are_written_when_they_change_and_by_each_l
     bare = node("c")
     bare.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
     here = told(node("a"), labelled("b", taint=False), bare)
-    names = SharedNodeList(here.picture.ground, "weir-system")
+    names = SharedNodeList(here.cluster_state.node_states, "weir-system")
     (write,) = names.take()
     assert write.path == "/api/v1/namespaces/weir-system/configmaps/weir-shared-nodes"
     assert write.body["data"] == {"b": ""}
@@ -203,4 +203,4 @@ def test_the_names_of_nodes_set_aside_are_written_when_they_change_and_by_each_l
     assert len(names.take()) == 1
     here.gone("nodes", "b")
     assert [each.body["data"] for each in names.take()] == [{}]
-    assert SharedNodeList(here.picture.ground, "").take() == []
+    assert SharedNodeList(here.cluster_state.node_states, "").take() == []

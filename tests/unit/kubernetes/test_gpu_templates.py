@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from weir.kubernetes.reading.gpu_templates import VALUES_MAX, asks_for_gpus
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.translate.gpu_templates import VALUES_MAX, asks_for_gpus
+from weir.kubernetes.translate.requests import DeviceResources
 
 GPU = {"nvidia.com/gpu": 8}
 
@@ -55,13 +55,13 @@ def replicas(kind: str, **templates: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_gpus_are_found_wherever_the_templates_are(spec: dict[str, Any], has: bool) -> None:
-    assert asks_for_gpus({"spec": spec}, Devices().names) is has
+    assert asks_for_gpus({"spec": spec}, DeviceResources().names) is has
 
 
 def test_a_search_is_bounded() -> None:
     large = {"spec": {"template": template(GPU), "many": [{}] * (2 * VALUES_MAX)}}
-    assert not asks_for_gpus(large, Devices().names)
+    assert not asks_for_gpus(large, DeviceResources().names)
     deep: dict[str, Any] = template(GPU)
     for _ in range(5_000):
         deep = {"inside": [deep]}
-    assert asks_for_gpus(deep, Devices().names)
+    assert asks_for_gpus(deep, DeviceResources().names)

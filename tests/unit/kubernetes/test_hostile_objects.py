@@ -11,23 +11,23 @@ from tests.kubernetes.hostile import Hostile
 from tests.properties.effort import EFFORT
 
 from weir.kubernetes.api import objects
-from weir.kubernetes.api.decoding import Unread, read_object
-from weir.kubernetes.api.reflector import Change, Removed, Set, Unreadable
-from weir.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
-from weir.kubernetes.writing.writes import Bind, Done
+from weir.kubernetes.api.decoding import UndecodedObject, read_object
+from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
+from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
+from weir.kubernetes.writes.operations import Bind, WriteDone
 
 from .small_world import KINDS
 from .test_backend import Scene
 
 TYPES: dict[str, Any] = {
-    "pods": objects.Pod,
+    "pods": objects.KubePod,
     "nodes": objects.KubeNode,
     "persistentvolumeclaims": objects.PersistentVolumeClaim,
-    "workloads": WorkloadThing,
-    "projects": QueueThing,
-    "departments": QueueThing,
-    "topologies": QueueThing,
-    "jobs": MakerThing,
+    "workloads": WorkloadObject,
+    "projects": QuotaObject,
+    "departments": QuotaObject,
+    "topologies": QuotaObject,
+    "jobs": OwnerObject,
 }
 OWN, QUIET = ["own-1", "own-2"], ["quiet-1", "quiet-2"]
 TAINT = {"key": "quiet", "value": "", "effect": "NoSchedule"}
@@ -48,7 +48,7 @@ class Served(Scene):
         before = self.served.get((resource, key))
         self.served[resource, key] = (resource, made)
         if before is not None:
-            self._tell(resource, Removed(key, before[1]["metadata"]["uid"]))
+            self._tell(resource, ObjectRemoved(key, before[1]["metadata"]["uid"]))
         self._tell(resource, self._change(resource, key, made))
 
     def remove_queues(self) -> None:
@@ -56,7 +56,7 @@ class Served(Scene):
         for resource, key in list(self.served):
             if resource in ("projects", "departments") and key not in ("good", "bad"):
                 _, made = self.served.pop((resource, key))
-                self._tell(resource, Removed(key, made["metadata"]["uid"]))
+                self._tell(resource, ObjectRemoved(key, made["metadata"]["uid"]))
 
     def restarted(self) -> "Served":
         """Another instance, which hears of everything before it leads."""
@@ -73,7 +73,7 @@ class Served(Scene):
         bound = []
         for write in ordered:
             if isinstance(write, Bind):
-                self.backend.told(write, Done())
+                self.backend.told(write, WriteDone())
                 _, made = self.served["pods", f"{write.namespace}/{write.name}"]
                 made["spec"]["nodeName"], made["status"] = write.node, {"phase": "Running"}
                 made["metadata"].setdefault("annotations", {}).update(write.annotations)
@@ -85,11 +85,13 @@ class Served(Scene):
 
     def _change(self, resource: str, key: str, made: dict[str, Any]) -> Change[Any]:
         found = read_object(msgspec.Raw(msgspec.json.encode(made)), TYPES[resource])
-        if isinstance(found, Unread):
-            return Unreadable(key, made["metadata"]["uid"], found.sentence, found.body)
+        if isinstance(found, UndecodedObject):
+            return ObjectUnreadable(key, made["metadata"]["uid"], found.sentence, found.body)
         if resource != "jobs":
-            return Set(key, found)
-        return Set(key, KINDS.narrow({**msgspec.to_builtins(found), "apiVersion": "batch/v1", "kind": "Job"}))
+            return ObjectSet(key, found)
+        return ObjectSet(
+            key, KINDS.narrow({**msgspec.to_builtins(found), "apiVersion": "batch/v1", "kind": "Job"})
+        )
 
     def _tell(self, resource: str, change: Change[Any]) -> None:
         deliver = self.backend.deliver_owners() if resource == "jobs" else self.backend.deliver(resource)
@@ -134,15 +136,15 @@ def _begin() -> Served:
 
 def _held_once(here: Served) -> None:
     """Nobody's claim gives a pod more than it requests, or a device that another one has."""
-    picture, taken = here.backend.picture, {}
-    for gang in picture.roll.named.values():
-        for seen in gang.pods() if gang.told is not None else ():
-            if not seen.told:
+    cluster_state, taken = here.backend.cluster_state, {}
+    for gang in cluster_state.registry.named.values():
+        for tracked in gang.pods() if gang.told is not None else ():
+            if not tracked.told:
                 continue
-            assert seen.reading is not None
-            assert len(seen.devices) <= seen.reading.request.devices, seen.key
-            for device in seen.devices if seen.node in QUIET else ():
-                assert taken.setdefault((seen.node, device), seen.key) == seen.key
+            assert tracked.info is not None
+            assert len(tracked.devices) <= tracked.info.request.devices, tracked.key
+            for device in tracked.devices if tracked.node in QUIET else ():
+                assert taken.setdefault((tracked.node, device), tracked.key) == tracked.key
 
 
 def _unspoilt(made: dict[str, Any], chance: Any) -> dict[str, Any]:
@@ -175,9 +177,12 @@ def test_every_other_pod_is_placed(seed: int) -> None:
     after.turn()
     after.turn()
     assert "good-after" in {
-        seen.name for gang in after.backend.picture.roll.named.values() for seen in gang.pods() if seen.holds
+        tracked.name
+        for gang in after.backend.cluster_state.registry.named.values()
+        for tracked in gang.pods()
+        if tracked.holds
     }
     _held_once(after)
     for at in range(0, OBJECTS, 50):
-        gang = after.backend.picture.roll.named[f"good/pod-good-{at}"]
-        assert [(seen.holds, bool(seen.told)) for seen in gang.pods()] == [(True, True)]
+        gang = after.backend.cluster_state.registry.named[f"good/pod-good-{at}"]
+        assert [(tracked.holds, bool(tracked.told)) for tracked in gang.pods()] == [(True, True)]

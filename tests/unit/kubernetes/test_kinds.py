@@ -2,8 +2,8 @@
 
 import pytest
 
-from weir.kubernetes.api.objects import Metadata, OwnerReference, Pod, PodSpec, PodStatus
-from weir.kubernetes.reading.kinds import Kinds, load_kinds
+from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
+from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
 from weir.model.scenario import Refused
 from weir.model.workloads import WorkloadType
 from weir.state.events import End
@@ -32,10 +32,10 @@ def pod(labels=None, owner=None, name="pod-0", phase="Pending"):
             )
         ]
     metadata = Metadata(name=name, uid="uid-" + name, labels=labels or {}, owner_references=references)
-    return Pod(metadata=metadata, spec=PodSpec(), status=PodStatus(phase=phase))
+    return KubePod(metadata=metadata, spec=PodSpec(), status=PodStatus(phase=phase))
 
 
-def derive(*owners, labels=None, kinds: Kinds = KINDS):
+def derive(*owners, labels=None, kinds: WorkloadKinds = KINDS):
     """As it is done: the objects narrowed to what the table reads."""
     return kinds.derive(pod(labels, owners[0] if owners else None), [kinds.narrow(owner) for owner in owners])
 
@@ -69,8 +69,8 @@ def test_an_indexed_job_is_a_gang_and_any_other_starts_one_by_one(spec, status, 
 def test_min_pods_that_people_say_hold_but_never_beyond_what_is_left_to_do():
     derived = derive(job({"parallelism": 4, "completions": 4}))
     assert derived.needed().min_pods == 1
-    assert derived.needed(said=4).min_pods == 4
-    assert derived.needed(said=4, succeeded=3).min_pods == 1
+    assert derived.needed(min_pods=4).min_pods == 4
+    assert derived.needed(min_pods=4, succeeded=3).min_pods == 1
     assert derive(job({"parallelism": 2, "completions": 10}, {"succeeded": 5})).needed(2).min_pods == 2
     assert derive(job({"parallelism": 2})).needed(2, succeeded=1).min_pods == 2  # a work queue has no count
 
@@ -129,7 +129,7 @@ def test_a_kind_nobody_knows_starts_its_pods_one_by_one_and_says_how_to_do_bette
     )
     assert "Website of example.com/v1" in derived.hint
     assert "weir.dev/min-pods" in derived.hint
-    assert derived.needed(said=3).min_pods == 3
+    assert derived.needed(min_pods=3).min_pods == 3
 
 
 # Sets of jobs and of groups

@@ -3,8 +3,8 @@
 from typing import Any
 
 from weir.control.port import Finished
-from weir.kubernetes.own.own_objects import QueueMetadata, QueueThing
-from weir.kubernetes.writing.protecting import FINALIZER, IDLE_S, Protection, leaving_messages
+from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
+from weir.kubernetes.writes.queue_finalizers import FINALIZER, IDLE_S, QueueFinalizers, leaving_messages
 from weir.state.events import WorkloadSubmitted
 
 from .small_world import Told, job, node, pod, project
@@ -15,7 +15,7 @@ class Watched(Told):
 
     def __init__(self) -> None:
         super().__init__()
-        self.protection = Protection(self.picture.estate, self.picture.roll)
+        self.protection = QueueFinalizers(self.cluster_state.quota_objects, self.cluster_state.registry)
         self.see("nodes", node("n1"))
 
     def written(self) -> dict[str, list[str]]:
@@ -27,17 +27,17 @@ class Watched(Told):
         return {name: each["finalizers"] for name, each in found.items()}
 
     def messages(self) -> dict[tuple[str, str], str]:
-        return leaving_messages(self.picture.estate, self.picture.roll.users)
+        return leaving_messages(self.cluster_state.quota_objects, self.cluster_state.registry.users)
 
 
-def department(name: str, parent: str = "", *, deleting: bool = False, held: bool = False) -> QueueThing:
+def department(name: str, parent: str = "", *, deleting: bool = False, held: bool = False) -> QuotaObject:
     meta = QueueMetadata(
         name,
         resource_version="7",
         deletion_timestamp="2026-01-01T00:00:00Z" if deleting else None,
         finalizers=[FINALIZER] if held else [],
     )
-    return QueueThing(meta, spec={"parent": parent} if parent else {})
+    return QuotaObject(meta, spec={"parent": parent} if parent else {})
 
 
 def running(name: str, uid: str) -> Any:
@@ -74,7 +74,7 @@ def test_a_deleted_project_goes_with_the_last_of_its_work() -> None:
     told.see("pods", pod("late-0", owner=("late", "j2")))
     assert told.written() == {}
     assert set(told.control.cluster.jobs) == {"team/job-train"}
-    late = told.picture.roll.named["team/job-late"]
+    late = told.cluster_state.registry.named["team/job-late"]
     assert late.refusal.startswith("Project team is being deleted and takes no new work: ")
     assert told.messages() == {
         ("Project", "team"): "It is being deleted. It stays until team/job-late, team/job-train have ended, "
@@ -97,7 +97,7 @@ def test_work_that_waits_leaves_control_when_its_project_is_deleted() -> None:
     told.step()
     told.see("projects", project("team", finalizers=[FINALIZER], deleting=True))
     assert [type(fact) for fact in told.step()] == [Finished]
-    assert told.picture.roll.named["team/job-train"].uses == "team"
+    assert told.cluster_state.registry.named["team/job-train"].uses == "team"
     told.see("projects", project("other", "team"), project("team", "elsewhere", deleting=True))
     (submitted,) = [fact for fact in told.step() if isinstance(fact, WorkloadSubmitted)]
     assert submitted.workload.project == "other"

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from weir.cli.main import main
-from weir.kubernetes.own.manifests import Installation, manifests
-from weir.kubernetes.own.network import source
-from weir.kubernetes.reading.device_list import read_devices
+from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.install.network import source
+from weir.kubernetes.translate.device_list import read_devices
 
 DIGEST = "registry.example:5000/team/weir:1@sha256:" + "0a" * 32
 OPTIONS = ("weir-daemonsets", "weir-node-names", "weir-scheduler-names")
@@ -62,7 +62,7 @@ def test_policies_name_the_account_of_the_namespace_and_the_devices_of_the_insta
 
 
 def all_options() -> Any:
-    from weir.kubernetes.own.policies import OptionalPolicies
+    from weir.kubernetes.install.admission_policies import OptionalPolicies
 
     return OptionalPolicies(refuse_node_name=True, require_scheduler=True, daemonset_namespaces=("x",))
 

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from weir.kubernetes.admission.admission import Known
 from weir.kubernetes.admission.owner_index import WAITING_IN_ONE_MAX, OwnerIndex
-from weir.kubernetes.api.objects import OwnerReference, Pod
-from weir.kubernetes.api.reflector import Change, Removed, Set
-from weir.kubernetes.own.own_objects import MakerThing
-from weir.kubernetes.own.queue_tree import QueueObject
-from weir.kubernetes.reading.kinds import load_kinds
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.admission.reviews import QuotaTree
+from weir.kubernetes.api.objects import KubePod, OwnerReference
+from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.crd.objects import OwnerObject
+from weir.kubernetes.crd.queue_tree import QueueObject
+from weir.kubernetes.translate.kinds import load_kinds
+from weir.kubernetes.translate.requests import DeviceResources
 
 from .test_gpu_templates import GPU, replicas, template
 from .test_webhooks import KEY, answers, served
@@ -29,12 +29,12 @@ QUICK_S = 0.05
 
 
 def index(**more: Any) -> OwnerIndex:
-    return OwnerIndex(load_kinds(), Devices().names, **more)
+    return OwnerIndex(load_kinds(), DeviceResources().names, **more)
 
 
 def there(
     reference: OwnerReference, spec: dict[str, Any], above: OwnerReference | None = None, generation: int = 1
-) -> Set[MakerThing]:
+) -> ObjectSet[OwnerObject]:
     metadata = {
         "name": reference.name,
         "namespace": "team",
@@ -42,7 +42,9 @@ def there(
         "generation": generation,
         "ownerReferences": [] if above is None else [msgspec.to_builtins(above)],
     }
-    return Set(f"team/{reference.name}", msgspec.convert({"metadata": metadata, "spec": spec}, MakerThing))
+    return ObjectSet(
+        f"team/{reference.name}", msgspec.convert({"metadata": metadata, "spec": spec}, OwnerObject)
+    )
 
 
 async def test_an_owner_at_any_level_counts() -> None:
@@ -97,7 +99,7 @@ async def test_what_an_owner_says_now_counts() -> None:
     assert not await found.has_gpus("team", JOB)
     found.deliver([there(JOB, {"template": template(GPU)}, generation=2)])
     assert await found.has_gpus("team", JOB)
-    changes: list[Change[MakerThing]] = [Removed("team/mpi-launcher", JOB.uid)]
+    changes: list[Change[OwnerObject]] = [ObjectRemoved("team/mpi-launcher", JOB.uid)]
     found.deliver(changes)
     assert not await found.has_gpus("team", JOB)
     assert len(found) == 0
@@ -106,11 +108,11 @@ async def test_what_an_owner_says_now_counts() -> None:
 class Asked:
     """An API that notes what is asked for, and has one pod."""
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: KubePod) -> None:
         self.paths: list[str] = []
         self._pod = pod
 
-    async def get(self, path: str, _of: type[Pod]) -> Pod:
+    async def get(self, path: str, _of: type[KubePod]) -> KubePod:
         self.paths.append(path)
         return self._pod
 
@@ -121,7 +123,7 @@ async def test_a_pod_that_owns_pods_is_asked_for_once_and_only_by_its_name() -> 
             "metadata": {"name": "serve-0", "uid": "p", "ownerReferences": []},
             "spec": {"containers": [{"name": "main", "resources": {"limits": GPU}}]},
         },
-        Pod,
+        KubePod,
     )
     api = Asked(leader)
     found = index(wait_s=QUICK_S, api=api)
@@ -167,7 +169,7 @@ def review(scheduler: str = "default-scheduler", namespace: str = "team", **pod:
 async def test_whose_pods_become_members(body: bytes, becomes: bool | None, tmp_path: Path) -> None:
     owners = index(wait_s=QUICK_S)
     owners.deliver([there(MPI, SPEC), there(JOB, {}, MPI)])
-    known = Known(projects={"vision": QueueObject("vision", {"namespaces": ["team"]}, 0.0)})
+    known = QuotaTree(projects={"vision": QueueObject("vision", {"namespaces": ["team"]}, 0.0)})
     ((status, answer),) = await answers(
         served(known, owners=owners), [("POST", f"/members/{KEY}", body)], tmp_path
     )
@@ -191,7 +193,7 @@ def job_review(restarts: str = "Never", **spec: Any) -> bytes:
 async def test_a_job_of_members_counts_evictions_as_no_failures(tmp_path: Path) -> None:
     owners = index(wait_s=QUICK_S)
     owners.deliver([there(MPI, SPEC)])
-    known = Known(projects={"vision": QueueObject("vision", {"namespaces": ["team"]}, 0.0)})
+    known = QuotaTree(projects={"vision": QueueObject("vision", {"namespaces": ["team"]}, 0.0)})
     bodies = [job_review(), job_review("OnFailure"), b'{"request": {"uid": "u", "object": {"spec": 3}}}']
     asks = [("POST", f"/members/{KEY}", body) for body in bodies]
     (added, left, wrong) = await answers(served(known, owners=owners), asks, tmp_path)

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from weir.api.answers import Why
-from weir.kubernetes.api.leading import AlwaysLeads
+from weir.kubernetes.api.leader_election import AlwaysLeader
 from weir.kubernetes.api.objects import Metadata
-from weir.kubernetes.own.own_objects import OwnerUid, WorkloadThing, WorkloadThingSpec
-from weir.kubernetes.writing.condition_reasons import condition_reason
-from weir.kubernetes.writing.pending_pods import EVENT_AGAIN_S, REASON_EVERY_S, SENTENCE_EVERY_S, PendingPods
-from weir.kubernetes.writing.saying import STARTS_MOST, Saying
-from weir.kubernetes.writing.writes import Emit, PatchStatus, Regarding
+from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
+from weir.kubernetes.writes.condition_reasons import condition_reason
+from weir.kubernetes.writes.event_recorder import STARTS_MOST, EventRecorder
+from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus
+from weir.kubernetes.writes.pending_pods import EVENT_AGAIN_S, REASON_EVERY_S, SENTENCE_EVERY_S, PendingPods
 from weir.model.reasons import Why as Code
 from weir.service.pending_reasons import Reasons
 
@@ -53,13 +53,13 @@ class Waiting:
         self.here.hear("owners", job("train", "j1"))
         self.here.hear("pods", pod("train-0", owner=("train", "j1"), gpus=8))
         self.here.step()
-        self.gang = self.here.backend.picture.roll.named["team/job-train"]
-        self.seen = next(self.gang.pods())
+        self.gang = self.here.backend.cluster_state.registry.named["team/job-train"]
+        self.tracked = next(self.gang.pods())
         self.pending = PendingPods()
 
     def take(self, why: Why, now_s: float) -> list[str]:
-        writes = self.pending.take(self.gang, [(self.seen, why)], now_s)
-        return ["event" if isinstance(each, Emit) else _message(each) for each in writes]
+        writes = self.pending.take(self.gang, [(self.tracked, why)], now_s)
+        return ["event" if isinstance(each, EmitEvent) else _message(each) for each in writes]
 
 
 def _message(write: Any) -> str:
@@ -97,7 +97,7 @@ def test_the_condition_of_a_gated_pod_is_left_to_the_api_server() -> None:
 def test_a_pod_that_is_another_one_is_told_anew() -> None:
     waits = Waiting()
     waits.take(FULL, 0.0)
-    waits.seen.uid = "another"
+    waits.tracked.uid = "another"
     assert waits.take(FULL, 0.1) == ["Unschedulable: insufficient capacity", "event"]
 
 
@@ -113,14 +113,12 @@ def test_a_reason_is_written_at_once_and_an_event_of_the_workload_once_it_can_be
     here.backend.tell_waiting(here.now_s)
     conditions = [each for each in here.writes if "/pods/" in getattr(each, "path", "")]
     assert _message(conditions[0]).startswith("Unschedulable: a pod asks for 8 GPUs")
-    events = [each for each in here.writes if isinstance(each, Emit)]
+    events = [each for each in here.writes if isinstance(each, EmitEvent)]
     assert [each.regarding.kind for each in events] == ["Pod"]
-    thing = WorkloadThing(
-        Metadata("job-train", namespace="team", uid="w1"), WorkloadThingSpec(OwnerUid("j1"))
-    )
+    thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), StoredSpec(OwnerUid("j1")))
     here.hear("workloads", thing)
     here.step()
-    (event,) = (each for each in here.told() if isinstance(each, Emit))
+    (event,) = (each for each in here.told() if isinstance(each, EmitEvent))
     assert (event.reason, event.regarding.kind, event.regarding.uid) == ("Waiting", "Workload", "w1")
 
 
@@ -142,19 +140,19 @@ def test_pods_that_start_at_once_get_no_condition() -> None:
 
 
 def test_in_a_burst_events_of_starts_are_left_out_and_no_others() -> None:
-    saying = Saying(None, AlwaysLeads(), per_s=1.0, waiting_most=5000, busy=lambda: True)  # type: ignore[arg-type]
-    about = Regarding("v1", "Pod", "p", "team")
+    recorder = EventRecorder(None, AlwaysLeader(), per_s=1.0, waiting_most=5000, busy=lambda: True)  # type: ignore[arg-type]
+    about = EventSubject("v1", "Pod", "p", "team")
     for _ in range(1000):
-        saying.say(Emit(about, "Scheduled", ""))
-    assert len(saying) == STARTS_MOST
-    saying.say(Emit(about, "Preempted", "", type="Warning"))
-    saying.say(Emit(about, "Unschedulable", "", waits=True))
-    assert len(saying) == STARTS_MOST + 2
+        recorder.say(EmitEvent(about, "Scheduled", ""))
+    assert len(recorder) == STARTS_MOST
+    recorder.say(EmitEvent(about, "Preempted", "", type="Warning"))
+    recorder.say(EmitEvent(about, "Unschedulable", "", waits=True))
+    assert len(recorder) == STARTS_MOST + 2
 
 
 def test_events_of_work_that_waits_go_first() -> None:
-    def event(name: str, *, waits: bool) -> Emit:
-        return Emit(Regarding("v1", "Pod", name, "team"), "Scheduled", "", waits=waits)
+    def event(name: str, *, waits: bool) -> EmitEvent:
+        return EmitEvent(EventSubject("v1", "Pod", name, "team"), "Scheduled", "", waits=waits)
 
     class Api:
         def __init__(self) -> None:
@@ -168,10 +166,10 @@ def test_events_of_work_that_waits_go_first() -> None:
 
     async def said() -> list[str]:
         api = Api()
-        saying = Saying(api, AlwaysLeads(), per_s=1000.0, waiting_most=3, busy=lambda: False)  # type: ignore[arg-type]
+        recorder = EventRecorder(api, AlwaysLeader(), per_s=1000.0, waiting_most=3, busy=lambda: False)  # type: ignore[arg-type]
         for name, waits in (("a", False), ("b", False), ("c", True), ("d", True)):
-            saying.say(event(name, waits=waits))
-        running = asyncio.create_task(saying.run())
+            recorder.say(event(name, waits=waits))
+        running = asyncio.create_task(recorder.run())
         await api.all.wait()
         running.cancel()
         return api.posted

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.kubernetes.reading.quantities import amounts, exact, in_unit
+from weir.kubernetes.translate.quantities import amounts, exact, in_unit
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weir.kubernetes.own.queue_tree import QueueObject, topologies_of, tree_of
+from weir.kubernetes.crd.queue_tree import QueueObject, topologies_of, tree_of
 from weir.model.queues import TimeRules
 
 

@@ -10,19 +10,19 @@ from typing import Any, Literal, cast
 import pytest
 from msgspec import Raw
 
-from weir.kubernetes.api.answers import Gone, Refused, TooMany, Unreachable
-from weir.kubernetes.api.connection import Connection, Limits, Silent
-from weir.kubernetes.api.decoding import Event, Piece
-from weir.kubernetes.api.objects import Metadata, Object
-from weir.kubernetes.api.reflector import Change, Reflector, Removed, Set, Waits
+from weir.kubernetes.api.client import ApiClient, ApiSilent, ClientLimits
+from weir.kubernetes.api.decoding import ListPage, WatchEvent
+from weir.kubernetes.api.errors import ApiRefused, ApiUnreachable, ResourceExpired, TooManyRequests
+from weir.kubernetes.api.objects import ApiObject, Metadata
+from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, Reflector, RetryDelays
 
-AT_ONCE = Waits(first_s=0.0, most_s=0.0, absent_s=0.0)
+AT_ONCE = RetryDelays(first_s=0.0, most_s=0.0, absent_s=0.0)
 
 
 class Server:
     """A resource with a history, of which it forgets the beginning now and then."""
 
-    limits = Limits()
+    limits = ClientLimits()
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
@@ -55,45 +55,47 @@ class Server:
             return None
         return self.chance.choice(
             (
-                Unreachable("cut", may_have_happened=False),
-                Silent("nothing came", may_have_happened=False),
-                Refused(500, "", "broken"),
-                Gone(410, "Expired", "too old"),
-                TooMany(429, "", "no", retry_after_s=0.0, by_budget=False),
+                ApiUnreachable("cut", may_have_happened=False),
+                ApiSilent("nothing came", may_have_happened=False),
+                ApiRefused(500, "", "broken"),
+                ResourceExpired(410, "Expired", "too old"),
+                TooManyRequests(429, "", "no", retry_after_s=0.0, by_budget=False),
             )
         )
 
     async def version_of(self, path: str, **_: Any) -> str:
         return str(self.version)
 
-    async def pieces(self, path: str, of: type, **_: Any) -> AsyncGenerator[Piece[Object], None]:
+    async def pieces(self, path: str, of: type, **_: Any) -> AsyncGenerator[ListPage[ApiObject], None]:
         version = str(self.version)
-        items = [Object(Metadata(name, uid, "", at)) for name, (uid, at) in sorted(self.there.items())]
+        items = [ApiObject(Metadata(name, uid, "", at)) for name, (uid, at) in sorted(self.there.items())]
         for start in range(0, max(1, len(items)), 3):
             await asyncio.sleep(0)
             fault = self.fault()
-            if fault is not None and not isinstance(fault, Silent):
+            if fault is not None and not isinstance(fault, ApiSilent):
                 raise fault
-            yield Piece(items[start : start + 3], version, last=start + 3 >= len(items))
+            yield ListPage(items[start : start + 3], version, last=start + 3 >= len(items))
             if not self.calm:
                 self.happen()
 
-    async def watch(self, path: str, *, resource_version: str, **_: Any) -> AsyncGenerator[list[Event], None]:
-        seen = int(resource_version)
-        if seen < self.forgotten:
-            raise Gone(410, "Expired", "too old")
+    async def watch(
+        self, path: str, *, resource_version: str, **_: Any
+    ) -> AsyncGenerator[list[WatchEvent], None]:
+        tracked = int(resource_version)
+        if tracked < self.forgotten:
+            raise ResourceExpired(410, "Expired", "too old")
         for _turn in range(self.chance.randrange(1, 6)):
             await asyncio.sleep(0)
             if not self.calm:
                 self.happen()
-            new = [entry for entry in self.history if entry[0] > seen][: self.chance.randrange(1, 4)]
+            new = [entry for entry in self.history if entry[0] > tracked][: self.chance.randrange(1, 4)]
             events = [event(kind, name, uid, version) for version, kind, name, uid in new]
             if new:
-                seen = new[-1][0]
-            up_to_date = not self.history or seen >= self.history[-1][0]
+                tracked = new[-1][0]
+            up_to_date = not self.history or tracked >= self.history[-1][0]
             if up_to_date and self.chance.random() < 0.5:
                 events.append(event("BOOKMARK", "", "", self.version))
-                seen = self.version
+                tracked = self.version
             if events:
                 yield events
             fault = self.fault()
@@ -101,10 +103,10 @@ class Server:
                 raise fault
 
 
-def event(kind: str, name: str, uid: str, version: int) -> Event:
+def event(kind: str, name: str, uid: str, version: int) -> WatchEvent:
     metadata = {"name": name, "uid": uid, "resourceVersion": str(version)}
     as_sent = cast(Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"], kind)
-    return Event(as_sent, Raw(json.dumps({"metadata": metadata}).encode()))
+    return WatchEvent(as_sent, Raw(json.dumps({"metadata": metadata}).encode()))
 
 
 class Picture:
@@ -113,17 +115,17 @@ class Picture:
     def __init__(self) -> None:
         self.there: dict[str, tuple[str, str]] = {}
 
-    def take(self, changes: Sequence[Change[Object]]) -> None:
+    def take(self, changes: Sequence[Change[ApiObject]]) -> None:
         for change in changes:
             known = self.there.get(change.key)
-            if isinstance(change, Set):
+            if isinstance(change, ObjectSet):
                 now = change.object.metadata.uid, change.object.metadata.resource_version
                 assert known != now
                 assert known is None or known[0] == now[0]
                 assert known is None or int(known[1]) < int(now[1])
                 self.there[change.key] = now
             else:
-                assert isinstance(change, Removed)
+                assert isinstance(change, ObjectRemoved)
                 assert known is not None
                 assert known[0] == change.uid
                 del self.there[change.key]
@@ -131,16 +133,16 @@ class Picture:
 
 @pytest.mark.parametrize("seed", range(150))
 async def test_nothing_is_missed_and_nothing_comes_twice(seed: int) -> None:
-    server, picture = Server(Random(seed)), Picture()
+    server, cluster_state = Server(Random(seed)), Picture()
     reflector = Reflector(
-        cast(Connection, server), "/things", Object, picture.take, waits=AT_ONCE, chance=Random(seed)
+        cast(ApiClient, server), "/things", ApiObject, cluster_state.take, waits=AT_ONCE, chance=Random(seed)
     )
     running = asyncio.create_task(reflector.run())
     for _ in range(60):
         await asyncio.sleep(0)
     server.calm = True
     async with asyncio.timeout(120):
-        while picture.there != server.there or not reflector.synced.is_set():  # noqa: ASYNC110 - see above
+        while cluster_state.there != server.there or not reflector.synced.is_set():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0)
     assert not running.done()
     assert reflector.counts.faults == 0
@@ -152,16 +154,18 @@ async def test_a_taker_that_fails_ends_nothing_and_hears_of_everything_again() -
     server, fails = Server(Random(3)), iter([True, True])
     there: dict[str, str] = {}
 
-    def take(changes: Sequence[Change[Object]]) -> None:
+    def take(changes: Sequence[Change[ApiObject]]) -> None:
         if next(fails, False):
             raise ValueError("a fault of ours")
         for change in changes:
-            if isinstance(change, Set):
+            if isinstance(change, ObjectSet):
                 there[change.key] = change.object.metadata.resource_version
             else:
                 there.pop(change.key, None)
 
-    reflector = Reflector(cast(Connection, server), "/things", Object, take, waits=AT_ONCE, chance=Random(3))
+    reflector = Reflector(
+        cast(ApiClient, server), "/things", ApiObject, take, waits=AT_ONCE, chance=Random(3)
+    )
     running = asyncio.create_task(reflector.run())
     for _ in range(60):
         await asyncio.sleep(0)
@@ -174,10 +178,10 @@ async def test_a_taker_that_fails_ends_nothing_and_hears_of_everything_again() -
 
 
 async def test_memory_is_flat_over_lists_again_and_again() -> None:
-    server, picture = Server(Random(1)), Picture()
+    server, cluster_state = Server(Random(1)), Picture()
     server.calm = True
     server.there = {f"object-number-{number}": (f"uid-{number}", str(number)) for number in range(2000)}
-    reflector = Reflector(cast(Connection, server), "/things", Object, picture.take, waits=AT_ONCE)
+    reflector = Reflector(cast(ApiClient, server), "/things", ApiObject, cluster_state.take, waits=AT_ONCE)
     server.forgotten = server.version + 1  # every watch ends in a new list
     running = asyncio.create_task(reflector.run())
     sizes = []

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from weir.kubernetes.api.answers import NotFound, Refused, TooMany
-from weir.kubernetes.writing.acting import Pace
-from weir.kubernetes.writing.writes import Done, Evict, HeldUp, RefusedWrite
+from weir.kubernetes.api.errors import ApiRefused, NotFound, TooManyRequests
+from weir.kubernetes.writes.api_writer import Pace
+from weir.kubernetes.writes.operations import Evict, WriteDelayed, WriteDone, WriteRefused
 
-from .test_acting import Server, acting_on, until
+from .test_api_writer import Server, acting_on, until
 
-BY_BUDGET = TooMany(429, "TooManyRequests", "Cannot evict pod.", retry_after_s=0.0, by_budget=True)
-BY_SEVERAL = Refused(500, "InternalError", "This pod has more than one PodDisruptionBudget, which ...")
-FORBIDDEN = Refused(403, "Forbidden", 'cannot delete resource "pods"')
+BY_BUDGET = TooManyRequests(429, "TooManyRequests", "Cannot evict pod.", retry_after_s=0.0, by_budget=True)
+BY_SEVERAL = ApiRefused(500, "InternalError", "This pod has more than one PodDisruptionBudget, which ...")
+FORBIDDEN = ApiRefused(403, "Forbidden", 'cannot delete resource "pods"')
 
 
 class Site(Server):
@@ -23,27 +23,27 @@ class Site(Server):
 
 
 @pytest.mark.parametrize("fault", [BY_BUDGET, BY_SEVERAL])
-async def test_eviction_of_a_plan_is_over_with_the_first_refusal(fault: Refused) -> None:
+async def test_eviction_of_a_plan_is_over_with_the_first_refusal(fault: ApiRefused) -> None:
     server = Site()
     server.faults = [fault]
-    async with acting_on(server, Pace(first_s=0.001)) as (acting, told):
-        acting.submit([Evict("n", "a", "u")])
+    async with acting_on(server, Pace(first_s=0.001)) as (writer, told):
+        writer.submit([Evict("n", "a", "u")])
         await until(lambda: bool(told))
-    assert [outcome for _, outcome in told] == [RefusedWrite(fault.status, str(fault))]
+    assert [outcome for _, outcome in told] == [WriteRefused(fault.status, str(fault))]
     assert server.came == ["POST n/pods/a/eviction"]
 
 
 async def test_eviction_that_insists_is_tried_until_the_budget_allows_it() -> None:
     server = Site()
     server.faults = [BY_BUDGET, BY_BUDGET, BY_BUDGET]
-    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (acting, told):
-        acting.submit([Evict("n", "a", "u", insists=True)])
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (writer, told):
+        writer.submit([Evict("n", "a", "u", insists=True)])
         await until(lambda: len(told) == 2)
-    assert [outcome for _, outcome in told] == [HeldUp("Cannot evict pod."), Done()]
+    assert [outcome for _, outcome in told] == [WriteDelayed("Cannot evict pod."), WriteDone()]
 
 
-BUSY = TooMany(429, "", "busy", retry_after_s=0.0, by_budget=False)
-BROKEN = Refused(408, "Timeout", "request body took too long")
+BUSY = TooManyRequests(429, "", "busy", retry_after_s=0.0, by_budget=False)
+BROKEN = ApiRefused(408, "Timeout", "request body took too long")
 
 
 @pytest.mark.parametrize(
@@ -54,58 +54,58 @@ BROKEN = Refused(408, "Timeout", "request body took too long")
     ],
 )
 async def test_eviction_of_a_plan_is_given_up_when_the_server_has_failed_for_long(
-    fault: Refused, pace: Pace
+    fault: ApiRefused, pace: Pace
 ) -> None:
     server = Site()
     server.faults = [fault]
-    async with acting_on(server, pace) as (acting, told):
-        acting.submit([Evict("n", "a", "u")])
+    async with acting_on(server, pace) as (writer, told):
+        writer.submit([Evict("n", "a", "u")])
         await until(lambda: bool(told))
     (outcome,) = [outcome for _, outcome in told]
-    assert not isinstance(outcome, Done)
+    assert not isinstance(outcome, WriteDone)
 
 
 async def test_eviction_of_a_plan_outlasts_a_server_that_is_only_busy() -> None:
     server = Site()
     server.faults = [BUSY, BUSY]
-    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (acting, told):
-        acting.submit([Evict("n", "a", "u")])
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.0)) as (writer, told):
+        writer.submit([Evict("n", "a", "u")])
         await until(lambda: bool(told))
-    assert [outcome for _, outcome in told] == [Done()]
+    assert [outcome for _, outcome in told] == [WriteDone()]
 
 
 async def test_time_in_the_queue_before_the_first_try_does_not_count_as_trying() -> None:
     server = Site()
     server.lets.clear()
-    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.05, in_flight=1)) as (acting, told):
-        acting.submit([Evict("n", "a", "u")])
+    async with acting_on(server, Pace(first_s=0.001, evicts_for_s=0.05, in_flight=1)) as (writer, told):
+        writer.submit([Evict("n", "a", "u")])
         await until(lambda: len(server.came) == 1)
-        acting.submit([Evict("n", "b", "u")])
+        writer.submit([Evict("n", "b", "u")])
         await asyncio.sleep(0.1)
         server.faults = [BROKEN, BROKEN]
         server.lets.set()
         await until(lambda: len(told) == 2)
     outcomes = {write.object_path[-1]: outcome for write, outcome in told}
-    assert not isinstance(outcomes["a"], Done)
-    assert isinstance(outcomes["b"], Done)
+    assert not isinstance(outcomes["a"], WriteDone)
+    assert isinstance(outcomes["b"], WriteDone)
 
 
 @pytest.mark.parametrize("fault", [BY_BUDGET, BY_SEVERAL])
 @pytest.mark.parametrize(
     ("second", "outcome"),
     [
-        ([], Done()),
-        ([NotFound(404, "", "gone")], Done()),
-        ([FORBIDDEN], RefusedWrite(403, str(FORBIDDEN))),
+        ([], WriteDone()),
+        ([NotFound(404, "", "gone")], WriteDone()),
+        ([FORBIDDEN], WriteRefused(403, str(FORBIDDEN))),
     ],
 )
 async def test_overriding_eviction_deletes_the_pod_of_that_uid(
-    fault: Refused, second: list[Exception], outcome: Done | RefusedWrite
+    fault: ApiRefused, second: list[Exception], outcome: WriteDone | WriteRefused
 ) -> None:
     server = Site()
     server.faults = [fault, *second]
-    async with acting_on(server, Pace(first_s=0.001)) as (acting, told):
-        acting.submit([Evict("n", "a", "u", overrides=True)])
+    async with acting_on(server, Pace(first_s=0.001)) as (writer, told):
+        writer.submit([Evict("n", "a", "u", overrides=True)])
         await until(lambda: bool(told))
     assert [each for _, each in told] == [outcome]
     assert server.came == ["POST n/pods/a/eviction", "DELETE n/pods/a u"]
@@ -114,8 +114,8 @@ async def test_overriding_eviction_deletes_the_pod_of_that_uid(
 async def test_overriding_eviction_deletes_nothing_where_no_budget_refuses() -> None:
     server = Site()
     server.faults = [FORBIDDEN]
-    async with acting_on(server, Pace(first_s=0.001)) as (acting, told):
-        acting.submit([Evict("n", "a", "u", overrides=True)])
+    async with acting_on(server, Pace(first_s=0.001)) as (writer, told):
+        writer.submit([Evict("n", "a", "u", overrides=True)])
         await until(lambda: bool(told))
-    assert [outcome for _, outcome in told] == [RefusedWrite(403, str(FORBIDDEN))]
+    assert [outcome for _, outcome in told] == [WriteRefused(403, str(FORBIDDEN))]
     assert server.came == ["POST n/pods/a/eviction"]

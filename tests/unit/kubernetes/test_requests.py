@@ -8,21 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.kubernetes.written import container, pod
 
-from weir.kubernetes.reading.labels import Said
-from weir.kubernetes.reading.pod_rules import Neighbours
-from weir.kubernetes.reading.requests import (
+from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.pod_affinity import PodAffinities
+from weir.kubernetes.translate.requests import (
     ADDRESSES_MOST,
     DEVICES_LABEL,
-    Devices,
-    ask,
+    DeviceResources,
     gates,
     has_unstated,
     in_units,
+    parse_request,
     priority_of,
     requested,
     unstated_in_use,
 )
-from weir.kubernetes.reading.volumes import Volumes
+from weir.kubernetes.translate.volumes import VolumeConstraints
 from weir.model.nodes import Toleration
 from weir.model.workloads import Expression, NodeRule, PodRule, Request
 
@@ -30,11 +30,11 @@ NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
 GI = 1 << 30
 
 
-def asked(said=Said(), devices=Devices(), **spec):  # noqa: B008
-    return ask(pod(**spec), said, devices=devices)
+def asked(said=Annotations(), devices=DeviceResources(), **spec):  # noqa: B008
+    return parse_request(pod(**spec), said, devices=devices)
 
 
-def request(said=Said(), **spec):  # noqa: B008
+def request(said=Annotations(), **spec):  # noqa: B008
     result = asked(said, **spec)
     assert result.refusals == ()
     return result.request
@@ -124,7 +124,7 @@ def test_further_resources_are_counted_under_their_names():
         containers=[container(requests={"nvidia.com/mig-1g.5gb": "2", "rdma/hca": "1", "cpu": "0"})]
     )
     assert found.further == (("nvidia.com/mig-1g.5gb", 2), ("rdma/hca", 1))
-    assert in_units({"cpu": Fraction(1, 3), NVIDIA: Fraction(1), "x/y": Fraction(0)}, Devices()) == {
+    assert in_units({"cpu": Fraction(1, 3), NVIDIA: Fraction(1), "x/y": Fraction(0)}, DeviceResources()) == {
         "cpu": 334
     }
 
@@ -140,11 +140,11 @@ def test_a_quantity_that_cannot_be_read_is_told_with_its_resource():
 @pytest.mark.parametrize(
     ("said", "devices", "share_milli", "gpu_memory"),
     [
-        (Said(fraction_milli=500), 1, 500, 0),
-        (Said(fraction_milli=250, devices=2), 2, 250, 0),
-        (Said(gpu_memory=8 * GI), 1, 0, 8 * GI),
-        (Said(gpu_memory=8 * GI, devices=4), 4, 0, 8 * GI),
-        (Said(fraction_milli=1000), 1, 1000, 0),
+        (Annotations(fraction_milli=500), 1, 500, 0),
+        (Annotations(fraction_milli=250, devices=2), 2, 250, 0),
+        (Annotations(gpu_memory=8 * GI), 1, 0, 8 * GI),
+        (Annotations(gpu_memory=8 * GI, devices=4), 4, 0, 8 * GI),
+        (Annotations(fraction_milli=1000), 1, 1000, 0),
     ],
 )
 def test_a_part_of_a_device_is_what_was_said(said, devices, share_milli, gpu_memory):
@@ -156,16 +156,16 @@ def test_a_part_of_a_device_is_what_was_said(said, devices, share_milli, gpu_mem
     ("said", "resources", "told"),
     [
         (
-            Said(fraction_milli=500),
+            Annotations(fraction_milli=500),
             {NVIDIA: "1"},
             "take nvidia.com/gpu out of resources, or the fraction out",
         ),
         (
-            Said(),
+            Annotations(),
             {NVIDIA: "1", AMD: "1"},
             "amd.com/gpu and nvidia.com/gpu, and no node has both: ask for one",
         ),
-        (Said(), {NVIDIA: "2000"}, "more than a node can have: ask for fewer"),
+        (Annotations(), {NVIDIA: "2000"}, "more than a node can have: ask for fewer"),
     ],
 )
 def test_devices_that_cannot_be_had_are_told_what_to_write(said, resources, told):
@@ -181,8 +181,8 @@ def test_claims_of_devices_are_not_placed():
 
 def test_pods_keep_off_nodes_with_other_devices_only_where_there_are_some():
     ask_amd = {"containers": [container(requests={AMD: "1"})]}
-    one_kind = Devices(present=frozenset({AMD}))
-    both = Devices(present=frozenset({AMD, NVIDIA}))
+    one_kind = DeviceResources(present=frozenset({AMD}))
+    both = DeviceResources(present=frozenset({AMD, NVIDIA}))
     assert asked(devices=one_kind, **ask_amd).request.rules == ()
     assert asked(devices=both, **ask_amd).request.rules == (
         NodeRule(((Expression(DEVICES_LABEL, "NotIn", (NVIDIA,)),),)),
@@ -191,7 +191,7 @@ def test_pods_keep_off_nodes_with_other_devices_only_where_there_are_some():
 
 
 def test_which_resources_are_devices_is_a_setting():
-    devices = Devices(("example.com/*",))
+    devices = DeviceResources(("example.com/*",))
     assert devices.names("example.com/npu")
     assert not devices.names(NVIDIA)
     found = asked(
@@ -314,12 +314,12 @@ def test_ports_of_a_node_collide_where_their_addresses_do(first, second, collide
 
 def test_neighbours_and_volumes_become_part_of_the_request():
     rule, far = NodeRule(((Expression("zone", "In", ("a",)),),)), PodRule("anti_affinity", "m", "zone")
-    found = ask(
+    found = parse_request(
         pod(nodeSelector={"x": "y"}),
-        Said(),
-        devices=Devices(),
-        volumes=Volumes((rule,)),
-        neighbours=Neighbours(("m",), (far,)),
+        Annotations(),
+        devices=DeviceResources(),
+        volumes=VolumeConstraints((rule,)),
+        neighbours=PodAffinities(("m",), (far,)),
     ).request
     assert (found.rules, found.marks, found.pod_rules) == ((rule,), ("m",), (far,))
 
@@ -329,7 +329,7 @@ def test_neighbours_and_volumes_become_part_of_the_request():
     [(None, None, None), (60.0, None, 60.0), (None, 30, 30.0), (60.0, 30, 30.0), (60.0, 90, 60.0)],
 )
 def test_the_sooner_of_two_ends_holds(said, deadline, runtime):
-    assert asked(Said(max_runtime_s=said), activeDeadlineSeconds=deadline).max_runtime_s == runtime
+    assert asked(Annotations(max_runtime_s=said), activeDeadlineSeconds=deadline).max_runtime_s == runtime
 
 
 def test_who_may_not_take_and_how_long_a_pod_may_stop():
@@ -358,4 +358,4 @@ def test_gates_are_named():
     ],
 )
 def test_priority_comes_from_a_class_that_is_named(spec, said, priority):
-    assert priority_of(pod(**spec), Said(priority_class=said), {"mine": 70}) == priority
+    assert priority_of(pod(**spec), Annotations(priority_class=said), {"mine": 70}) == priority

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from weir.kubernetes.api.objects import ContainerPort, Pod
-from weir.kubernetes.reading import resource_names
+from weir.kubernetes.api.objects import ContainerPort, KubePod
+from weir.kubernetes.translate import resource_names
 
 from .small_world import node, pod, project
 from .test_backend import Scene, status_of
@@ -18,14 +18,14 @@ def begun() -> Scene:
     return made
 
 
-def asking(name: str, resource: str, **more: Any) -> Pod:
+def asking(name: str, resource: str, **more: Any) -> KubePod:
     made = pod(name, **more)
     for amounts in (made.spec.containers[0].resources.requests, made.spec.containers[0].resources.limits):
         amounts[resource] = "1"
     return made
 
 
-def with_port(name: str, port: int, address: str = "") -> Pod:
+def with_port(name: str, port: int, address: str = "") -> KubePod:
     made = pod(name, gpus=0)
     made.spec.node_selector = {"there": "is-none"}
     made.spec.containers[0].ports = [ContainerPort(host_port=port, host_ip=address)]
@@ -38,7 +38,10 @@ def rows(here: Scene) -> int:
 
 def bound(here: Scene) -> set[str]:
     return {
-        seen.name for gang in here.backend.picture.roll.named.values() for seen in gang.pods() if seen.holds
+        tracked.name
+        for gang in here.backend.cluster_state.registry.named.values()
+        for tracked in gang.pods()
+        if tracked.holds
     }
 
 
@@ -93,7 +96,7 @@ def test_host_ports_that_users_choose_are_bounded(monkeypatch: pytest.MonkeyPatc
     here.hear("pods", pod("last"))
     assert [each.name for each in here.step()] == ["last"]
     assert sum(name.startswith("hostport/") for name in here.control.cluster.rows.names) == 8
-    assert here.backend.picture.roll.named["team/pod-p-06"].told_gate is None
-    gate = here.backend.picture.roll.named["team/pod-p-07"].told_gate
+    assert here.backend.cluster_state.registry.named["team/pod-p-06"].told_gate is None
+    gate = here.backend.cluster_state.registry.named["team/pod-p-07"].told_gate
     told = "A pod asks for hostport/TCP/80/10.0.0.7, and pods may use 8 different host ports in a cluster"
     assert gate == f"{told}: use one that other pods use, or none."

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from weir.kubernetes.api.objects import Pod
+from weir.kubernetes.api.objects import KubePod
 
 from .small_world import Told, job, node, project
 
@@ -67,7 +67,7 @@ def _bytes_a_pod(scheduler: str) -> float:
     told.see("nodes", *(node(f"n{at}", 64) for at in range(100)))
     told.see("projects", project("team"))
     told.step()
-    decoder = msgspec.json.Decoder(Pod)
+    decoder = msgspec.json.Decoder(KubePod)
     written = [_written(at, scheduler) for at in range(PODS)]
     gc.collect()
     tracemalloc.start()
@@ -76,7 +76,7 @@ def _bytes_a_pod(scheduler: str) -> float:
             told.see("owners", job(f"train-{at}", f"11111111-2222-3333-4444-{at:012d}", 4))
         for each in written:
             told.see("pods", decoder.decode(each))
-        told.picture.facts(1.0)
+        told.cluster_state.facts(1.0)
         gc.collect()
         return tracemalloc.get_traced_memory()[0] / PODS
     finally:

@@ -3,16 +3,16 @@
 import pytest
 from tests.unit.kubernetes.written import claim, pod, storage_class, volume
 
-from weir.kubernetes.reading.volumes import (
+from weir.kubernetes.translate.volumes import (
     NO_PROVISIONER,
     SELECTED_NODE,
+    BindVolume,
     SelectNode,
-    Stock,
-    TakeVolume,
-    Volumes,
+    VolumeConstraints,
+    VolumeInventory,
     before_bind,
     claims_of,
-    reach,
+    volume_constraints,
 )
 from weir.model.nodes import Node
 from weir.model.workloads import NODE_NAME, Expression, NodeRule
@@ -28,8 +28,8 @@ def using(*claims):
     )
 
 
-def stock(*claims, volumes=(), classes=()):
-    return Stock(
+def inventory(*claims, volumes=(), classes=()):
+    return VolumeInventory(
         {(each.metadata.namespace, each.metadata.name): each for each in claims},
         {each.metadata.name: each for each in volumes},
         {each.metadata.name: each for each in classes},
@@ -48,8 +48,8 @@ LOCAL = storage_class("local", provisioner=NO_PROVISIONER)
 
 
 def test_a_pod_without_claims_goes_anywhere():
-    assert reach(pod(volumes=[{"name": "scratch"}]), Stock()) == Volumes()
-    assert before_bind(pod(), node(), Stock()) == ()
+    assert volume_constraints(pod(volumes=[{"name": "scratch"}]), VolumeInventory()) == VolumeConstraints()
+    assert before_bind(pod(), node(), VolumeInventory()) == ()
 
 
 def test_claims_are_those_named_and_those_made_for_the_pod():
@@ -63,8 +63,8 @@ def test_claims_are_those_named_and_those_made_for_the_pod():
 
 
 def test_a_bound_volume_ties_the_pod_to_where_it_is():
-    known = stock(claim(volume="pv"), volumes=[volume(node="n1")])
-    assert reach(using("data"), known) == Volumes((on("n1"),))
+    known = inventory(claim(volume="pv"), volumes=[volume(node="n1")])
+    assert volume_constraints(using("data"), known) == VolumeConstraints((on("n1"),))
     assert before_bind(using("data"), node("n1"), known) == ()
     assert (
         before_bind(using("data"), node("n2"), known) == "the volume of claim data can't be reached from n2"
@@ -72,46 +72,49 @@ def test_a_bound_volume_ties_the_pod_to_where_it_is():
 
 
 def test_a_bound_volume_that_is_everywhere_ties_to_nothing():
-    assert reach(using("data"), stock(claim(volume="pv"), volumes=[volume()])) == Volumes()
+    assert (
+        volume_constraints(using("data"), inventory(claim(volume="pv"), volumes=[volume()]))
+        == VolumeConstraints()
+    )
 
 
 def test_an_old_volume_says_its_zones_by_labels():
     old = volume(labels={ZONE: "b__a"})
-    assert reach(using("data"), stock(claim(volume="pv"), volumes=[old])).rules == (
+    assert volume_constraints(using("data"), inventory(claim(volume="pv"), volumes=[old])).rules == (
         NodeRule(((Expression(ZONE, "In", ("a", "b")),),)),
     )
 
 
 def test_all_volumes_have_to_be_reached():
-    known = stock(
+    known = inventory(
         claim("a", volume="pa"),
         claim("b", volume="pb"),
         volumes=[volume("pa", node="n1"), volume("pb", node="n2")],
     )
-    assert reach(using("a", "b"), known).rules == (on("n1"), on("n2"))
+    assert volume_constraints(using("a", "b"), known).rules == (on("n1"), on("n2"))
 
 
 @pytest.mark.parametrize(
     ("known", "told"),
     [
-        (stock(), "waits for its volume claim data, which doesn't exist: create it"),
-        (stock(claim(namespace="other")), "which doesn't exist"),
-        (stock(claim(volume="pv")), "waits for its volume claim data to be bound to pv"),
-        (stock(claim(volume="pv", phase="Pending"), volumes=[volume()]), "to be bound to pv"),
-        (stock(claim(volume="pv", phase="Lost")), "has lost its volume pv: create another claim"),
-        (stock(claim()), "kubectl describe pvc data says what it waits for"),
+        (inventory(), "waits for its volume claim data, which doesn't exist: create it"),
+        (inventory(claim(namespace="other")), "which doesn't exist"),
+        (inventory(claim(volume="pv")), "waits for its volume claim data to be bound to pv"),
+        (inventory(claim(volume="pv", phase="Pending"), volumes=[volume()]), "to be bound to pv"),
+        (inventory(claim(volume="pv", phase="Lost")), "has lost its volume pv: create another claim"),
+        (inventory(claim()), "kubectl describe pvc data says what it waits for"),
         (
-            stock(claim(), classes=[storage_class(late=False)]),
+            inventory(claim(), classes=[storage_class(late=False)]),
             "kubectl describe pvc data says what it waits for",
         ),
         (
-            stock(claim(cls="local"), classes=[LOCAL]),
+            inventory(claim(cls="local"), classes=[LOCAL]),
             "waits for a volume of class local that fits its claim data: create one",
         ),
     ],
 )
 def test_a_volume_that_is_not_there_yet_is_waited_for(known, told):
-    volumes = reach(using("data"), known)
+    volumes = volume_constraints(using("data"), known)
     assert told in volumes.waits
     assert volumes.rules == ()
     assert isinstance(before_bind(using("data"), node(), known), str)
@@ -120,12 +123,12 @@ def test_a_volume_that_is_not_there_yet_is_waited_for(known, told):
 def test_a_claim_that_is_being_deleted_is_waited_for():
     going = claim(volume="pv")
     going.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
-    assert "is being deleted" in reach(using("data"), stock(going, volumes=[volume()])).waits
+    assert "is being deleted" in volume_constraints(using("data"), inventory(going, volumes=[volume()])).waits
 
 
 def test_where_a_volume_can_be_made_anywhere_the_choice_is_written_on_the_claim():
-    known = stock(claim(), classes=[storage_class()])
-    assert reach(using("data"), known) == Volumes()
+    known = inventory(claim(), classes=[storage_class()])
+    assert volume_constraints(using("data"), known) == VolumeConstraints()
     assert before_bind(using("data"), node("n7"), known) == (SelectNode("team", "data", "n7"),)
 
 
@@ -134,8 +137,8 @@ def test_a_class_allows_some_nodes():
         {"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]},
         {"matchLabelExpressions": [{"key": ZONE, "values": ["c"]}, {"key": "disk", "values": ["ssd"]}]},
     ]
-    known = stock(claim(), classes=[storage_class(topologies=topologies)])
-    assert reach(using("data"), known).rules == (
+    known = inventory(claim(), classes=[storage_class(topologies=topologies)])
+    assert volume_constraints(using("data"), known).rules == (
         NodeRule(
             (
                 (Expression(ZONE, "In", ("a", "b")),),
@@ -148,8 +151,10 @@ def test_a_class_allows_some_nodes():
 
 
 def test_a_choice_made_before_holds():
-    known = stock(claim(annotations={SELECTED_NODE: "n1"}), classes=[storage_class()])
-    assert reach(using("data"), known).rules == (NodeRule(((Expression(NODE_NAME, "In", ("n1",)),),)),)
+    known = inventory(claim(annotations={SELECTED_NODE: "n1"}), classes=[storage_class()])
+    assert volume_constraints(using("data"), known).rules == (
+        NodeRule(((Expression(NODE_NAME, "In", ("n1",)),),)),
+    )
     assert before_bind(using("data"), node("n1"), known) == ()
     assert "can't be reached" in before_bind(using("data"), node("n2"), known)
 
@@ -162,15 +167,15 @@ def test_local_volumes_are_where_they_are_and_the_smallest_that_fits_is_taken():
         volume("small", cls="local", node="n3", size="1Gi"),
         volume("other", cls="fast", node="n4"),
     ]
-    known = stock(claim(cls="local"), volumes=volumes, classes=[LOCAL])
-    assert reach(using("data"), known).rules == (on("n1", "n2"),)
-    assert before_bind(using("data"), node("n1"), known) == (TakeVolume("fit", "team", "data", "uid-data"),)
-    assert before_bind(using("data"), node("n2"), known) == (TakeVolume("far", "team", "data", "uid-data"),)
+    known = inventory(claim(cls="local"), volumes=volumes, classes=[LOCAL])
+    assert volume_constraints(using("data"), known).rules == (on("n1", "n2"),)
+    assert before_bind(using("data"), node("n1"), known) == (BindVolume("fit", "team", "data", "uid-data"),)
+    assert before_bind(using("data"), node("n2"), known) == (BindVolume("far", "team", "data", "uid-data"),)
     assert "can't be reached from n3" in before_bind(using("data"), node("n3"), known)
 
 
 def test_two_claims_of_a_pod_take_two_volumes():
-    known = stock(
+    known = inventory(
         claim("a", cls="local"),
         claim("b", cls="local"),
         volumes=[volume("one", cls="local", node="n1")],
@@ -193,8 +198,10 @@ def test_two_claims_of_a_pod_take_two_volumes():
     ],
 )
 def test_a_volume_has_to_fit_in_every_way(changed, free):
-    known = stock(claim(cls="local"), volumes=[volume(cls="local", node="n1", **changed)], classes=[LOCAL])
-    assert (reach(using("data"), known).waits is None) is free
+    known = inventory(
+        claim(cls="local"), volumes=[volume(cls="local", node="n1", **changed)], classes=[LOCAL]
+    )
+    assert (volume_constraints(using("data"), known).waits is None) is free
 
 
 def test_a_claim_may_choose_volumes_by_their_labels():
@@ -202,7 +209,7 @@ def test_a_claim_may_choose_volumes_by_their_labels():
         volume("a", cls="local", node="n1", labels={"disk": "ssd"}),
         volume("b", cls="local", node="n2"),
     ]
-    known = stock(
+    known = inventory(
         claim(cls="local", selector={"matchLabels": {"disk": "ssd"}}), volumes=volumes, classes=[LOCAL]
     )
-    assert reach(using("data"), known).rules == (on("n1"),)
+    assert volume_constraints(using("data"), known).rules == (on("n1"),)

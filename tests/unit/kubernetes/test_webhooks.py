@@ -15,12 +15,18 @@ import aiohttp
 import pytest
 from tools.controlplane.certificates import Authority
 
-from weir.kubernetes.admission.admission import Known, Reading
-from weir.kubernetes.admission.callers import UNDER_WAY_MAX, Callers, TokenReview
 from weir.kubernetes.admission.certificates import first
-from weir.kubernetes.admission.review_worker import Busy, ReviewWorker
-from weir.kubernetes.admission.webhooks import BYTES_MOST, Served, application, serve, tls_context
-from weir.kubernetes.own.queue_tree import QueueObject
+from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
+from weir.kubernetes.admission.reviews import PodRules, QuotaTree
+from weir.kubernetes.admission.token_review import UNDER_WAY_MAX, TokenReview, TokenReviewer
+from weir.kubernetes.admission.webhook_server import (
+    BYTES_MOST,
+    WebhookServices,
+    application,
+    serve,
+    tls_context,
+)
+from weir.kubernetes.crd.queue_tree import QueueObject
 
 KEY = "0" * 32
 REVIEW = {
@@ -28,7 +34,7 @@ REVIEW = {
 }
 
 
-class Nobody(Callers):
+class Nobody(TokenReviewer):
     """No API server to ask."""
 
     def __init__(self) -> None:
@@ -38,15 +44,15 @@ class Nobody(Callers):
         return True if authorization == "Bearer good" else None
 
 
-def served(known: Known | None, **more: Any) -> Served:
-    return Served(
-        lambda: known, Reading("weir", {"nvidia.com/gpu"}.__contains__), Nobody(), lambda: KEY, **more
+def served(known: QuotaTree | None, **more: Any) -> WebhookServices:
+    return WebhookServices(
+        lambda: known, PodRules("weir", {"nvidia.com/gpu"}.__contains__), Nobody(), lambda: KEY, **more
     )
 
 
 @asynccontextmanager
 async def port(
-    what: Served, tmp_path: Path, *, authorities: bool = False, shows: bool = False
+    what: WebhookServices, tmp_path: Path, *, authorities: bool = False, shows: bool = False
 ) -> AsyncIterator[tuple[aiohttp.ClientSession, ssl.SSLContext]]:
     """Serve, and return a client of it."""
     ours, theirs = first(["127.0.0.1"], datetime.now(UTC)), Authority(tmp_path)
@@ -69,7 +75,7 @@ async def port(
 
 
 async def answers(
-    what: Served,
+    what: WebhookServices,
     asks: list[tuple[str, str, Any]],
     tmp_path: Path,
     *,
@@ -97,27 +103,29 @@ async def test_health_says_ok_and_nothing_else(tmp_path: Path) -> None:
     found = await answers(served(None), asks, tmp_path)
     assert found[0] == (200, b"ok\n")
     assert [status for status, _ in found[1:]] == [503, 503, 404]
-    unwell = served(Known(), is_alive=lambda: False, is_ready=lambda: True)
+    unwell = served(QuotaTree(), is_alive=lambda: False, is_ready=lambda: True)
     assert [status for status, _ in await answers(unwell, asks[:2], tmp_path)] == [503, 200]
 
 
 async def test_metrics_are_for_bearers(tmp_path: Path) -> None:
     asks = [("GET", "/metrics", None), ("GET", "/metrics?", None)]
-    found = await answers(served(Known(), metrics=lambda: b"up 1\n"), asks, tmp_path)
+    found = await answers(served(QuotaTree(), metrics=lambda: b"up 1\n"), asks, tmp_path)
     assert [status for status, _ in found] == [401, 200]
     assert found[1][1] == b"up 1\n"
 
 
 async def test_what_is_no_review_is_refused_without_a_crash(tmp_path: Path) -> None:
     bodies = [b"", b"{}", b"[]", b"[" * 100_000, b'{"request": 1}', b"\xff", b" " * (BYTES_MOST + 1)]
-    found = await answers(served(Known()), [("POST", f"/validate/{KEY}", body) for body in bodies], tmp_path)
+    found = await answers(
+        served(QuotaTree()), [("POST", f"/validate/{KEY}", body) for body in bodies], tmp_path
+    )
     assert [status for status, _ in found] == [400] * 6 + [413]
 
 
 async def test_only_the_api_server_is_answered_where_it_can_show_who_it_is(tmp_path: Path) -> None:
     asks = [("POST", f"/validate/{KEY}", json.dumps(REVIEW).encode()), ("GET", "/healthz", None)]
     for shows, status in ((False, 403), (True, 200)):
-        found = await answers(served(Known()), asks, tmp_path, authorities=True, shows=shows)
+        found = await answers(served(QuotaTree()), asks, tmp_path, authorities=True, shows=shows)
         assert [each for each, _ in found] == [status, 200]
 
 
@@ -138,7 +146,7 @@ async def test_the_answer_to_a_large_object_is_small_and_names_the_first_mistake
     long["request"]["object"]["metadata"]["annotations"] = words
     asks = [("POST", f"/validate/{KEY}", many), ("POST", f"/mutate/{KEY}", many)]
     asks.append(("POST", f"/validate/{KEY}", json.dumps(long).encode()))
-    found = await answers(served(Known()), asks, tmp_path)
+    found = await answers(served(QuotaTree()), asks, tmp_path)
     assert [status for status, _ in found] == [200] * 3
     assert all(len(body) < 8192 for _, body in found)
     told = json.loads(found[0][1])["response"]["status"]["message"]
@@ -152,9 +160,9 @@ async def test_the_answer_to_a_large_object_is_small_and_names_the_first_mistake
 async def test_reviews_without_the_key_of_the_path_are_refused(tmp_path: Path) -> None:
     body = json.dumps(REVIEW).encode()
     paths = ["/validate", "/validate/", f"/validate/{'1' * 32}", f"/mutate/{KEY[1:]}", f"/mutate/{KEY}"]
-    found = await answers(served(Known()), [("POST", path, body) for path in paths], tmp_path)
+    found = await answers(served(QuotaTree()), [("POST", path, body) for path in paths], tmp_path)
     assert [status for status, _ in found] == [403, 404, 403, 403, 200]
-    not_yet = Served(Known, Reading("weir", bool), Nobody(), lambda: "")
+    not_yet = WebhookServices(QuotaTree, PodRules("weir", bool), Nobody(), lambda: "")
     found = await answers(not_yet, [("POST", "/mutate", body)], tmp_path)
     assert found[0][0] == 503
 
@@ -168,8 +176,8 @@ async def test_the_event_loop_answers_while_a_review_is_worked_on(tmp_path: Path
         assert go_on.wait(60)
         return ["held"]
 
-    known = Known(projects={"p": QueueObject("p", {"namespaces": ["x"]}, 1.0)})
-    what = Served(lambda: known, Reading("weir", bool, refusals), Nobody(), lambda: KEY)
+    known = QuotaTree(projects={"p": QueueObject("p", {"namespaces": ["x"]}, 1.0)})
+    what = WebhookServices(lambda: known, PodRules("weir", bool, refusals), Nobody(), lambda: KEY)
     body = json.dumps(padded(0)).encode()
     async with port(what, tmp_path) as (session, caller):
 
@@ -200,16 +208,16 @@ async def test_the_number_of_reviews_and_their_time_are_bounded() -> None:
 
     worker = ReviewWorker(under_way_max=2, answer_s=0.05)
     try:
-        with pytest.raises(Busy, match="no answer within"):
+        with pytest.raises(ReviewsBusy, match="no answer within"):
             await worker.answer(receive, held)
         assert begun.is_set()  # the thread is held, and the review that holds it still counts
-        with pytest.raises(Busy, match="no answer within"):
+        with pytest.raises(ReviewsBusy, match="no answer within"):
             await worker.answer(asyncio.Event().wait, held)  # a body that never comes
         first = asyncio.create_task(worker.answer(asyncio.Event().wait, held))
         await asyncio.sleep(0)
-        with pytest.raises(Busy, match="2 reviews are under way"):
+        with pytest.raises(ReviewsBusy, match="2 reviews are under way"):
             await worker.answer(receive, held)
-        with pytest.raises(Busy, match="no answer within"):
+        with pytest.raises(ReviewsBusy, match="no answer within"):
             await first
     finally:
         go_on.set()
@@ -249,12 +257,12 @@ async def test_strange_tokens_ask_the_api_server_a_few_at_a_time() -> None:
             await go_on.wait()
             return of()
 
-    callers = Callers(Slow())  # type: ignore[arg-type]
-    waiting = [asyncio.create_task(callers.may_get(f"Bearer t{at}", "/metrics")) for at in range(100)]
+    token_reviewer = TokenReviewer(Slow())  # type: ignore[arg-type]
+    waiting = [asyncio.create_task(token_reviewer.may_get(f"Bearer t{at}", "/metrics")) for at in range(100)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert asked == UNDER_WAY_MAX
     go_on.set()
     found = await asyncio.gather(*waiting)
     assert (found.count(None), found.count(False)) == (UNDER_WAY_MAX, 100 - UNDER_WAY_MAX)
-    assert await callers.may_get("Bearer t", "/metrics") is None
+    assert await token_reviewer.may_get("Bearer t", "/metrics") is None

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from weir.cli.kube_options import WrongOption, without_project
-from weir.kubernetes.admission.admission import Known, Reading, changes, mistakes
+from weir.kubernetes.admission.reviews import PodRules, QuotaTree, defaulting_patch, review_errors
 from weir.kubernetes.api.objects import Metadata, Namespace
-from weir.kubernetes.own.manifests import Installation, manifests
-from weir.kubernetes.own.policies import OptionalPolicies
-from weir.kubernetes.own.queue_tree import QueueObject
-from weir.kubernetes.own.without_project import WithoutProject, read_rule
-from weir.kubernetes.picture.picture import Picture
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.crd.queue_tree import QueueObject
+from weir.kubernetes.crd.without_project import WithoutProject, read_rule
+from weir.kubernetes.install.admission_policies import OptionalPolicies
+from weir.kubernetes.install.manifests import Installation, manifests
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.translate.requests import DeviceResources
 
 from .small_world import KINDS, Told, node, pod, project
 
-READING = Reading("weir", {"nvidia.com/gpu"}.__contains__)
+READING = PodRules("weir", {"nvidia.com/gpu"}.__contains__)
 PROJECTS = {
     "team": QueueObject("team", {"namespaces": ["a"]}),
     "shared": QueueObject("shared", {"quota": {"gpu": 2}}),
@@ -24,8 +24,8 @@ PROJECTS = {
 LABELS = {"lab": {"tier": "research"}, "ops": {"tier": "ops"}}
 
 
-def known(rule: WithoutProject) -> Known:
-    return Known({}, PROJECTS, {}, rule, LABELS)
+def known(rule: WithoutProject) -> QuotaTree:
+    return QuotaTree({}, PROJECTS, {}, rule, LABELS)
 
 
 def asked(kind: str, thing: dict[str, Any], namespace: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def gpu_pod(gpus: int = 1, **spec: Any) -> dict[str, Any]:
 
 
 def refused(rule: WithoutProject, namespace: str, thing: dict[str, Any], kind: str = "Pod") -> bool:
-    found = mistakes(asked(kind, thing, namespace), known(rule), READING)
+    found = review_errors(asked(kind, thing, namespace), known(rule), READING)
     return any("GPUs are given through projects alone" in each for each in found)
 
 
@@ -64,7 +64,7 @@ def test_pods_without_a_project_are_queued_under_the_default_one() -> None:
     rule = WithoutProject("queue", "shared", (("tier", "research"),))
 
     def ops(namespace: str, thing: dict[str, Any]) -> dict[str, Any]:
-        found = changes(asked("Pod", thing, namespace), known(rule), READING)
+        found = defaulting_patch(asked("Pod", thing, namespace), known(rule), READING)
         return {each["path"]: each["value"] for each in found}
 
     given = ops("lab", gpu_pod())
@@ -79,7 +79,7 @@ def test_pods_without_a_project_are_queued_under_the_default_one() -> None:
 class Ruled(Told):
     def __init__(self, rule: WithoutProject) -> None:
         super().__init__()
-        self.picture = Picture(KINDS, Devices(), without_project=rule)
+        self.cluster_state = ClusterState(KINDS, DeviceResources(), without_project=rule)
         self.see("nodes", node("n1"))
 
     def namespace(self, name: str, **labels: str) -> None:
@@ -91,7 +91,7 @@ def test_what_has_no_project_counts_for_the_default_one_while_its_namespace_is_c
     told.namespace("lab", tier="research")
     told.see("pods", pod("p", namespace="lab"))
     told.step()
-    (gang,) = told.picture.roll.gangs.values()
+    (gang,) = told.cluster_state.registry.gangs.values()
     assert gang.refusal == "There is no project shared, for namespaces without a project: make it."
     told.see("projects", project("shared", "elsewhere"))
     told.step()

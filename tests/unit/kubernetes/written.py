@@ -2,7 +2,7 @@
 
 import msgspec
 
-from weir.kubernetes.api.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from weir.kubernetes.api.objects import KubePod, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
 def container(name="c", *, requests=None, limits=None, sidecar=False, ports=()):
@@ -17,7 +17,7 @@ def container(name="c", *, requests=None, limits=None, sidecar=False, ports=()):
 def pod(name="p", *, namespace="team", labels=None, uid=None, annotations=None, **spec):
     metadata = {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}", "labels": labels or {}}
     metadata["annotations"] = annotations or {}
-    return msgspec.convert({"metadata": metadata, "spec": {"containers": [container()], **spec}}, Pod)
+    return msgspec.convert({"metadata": metadata, "spec": {"containers": [container()], **spec}}, KubePod)
 
 
 def matching(**labels):

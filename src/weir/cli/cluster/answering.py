@@ -30,16 +30,16 @@ from weir.cli.cluster.job import job_of
 from weir.cli.cluster.refusing import not_here, refused, wrong
 from weir.cli.cluster.rows import LEADER, at_s, event_rows, name_of, pod_rows, queue_row, workload_row
 from weir.cli.cluster.things import WorkloadThing
-from weir.kubernetes.api.answers import NotFound, Refused
-from weir.kubernetes.api.connection import Connection, Patch
-from weir.kubernetes.api.objects import Object
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.errors import ApiRefused, NotFound
+from weir.kubernetes.api.objects import ApiObject
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.own.shapes import API_VERSION, camel
+from weir.kubernetes.crd.schemas import API_VERSION, camel
 from weir.model.resources import seconds
 from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadType
 
 if TYPE_CHECKING:
-    from weir.kubernetes.own.scheduler_config import Settings
+    from weir.kubernetes.crd.scheduler_config import SchedulerSettings
     from weir.kubernetes.process.inspection import Glance
 
 JOBS = "batch/v1"
@@ -56,7 +56,7 @@ class Answering:
     """Answers about one cluster: `within` is the namespace that goes without saying, `home` Weir's own."""
 
     def __init__(
-        self, api: Connection, within: str, home: str, *, namespace: str | None, image: str | None
+        self, api: ApiClient, within: str, home: str, *, namespace: str | None, image: str | None
     ) -> None:
         self._api = api
         self._within = namespace or within
@@ -110,7 +110,9 @@ class Answering:
                 advised(each, row.name, owner, installed.gpu_resource, classes) for each in answer.suggestions
             ]
             return answer.model_copy(update={"suggestions": advice})
-        except Refused as error:  # what would let it start can be tried by those alone who may see everything
+        except (
+            ApiRefused
+        ) as error:  # what would let it start can be tried by those alone who may see everything
             if error.status != 403:
                 raise
         queues = await self._queues_above(row.project)
@@ -183,7 +185,7 @@ class Answering:
         names = {each.value: each.metadata.name for each in classes}
         installed = await read_installation(self._api, self._home)
         job = job_of(asked, words, self._image, names, installed)
-        made = await self._api.post(path_of(JOBS, "jobs", namespace), job, Object)
+        made = await self._api.post(path_of(JOBS, "jobs", namespace), job, ApiObject)
         return _queued(asked, namespace, made)
 
     async def act(self, name: str, act: str) -> WorkloadRow:
@@ -202,7 +204,7 @@ class Answering:
             await self._api.delete(path, uid=owner.uid, propagation="Background")
         else:
             change = {"spec": {"suspend": act == "suspend"}}
-            await self._api.patch(path, change, Patch.MERGE, Object)
+            await self._api.patch(path, change, Patch.MERGE, ApiObject)
         return row
 
     # Queues
@@ -291,28 +293,30 @@ class Answering:
         installed = await read_installation(self._api, self._home)
         return await look(self._api, await self._settings(installed), installed.scheduler)
 
-    async def _settings(self, installed: Installed) -> "Settings":
+    async def _settings(self, installed: Installed) -> "SchedulerSettings":
         """Return what the scheduler decides by: the settings that its status says are in force."""
-        from weir.kubernetes.own.own_objects import QueueThing
-        from weir.kubernetes.own.scheduler_config import PLURAL, Settings, settings_of
-        from weir.kubernetes.own.shapes import Unsound
+        from weir.kubernetes.crd.objects import QuotaObject
+        from weir.kubernetes.crd.scheduler_config import PLURAL, SchedulerSettings, settings_of
+        from weir.kubernetes.crd.schemas import InvalidObject
         from weir.model.policy import Policy
 
-        base = Settings(Policy(), devices=installed.devices, without_project=installed.without_project)
-        found = await self._maybe(path_of(API_VERSION, PLURAL, name=installed.scheduler), QueueThing)
+        base = SchedulerSettings(
+            Policy(), devices=installed.devices, without_project=installed.without_project
+        )
+        found = await self._maybe(path_of(API_VERSION, PLURAL, name=installed.scheduler), QuotaObject)
         if found is None:
             return base
         written = found.status.get("inForce")
         try:
             return settings_of(msgspec.json.decode(written) if written else found.spec, base)
-        except (Unsound, msgspec.DecodeError):
+        except (InvalidObject, msgspec.DecodeError):
             return base
 
     async def _maybe(self, path: str, of: type[Thing]) -> Thing | None:
         """An object that may not be there, or not for us."""
         try:
             return await self._api.get(path, of)
-        except Refused as error:
+        except ApiRefused as error:
             if error.status not in (403, 404):
                 raise
             return None
@@ -322,7 +326,7 @@ class Answering:
         if self._namespace is None:
             try:
                 return await self._api.list_all(path_of(api_version, resource), of)
-            except Refused as error:
+            except ApiRefused as error:
                 if error.status != 403:
                     raise
         return await self._api.list_all(path_of(api_version, resource, self._within), of)
@@ -356,7 +360,7 @@ class Answering:
         for api_version, kind, resource in ((JOBS, "Job", "jobs"), ("v1", "Pod", "pods")):
             prefix = f"{kind.lower()}-"
             bare = name.removeprefix(prefix)
-            found = await self._maybe(path_of(api_version, resource, namespace, bare), Object)
+            found = await self._maybe(path_of(api_version, resource, namespace, bare), ApiObject)
             if found is not None:
                 labels = found.metadata.labels
                 owner = things.OwnerThing(api_version, kind, bare, found.metadata.uid)
@@ -388,7 +392,7 @@ class Answering:
     async def _between(self, api_version: str, resource: str, namespace: str) -> list[things.Bare]:
         try:
             return await self._api.list_all(path_of(api_version, resource, namespace), things.Bare)
-        except Refused:
+        except ApiRefused:
             return []
 
     async def _namespace_of(self, project: str) -> str:
@@ -411,7 +415,7 @@ class Answering:
         return str(namespaces[0])
 
 
-def _queued(asked: Submission, namespace: str, made: Object) -> WorkloadDetail:
+def _queued(asked: Submission, namespace: str, made: ApiObject) -> WorkloadDetail:
     """A Job that was just made, as the workload it will be."""
     pods = asked.pods[0]
     each = (pods.devices or 1) * pods.gpus / 1000 if pods.gpus < 1000 else pods.gpus / 1000

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from weir.cli.cluster.refusing import refused
 from weir.cli.cluster.things import ConfigMapThing
-from weir.kubernetes.api.answers import Refused
-from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.own.manifests import INSTALLATION
-from weir.kubernetes.own.without_project import IGNORE, WithoutProject, read_rule
-from weir.kubernetes.reading.device_list import read_devices
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
+from weir.kubernetes.install.manifests import INSTALLATION
+from weir.kubernetes.translate.device_list import read_devices
+from weir.kubernetes.translate.requests import DeviceResources
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 
@@ -21,7 +21,7 @@ class Installed:
     """The scheduler's name, the resources that are devices, and the rule for work without a project."""
 
     scheduler: str = "weir"
-    devices: Devices = field(default_factory=Devices)
+    devices: DeviceResources = field(default_factory=DeviceResources)
     without_project: WithoutProject = IGNORE
 
     @property
@@ -31,7 +31,7 @@ class Installed:
         return next(names, DEFAULT_GPU_RESOURCE)
 
 
-async def read_installation(api: Connection, home: str) -> Installed:
+async def read_installation(api: ApiClient, home: str) -> Installed:
     """Return the settings in Weir's namespace; the defaults if the ConfigMap is absent or can't be read.
 
     Raises:
@@ -39,14 +39,14 @@ async def read_installation(api: Connection, home: str) -> Installed:
     """
     try:
         found = await api.get(path_of("v1", "configmaps", home, INSTALLATION), ConfigMapThing)
-    except Refused as error:
+    except ApiRefused as error:
         if error.status not in (403, 404):
             raise
         return Installed()
     scheduler, devices = found.data.get("scheduler", "").strip(), found.data.get("devices", "").strip()
     field_name = "devices"
     try:
-        chosen = read_devices(devices) if devices else Devices()
+        chosen = read_devices(devices) if devices else DeviceResources()
         field_name = "withoutProject"
         rule = _without_project(found.data)
     except ValueError as error:

@@ -1,30 +1,30 @@
 """`weir kube release`: take Weir's finalizer off projects and departments, when Weir isn't there to do it."""
 
-from weir.kubernetes.api.access import Access
-from weir.kubernetes.api.answers import Conflict, NotFound
-from weir.kubernetes.api.connection import Connection, Patch
-from weir.kubernetes.api.decoding import Ignored
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.credentials import Credentials
+from weir.kubernetes.api.decoding import IgnoredObject
+from weir.kubernetes.api.errors import Conflict, NotFound
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.own.own_objects import QueueThing
-from weir.kubernetes.own.shapes import API_VERSION
-from weir.kubernetes.writing.protecting import FINALIZER, PLURALS
+from weir.kubernetes.crd.objects import QuotaObject
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.writes.queue_finalizers import FINALIZER, PLURALS
 
 TRIES = 5
 """For one object that somebody else changes at the same time."""
 
 
-async def release_queues(access: Access) -> list[str]:
+async def release_queues(access: Credentials) -> list[str]:
     """Take the finalizer off, and return the objects that had it.
 
     Raises:
         ApiError: the API server refuses it, or can't be reached.
     """
     released = []
-    async with Connection(access) as api:
+    async with ApiClient(access) as api:
         for plural in PLURALS.values():
             path = path_of(API_VERSION, plural)
             try:
-                found = await api.list_all(path, QueueThing)
+                found = await api.list_all(path, QuotaObject)
             except NotFound:
                 continue  # the kinds aren't installed any more
             names = [thing.metadata.name for thing in found]
@@ -32,16 +32,16 @@ async def release_queues(access: Access) -> list[str]:
     return released
 
 
-async def _release(api: Connection, path: str) -> bool:
+async def _release(api: ApiClient, path: str) -> bool:
     """Take the finalizer off one object; return False if it hasn't it."""
     for left in reversed(range(TRIES)):
         try:
-            metadata = (await api.get(path, QueueThing)).metadata
+            metadata = (await api.get(path, QuotaObject)).metadata
             if FINALIZER not in metadata.finalizers:
                 return False
             others = [each for each in metadata.finalizers if each != FINALIZER]
             change = {"resourceVersion": metadata.resource_version, "finalizers": others}
-            await api.patch(path, {"metadata": change}, Patch.MERGE, Ignored)
+            await api.patch(path, {"metadata": change}, Patch.MERGE, IgnoredObject)
         except NotFound:
             return False
         except Conflict:

@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from weir.kubernetes.api.objects import Metadata, Narrow, OwnerReference
+from weir.kubernetes.api.objects import ApiStruct, Metadata, OwnerReference
 
 
-class OwnerThing(Narrow):
+class OwnerThing(ApiStruct):
     """Whose pods a workload is made of."""
 
     api_version: str = ""
@@ -16,7 +16,7 @@ class OwnerThing(Narrow):
     uid: str = ""
 
 
-class SpecThing(Narrow):
+class SpecThing(ApiStruct):
     """A workload's spec."""
 
     owner: OwnerThing = field(default_factory=OwnerThing)
@@ -27,7 +27,7 @@ class SpecThing(Narrow):
     max_runtime: str | None = None
 
 
-class WhyThing(Narrow):
+class WhyThing(ApiStruct):
     """Why it waits, or how it ended."""
 
     why: str = ""
@@ -35,7 +35,7 @@ class WhyThing(Narrow):
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
-class EvictionThing(Narrow):
+class EvictionThing(ApiStruct):
     """The last time that its pods were stopped for other work."""
 
     at: str | None = None
@@ -44,14 +44,14 @@ class EvictionThing(Narrow):
     by: str | None = None
 
 
-class LifeThing(Narrow):
+class LifeThing(ApiStruct):
     """What is kept of its life."""
 
     ran_seconds: float = 0.0
     restarts: int = 0
 
 
-class StatusThing(Narrow):
+class StatusThing(ApiStruct):
     """A workload's status."""
 
     phase: str = "Pending"
@@ -70,7 +70,7 @@ class StatusThing(Narrow):
     life: LifeThing | None = None
 
 
-class WorkloadThing(Narrow):
+class WorkloadThing(ApiStruct):
     """A Workload."""
 
     metadata: Metadata
@@ -78,7 +78,7 @@ class WorkloadThing(Narrow):
     status: StatusThing = field(default_factory=StatusThing)
 
 
-class QueueStatusThing(Narrow):
+class QueueStatusThing(ApiStruct):
     """How a department or a project fares."""
 
     phase: str = ""
@@ -90,7 +90,7 @@ class QueueStatusThing(Narrow):
     pending: int = 0
 
 
-class QueueThing(Narrow):
+class QueueThing(ApiStruct):
     """A Department or a Project."""
 
     metadata: Metadata
@@ -98,14 +98,14 @@ class QueueThing(Narrow):
     status: QueueStatusThing = field(default_factory=QueueStatusThing)
 
 
-class PodSpecThing(Narrow):
+class PodSpecThing(ApiStruct):
     """Where a pod is, and who places it."""
 
     node_name: str = ""
     scheduler_name: str = ""
 
 
-class PodStatusThing(Narrow):
+class PodStatusThing(ApiStruct):
     """How it is."""
 
     phase: str = "Pending"
@@ -113,7 +113,7 @@ class PodStatusThing(Narrow):
     reason: str = ""
 
 
-class PodThing(Narrow):
+class PodThing(ApiStruct):
     """A pod."""
 
     metadata: Metadata
@@ -121,13 +121,13 @@ class PodThing(Narrow):
     status: PodStatusThing = field(default_factory=PodStatusThing)
 
 
-class Bare(Narrow):
+class Bare(ApiStruct):
     """An object of which only its owners matter."""
 
     metadata: Metadata
 
 
-class RegardingThing(Narrow):
+class RegardingThing(ApiStruct):
     """What an Event is about."""
 
     kind: str = ""
@@ -135,7 +135,7 @@ class RegardingThing(Narrow):
     name: str = ""
 
 
-class EventThing(Narrow):
+class EventThing(ApiStruct):
     """An Event."""
 
     metadata: Metadata
@@ -152,19 +152,19 @@ class ConfigMapThing(Struct):
     data: dict[str, str] = field(default_factory=dict)
 
 
-class LeaseSpec(Narrow):
+class LeaseSpec(ApiStruct):
     """Who holds a lease."""
 
     acquire_time: str | None = None
 
 
-class LeaseThing(Narrow):
+class LeaseThing(ApiStruct):
     """A lease."""
 
     spec: LeaseSpec = field(default_factory=LeaseSpec)
 
 
-class PriorityThing(Narrow):
+class PriorityThing(ApiStruct):
     """A PriorityClass."""
 
     metadata: Metadata

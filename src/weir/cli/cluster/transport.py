@@ -18,11 +18,11 @@ from weir.api.answers import Problem
 from weir.cli.cluster.answering import Answering
 from weir.cli.cluster.refusing import not_here, refused
 from weir.client.errors import Unreachable
-from weir.kubernetes.api.access import NOT_VERIFIED, Kubeconfig, NoAccess
-from weir.kubernetes.api.answers import ApiError
-from weir.kubernetes.api.answers import Refused as Said
-from weir.kubernetes.api.answers import Unreachable as NoAnswer
-from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
+from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.errors import ApiRefused as Said
+from weir.kubernetes.api.errors import ApiUnreachable as NoAnswer
 
 NAMESPACE = "WEIR_NAMESPACE"
 """Where Weir runs in the cluster."""
@@ -40,13 +40,13 @@ class ClusterTransport(httpx.BaseTransport):
     ) -> None:
         try:
             access = Kubeconfig(None, context)
-        except NoAccess as error:
+        except NoCredentials as error:
             raise Unreachable(str(error)) from None
         self._server = access.server
         if not access.is_verified:
             print(f"weir: warning: {NOT_VERIFIED}.", file=sys.stderr)
         self._loop = asyncio.new_event_loop()
-        self._api = Connection(access)
+        self._api = ApiClient(access)
         self._loop.run_until_complete(self._api.__aenter__())
         home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
         self._answering = Answering(self._api, access.namespace, home, namespace=namespace, image=image)

@@ -6,7 +6,7 @@ Only fields that the Job leaves out are written, and none of them changes when t
 from collections.abc import Mapping
 from typing import Any
 
-from weir.kubernetes.reading.labels import PREFIX
+from weir.kubernetes.translate.annotations import PREFIX
 
 ENDED = f"{PREFIX}ended"
 """A condition of pods that Weir stops for good. The policy below has the Job fail then, not make new pods."""

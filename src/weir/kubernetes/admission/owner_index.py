@@ -16,14 +16,14 @@ from dataclasses import dataclass
 import msgspec
 from structlog import get_logger
 
-from weir.kubernetes.api.answers import ApiError
-from weir.kubernetes.api.connection import Connection
-from weir.kubernetes.api.objects import Metadata, OwnerReference, Pod
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, Removed, Set
-from weir.kubernetes.own.own_objects import MakerThing
-from weir.kubernetes.reading.gpu_templates import asks_for_gpus
-from weir.kubernetes.reading.kinds import Kinds
+from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet
+from weir.kubernetes.crd.objects import OwnerObject
+from weir.kubernetes.translate.gpu_templates import asks_for_gpus
+from weir.kubernetes.translate.kinds import WorkloadKinds
 
 WAIT_S = 2.0
 """For all the owners of one pod; the API server waits for 5 s."""
@@ -49,9 +49,9 @@ class OwnerIndex:
 
     def __init__(
         self,
-        kinds: Kinds,
+        kinds: WorkloadKinds,
         is_device: Callable[[str], bool],
-        api: Connection | None = None,
+        api: ApiClient | None = None,
         look_again: Callable[[str, str], None] = lambda _api_version, _kind: None,
         *,
         wait_s: float = WAIT_S,
@@ -69,18 +69,18 @@ class OwnerIndex:
     def __len__(self) -> int:
         return len(self._owners)
 
-    def deliver(self, changes: Sequence[Change[MakerThing]]) -> None:
+    def deliver(self, changes: Sequence[Change[OwnerObject]]) -> None:
         """Objects that make pods are there, changed or gone."""
         for change in changes:
-            if isinstance(change, Set):
+            if isinstance(change, ObjectSet):
                 try:
                     self._see(change.object)
                 except Exception as error:  # noqa: BLE001 - the others have to be heard of
                     _LOG.warning("owner_not_searched_for_gpus", key=change.key, why=str(error)[:300])
-            elif isinstance(change, Removed):
+            elif isinstance(change, ObjectRemoved):
                 self._owners.pop(change.uid, None)
 
-    def _see(self, thing: MakerThing) -> None:
+    def _see(self, thing: OwnerObject) -> None:
         meta = thing.metadata
         before, above = self._owners.get(meta.uid), _controller(meta)
         if before is not None and before.generation and before.generation == meta.generation:
@@ -144,7 +144,7 @@ class OwnerIndex:
         if self._api is None or not _POD_NAME.fullmatch(reference.name):
             return None
         try:
-            pod = await self._api.get(path_of("v1", "pods", namespace, reference.name), Pod)
+            pod = await self._api.get(path_of("v1", "pods", namespace, reference.name), KubePod)
         except ApiError:
             return None
         if pod.metadata.uid != reference.uid:

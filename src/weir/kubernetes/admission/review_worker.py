@@ -18,7 +18,7 @@ ANSWER_S = 4.0
 T = TypeVar("T")
 
 
-class Busy(Exception):
+class ReviewsBusy(Exception):
     """A review can't be worked on: too many are under way, or the time is over."""
 
 
@@ -42,7 +42,7 @@ class ReviewWorker:
             Busy: too many reviews are under way, or this one is late.
         """
         if self._under_way >= self._under_way_max:
-            raise Busy(f"{self._under_way} reviews are under way")
+            raise ReviewsBusy(f"{self._under_way} reviews are under way")
         loop = asyncio.get_running_loop()
         self._under_way += 1
         try:
@@ -57,7 +57,7 @@ class ReviewWorker:
                 worked.add_done_callback(lambda _worked: _soon(loop, self._leave))
                 return await asyncio.wrap_future(worked)
         except TimeoutError:
-            raise Busy(f"there was no answer within {self._answer_s:g} s") from None
+            raise ReviewsBusy(f"there was no answer within {self._answer_s:g} s") from None
 
     def _leave(self) -> None:
         self._under_way -= 1

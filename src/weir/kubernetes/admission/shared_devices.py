@@ -8,8 +8,8 @@ An image may set the variable to all devices; the entry in the pod has precedenc
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from weir.kubernetes.reading.gpu_sharing import SHARING_TOLERATION
-from weir.kubernetes.reading.labels import PREFIX
+from weir.kubernetes.translate.annotations import PREFIX
+from weir.kubernetes.translate.gpu_sharing import SHARING_TOLERATION
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 _ENTRY = {

@@ -10,55 +10,55 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from weir.kubernetes.api.answers import ApiError, Garbled, Status, refusal_of
-from weir.kubernetes.api.objects import Metadata, Narrow, Object
+from weir.kubernetes.api.errors import ApiError, ApiStatus, InvalidResponse, refusal_of
+from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
 
 T = TypeVar("T")
 
 
-class Ignored(Struct, gc=False):
+class IgnoredObject(Struct, gc=False):
     """An answer of which nothing matters but that it came."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UndecodedObject:
     """An object that doesn't look as it should."""
 
-    of: Object
+    of: ApiObject
     sentence: str
     body: Any = None  # all of it, as plain values, where that much can be read
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(Generic[T]):
+class ListPage(Generic[T]):
     """Part of a list. All pieces show the same moment."""
 
-    items: Sequence[T | Unread]
+    items: Sequence[T | UndecodedObject]
     resource_version: str
     last: bool
 
 
-class ListMetadata(Narrow):
+class ListMetadata(ApiStruct):
     """What a list has in place of an object's metadata."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class Listed(Narrow, Generic[T]):
+class ListResponse(ApiStruct, Generic[T]):
     """A list as it is sent."""
 
     items: list[T] = msgspec.field(default_factory=list)
     metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
 
 
-class Marked(Narrow):
+class BookmarkObject(ApiStruct):
     """A bookmark, which has a resource version and nothing else."""
 
     metadata: ListMetadata
 
 
-class Event(Struct, gc=False):
+class WatchEvent(Struct, gc=False):
     """A change as a watch sends it, its object still to be decoded."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
@@ -81,21 +81,21 @@ def read(body: bytes | Raw, of: type[T]) -> T:
     try:
         decoded: T = _decoder(of).decode(body)
     except msgspec.DecodeError as error:
-        raise Garbled(f"An answer that isn't a {getattr(of, '__name__', of)}: {error}") from None
+        raise InvalidResponse(f"An answer that isn't a {getattr(of, '__name__', of)}: {error}") from None
     return decoded
 
 
-def read_list(body: bytes, of: type[T]) -> tuple[Sequence[T | Unread], ListMetadata]:
+def read_list(body: bytes, of: type[T]) -> tuple[Sequence[T | UndecodedObject], ListMetadata]:
     """What is in a piece of a list; if it can't be read as a whole, one by one."""
     try:
-        listed: Listed[T] = _decoder(Listed[of]).decode(body)  # type: ignore[valid-type]
+        listed: ListResponse[T] = _decoder(ListResponse[of]).decode(body)  # type: ignore[valid-type]
     except (msgspec.DecodeError, RecursionError):
-        rough = read(body, Listed[Raw])
+        rough = read(body, ListResponse[Raw])
         return [read_object(raw, of) for raw in rough.items], rough.metadata
     return listed.items, listed.metadata
 
 
-def read_object(raw: Raw, of: type[T]) -> T | Unread:
+def read_object(raw: Raw, of: type[T]) -> T | UndecodedObject:
     """An object, or what is left of one that doesn't look as it should."""
     try:
         decoded: T = _decoder(of).decode(raw)
@@ -104,7 +104,7 @@ def read_object(raw: Raw, of: type[T]) -> T | Unread:
     return decoded
 
 
-def _unread(raw: Raw, sentence: str) -> Unread:
+def _unread(raw: Raw, sentence: str) -> UndecodedObject:
     """Return as much of an object as tells which one it is.
 
     Raises:
@@ -113,29 +113,29 @@ def _unread(raw: Raw, sentence: str) -> Unread:
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError):
-        return Unread(read(raw, Object), sentence)
+        return UndecodedObject(read(raw, ApiObject), sentence)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict):
-        raise Garbled(f"An object without metadata: {sentence}")
+        raise InvalidResponse(f"An object without metadata: {sentence}")
     words = {name: metadata.get(name) for name in ("name", "namespace", "uid", "resourceVersion")}
     name, namespace, uid, version = (each if isinstance(each, str) else "" for each in words.values())
-    return Unread(Object(Metadata(name, uid, namespace, version)), sentence, body)
+    return UndecodedObject(ApiObject(Metadata(name, uid, namespace, version)), sentence, body)
 
 
-def events_of(lines: list[bytes]) -> Iterator[list[Event]]:
+def events_of(lines: list[bytes]) -> Iterator[list[WatchEvent]]:
     """The events of whole lines; one that says what is wrong is raised after those before it."""
-    events: list[Event] = []
+    events: list[WatchEvent] = []
     wrong: ApiError | None = None
     for line in lines:
         if not line:
             continue
         try:
-            event: Event = _decoder(Event).decode(line)
+            event: WatchEvent = _decoder(WatchEvent).decode(line)
         except msgspec.DecodeError as error:
-            wrong = Garbled(f"An event nobody can read: {error}")
+            wrong = InvalidResponse(f"An event nobody can read: {error}")
             break
         if event.type == "ERROR":
-            wrong = refusal_of(read(event.object, Status))
+            wrong = refusal_of(read(event.object, ApiStatus))
             break
         events.append(event)
     if events:

@@ -9,14 +9,14 @@ from typing import Literal
 from msgspec import Struct, field
 
 
-class Narrow(Struct, rename="camel", gc=False):
+class ApiStruct(Struct, rename="camel", gc=False):
     """Part of an object; unknown fields are skipped."""
 
 
 # Metadata
 
 
-class OwnerReference(Narrow):
+class OwnerReference(ApiStruct):
     """Who made an object."""
 
     api_version: str
@@ -26,7 +26,7 @@ class OwnerReference(Narrow):
     controller: bool = False
 
 
-class Metadata(Narrow):
+class Metadata(ApiStruct):
     """What every object has. Times are RFC 3339 in whole seconds."""
 
     name: str
@@ -42,7 +42,7 @@ class Metadata(Narrow):
     owner_references: list[OwnerReference] = []
 
 
-class Object(Narrow):
+class ApiObject(ApiStruct):
     """An object of which nothing but its metadata matters."""
 
     metadata: Metadata
@@ -53,7 +53,7 @@ class Object(Narrow):
 # Pods
 
 
-class NodeSelectorRequirement(Narrow):
+class NodeSelectorRequirement(ApiStruct):
     """One expression over node labels or fields."""
 
     key: str
@@ -61,27 +61,27 @@ class NodeSelectorRequirement(Narrow):
     values: list[str] = []
 
 
-class NodeSelectorTerm(Narrow):
+class NodeSelectorTerm(ApiStruct):
     """All of its expressions hold; one without any matches nothing."""
 
     match_expressions: list[NodeSelectorRequirement] = []
     match_fields: list[NodeSelectorRequirement] = []
 
 
-class NodeSelector(Narrow):
+class NodeSelector(ApiStruct):
     """One of its terms holds."""
 
     node_selector_terms: list[NodeSelectorTerm] = []
 
 
-class PreferredSchedulingTerm(Narrow):
+class PreferredSchedulingTerm(ApiStruct):
     """A wish for nodes."""
 
     weight: int
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(Narrow):
+class NodeAffinity(ApiStruct):
     """Nodes a pod needs and nodes it would like."""
 
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
@@ -90,7 +90,7 @@ class NodeAffinity(Narrow):
     )
 
 
-class LabelSelectorRequirement(Narrow):
+class LabelSelectorRequirement(ApiStruct):
     """One expression over the labels of pods or namespaces."""
 
     key: str
@@ -98,14 +98,14 @@ class LabelSelectorRequirement(Narrow):
     values: list[str] = []
 
 
-class LabelSelector(Narrow):
+class LabelSelector(ApiStruct):
     """All of it holds; an empty one matches everything, none at all matches nothing."""
 
     match_labels: dict[str, str] = {}
     match_expressions: list[LabelSelectorRequirement] = []
 
 
-class PodAffinityTerm(Narrow):
+class PodAffinityTerm(ApiStruct):
     """Pods, and the node label by which nearness to them is judged."""
 
     topology_key: str
@@ -116,14 +116,14 @@ class PodAffinityTerm(Narrow):
     mismatch_label_keys: list[str] = []
 
 
-class WeightedPodAffinityTerm(Narrow):
+class WeightedPodAffinityTerm(ApiStruct):
     """A wish about other pods."""
 
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
-class PodAffinity(Narrow):
+class PodAffinity(ApiStruct):
     """Pods to be near to, or apart from."""
 
     required: list[PodAffinityTerm] = field(
@@ -134,7 +134,7 @@ class PodAffinity(Narrow):
     )
 
 
-class Affinity(Narrow):
+class KubeAffinity(ApiStruct):
     """All a pod says about where it wants to be."""
 
     node_affinity: NodeAffinity | None = None
@@ -142,7 +142,7 @@ class Affinity(Narrow):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TopologySpreadConstraint(Narrow):
+class TopologySpreadConstraint(ApiStruct):
     """How evenly pods are to be spread over the domains of a node label."""
 
     max_skew: int
@@ -155,7 +155,7 @@ class TopologySpreadConstraint(Narrow):
     match_label_keys: list[str] = []
 
 
-class PodToleration(Narrow):
+class PodToleration(ApiStruct):
     """A taint a pod puts up with."""
 
     key: str = ""
@@ -164,14 +164,14 @@ class PodToleration(Narrow):
     effect: str = ""
 
 
-class Resources(Narrow):
+class ContainerResources(ApiStruct):
     """Quantities by resource name."""
 
     requests: dict[str, str | int | float] = {}
     limits: dict[str, str | int | float] = {}
 
 
-class ContainerPort(Narrow):
+class ContainerPort(ApiStruct):
     """A port of a container; host_port 0 takes none of the node's."""
 
     host_port: int = 0
@@ -179,22 +179,22 @@ class ContainerPort(Narrow):
     host_ip: str = field(default="", name="hostIP")
 
 
-class Container(Narrow):
+class Container(ApiStruct):
     """A container by what it asks for. An init container with restart policy Always is a sidecar."""
 
     name: str
-    resources: Resources = field(default_factory=Resources)
+    resources: ContainerResources = field(default_factory=ContainerResources)
     ports: list[ContainerPort] = []
     restart_policy: str | None = None
 
 
-class ClaimVolume(Narrow):
+class ClaimVolume(ApiStruct):
     """A volume by the name of its claim."""
 
     claim_name: str
 
 
-class Volume(Narrow):
+class Volume(ApiStruct):
     """A volume of a pod; `ephemeral` ones have the claim POD-VOLUME."""
 
     name: str
@@ -202,31 +202,31 @@ class Volume(Narrow):
     ephemeral: dict[str, object] | None = None
 
 
-class SchedulingGate(Narrow):
+class SchedulingGate(ApiStruct):
     """Why a pod isn't to be scheduled yet."""
 
     name: str
 
 
-class PodResourceClaim(Narrow):
+class PodResourceClaim(ApiStruct):
     """A claim of devices through DRA, which Weir doesn't place."""
 
     name: str
 
 
-class PodSpec(Narrow):
+class PodSpec(ApiStruct):
     """What a pod asks for."""
 
     scheduler_name: str = "default-scheduler"
     node_name: str = ""
     node_selector: dict[str, str] = {}
-    affinity: Affinity | None = None
+    affinity: KubeAffinity | None = None
     tolerations: list[PodToleration] = []
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     containers: list[Container] = []
     init_containers: list[Container] = []
     overhead: dict[str, str | int | float] = {}
-    resources: Resources | None = None  # of the pod as a whole, where it states them
+    resources: ContainerResources | None = None  # of the pod as a whole, where it states them
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = "PreemptLowerPriority"
@@ -238,7 +238,7 @@ class PodSpec(Narrow):
     restart_policy: str = "Always"
 
 
-class Condition(Narrow):
+class ObjectCondition(ApiStruct):
     """One condition of an object's status."""
 
     type: str
@@ -248,7 +248,7 @@ class Condition(Narrow):
     last_transition_time: str | None = None
 
 
-class PodStatus(Narrow):
+class PodStatus(ApiStruct):
     """How a pod is."""
 
     phase: str = "Pending"
@@ -256,10 +256,10 @@ class PodStatus(Narrow):
     message: str = ""
     start_time: str | None = None
     nominated_node_name: str = ""
-    conditions: list[Condition] = []
+    conditions: list[ObjectCondition] = []
 
 
-class Pod(Narrow):
+class KubePod(ApiStruct):
     """A pod."""
 
     metadata: Metadata
@@ -270,7 +270,7 @@ class Pod(Narrow):
 # Disruption budgets
 
 
-class PodDisruptionBudgetSpec(Narrow):
+class PodDisruptionBudgetSpec(ApiStruct):
     """Which pods a budget protects, and how many of them may be missing: a number or a percentage."""
 
     selector: LabelSelector | None = None
@@ -279,7 +279,7 @@ class PodDisruptionBudgetSpec(Narrow):
     unhealthy_pod_eviction_policy: str = ""
 
 
-class PodDisruptionBudgetStatus(Narrow):
+class PodDisruptionBudgetStatus(ApiStruct):
     """Status of a budget. The API server adds pods that it has evicted to `disrupted_pods`."""
 
     observed_generation: int = 0
@@ -290,7 +290,7 @@ class PodDisruptionBudgetStatus(Narrow):
     disrupted_pods: dict[str, object] = {}
 
 
-class PodDisruptionBudget(Narrow):
+class PodDisruptionBudget(ApiStruct):
     """A budget of evictions."""
 
     metadata: Metadata
@@ -301,7 +301,7 @@ class PodDisruptionBudget(Narrow):
 # Nodes
 
 
-class NodeTaint(Narrow):
+class NodeTaint(ApiStruct):
     """Keeps pods away that don't tolerate it."""
 
     key: str
@@ -310,22 +310,22 @@ class NodeTaint(Narrow):
     time_added: str | None = None
 
 
-class NodeSpec(Narrow):
+class NodeSpec(ApiStruct):
     """What an administrator says of a node."""
 
     unschedulable: bool = False
     taints: list[NodeTaint] = []
 
 
-class NodeStatus(Narrow):
+class NodeStatus(ApiStruct):
     """What a node has to give."""
 
     allocatable: dict[str, str | int | float] = {}
     capacity: dict[str, str | int | float] = {}
-    conditions: list[Condition] = []
+    conditions: list[ObjectCondition] = []
 
 
-class KubeNode(Narrow):
+class KubeNode(ApiStruct):
     """A node."""
 
     metadata: Metadata
@@ -336,7 +336,7 @@ class KubeNode(Narrow):
 # What constraints refer to
 
 
-class PriorityClass(Narrow):
+class PriorityClass(ApiStruct):
     """A priority by name."""
 
     metadata: Metadata
@@ -344,13 +344,13 @@ class PriorityClass(Narrow):
     global_default: bool = False
 
 
-class Namespace(Narrow):
+class Namespace(ApiStruct):
     """A namespace, for its labels."""
 
     metadata: Metadata
 
 
-class ClaimSpec(Narrow):
+class ClaimSpec(ApiStruct):
     """What a volume claim asks for."""
 
     volume_name: str = ""
@@ -358,16 +358,16 @@ class ClaimSpec(Narrow):
     access_modes: list[str] = []
     volume_mode: str = "Filesystem"
     selector: LabelSelector | None = None
-    resources: Resources = field(default_factory=Resources)
+    resources: ContainerResources = field(default_factory=ContainerResources)
 
 
-class ClaimStatus(Narrow):
+class ClaimStatus(ApiStruct):
     """Whether a claim is bound."""
 
     phase: str = "Pending"
 
 
-class PersistentVolumeClaim(Narrow):
+class PersistentVolumeClaim(ApiStruct):
     """A claim of a volume."""
 
     metadata: Metadata
@@ -375,13 +375,13 @@ class PersistentVolumeClaim(Narrow):
     status: ClaimStatus = field(default_factory=ClaimStatus)
 
 
-class VolumeNodeAffinity(Narrow):
+class VolumeNodeAffinity(ApiStruct):
     """Nodes a volume can be reached from."""
 
     required: NodeSelector | None = None
 
 
-class ClaimReference(Narrow):
+class ClaimReference(ApiStruct):
     """The claim a volume belongs to."""
 
     name: str = ""
@@ -389,13 +389,13 @@ class ClaimReference(Narrow):
     uid: str = ""
 
 
-class CsiSource(Narrow):
+class CsiSource(ApiStruct):
     """The driver that brings a volume to a node."""
 
     driver: str = ""
 
 
-class VolumeSpec(Narrow):
+class VolumeSpec(ApiStruct):
     """What a volume is."""
 
     capacity: dict[str, str | int | float] = {}
@@ -407,27 +407,27 @@ class VolumeSpec(Narrow):
     csi: CsiSource | None = None
 
 
-class PersistentVolume(Narrow):
+class PersistentVolume(ApiStruct):
     """A volume."""
 
     metadata: Metadata
     spec: VolumeSpec = field(default_factory=VolumeSpec)
 
 
-class TopologySelectorRequirement(Narrow):
+class TopologySelectorRequirement(ApiStruct):
     """Values of a node label."""
 
     key: str
     values: list[str] = []
 
 
-class TopologySelectorTerm(Narrow):
+class TopologySelectorTerm(ApiStruct):
     """All of its expressions hold."""
 
     match_label_expressions: list[TopologySelectorRequirement] = []
 
 
-class StorageClass(Narrow):
+class StorageClass(ApiStruct):
     """How volumes of a class come about."""
 
     metadata: Metadata
@@ -436,26 +436,26 @@ class StorageClass(Narrow):
     allowed_topologies: list[TopologySelectorTerm] = []
 
 
-class CsiCount(Narrow):
+class CsiCount(ApiStruct):
     """How many volumes a driver takes to a node at most."""
 
     count: int | None = None
 
 
-class CsiDriver(Narrow):
+class CsiDriver(ApiStruct):
     """A driver on a node."""
 
     name: str
     allocatable: CsiCount | None = None
 
 
-class CsiNodeSpec(Narrow):
+class CsiNodeSpec(ApiStruct):
     """The drivers of a node."""
 
     drivers: list[CsiDriver] = []
 
 
-class CsiNode(Narrow):
+class CsiNode(ApiStruct):
     """What a node says of its drivers of volumes."""
 
     metadata: Metadata
@@ -465,7 +465,7 @@ class CsiNode(Narrow):
 # Owners of pods
 
 
-class JobSpec(Narrow):
+class JobSpec(ApiStruct):
     """What a Job says of its pods."""
 
     parallelism: int = 1
@@ -474,14 +474,14 @@ class JobSpec(Narrow):
     suspend: bool = False
 
 
-class JobStatus(Narrow):
+class JobStatus(ApiStruct):
     """How far a Job is."""
 
     succeeded: int = 0
-    conditions: list[Condition] = []
+    conditions: list[ObjectCondition] = []
 
 
-class KubeJob(Narrow):
+class KubeJob(ApiStruct):
     """A Job."""
 
     metadata: Metadata

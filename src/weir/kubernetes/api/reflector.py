@@ -5,9 +5,9 @@ server has, nothing is missed and nothing comes twice. In particular
 
 - a watch that breaks off goes on after the last event that was taken in;
 - where the server has forgotten what came after it (410), everything is listed again and compared, so
-  that what was deleted meanwhile is told as `Removed`: no event will ever come for it;
-- an object that was deleted and made again under the same name is `Removed` and then `Set`, even if
-  neither was seen to happen: it is another one;
+  that what was deleted meanwhile is told as `ObjectRemoved`: no event will ever come for it;
+- an object that was deleted and made again under the same name is `ObjectRemoved` and then `ObjectSet`,
+  even if neither was seen to happen: it is another one;
 - a watch on which nothing comes is not trusted for long: a server that was restored from a backup lets us
   wait for a version that it has yet to reach. It is asked how far it is, and if it went back, listed again.
 
@@ -24,13 +24,20 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from structlog import get_logger
 
-from weir.kubernetes.api.answers import ApiError, Gone, NotFound, Refused, TooMany, Unreachable
-from weir.kubernetes.api.collector import collector_paused, freeze
-from weir.kubernetes.api.connection import Connection, Silent
-from weir.kubernetes.api.decoding import Event, Marked, Unread, read, read_object
-from weir.kubernetes.api.objects import Metadata, Object
+from weir.kubernetes.api.backoff import Backoff
+from weir.kubernetes.api.client import ApiClient, ApiSilent
+from weir.kubernetes.api.decoding import BookmarkObject, UndecodedObject, WatchEvent, read, read_object
+from weir.kubernetes.api.errors import (
+    ApiError,
+    ApiRefused,
+    ApiUnreachable,
+    NotFound,
+    ResourceExpired,
+    TooManyRequests,
+)
+from weir.kubernetes.api.gc_control import collector_paused, freeze
+from weir.kubernetes.api.objects import ApiObject, Metadata
 from weir.kubernetes.api.paths import key_of
-from weir.kubernetes.api.patience import Backoff
 
 _LOG = get_logger(__name__)
 FREEZE_FROM = 10_000
@@ -54,7 +61,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 @dataclass(frozen=True, slots=True)
-class Set(Generic[T]):
+class ObjectSet(Generic[T]):
     """This is how the object is now."""
 
     key: str
@@ -62,7 +69,7 @@ class Set(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class ObjectRemoved:
     """The object is gone."""
 
     key: str
@@ -70,7 +77,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class ObjectUnreadable:
     """The object is there, or has changed, and doesn't look as it should."""
 
     key: str
@@ -79,11 +86,11 @@ class Unreadable:
     body: Any = None  # all of it, as plain values, where that much can be read
 
 
-Change = Set[T] | Removed | Unreadable
+Change = ObjectSet[T] | ObjectRemoved | ObjectUnreadable
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class RetryDelays:
     """How long to wait before what is tried again."""
 
     first_s: float = 0.2
@@ -92,7 +99,7 @@ class Waits:
 
 
 @dataclass(slots=True)
-class Counts:
+class ReflectorCounts:
     """What has happened so far."""
 
     lists: int = 0
@@ -113,14 +120,14 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        api: Connection,
+        api: ApiClient,
         path: str,
         of: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
         *,
         field_selector: str = "",
         label_selector: str = "",
-        waits: Waits = Waits(),
+        waits: RetryDelays = RetryDelays(),
         chance: Random | None = None,
     ) -> None:
         self._api = api
@@ -141,7 +148,7 @@ class Reflector(Generic[T]):
         self.failure = ""
         self.heard_s = -float("inf")
         """When the server last said something, by the monotonic clock."""
-        self.counts = Counts()
+        self.counts = ReflectorCounts()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -158,7 +165,7 @@ class Reflector(Generic[T]):
                     await self._list()
                 try:
                     await self._watch()
-                except Silent:
+                except ApiSilent:
                     await self._look_whether_it_went_back()
             except NotFound as error:
                 await self._rest(self._after(error))
@@ -186,18 +193,18 @@ class Reflector(Generic[T]):
         if isinstance(error, NotFound):
             self._forget_all()
             return self._waits.absent_s
-        if isinstance(error, TooMany):
+        if isinstance(error, TooManyRequests):
             return error.retry_after_s * self._chance.uniform(1.0, 1.5)
-        self.counts.gone += isinstance(error, Gone)
+        self.counts.gone += isinstance(error, ResourceExpired)
         if not self._passes(error):
             self._resource_version = ""
         return self._backoff.next_s()
 
     def _passes(self, error: ApiError) -> bool:
         """Whether the watch can go on where it was; where in doubt, everything is looked at again."""
-        if isinstance(error, Unreachable):
+        if isinstance(error, ApiUnreachable):
             return True
-        return isinstance(error, Refused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
+        return isinstance(error, ApiRefused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
 
     async def _look_whether_it_went_back(self) -> None:
         """Nothing came for long: because nothing happens, or because the server is behind what is known."""
@@ -226,9 +233,9 @@ class Reflector(Generic[T]):
         )
         with collector_paused():
             async with aclosing(pieces):
-                async for piece in pieces:
+                async for page in pieces:
                     self.heard_s = time.monotonic()
-                    for item in piece.items:
+                    for item in page.items:
                         key, uid, version = _identity(item)
                         changes += self._differences(key, uid, version, item)
                         now_there[key] = uid, version
@@ -237,8 +244,10 @@ class Reflector(Generic[T]):
                     if first:
                         self._tell(changes)
                         changes = []
-                    resource_version = piece.resource_version
-            removed = [Removed(key, uid) for key, (uid, _) in self._known.items() if key not in now_there]
+                    resource_version = page.resource_version
+            removed = [
+                ObjectRemoved(key, uid) for key, (uid, _) in self._known.items() if key not in now_there
+            ]
             self.counts.removed_unseen += len(removed)
             self._known = now_there
             self._tell([*removed, *changes])
@@ -270,7 +279,7 @@ class Reflector(Generic[T]):
         if not heard:  # a server that ends every watch at once isn't asked again at once
             await asyncio.sleep(self._backoff.next_s())
 
-    def _take_in(self, events: Sequence[Event]) -> None:
+    def _take_in(self, events: Sequence[WatchEvent]) -> None:
         changes: list[Change[T]] = []
         try:
             for event in events:
@@ -278,17 +287,17 @@ class Reflector(Generic[T]):
         finally:  # what was taken in before one that can't be read is known, and so has to be told
             self._tell(changes)
 
-    def _take_in_one(self, event: Event, changes: list[Change[T]]) -> str:
+    def _take_in_one(self, event: WatchEvent, changes: list[Change[T]]) -> str:
         """Add what this event changes; the resource version it brings us to."""
         if event.type == "BOOKMARK":
             self.counts.bookmarks += 1
-            return read(event.object, Marked).metadata.resource_version
+            return read(event.object, BookmarkObject).metadata.resource_version
         self.counts.events += 1
         if event.type == "DELETED":
-            key, _, version = _identity(read(event.object, Object))
+            key, _, version = _identity(read(event.object, ApiObject))
             uid, _ = self._known.pop(key, ("", ""))
             if uid:
-                changes.append(Removed(key, uid))
+                changes.append(ObjectRemoved(key, uid))
             return version
         item = read_object(event.object, self._of)
         key, uid, version = _identity(item)
@@ -296,22 +305,24 @@ class Reflector(Generic[T]):
         self._known[key] = uid, version
         return version
 
-    def _differences(self, key: str, uid: str, version: str, item: T | Unread) -> Iterator[Change[T]]:
+    def _differences(
+        self, key: str, uid: str, version: str, item: T | UndecodedObject
+    ) -> Iterator[Change[T]]:
         """What is to be told of an object, given what is known of it."""
         known_uid, known_version = self._known.get(key, (uid, ""))
         if known_uid != uid:
-            yield Removed(key, known_uid)
+            yield ObjectRemoved(key, known_uid)
         elif known_version == version:
             return
-        if isinstance(item, Unread):
+        if isinstance(item, UndecodedObject):
             self.counts.unreadable += 1
-            yield Unreadable(key, uid, item.sentence, item.body)
+            yield ObjectUnreadable(key, uid, item.sentence, item.body)
         else:
-            yield Set(key, item)
+            yield ObjectSet(key, item)
 
     def _forget_all(self) -> None:
         """The server doesn't have this kind, or not any more."""
-        self._tell([Removed(key, uid) for key, (uid, _) in self._known.items()])
+        self._tell([ObjectRemoved(key, uid) for key, (uid, _) in self._known.items()])
         self._known = {}
         self._resource_version = ""
         self.absent = True
@@ -323,7 +334,7 @@ class Reflector(Generic[T]):
             self._deliver(changes)
 
 
-def _identity(item: HasMetadata | Unread) -> tuple[str, str, str]:
+def _identity(item: HasMetadata | UndecodedObject) -> tuple[str, str, str]:
     """Key, uid and resource version."""
-    metadata = item.of.metadata if isinstance(item, Unread) else item.metadata
+    metadata = item.of.metadata if isinstance(item, UndecodedObject) else item.metadata
     return key_of(metadata.namespace, metadata.name), metadata.uid, metadata.resource_version

@@ -9,7 +9,7 @@ import asyncio
 from structlog import get_logger
 
 from weir.control.clock import Clock
-from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.client import ApiClient
 
 ASKS_MOST = 5
 ASK_AGAIN_S = 1.0
@@ -17,7 +17,7 @@ SKEW_TOLD_S = 5.0
 _LOG = get_logger(__name__)
 
 
-async def server_clock(api: Connection, *, again_s: float = ASK_AGAIN_S) -> Clock:
+async def server_clock(api: ApiClient, *, again_s: float = ASK_AGAIN_S) -> Clock:
     """Return a clock that begins at the API server's time; at this machine's if it can't be asked."""
     for tries_left in reversed(range(ASKS_MOST)):
         at_s = await api.time_s()

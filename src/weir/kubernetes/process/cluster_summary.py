@@ -10,7 +10,7 @@ from typing import Self
 
 from weir.api.answers import QueueRow, Why
 from weir.engine.overcommit import Overcommitted
-from weir.kubernetes.picture.queue_view import QueueView
+from weir.kubernetes.state.queue_view import QueueView
 from weir.model.policy import Policy
 from weir.model.reasons import Why as WhyClass
 from weir.model.resources import GPU

@@ -12,23 +12,23 @@ from typing import Any
 from structlog import get_logger
 
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, Removed, Set, Unreadable
-from weir.kubernetes.own.own_objects import QueueThing
-from weir.kubernetes.own.scheduler_config import KIND, PLURAL, Settings, settings_of
-from weir.kubernetes.own.shapes import API_VERSION, Unsound
-from weir.kubernetes.reading.device_list import devices_written
-from weir.kubernetes.writing.writes import Emit, PatchStatus, Regarding
+from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, ObjectUnreadable
+from weir.kubernetes.crd.objects import QuotaObject
+from weir.kubernetes.crd.scheduler_config import KIND, PLURAL, SchedulerSettings, settings_of
+from weir.kubernetes.crd.schemas import API_VERSION, InvalidObject
+from weir.kubernetes.translate.device_list import devices_written
+from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus
 
 PATH = path_of(API_VERSION, PLURAL)
 _LOG = get_logger(__name__)
 MESSAGE_MAX = 4_000
-Tell = Callable[[Sequence[Emit | PatchStatus]], None]
+Tell = Callable[[Sequence[EmitEvent | PatchStatus]], None]
 
 
 class ClusterSettings:
     """Settings of one scheduler. All calls come from the event loop."""
 
-    def __init__(self, scheduler: str, base: Settings, found: Iterable[QueueThing] = ()) -> None:
+    def __init__(self, scheduler: str, base: SchedulerSettings, found: Iterable[QuotaObject] = ()) -> None:
         self._scheduler = scheduler
         self._base = base
         self.settings = base
@@ -36,23 +36,23 @@ class ClusterSettings:
         """What is wrong with the object of the scheduler's name; empty if nothing is."""
         self.changed: Callable[[], None] = lambda: None
         self.tell: Tell = lambda _: None
-        self._things: dict[str, QueueThing] = {}
+        self._things: dict[str, QuotaObject] = {}
         self._good: str | None = None  # the spec in force, as JSON
         for thing in found:
             self._set(thing)
 
-    def deliver(self, changes: Sequence[Change[QueueThing]]) -> None:
+    def deliver(self, changes: Sequence[Change[QuotaObject]]) -> None:
         """Take in changes of the objects."""
         before = self.settings
         for change in changes:
-            if isinstance(change, Set):
+            if isinstance(change, ObjectSet):
                 self._set(change.object)
                 self._tell_of(change.object)
-            elif isinstance(change, Removed):
+            elif isinstance(change, ObjectRemoved):
                 self._things.pop(change.key, None)
                 if change.key == self._scheduler:
                     self.settings, self.refused, self._good = self._base, "", None
-            elif isinstance(change, Unreadable) and change.key == self._scheduler:
+            elif isinstance(change, ObjectUnreadable) and change.key == self._scheduler:
                 self.refused = change.sentence
         if self.settings != before:
             _LOG.info("settings_changed", policy=self.settings.policy.preset, name=self._scheduler)
@@ -63,7 +63,7 @@ class ClusterSettings:
         for thing in self._things.values():
             self._tell_of(thing)
 
-    def _set(self, thing: QueueThing) -> None:
+    def _set(self, thing: QuotaObject) -> None:
         name = thing.metadata.name
         self._things[name] = thing
         if name != self._scheduler:
@@ -72,13 +72,17 @@ class ClusterSettings:
             self.settings, self.refused = settings_of(thing.spec, self._base), ""
             self._good = json.dumps(thing.spec, sort_keys=True)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the scheduler goes on
-            what = str(error) if isinstance(error, Unsound) else f"it can't be read: {type(error).__name__}"
+            what = (
+                str(error)
+                if isinstance(error, InvalidObject)
+                else f"it can't be read: {type(error).__name__}"
+            )
             self.refused = f"{what[:MESSAGE_MAX]}."
             _LOG.warning("settings_refused", name=name, why=self.refused)
             if self._good is None:
                 self._remember(thing)
 
-    def _remember(self, thing: QueueThing) -> None:
+    def _remember(self, thing: QuotaObject) -> None:
         """Use the settings that were in force before this process began."""
         try:
             written = thing.status.get("inForce") or ""
@@ -97,23 +101,23 @@ class ClusterSettings:
             f"`weir kube manifests --devices {devices_written(devices)}`."
         )
 
-    def _tell_of(self, thing: QueueThing) -> None:
+    def _tell_of(self, thing: QuotaObject) -> None:
         mine = thing.metadata.name == self._scheduler
         message = self.refused if mine else f"This scheduler reads the {KIND} {self._scheduler} alone."
         status = _status(thing, message, self._good if mine else None)
         if status is None:
             return
-        about = Regarding(API_VERSION, KIND, thing.metadata.name, "", thing.metadata.uid)
+        about = EventSubject(API_VERSION, KIND, thing.metadata.name, "", thing.metadata.uid)
         event = (
-            Emit(about, "Refused", message, type="Warning")
+            EmitEvent(about, "Refused", message, type="Warning")
             if message
-            else Emit(about, "InForce", f"These settings are in force.{self._about_devices()}")
+            else EmitEvent(about, "InForce", f"These settings are in force.{self._about_devices()}")
         )
         path = path_of(API_VERSION, PLURAL, name=thing.metadata.name)
         self.tell([PatchStatus(path, {"status": status}), event])
 
 
-def _status(thing: QueueThing, message: str, in_force: str | None) -> dict[str, Any] | None:
+def _status(thing: QuotaObject, message: str, in_force: str | None) -> dict[str, Any] | None:
     """Return the status to be written; None if the object has it."""
     generation = thing.metadata.generation
     phase = "Refused" if message else "Ready"

@@ -7,14 +7,14 @@ from time import perf_counter
 from weir.control.loop import Control
 from weir.engine.overcommit import GRACE_S
 from weir.engine.plan import Plan
-from weir.kubernetes.api.collector import collector_paused, freeze
+from weir.kubernetes.api.gc_control import collector_paused, freeze
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.cluster_summary import ClusterNumbers, Runnable, numbers_of
 from weir.kubernetes.process.decision_log import DecisionLog
 from weir.kubernetes.process.overcommit_relief import OvercommitHealing
 from weir.kubernetes.process.queue_statuses import QueueStatuses
 from weir.kubernetes.process.scheduling_counters import SchedulerCounts
-from weir.kubernetes.writing.writes import Emit, Write
+from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
 from weir.service.pending_reasons import Reasons
 from weir.state.events import Event, PodAssigned, WorkloadEnded
@@ -41,7 +41,7 @@ class ClusterHooks:
         self._healing = OvercommitHealing(backend, overcommit_grace_s)
         self.policy = policy
         self.wake: Callable[[], None] = lambda: None
-        self.submit: Callable[[Sequence[Write | Emit]], None] = lambda _: None
+        self.submit: Callable[[Sequence[Write | EmitEvent]], None] = lambda _: None
         self._clock = clock
         self._reasons = Reasons(backend.reasons)
         self._queues = QueueStatuses()
@@ -117,7 +117,7 @@ class ClusterHooks:
 
     def _changed(self, cluster: Cluster) -> int:
         """Return a number that grows with everything that statuses of queues depend on."""
-        return cluster.changes + self.backend.picture.estate.changes
+        return cluster.changes + self.backend.cluster_state.quota_objects.changes
 
     def rests(self, control: Control, now_s: float) -> float | None:
         """Between steps: what people are told."""

@@ -17,19 +17,19 @@ from weir.control.loop import Control
 from weir.engine.explain import reason
 from weir.engine.memo import Memo
 from weir.engine.plan import Plan
-from weir.kubernetes.api.answers import NotFound, Refused
-from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiRefused, NotFound
 from weir.kubernetes.api.paths import key_of, path_of
-from weir.kubernetes.api.reflector import Set
+from weir.kubernetes.api.reflector import ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.own.own_objects import MakerThing
-from weir.kubernetes.own.scheduler_settings import Settings
-from weir.kubernetes.picture.nodes import Ground
-from weir.kubernetes.picture.owners import not_listed, not_served
-from weir.kubernetes.picture.picture import Picture
+from weir.kubernetes.crd.objects import OwnerObject
+from weir.kubernetes.crd.scheduler_settings import SchedulerSettings
 from weir.kubernetes.process.node_rows import cluster_node_row
 from weir.kubernetes.process.scheduler_process import WATCHED
-from weir.kubernetes.reading.kinds import Kinds, load_kinds
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.owners import not_listed, not_served
+from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
 from weir.model.policy import Policy
 from weir.model.resources import GPU
 from weir.scenario_io.words import PRIORITY_MAX
@@ -52,7 +52,7 @@ class Glance:
     cluster: Cluster
     policy: Policy
     now_s: float
-    ground: Ground
+    node_states: NodeStates
 
     def snapshot(self) -> str:
         """A scenario that replays the next decision."""
@@ -62,7 +62,7 @@ class Glance:
         """The machines, and what of each is held."""
         nodes = (node for node in self.cluster.nodes if node is not None)
         rows = node_rows(self.cluster, {})
-        return [cluster_node_row(row, node, self.ground) for row, node in zip(rows, nodes, strict=True)]
+        return [cluster_node_row(row, node, self.node_states) for row, node in zip(rows, nodes, strict=True)]
 
     def status(self, version: str, started_s: float) -> PoolStatus:
         """The whole in one glance."""
@@ -115,40 +115,40 @@ class Glance:
         )
 
 
-async def look(api: Connection, settings: Settings, scheduler: str) -> Glance:
+async def look(api: ApiClient, settings: SchedulerSettings, scheduler: str) -> Glance:
     """List everything, and make of it what the scheduler of that name makes of it by its settings.
 
     Raises:
         ApiError: something can't be listed.
     """
     kinds, policy = load_kinds(settings.kinds), settings.policy
-    picture = Picture(kinds, settings.devices, scheduler, settings.without_project)
+    cluster_state = ClusterState(kinds, settings.devices, scheduler, settings.without_project)
     lists = await asyncio.gather(
         *(_listed(api, api_version, resource, of) for api_version, resource, of in WATCHED)
     )
     now_s = time.time()
-    backend = KubernetesBackend(picture, lambda _writes: None, lambda: None, lambda: now_s)
+    backend = KubernetesBackend(cluster_state, lambda _writes: None, lambda: None, lambda: now_s)
     backend.set_budget_rules(policy.budgets)
-    picture.gathering.set_unreadable(await _see_owners(api, kinds, picture, now_s))
+    cluster_state.resolver.set_unreadable(await _see_owners(api, kinds, cluster_state, now_s))
     for (_, resource, _), things in zip(WATCHED, lists, strict=True):
-        picture.see(resource, things, now_s)
+        cluster_state.see(resource, things, now_s)
     control = Control(backend, policy, lambda: now_s, decide=_nothing)
     backend.connect()
     control.step()
-    return Glance(control.cluster, policy, now_s, picture.ground)
+    return Glance(control.cluster, policy, now_s, cluster_state.node_states)
 
 
 def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _memo: Memo) -> Plan:
     return Plan()
 
 
-async def _listed(api: Connection, api_version: str, resource: str, of: type[Any]) -> list[Set[Any]]:
+async def _listed(api: ApiClient, api_version: str, resource: str, of: type[Any]) -> list[ObjectSet[Any]]:
     things = await api.list_all(path_of(api_version, resource), of)
-    return [Set(key_of(each.metadata.namespace, each.metadata.name), each) for each in things]
+    return [ObjectSet(key_of(each.metadata.namespace, each.metadata.name), each) for each in things]
 
 
 async def _see_owners(
-    api: Connection, kinds: Kinds, picture: Picture, now_s: float
+    api: ApiClient, kinds: WorkloadKinds, cluster_state: ClusterState, now_s: float
 ) -> dict[tuple[str, str], str]:
     """Everything that makes pods; the kinds that can't be read, and why."""
     wanted = [
@@ -166,17 +166,17 @@ async def _see_owners(
             kinds.narrow({**msgspec.to_builtins(each), "apiVersion": api_version, "kind": kind})
             for each in things
         )
-        picture.see_owners([Set("", body) for body in bodies], now_s)
+        cluster_state.see_owners([ObjectSet("", body) for body in bodies], now_s)
     return unreadable
 
 
-async def _owners(api: Connection, api_version: str, kind: str, resource: str) -> Sequence[MakerThing] | str:
+async def _owners(api: ApiClient, api_version: str, kind: str, resource: str) -> Sequence[OwnerObject] | str:
     """Return all objects of a kind, or why they can't be listed."""
     try:
-        return await api.list_all(path_of(api_version, resource), MakerThing)
+        return await api.list_all(path_of(api_version, resource), OwnerObject)
     except NotFound:
         return not_served(api_version, kind)
-    except Refused as error:
+    except ApiRefused as error:
         if error.status != 403:
             raise
         return not_listed(kind, str(error))

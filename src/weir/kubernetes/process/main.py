@@ -12,24 +12,24 @@ from structlog import get_logger
 
 from weir import __version__
 from weir.engine.overcommit import GRACE_S
-from weir.kubernetes.api.access import (
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.credentials import (
     NOT_VERIFIED,
     SERVICE_ACCOUNT,
-    Access,
+    Credentials,
     Kubeconfig,
-    NoAccess,
+    NoCredentials,
     ServiceAccount,
 )
-from weir.kubernetes.api.answers import ApiError
-from weir.kubernetes.api.connection import Connection
+from weir.kubernetes.api.errors import ApiError
 from weir.kubernetes.api.server_clock import server_clock
-from weir.kubernetes.own.own_objects import QueueThing
-from weir.kubernetes.own.shared_node_rules import SharedNodeRules
-from weir.kubernetes.own.without_project import IGNORE, WithoutProject
+from weir.kubernetes.crd.objects import QuotaObject
+from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ClusterSettings
 from weir.kubernetes.process.scheduler_process import Instance, Options
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.scenario_io.policies import read_policy
@@ -43,7 +43,7 @@ FAILED, WRONG_REQUEST = 1, 2
 _LOG = get_logger(__name__)
 
 
-def access_of(options: Options) -> Access:
+def access_of(options: Options) -> Credentials:
     """In the cluster as its service account, else as a kubeconfig says."""
     named = options.kubeconfig is not None or options.context is not None or "KUBECONFIG" in os.environ
     if not named and (SERVICE_ACCOUNT / "token").exists():
@@ -57,7 +57,7 @@ def run(
     context: str | None = None,
     namespace: str = "",
     scheduler: str = "weir",
-    devices: Devices | None = None,
+    devices: DeviceResources | None = None,
     overcommit_grace_s: float = GRACE_S,
     shared_nodes: int = 0,
     opening: "Opening | None" = None,
@@ -81,7 +81,7 @@ def run(
             elects,
             policy,
             kinds,
-            devices or Devices(),
+            devices or DeviceResources(),
             opening,
             overcommit_grace_s,
             SharedNodeRules(shared_nodes),
@@ -91,7 +91,7 @@ def run(
     except FileRefused as error:
         print(f"weir: {error}", file=sys.stderr)
         return WRONG_REQUEST
-    except NoAccess as error:
+    except NoCredentials as error:
         print(f"weir: {error}", file=sys.stderr)
         return FAILED
     except ExceptionGroup as several:
@@ -117,7 +117,7 @@ async def _serve(options: Options) -> None:
         access = access_of(options)
         if not access.is_verified:
             _LOG.warning("api_server_not_verified", server=access.server, why=NOT_VERIFIED)
-        api = await stack.enter_async_context(Connection(access))
+        api = await stack.enter_async_context(ApiClient(access))
         clock = await server_clock(api)
         stopped = asyncio.Event()
         settings = ClusterSettings(options.scheduler, options.settings, await _configs(api))
@@ -161,10 +161,10 @@ async def _run(instance: Instance, stopped: asyncio.Event) -> None:
         await running
 
 
-async def _configs(api: Connection) -> list[QueueThing]:
+async def _configs(api: ApiClient) -> list[QuotaObject]:
     """Return the settings that the cluster has; none where they can't be had, which the watch tries again."""
     try:
-        return await api.list_all(SETTINGS_PATH, QueueThing)
+        return await api.list_all(SETTINGS_PATH, QuotaObject)
     except ApiError as error:
         _LOG.warning("settings_not_read", why=str(error))
         return []

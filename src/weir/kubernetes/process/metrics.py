@@ -49,7 +49,7 @@ class ClusterMetrics(Collector):
         info = GaugeMetricFamily("weir_build_info", "The version that runs.", labels=["version", "engine"])
         info.add_metric([__version__, engine()], 1.0)
         yield info
-        leads = bool(here.leading.may_write())
+        leads = bool(here.election.may_write())
         yield GaugeMetricFamily("weir_leading", "Whether this one decides.", float(leads))
         trouble = float(not here.trouble())
         yield GaugeMetricFamily("weir_ready", "Whether everything makes progress.", trouble)
@@ -84,14 +84,14 @@ class ClusterMetrics(Collector):
         for each in here.backend.overcommitted():
             overcommitted.add_metric([each.node], each.use.excess_milli / WHOLE_MILLI)
         yield overcommitted
-        acting = here.acting
+        writer = here.writer
         tries = CounterMetricFamily(
             "weir_writes", "Writes to the API server, by what they met.", labels=["what"]
         )
         for what, count in (
-            ("tried", acting.tries),
-            ("retried", acting.retries),
-            ("throttled", acting.throttled),
+            ("tried", writer.tries),
+            ("retried", writer.retries),
+            ("throttled", writer.throttled),
         ):
             tries.add_metric([what], count)
         yield tries

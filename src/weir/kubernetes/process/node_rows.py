@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from weir.api.answers import DeviceRow, NodeRow
 from weir.engine.overcommit import DeviceUse
-from weir.kubernetes.picture.nodes import Ground
-from weir.kubernetes.reading.gpu_sharing import DRAINING, GPU_SHARING, SET_ASIDE
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.translate.gpu_sharing import DRAINING, GPU_SHARING, SET_ASIDE
 from weir.model.nodes import Node
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
@@ -19,9 +19,9 @@ _STATES = {
 _SHARING = {SET_ASIDE: "shared", DRAINING: "draining"}
 
 
-def cluster_node_row(row: NodeRow, node: Node, ground: Ground) -> NodeRow:
+def cluster_node_row(row: NodeRow, node: Node, node_states: NodeStates) -> NodeRow:
     """Return a row with all devices that the node has, and all that are in use, even where those are more."""
-    use = ground.device_use(node.name)
+    use = node_states.device_use(node.name)
     if use is None:
         return row
     there = {device.index: device for device in row.devices}

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.own.shapes import API_VERSION
-from weir.kubernetes.picture.queue_view import QueueView
+from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.process.cluster_summary import ClusterNumbers
-from weir.kubernetes.writing.writes import PatchStatus
+from weir.kubernetes.state.queue_view import QueueView
+from weir.kubernetes.writes.operations import PatchStatus
 from weir.model.resources import in_thousandths, written
 from weir.model.workloads import WHOLE_MILLI
 

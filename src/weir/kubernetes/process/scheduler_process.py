@@ -20,25 +20,25 @@ from structlog import get_logger
 from weir.control.clock import Clock
 from weir.engine.overcommit import GRACE_S
 from weir.kubernetes.api import objects
-from weir.kubernetes.api.connection import Connection
-from weir.kubernetes.api.leading import AlwaysLeads, Leading
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.leader_election import AlwaysLeader, LeaderElection
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, Reflector, Set, Unreadable
+from weir.kubernetes.api.reflector import Change, ObjectSet, ObjectUnreadable, Reflector
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.own.own_objects import MakerThing, QueueThing, WorkloadThing
-from weir.kubernetes.own.scheduler_config import Settings
-from weir.kubernetes.own.shapes import API_VERSION
-from weir.kubernetes.own.shared_node_rules import SharedNodeRules
-from weir.kubernetes.own.without_project import IGNORE, WithoutProject
-from weir.kubernetes.picture.owners import not_listed, not_served
-from weir.kubernetes.picture.picture import Picture
+from weir.kubernetes.crd.objects import OwnerObject, QuotaObject, WorkloadObject
+from weir.kubernetes.crd.scheduler_config import SchedulerSettings
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
 from weir.kubernetes.process.config_watcher import ClusterSettings
 from weir.kubernetes.process.control_hooks import ClusterHooks
-from weir.kubernetes.reading.kinds import Kinds, Watched, load_kinds
-from weir.kubernetes.reading.requests import Devices
-from weir.kubernetes.writing.acting import Acting
-from weir.kubernetes.writing.writes import Emit, Write
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.owners import not_listed, not_served
+from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
+from weir.kubernetes.translate.requests import DeviceResources
+from weir.kubernetes.writes.api_writer import ApiWriter
+from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
 from weir.model.resources import span
 from weir.service.control_thread import Turns
@@ -63,11 +63,11 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "persistentvolumes", objects.PersistentVolume),
     ("storage.k8s.io/v1", "storageclasses", objects.StorageClass),
     ("storage.k8s.io/v1", "csinodes", objects.CsiNode),
-    (API_VERSION, "departments", QueueThing),
-    (API_VERSION, "projects", QueueThing),
-    (API_VERSION, "topologies", QueueThing),
-    (API_VERSION, "workloads", WorkloadThing),
-    ("v1", "pods", objects.Pod),
+    (API_VERSION, "departments", QuotaObject),
+    (API_VERSION, "projects", QuotaObject),
+    (API_VERSION, "topologies", QuotaObject),
+    (API_VERSION, "workloads", WorkloadObject),
+    ("v1", "pods", objects.KubePod),
 )
 
 
@@ -82,16 +82,16 @@ class Options:
     elects: bool = True
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None  # an administrator's entries of the table of kinds
-    devices: Devices = field(default_factory=Devices)
+    devices: DeviceResources = field(default_factory=DeviceResources)
     opening: "Opening | None" = None  # where webhooks, health and metrics are answered
     overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # that Weir sets aside by itself
     without_project: WithoutProject = IGNORE
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SchedulerSettings:
         """Return the settings that hold where no `SchedulerConfig` says otherwise."""
-        return Settings(
+        return SchedulerSettings(
             self.policy,
             self.kinds,
             self.devices,
@@ -106,7 +106,7 @@ class Instance:
 
     def __init__(
         self,
-        api: Connection,
+        api: ApiClient,
         options: Options,
         clock: Clock | None = None,
         settings: ClusterSettings | None = None,
@@ -120,11 +120,13 @@ class Instance:
         chosen = self._chosen = self.settings.settings
         self._clock = clock = clock or Clock()
         self._loop = asyncio.get_running_loop()
-        self.kinds: Kinds = load_kinds(chosen.kinds)
-        self.picture = Picture(self.kinds, chosen.devices, options.scheduler, chosen.without_project)
+        self.kinds: WorkloadKinds = load_kinds(chosen.kinds)
+        self.cluster_state = ClusterState(
+            self.kinds, chosen.devices, options.scheduler, chosen.without_project
+        )
         namespace = options.namespace or api.namespace
         self.backend = KubernetesBackend(
-            self.picture,
+            self.cluster_state,
             self._submit,
             self._wake,
             clock,
@@ -132,10 +134,12 @@ class Instance:
             namespace=namespace,
         )
         self.backend.set_budget_rules(chosen.policy.budgets)
-        self.leading: Leading | AlwaysLeads = (
-            Leading(api, namespace=namespace, identity=_identity()) if options.elects else AlwaysLeads()
+        self.election: LeaderElection | AlwaysLeader = (
+            LeaderElection(api, namespace=namespace, identity=_identity())
+            if options.elects
+            else AlwaysLeader()
         )
-        self.acting = Acting(api, self.leading, self.backend.told, check=self.backend.check)
+        self.writer = ApiWriter(api, self.election, self.backend.told, check=self.backend.check)
         self.hooks = ClusterHooks(
             self.backend,
             chosen.policy,
@@ -149,7 +153,7 @@ class Instance:
         self.deadline = Deadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
-        self._see_owners: Callable[[Sequence[Change[MakerThing]]], None] = lambda _: None
+        self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.door = None if options.opening is None else self._door(options.opening)
 
     def _door(self, opening: "Opening") -> "Door":
@@ -182,8 +186,8 @@ class Instance:
 
     # From any thread
 
-    def _submit(self, writes: Sequence[Write | Emit]) -> None:
-        self._loop.call_soon_threadsafe(self.acting.submit, list(writes))
+    def _submit(self, writes: Sequence[Write | EmitEvent]) -> None:
+        self._loop.call_soon_threadsafe(self.writer.submit, list(writes))
 
     def _wake(self) -> None:
         turns = self.turns
@@ -192,9 +196,9 @@ class Instance:
 
     # On the event loop
 
-    def _tell(self, writes: Sequence[Write | Emit]) -> None:
-        if self.leading.may_write():
-            self.acting.submit(list(writes))
+    def _tell(self, writes: Sequence[Write | EmitEvent]) -> None:
+        if self.election.may_write():
+            self.writer.submit(list(writes))
 
     def _apply_settings(self) -> None:
         settings = self.settings.settings
@@ -213,13 +217,13 @@ class Instance:
         async with asyncio.TaskGroup() as tasks:
             for reflector in (*self.reflectors.values(), *self._owners.values()):
                 tasks.create_task(reflector.run())
-            tasks.create_task(self.acting.run())
+            tasks.create_task(self.writer.run())
             if self.door is not None:
                 tasks.create_task(self.door.run())
-            if isinstance(self.leading, Leading):
-                tasks.create_task(self.leading.run())
+            if isinstance(self.election, LeaderElection):
+                tasks.create_task(self.election.run())
             tasks.create_task(self._watch_owners())
-            tasks.create_task(Reflector(self._api, SETTINGS_PATH, QueueThing, self.settings.deliver).run())
+            tasks.create_task(Reflector(self._api, SETTINGS_PATH, QuotaObject, self.settings.deliver).run())
             await self._sync()
             try:
                 await self._lead()
@@ -228,17 +232,17 @@ class Instance:
 
     async def _lead(self) -> None:
         while True:
-            if isinstance(self.leading, Leading):
-                await self.leading.won()
-                _LOG.info("leading", identity=self.leading.identity)
+            if isinstance(self.election, LeaderElection):
+                await self.election.won()
+                _LOG.info("leading", identity=self.election.identity)
             self.leaderships += 1
             self.settings.tell_all()
             self.turns = Turns(self.hooks, self._clock, between_s=BETWEEN_S)
             self.turns.start()
-            if isinstance(self.leading, AlwaysLeads):
+            if isinstance(self.election, AlwaysLeader):
                 await asyncio.Event().wait()
             else:
-                await self.leading.lost()
+                await self.election.lost()
                 _LOG.warning("not_leading_any_more")
             await self._stop()
 
@@ -253,9 +257,9 @@ class Instance:
     async def close(self) -> None:
         """A clean stop: what was ordered is carried out, and another one may lead at once."""
         await self._stop()
-        await self.acting.drain(2.0)
-        if isinstance(self.leading, Leading):
-            await self.leading.release()
+        await self.writer.drain(2.0)
+        if isinstance(self.election, LeaderElection):
+            await self.election.release()
 
     def _reflect(self) -> None:
         for api_version, resource, of in WATCHED:
@@ -265,19 +269,19 @@ class Instance:
             for api_version in watched.api_versions:
                 deliver = self._owner_taker(api_version, watched)
                 path = path_of(api_version, watched.resource)
-                self._owners[api_version, watched.kind] = Reflector(self._api, path, MakerThing, deliver)
+                self._owners[api_version, watched.kind] = Reflector(self._api, path, OwnerObject, deliver)
 
     def _owner_taker(
-        self, api_version: str, watched: Watched
-    ) -> Callable[[Sequence[Change[MakerThing]]], None]:
+        self, api_version: str, watched: WatchedKind
+    ) -> Callable[[Sequence[Change[OwnerObject]]], None]:
         take = self.backend.deliver_owners()
         kinds = self.kinds
 
-        def deliver(changes: Sequence[Change[MakerThing]]) -> None:
+        def deliver(changes: Sequence[Change[OwnerObject]]) -> None:
             self._see_owners(changes)
             kept: list[Change[Any]] = []
             for change in changes:
-                if not isinstance(change, Set):
+                if not isinstance(change, ObjectSet):
                     kept.append(change)
                     continue
                 found = change.object
@@ -291,10 +295,10 @@ class Instance:
                             "status": found.status,
                         }
                     )
-                    kept.append(Set(change.key, body))
+                    kept.append(ObjectSet(change.key, body))
                 except Exception as error:  # noqa: BLE001 - the others have to be heard of
                     sentence = f"{type(error).__name__}: {error}"
-                    kept.append(Unreadable(change.key, found.metadata.uid, sentence))
+                    kept.append(ObjectUnreadable(change.key, found.metadata.uid, sentence))
             take(kept)
 
         return deliver

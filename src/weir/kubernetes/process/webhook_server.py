@@ -15,21 +15,21 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.kubernetes.admission.admission import Known, Reading
-from weir.kubernetes.admission.callers import Callers
-from weir.kubernetes.admission.certifying import Certifying
+from weir.kubernetes.admission.certificate_rotation import CertificateRotation
 from weir.kubernetes.admission.owner_index import OwnerIndex
-from weir.kubernetes.admission.webhooks import Served, application, serve, tls_context
-from weir.kubernetes.api.connection import Connection
-from weir.kubernetes.api.objects import Namespace, Pod
+from weir.kubernetes.admission.reviews import PodRules, QuotaTree
+from weir.kubernetes.admission.token_review import TokenReviewer
+from weir.kubernetes.admission.webhook_server import WebhookServices, application, serve, tls_context
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.objects import KubePod, Namespace
 from weir.kubernetes.api.paths import path_of
-from weir.kubernetes.api.reflector import Change, Reflector, Removed, Set
-from weir.kubernetes.own.own_objects import QueueThing
-from weir.kubernetes.own.queue_tree import QueueObject
-from weir.kubernetes.own.shapes import API_VERSION
-from weir.kubernetes.own.without_project import IGNORE, WithoutProject
-from weir.kubernetes.reading.labels import Said
-from weir.kubernetes.reading.requests import Devices, ask
+from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, Reflector
+from weir.kubernetes.crd.objects import QuotaObject
+from weir.kubernetes.crd.queue_tree import QueueObject
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
+from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.requests import DeviceResources, parse_request
 
 DEFAULT_PORT = 9443
 _QUEUES = ("departments", "projects", "topologies")
@@ -67,10 +67,10 @@ class Opening:
 class Door:
     """The port. `run` it as a task."""
 
-    api: Connection
+    api: ApiClient
     opening: Opening
     scheduler: str = "weir"
-    devices: Devices = field(default_factory=Devices)
+    devices: DeviceResources = field(default_factory=DeviceResources)
     is_alive: Callable[[], bool] = lambda: True
     trouble: Callable[[], str] = lambda: ""
     metrics: Callable[[], bytes] = lambda: b""
@@ -79,12 +79,12 @@ class Door:
     without_project: WithoutProject = IGNORE
     _labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of namespaces, if that rule reads them
     _objects: dict[str, dict[str, QueueObject]] = field(default_factory=dict)
-    _known: Known | None = None
+    _known: QuotaTree | None = None
 
     async def run(self) -> None:
         """Answer until it is cancelled."""
         opening, tls = self.opening, tls_context(self.opening.client_authorities)
-        certifying = Certifying(
+        certificate_rotation = CertificateRotation(
             self.api,
             tls,
             namespace=opening.namespace,
@@ -98,27 +98,27 @@ class Door:
         async with asyncio.TaskGroup() as tasks:
             for reflector in reflectors:
                 tasks.create_task(reflector.run())
-            tasks.create_task(_renew(certifying))
+            tasks.create_task(_renew(certificate_rotation))
             await asyncio.gather(*(each.synced.wait() for each in reflectors))
             self._know()
-            await self._answer(certifying)
+            await self._answer(certificate_rotation)
 
-    async def _answer(self, certifying: Certifying) -> None:
+    async def _answer(self, certificate_rotation: CertificateRotation) -> None:
         opening = self.opening
-        served = Served(
+        served = WebhookServices(
             known=lambda: self._known,
-            reading=Reading(self.scheduler, self.devices.names, self._refusals),
-            callers=Callers(self.api),
-            caller_key=lambda: certifying.caller_key,
+            reading=PodRules(self.scheduler, self.devices.names, self._refusals),
+            token_reviewer=TokenReviewer(self.api),
+            caller_key=lambda: certificate_rotation.caller_key,
             is_alive=self.is_alive,
-            is_ready=lambda: bool(certifying.served),
+            is_ready=lambda: bool(certificate_rotation.served),
             trouble=self.trouble,
             metrics=self.metrics,
             owners=self.owners,
         )
         app = application(served, client_authorities=opening.client_authorities is not None)
         try:
-            runner = await serve(app, certifying.tls, opening.host, opening.port)
+            runner = await serve(app, certificate_rotation.tls, opening.host, opening.port)
         except OSError as error:
             why = "somebody else has it" if error.errno == errno.EADDRINUSE else error.strerror
             raise CannotListen(
@@ -131,44 +131,44 @@ class Door:
         finally:
             await runner.cleanup()
 
-    def _refusals(self, pod: Pod, said: Said) -> Sequence[str]:
-        return ask(pod, said, devices=self.devices).refusals
+    def _refusals(self, pod: KubePod, said: Annotations) -> Sequence[str]:
+        return parse_request(pod, said, devices=self.devices).refusals
 
     def _reflector(self, resource: str) -> Reflector[Any]:
         objects = self._objects.setdefault(resource, {})
 
-        def deliver(changes: Sequence[Change[QueueThing]]) -> None:
+        def deliver(changes: Sequence[Change[QuotaObject]]) -> None:
             for change in changes:
-                if isinstance(change, Set):
+                if isinstance(change, ObjectSet):
                     objects[change.key] = _object(change.object)
-                elif isinstance(change, Removed):
+                elif isinstance(change, ObjectRemoved):
                     objects.pop(change.key, None)
             if self._known is not None:
                 self._know()
 
-        return Reflector(self.api, path_of(API_VERSION, resource), QueueThing, deliver)
+        return Reflector(self.api, path_of(API_VERSION, resource), QuotaObject, deliver)
 
     def _see_labels(self, changes: Sequence[Change[Namespace]]) -> None:
         for change in changes:
-            if isinstance(change, Set):
+            if isinstance(change, ObjectSet):
                 self._labels[change.key] = change.object.metadata.labels
-            elif isinstance(change, Removed):
+            elif isinstance(change, ObjectRemoved):
                 self._labels.pop(change.key, None)
         if self._known is not None:
             self._know()
 
     def _know(self) -> None:
         departments, projects, topologies = (dict(self._objects[resource]) for resource in _QUEUES)
-        self._known = Known(departments, projects, topologies, self.without_project, dict(self._labels))
+        self._known = QuotaTree(departments, projects, topologies, self.without_project, dict(self._labels))
 
 
-async def _renew(certifying: Certifying) -> None:
+async def _renew(certificate_rotation: CertificateRotation) -> None:
     while True:
-        after_s = await certifying.round()
+        after_s = await certificate_rotation.round()
         await asyncio.sleep(after_s)
 
 
-def _object(thing: QueueThing) -> QueueObject:
+def _object(thing: QuotaObject) -> QueueObject:
     metadata = thing.metadata
     made = metadata.creation_timestamp
     created_s = datetime.fromisoformat(made).timestamp() if made else 0.0

@@ -11,7 +11,7 @@ from weir.cli.cluster.job import job_of
 from weir.cli.cluster.rows import event_rows, queue_row, workload_row
 from weir.cli.cluster.things import EventThing, QueueThing, WorkloadThing
 from weir.client.errors import Refused
-from weir.kubernetes.reading.requests import Devices
+from weir.kubernetes.translate.requests import DeviceResources
 
 CLASSES = {50: "train", 60: "urgent", 100: "build"}
 DEFAULTS = Installed()
@@ -29,7 +29,9 @@ def pod_spec(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_job_names_the_scheduler_and_the_devices_of_the_installation() -> None:
-    spec = pod_spec(job(pods=[{"gpus": 2}], on=Installed("night", Devices(("a.io/card-*", "amd.com/gpu")))))
+    spec = pod_spec(
+        job(pods=[{"gpus": 2}], on=Installed("night", DeviceResources(("a.io/card-*", "amd.com/gpu"))))
+    )
     assert spec["schedulerName"] == "night"
     assert spec["containers"][0]["resources"]["limits"] == {"amd.com/gpu": "2"}
 

@@ -3,23 +3,44 @@
 import json
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from weir.cli.main import _OF_KUBERNETES, main
 
+PACKAGES = ("weir.kubernetes", "weir.cli.cluster")
+
+
+@pytest.fixture
+def kubernetes_unloaded() -> Iterator[None]:
+    """Forget the modules that need the extra, and have exactly the former ones again afterwards."""
+    loaded = {name: module for name, module in sys.modules.items() if name.startswith(PACKAGES)}
+    attributes = [
+        (sys.modules[parent], leaf) for parent, _, leaf in (name.rpartition(".") for name in PACKAGES)
+    ]
+    kept = [(parent, leaf, getattr(parent, leaf)) for parent, leaf in attributes if hasattr(parent, leaf)]
+    for name in loaded:
+        del sys.modules[name]
+    yield
+    for name in [name for name in sys.modules if name.startswith(PACKAGES)]:
+        del sys.modules[name]
+    sys.modules.update(loaded)
+    for parent, leaf, module in kept:
+        setattr(parent, leaf, module)
+
 
 @pytest.mark.parametrize(
     "words", [["kube", "manifests"], ["list"], ["submit", "-p", "a", "--image", "x", "--", "x"]]
 )
 def test_what_is_missing_is_named(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    kubernetes_unloaded: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("WEIR_URL", "kube:")
-    for name in list(sys.modules):
-        if name.startswith(("weir.kubernetes", "weir.cli.cluster")):
-            monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "msgspec", None)
     assert main(words) == 1
     assert capsys.readouterr().err == (

@@ -6,26 +6,26 @@ from typing import Any
 import pytest
 
 from weir.kubernetes.api.objects import Metadata
-from weir.kubernetes.api.reflector import Removed, Set
-from weir.kubernetes.own.own_objects import QueueThing
-from weir.kubernetes.own.scheduler_config import TEXT_MAX, Settings, settings_of
-from weir.kubernetes.own.shapes import Unsound
-from weir.kubernetes.own.shared_node_rules import SharedNodeRules
-from weir.kubernetes.own.without_project import WithoutProject
+from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
+from weir.kubernetes.crd.objects import QuotaObject
+from weir.kubernetes.crd.scheduler_config import TEXT_MAX, SchedulerSettings, settings_of
+from weir.kubernetes.crd.schemas import InvalidObject
+from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.process.config_watcher import ClusterSettings
 from weir.model.policy import Policy
 
-BASE = Settings(Policy(gang_grace=7.0))
+BASE = SchedulerSettings(Policy(gang_grace=7.0))
 GOOD: dict[str, Any] = {"policy": {"preset": "throughput", "reserve_after": "2h"}}
 BAD: dict[str, Any] = {"policy": {"preset": "thruput"}}
 
 
-def thing(spec: dict[str, Any], name: str = "weir", status: dict[str, Any] | None = None) -> QueueThing:
-    return QueueThing(Metadata(name, uid="u", generation=3), spec, status or {})
+def thing(spec: dict[str, Any], name: str = "weir", status: dict[str, Any] | None = None) -> QuotaObject:
+    return QuotaObject(Metadata(name, uid="u", generation=3), spec, status or {})
 
 
 def changed(settings: ClusterSettings, spec: dict[str, Any], name: str = "weir") -> None:
-    settings.deliver([Set(name, thing(spec, name))])
+    settings.deliver([ObjectSet(name, thing(spec, name))])
 
 
 def test_a_policy_is_in_force_until_the_object_is_gone() -> None:
@@ -35,7 +35,7 @@ def test_a_policy_is_in_force_until_the_object_is_gone() -> None:
     changed(settings, GOOD)
     assert settings.settings.policy.reserve_after == 7200.0
     changed(settings, GOOD)
-    settings.deliver([Removed("weir", "u")])
+    settings.deliver([ObjectRemoved("weir", "u")])
     assert settings.settings == BASE
     assert calls == ["throughput", "fair"], "told once for each change"
 
@@ -86,7 +86,7 @@ def test_a_status_that_is_there_is_not_written_again() -> None:
     changed(settings, GOOD)
     written = told[0].patch["status"]
     told.clear()
-    settings.deliver([Set("weir", thing(GOOD, status=written))])
+    settings.deliver([ObjectSet("weir", thing(GOOD, status=written))])
     assert told == []
 
 
@@ -119,7 +119,7 @@ def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contain
     ],
 )
 def test_what_is_wrong_is_told(spec: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(Unsound, match=sentence):
+    with pytest.raises(InvalidObject, match=sentence):
         settings_of(spec, BASE)
 
 
@@ -162,7 +162,7 @@ def test_devices_shared_nodes_and_work_without_a_project_are_settings() -> None:
     ],
 )
 def test_settings_that_cant_be_used_are_refused_with_what_to_write(spec: dict[str, Any], told: str) -> None:
-    with pytest.raises(Unsound, match=re.escape(told)):
+    with pytest.raises(InvalidObject, match=re.escape(told)):
         settings_of(spec, BASE)
 
 

@@ -11,10 +11,10 @@ from weir.api.answers import Why
 from weir.control.port import Exit, Fact, PodExited
 from weir.engine.overcommit import DeviceUse, Overcommitted
 from weir.engine.plan import Eviction, Plan
-from weir.kubernetes.picture.queue_view import QueueView
 from weir.kubernetes.process import decision_log
 from weir.kubernetes.process.cluster_summary import ClusterNumbers, Runnable, numbers_of
 from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, REST, SchedulerCounts
+from weir.kubernetes.state.queue_view import QueueView
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue

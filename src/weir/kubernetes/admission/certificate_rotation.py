@@ -1,0 +1,200 @@
+"""The certificates as all replicas have them: read from their Secret, renewed there, made known, served.
+
+The order keeps every call working: the Secret first, then the API server is told whom to trust, and only
+then is the new certificate served. Whoever loses a race for the Secret takes what the winner wrote.
+"""
+
+import base64
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from ssl import SSLContext
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from structlog import get_logger
+
+from weir.kubernetes.admission.certificates import Certificates, first, read, renewed, written
+from weir.kubernetes.admission.webhook_configuration import MEMBER_JOBS, MEMBERS
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.errors import ApiError, Conflict, NotFound
+from weir.kubernetes.api.objects import Metadata
+from weir.kubernetes.api.paths import path_of
+
+EVERY_S, AGAIN_S = 600.0, 5.0
+"""How often the Secret is looked at, and how soon after something went wrong."""
+_REGISTRATION = "admissionregistration.k8s.io/v1"
+_CONFIGURATIONS = {
+    "mutatingwebhookconfigurations": "mutate",
+    "validatingwebhookconfigurations": "validate",
+}
+"""The configurations, and the first step of their webhooks' paths."""
+_OWN_STEPS = {MEMBERS: "members", MEMBER_JOBS: "members"}
+"""Webhooks with another one."""
+_TRIES = 3
+_LOG = get_logger(__name__)
+
+
+class Secret(Struct):
+    """A Secret."""
+
+    metadata: Metadata
+    data: dict[str, str] = {}
+
+
+class ServiceReference(Struct):
+    """The service of a webhook."""
+
+    path: str = ""
+
+
+class ClientConfig(Struct, rename="camel"):
+    """How the API server reaches a webhook."""
+
+    ca_bundle: str = ""
+    service: ServiceReference | None = None
+    url: str | None = None
+
+    def told(self, bundle: str, path: str) -> dict[str, Any]:
+        """Return what has to change so that a webhook has this bundle and this path."""
+        change: dict[str, Any] = {}
+        if self.ca_bundle != bundle:
+            change["caBundle"] = bundle
+        if self.service is not None and self.service.path != path:
+            change["service"] = {"path": path}
+        if self.url is not None and urlsplit(self.url).path != path:
+            change["url"] = urlsplit(self.url)._replace(path=path).geturl()
+        return change
+
+
+class Webhook(Struct, rename="camel"):
+    """One webhook of a configuration."""
+
+    name: str
+    client_config: ClientConfig
+
+
+class WebhookConfiguration(Struct):
+    """Webhooks the API server calls."""
+
+    metadata: Metadata
+    webhooks: list[Webhook] = []
+
+
+class CertificateRotation:
+    """Keeps a TLS context served with a certificate that the API server trusts."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        tls: SSLContext,
+        *,
+        namespace: str,
+        secret: str,
+        configurations: str,
+        names: Sequence[str],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api = api
+        self.tls = tls
+        self._secrets = path_of("v1", "secrets", namespace)
+        self._secret = secret
+        self._configurations = configurations
+        self._names = names
+        self._now = now
+        self._missing: list[str] = []
+        self._held_last: Certificates | None = None
+        self.served: bytes = b""
+        """The certificate that is served; none before the first round."""
+
+    @property
+    def caller_key(self) -> str:
+        """The key at the end of the webhooks' paths; empty before the first round."""
+        return "" if self._held_last is None else self._held_last.caller_key
+
+    async def round(self) -> float:
+        """Bring everything up to date; after how many seconds to look again."""
+        try:
+            held = await self._held()
+            missing = await self._make_known(held)
+        except ApiError as error:
+            _LOG.warning("webhook_certificates_not_renewed", why=str(error))
+            return AGAIN_S
+        self._held_last = held
+        if held.certificate != self.served:
+            self._serve(held)
+        if missing and missing != self._missing:
+            _LOG.warning("webhooks_not_configured", missing=missing, name=self._configurations)
+        self._missing = missing
+        return AGAIN_S if missing else EVERY_S
+
+    async def _held(self) -> Certificates:
+        """What the Secret holds, after what was due is renewed in it."""
+        path = f"{self._secrets}/{self._secret}"
+        for left in reversed(range(_TRIES)):
+            try:
+                found = await self._api.get(path, Secret)
+            except NotFound:
+                found = Secret(Metadata(name=self._secret))
+            held = read(found.data)
+            wanted = self._first() if held is None else renewed(held, self._names, self._now())
+            if wanted is held:
+                return wanted
+            try:
+                await self._write(found, wanted)
+            except Conflict:
+                if not left:
+                    raise
+            else:
+                return wanted
+        raise AssertionError("the last try returns or raises")
+
+    def _first(self) -> Certificates:
+        """Make certificates where there are none: those of a deleted Secret stay trusted for a while."""
+        made = first(self._names, self._now())
+        return made if self._held_last is None else replace(made, old_authority=self._held_last.authority)
+
+    async def _write(self, found: Secret, wanted: Certificates) -> None:
+        metadata = {"name": self._secret}
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "data": written(wanted)}
+        if found.metadata.resource_version:
+            metadata["resourceVersion"] = found.metadata.resource_version
+            labels = {"metadata": {**metadata, "labels": found.metadata.labels}}
+            await self._api.put(f"{self._secrets}/{self._secret}", {**body, **labels}, Secret)
+        else:
+            await self._api.post(self._secrets, {**body, "metadata": metadata}, Secret)
+
+    async def _make_known(self, held: Certificates) -> list[str]:
+        """Have the API server trust what will be served and what is; the configurations that aren't there."""
+        missing = []
+        bundle = base64.b64encode(held.bundle).decode()
+        for kind, step in _CONFIGURATIONS.items():
+            path = path_of(_REGISTRATION, kind, name=self._configurations)
+            try:
+                found = await self._api.get(path, WebhookConfiguration)
+            except NotFound:
+                missing.append(kind)
+                continue
+            changes = {
+                each.name: each.client_config.told(
+                    bundle, f"/{_OWN_STEPS.get(each.name, step)}/{held.caller_key}"
+                )
+                for each in found.webhooks
+            }
+            told = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
+            if told:
+                await self._api.patch(path, {"webhooks": told}, Patch.STRATEGIC, WebhookConfiguration)
+        return missing
+
+    def _serve(self, held: Certificates) -> None:
+        """From the next connection on. OpenSSL reads files alone, so there are some for a moment."""
+        with tempfile.TemporaryDirectory(prefix="weir-") as directory:
+            certificate, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
+            certificate.write_bytes(held.certificate)
+            key.touch(mode=0o600)
+            key.write_bytes(held.key)
+            self.tls.load_cert_chain(certificate, key)
+        self.served = held.certificate

@@ -1,0 +1,60 @@
+"""Pods without GPUs that belong to an owner with GPUs: the launchers, heads, drivers and leaders of gangs.
+
+A gang starts when all its pods can be placed together, so Weir places these as well. The pod alone doesn't
+say that its owner has GPUs: the owner's other templates do. A pod that slips through is placed by another
+scheduler, and counts as present in its gang all the same.
+
+A Job of such pods gets the defaults of Jobs that Weir schedules: its pods are evicted with their gang.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER, PodRules, QuotaTree, defaulting_patch
+from weir.kubernetes.api.objects import OwnerReference
+
+NEVER_MEMBERS = ("DaemonSet", "Node", "ReplicaSet", "ReplicationController")
+"""Owners whose pods are never sent here. Those of a DaemonSet have their nodes. All pods of a ReplicaSet have
+one template, so that those without GPUs have no owner with GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCandidate:
+    """A pod, or a Job, whose pods are members if its owner has GPUs, and the JSON patch it then gets."""
+
+    namespace: str
+    controller: OwnerReference
+    patch: list[dict[str, Any]]
+
+
+def candidate(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> MemberCandidate | None:
+    """Return what is to be found out of an object; None if its owner doesn't matter."""
+    made, namespace = request.get("object") or {}, str(request.get("namespace", ""))
+    kind, spec = (request.get("kind") or {}).get("kind"), made.get("spec") or {}
+    pod = spec if kind == "Pod" else (spec.get("template") or {}).get("spec") or {}
+    scheduler = pod.get("schedulerName") or DEFAULT_SCHEDULER
+    if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not known.of(namespace):
+        return None
+    references = (made.get("metadata") or {}).get("ownerReferences") or ()
+    written = next((each for each in references if each.get("controller")), None)
+    if written is None or written.get("kind") in NEVER_MEMBERS:
+        return None
+    patch = _of_pod(reading) if kind == "Pod" else _of_job(request, known, reading)
+    return MemberCandidate(namespace, msgspec.convert(written, OwnerReference), patch) if patch else None
+
+
+def _of_pod(reading: PodRules) -> list[dict[str, Any]]:
+    return [{"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler}]
+
+
+def _of_job(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
+    """Return what a Job gets whose template names Weir's scheduler."""
+    made = request["object"]
+    template = made["spec"]["template"]
+    template = {**template, "spec": {**template["spec"], "schedulerName": reading.scheduler}}
+    return defaulting_patch(
+        {**request, "object": {**made, "spec": {**made["spec"], "template": template}}}, known, reading
+    )

@@ -1,0 +1,326 @@
+"""What is changed in, and said of, objects before the API server takes them: pure, one review at a time.
+
+Pods that ask for GPUs in a namespace bound to a project come to Weir by themselves, and Jobs are told that
+a preemption is no failure. What can't be right is refused at the door, with what to write instead: later
+it would only wait. Everything here is a courtesy. The scheduler reads the same labels with the same
+functions, so an object that slips past a webhook that was away is not placed wrongly, only told later.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from weir.kubernetes.admission.job_defaults import job_defaults
+from weir.kubernetes.admission.shared_devices import share_changes
+from weir.kubernetes.api.objects import KubePod, Metadata
+from weir.kubernetes.crd.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
+from weir.kubernetes.crd.scheduler_config import SchedulerSettings, settings_of
+from weir.kubernetes.crd.schemas import InvalidObject
+from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
+from weir.kubernetes.translate.annotations import PREFIX, WRITTEN_BY_WEIR, Annotations, near, not_there, read
+from weir.model.nodes import Topology
+from weir.model.policy import Policy
+
+DEFAULT_SCHEDULER = "default-scheduler"
+TEMPLATED = ("Job", "Deployment", "StatefulSet")
+"""Kinds whose pods' template is read before there are pods."""
+_SAYS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
+"""Words of others that ask for GPUs or for a share of them."""
+_NAMES_TOLD_MAX = 6
+SPEC_VALUES_MAX = 10_000
+"""Keys and list entries of a spec that is judged; pods that run have some hundreds."""
+_NEWEST_S = 1e10
+"""Later than anything was made."""
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class QuotaTree:
+    """The queues and topologies there are."""
+
+    departments: Mapping[str, QueueObject] = field(default_factory=dict)
+    projects: Mapping[str, QueueObject] = field(default_factory=dict)
+    topologies: Mapping[str, QueueObject] = field(default_factory=dict)
+    without_project: WithoutProject = IGNORE
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # labels, if read
+
+    @cached_property
+    def tree(self) -> QueueTree:
+        """The quota tree they make."""
+        return tree_of(self.departments.values(), self.projects.values())
+
+    @cached_property
+    def levels(self) -> Mapping[str, Topology]:
+        """The topologies by name."""
+        return {each.name: each for each in topologies_of(self.topologies.values())[0]}
+
+    def of(self, namespace: str) -> tuple[str, ...]:
+        """The projects a namespace may use."""
+        listed = self.tree.projects_of.get(namespace, ())
+        if listed:
+            return listed
+        default = self.without_project.project_for(namespace, self.namespaces.get(namespace, {}))
+        return () if default is None else (default,)
+
+    def refuses_gpus(self, namespace: str) -> bool:
+        """Return True if pods of a namespace may not ask for GPUs, because no project lists it."""
+        rule = self.without_project
+        covered = rule.action == "refuse" and rule.covers(namespace, self.namespaces.get(namespace, {}))
+        return covered and not self.tree.projects_of.get(namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """How pods are read: which scheduler is ours, which resources are devices, what can't be placed."""
+
+    scheduler: str
+    is_device: Callable[[str], bool]
+    refusals: Callable[[KubePod, Annotations], Sequence[str]] = lambda _pod, _said: ()
+
+
+# What is changed
+
+
+def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
+    """The JSON patch of a new object; empty where it stays as it is."""
+    kind, new = request["kind"]["kind"], request.get("object") or {}
+    namespace = request.get("namespace", "")
+    if kind == "Pod":
+        return _of_pod(new, namespace, known, reading)
+    if kind == "Job" and _template_is_ours(new, namespace, known, reading):
+        added = job_defaults(new["spec"]).items()
+        return [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in added]
+    return []
+
+
+def _of_pod(new: Object, namespace: str, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
+    if not _is_ours(new, namespace, known, reading):
+        return []
+    ops: list[dict[str, Any]] = []
+    if new["spec"].get("schedulerName") != reading.scheduler:
+        ops.append({"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler})
+    projects, (annotations, _) = known.of(namespace), _read(new)
+    if (annotations.fraction_milli or annotations.gpu_memory) and not _asks_for_devices(new["spec"], reading):
+        ops += share_changes(new["spec"])
+    if len(projects) == 1 and not _controller(new) and _project(annotations, known) is None:
+        metadata = new.get("metadata") or {}
+        if not metadata.get("labels"):
+            ops.append({"op": "add", "path": "/metadata/labels", "value": {}})
+        path = "/metadata/labels/" + f"{PREFIX}project".replace("/", "~1")
+        ops.append({"op": "add", "path": path, "value": projects[0]})
+    return ops
+
+
+def _is_ours(pod: Object, namespace: str, known: QuotaTree, reading: PodRules) -> bool:
+    """Whether Weir places a pod: it says so, or it asks for GPUs where a project's quota counts.
+
+    A pod of a DaemonSet has its node already, and so has one that names it.
+    """
+    spec = pod.get("spec") or {}
+    scheduler = spec.get("schedulerName") or DEFAULT_SCHEDULER
+    if scheduler == reading.scheduler:
+        return True
+    if scheduler != DEFAULT_SCHEDULER or spec.get("nodeName") or not known.of(namespace):
+        return False
+    if _controller(pod) == "DaemonSet":
+        return False
+    return _says_something(pod) or _asks_for_devices(spec, reading)
+
+
+def _template_is_ours(owner: Object, namespace: str, known: QuotaTree, reading: PodRules) -> bool:
+    template = (owner.get("spec") or {}).get("template") or {}
+    if _is_ours(template, namespace, known, reading):
+        return True
+    scheduler = (template.get("spec") or {}).get("schedulerName") or DEFAULT_SCHEDULER
+    return scheduler == DEFAULT_SCHEDULER and bool(known.of(namespace)) and _says_something(owner)
+
+
+def _controller(pod: Object) -> str:
+    """The kind of the object that controls a pod, if one does."""
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    return next((str(each.get("kind", "")) for each in owners if each.get("controller")), "")
+
+
+def _says_something(thing: Object) -> bool:
+    metadata = thing.get("metadata") or {}
+    annotations = [*(metadata.get("labels") or ()), *(metadata.get("annotations") or ())]
+    return any(key.startswith(PREFIX) or key in _SAYS for key in annotations)
+
+
+def _asks_for_devices(spec: Object, reading: PodRules) -> bool:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    asked = [(each.get("resources") or {}) for each in containers]
+    return any(
+        reading.is_device(name)
+        for resources in asked
+        for part in ("requests", "limits")
+        for name in resources.get(part) or ()
+    )
+
+
+# What is wrong
+
+
+def review_errors(request: Object, known: QuotaTree, reading: PodRules) -> list[str]:
+    """Everything that is wrong with an object, each a sentence that says what to write instead.
+
+    A change is refused for what it makes wrong, never for what was wrong before.
+    """
+    kind, namespace = request["kind"]["kind"], request.get("namespace", "")
+    new, old = request.get("object") or {}, request.get("oldObject") or {}
+    if kind == "SchedulerConfig":
+        return _of_config(new)
+    if kind in ("Department", "Project"):
+        return _size(new) or _of_queue(request, known)
+    found = _of_object(kind, new, namespace, known, reading)
+    if request.get("operation") == "UPDATE":
+        before = set(_of_object(kind, old, namespace, known, reading))
+        found = [each for each in found if each not in before]
+    return found
+
+
+def _of_config(new: Object) -> list[str]:
+    try:
+        settings_of(new.get("spec") or {}, SchedulerSettings(Policy()))
+    except InvalidObject as error:
+        return [str(error)]
+    return []
+
+
+def _of_object(kind: str, thing: Object, namespace: str, known: QuotaTree, reading: PodRules) -> list[str]:
+    owners: list[Object] = []
+    pod = thing
+    if kind in TEMPLATED:
+        owners, pod = [thing], (thing.get("spec") or {}).get("template") or {}
+        ours = _template_is_ours(thing, namespace, known, reading)
+    else:
+        ours = _is_ours(thing, namespace, known, reading)
+    annotations, found = _read(pod, owners)
+    if not ours:
+        told = [each for each in found if each.startswith(PREFIX)]
+        if known.refuses_gpus(namespace) and _asks_for_devices(pod.get("spec") or {}, reading):
+            told.append(_outside(namespace))
+        return told
+    too_large = _size(thing)
+    if too_large:
+        return found + too_large
+    found += [
+        f"{PREFIX}{word} is written by Weir alone: leave it out of the pods' template"
+        for word in WRITTEN_BY_WEIR
+        if kind in TEMPLATED and _has_key(pod, PREFIX + word)
+    ]
+    found += _of_project(annotations, namespace, known, is_owned=kind == "Pod" and bool(_controller(thing)))
+    found += not_there(annotations.topology, known.levels)
+    found += reading.refusals(_pod(pod), annotations)
+    return list(dict.fromkeys(found))
+
+
+def _outside(namespace: str) -> str:
+    return (
+        f"the namespace {namespace} belongs to no project, and GPUs are given through projects alone: "
+        "have it added to spec.namespaces of one"
+    )
+
+
+def _read(pod: Object, owners: Iterable[Object] = ()) -> tuple[Annotations, list[str]]:
+    annotations, found = read(_metadata(pod), [_metadata(each) for each in owners])
+    return annotations, list(found)
+
+
+def _metadata(thing: Object) -> Metadata:
+    """Of an object that may have no name yet."""
+    return msgspec.convert({"name": "", **_without_nothing(thing.get("metadata"))}, Metadata)
+
+
+def _pod(thing: Object) -> KubePod:
+    metadata = {"name": "", **_without_nothing(thing.get("metadata"))}
+    return msgspec.convert({**thing, "metadata": metadata}, KubePod)
+
+
+def _size(thing: Object) -> list[str]:
+    """Return a sentence if a spec has more values than are judged: the work for one object is bounded."""
+    left, count = [thing.get("spec")], 0
+    while left:
+        value = left.pop()
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        count += len(inside)
+        if count > SPEC_VALUES_MAX:
+            return [f"the spec has more than {SPEC_VALUES_MAX} keys and list entries: make it smaller"]
+        left.extend(inside)
+    return []
+
+
+def _has_key(thing: Object, key: str) -> bool:
+    metadata = thing.get("metadata") or {}
+    return any(key in (metadata.get(part) or ()) for part in ("labels", "annotations"))
+
+
+def _without_nothing(values: Object | None) -> dict[str, Any]:
+    return {key: value for key, value in (values or {}).items() if value is not None}
+
+
+def _project(annotations: Annotations, known: QuotaTree) -> str | None:
+    """The project that is named; the bare word `project` may mean something else altogether."""
+    if annotations.project_from == "project" and annotations.project not in known.projects:
+        return None
+    return annotations.project
+
+
+def _of_project(annotations: Annotations, namespace: str, known: QuotaTree, *, is_owned: bool) -> list[str]:
+    named, allowed = _project(annotations, known), known.of(namespace)
+    key = f"{PREFIX}project"
+    if named is not None:
+        if named in allowed:
+            return []
+        if named not in known.projects:
+            return [f"{annotations.project_from}: there is no project {named}; {near(named, known.projects)}"]
+        instead = f"write {key}: {_one_of(allowed)}, or " if allowed else ""
+        refused = f"the namespace {namespace} may not use the project {named}"
+        return [
+            f"{annotations.project_from}: {refused}; {instead}have {namespace} added to its spec.namespaces"
+        ]
+    if len(allowed) == 1 or is_owned:  # what a controller makes may be named on what made it
+        return []
+    if not allowed:
+        instead = "have it added to spec.namespaces of one, or leave schedulerName out"
+        return [f"the namespace {namespace} belongs to no project: {instead}"]
+    return [f"the namespace {namespace} may use several projects: write the label {key}: {_one_of(allowed)}"]
+
+
+def _one_of(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    told = ", ".join(names[:_NAMES_TOLD_MAX])
+    return f"one of {told}" + (", ..." if len(names) > _NAMES_TOLD_MAX else "")
+
+
+def _of_queue(request: Object, known: QuotaTree) -> list[str]:
+    """What is wrong with a department or a project, among the others there are."""
+    kind, name = request["kind"]["kind"], request["name"]
+    objects = {"Department": dict(known.departments), "Project": dict(known.projects)}
+    before = objects[kind].pop(name, None)
+    if request.get("operation") == "DELETE":
+        return _of_deletion(kind, name, known)
+    new = request.get("object") or {}
+    # The newest of all, so that whatever it doesn't go with stays as it is and the blame is its own.
+    made = QueueObject(name, new.get("spec") or {}, _NEWEST_S if before is None else before.created_s)
+    tree = tree_of(*({**of, **({name: made} if key == kind else {})}.values() for key, of in objects.items()))
+    told = [each[kind, name] for each in (tree.refused, tree.remarks) if (kind, name) in each]
+    if before is not None:  # a circle may be told of another member of it
+        new_remarks = tree.remarks.keys() - known.tree.remarks.keys()
+        told += [tree.remarks[key] for key in new_remarks if key != (kind, name)]
+    return [each.partition("; until ")[0] for each in told]
+
+
+def _of_deletion(kind: str, name: str, known: QuotaTree) -> list[str]:
+    if kind != "Department":
+        return []
+    below = [queue.name for queue in known.tree.queues if queue.parent == name]
+    if not below:
+        return []
+    told = ", ".join(below[:_NAMES_TOLD_MAX]) + (", ..." if len(below) > _NAMES_TOLD_MAX else "")
+    return [f"the department {name} isn't empty: move or delete {told} first"]

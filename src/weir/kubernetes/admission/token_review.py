@@ -1,0 +1,109 @@
+"""Whether the bearer of a token may read our metrics: the API server is asked who that is and what it may.
+
+Answers are kept for a minute, by the token's digest: a Prometheus asks all the time.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+
+from msgspec import Struct, field
+
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError
+
+KEPT_S = 60.0
+UNDER_WAY_MAX = 8
+"""Tokens that the API server is asked about at a time; callers beyond are refused for now."""
+TOKENS_MOST, TOKEN_LENGTH_MOST = 1024, 16_384
+
+
+class User(Struct):
+    """Who a token belongs to."""
+
+    username: str = ""
+    groups: list[str] = []
+    uid: str = ""
+
+
+class TokenStatus(Struct):
+    """What the API server makes of a token."""
+
+    authenticated: bool = False
+    user: User = field(default_factory=User)
+
+
+class TokenReview(Struct):
+    """The answer to a token."""
+
+    status: TokenStatus = field(default_factory=TokenStatus)
+
+
+class AccessStatus(Struct):
+    """Whether it may."""
+
+    allowed: bool = False
+
+
+class AccessReview(Struct):
+    """The answer to whether somebody may do something."""
+
+    status: AccessStatus = field(default_factory=AccessStatus)
+
+
+class TokenReviewer:
+    """Who may get a path that is no resource, such as /metrics."""
+
+    def __init__(self, api: ApiClient, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._now_s = now_s
+        self._known: dict[tuple[bytes, str], tuple[float, bool]] = {}
+        self._under_way = 0
+
+    async def may_get(self, authorization: str, path: str) -> bool | None:
+        """Whether the bearer of this header may get this path; None if it isn't known who that is."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not 0 < len(token) <= TOKEN_LENGTH_MOST:
+            return None
+        key = hashlib.sha256(token.encode()).digest(), path
+        kept = self._known.get(key)
+        if kept is not None and self._now_s() - kept[0] < KEPT_S:
+            return kept[1]
+        if self._under_way >= UNDER_WAY_MAX:
+            return False
+        self._under_way += 1
+        try:
+            user = await self._user(token)
+            allowed = user is not None and await self._allowed(user, path)
+        except ApiError:
+            return False  # not now; nothing is kept
+        finally:
+            self._under_way -= 1
+        if user is None:
+            return None
+        if len(self._known) >= TOKENS_MOST:
+            self._known.clear()
+        self._known[key] = self._now_s(), allowed
+        return allowed
+
+    async def _user(self, token: str) -> User | None:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        answer = await self._api.post("/apis/authentication.k8s.io/v1/tokenreviews", body, TokenReview)
+        return answer.status.user if answer.status.authenticated else None
+
+    async def _allowed(self, user: User, path: str) -> bool:
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user.username,
+                "groups": user.groups,
+                "uid": user.uid,
+                "nonResourceAttributes": {"path": path, "verb": "get"},
+            },
+        }
+        answer = await self._api.post(
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews", body, AccessReview
+        )
+        return answer.status.allowed

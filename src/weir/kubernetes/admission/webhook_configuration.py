@@ -1,0 +1,155 @@
+"""How the API server is told of the webhooks: which objects it sends, and what comes of it if nobody answers.
+
+`failurePolicy` is Ignore everywhere. A webhook that is away must not keep a cluster from making pods, and
+nothing depends on having been asked: the scheduler reads every object for itself. For the same reason only
+objects are sent that may be ours: those that name Weir's scheduler, speak of it, or ask for GPUs, and pods
+whose owner may have GPUs. The latter have a webhook of their own, so that many of them delay no others.
+
+The paths of the webhooks aren't in here: they end with a key, and Weir writes them once it has the key.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from weir.kubernetes.admission.gang_members import NEVER_MEMBERS
+from weir.kubernetes.admission.reviews import DEFAULT_SCHEDULER
+from weir.kubernetes.crd.schemas import GROUP, VERSION
+from weir.kubernetes.translate.annotations import PREFIX
+
+NAME = "weir"
+MEMBERS = f"members.{GROUP}"
+MEMBER_JOBS = f"member-jobs.{GROUP}"
+"""The webhooks of pods, and of Jobs with pods, that may be Weir's by their owner."""
+_TIMEOUT_S = 5
+_WORDS = ("kai.scheduler/queue", "runai/queue", "gpu-fraction", "gpu-memory")
+_WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets"))
+
+
+def registrations(
+    client: dict[str, Any], *, scheduler: str, devices: Sequence[str], but_not_in: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Both configurations. `client` is how the API server reaches us: a service, or a url."""
+    where = {
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(but_not_in)}
+        ]
+    }
+    pods = [_rule("", "v1", ["pods"], ["CREATE"])]
+    owners = [_rule(group, "v1", [name], ["CREATE", "UPDATE"]) for group, name in _WORKLOADS]
+    jobs = [_rule("batch", "v1", ["jobs"], ["CREATE"])]
+    is_ours = [_condition(_pod_is_ours("object.spec", "object", scheduler, devices))]
+    may_be_members = [
+        {"name": "isnt-ours-by-itself", "expression": f"!({is_ours[0]['expression']})"},
+        {"name": "has-an-owner", "expression": _has_owner("object")},
+        {"name": "has-no-place", "expression": _has_no_place("object.spec")},
+    ]
+    template = "object.spec.template"
+    of_ours = [
+        _condition(f"{_says('object')} || {_pod_is_ours(f'{template}.spec', template, scheduler, devices)}")
+    ]
+    may_have_members = [
+        {"name": "isnt-ours-by-itself", "expression": f"!({of_ours[0]['expression']})"},
+        {"name": "has-an-owner", "expression": _has_owner("object")},
+        {"name": "is-retried-by-pod", "expression": f"{template}.spec.restartPolicy == 'Never'"},
+    ]
+
+    def hook(name: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        return {
+            "name": f"{name}.{GROUP}",
+            "clientConfig": client,
+            "rules": rules,
+            "failurePolicy": "Ignore",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "timeoutSeconds": _TIMEOUT_S,
+            **more,
+        }
+
+    queues = [
+        _rule(GROUP, VERSION, ["projects"], ["CREATE", "UPDATE"]),
+        _rule(GROUP, VERSION, ["departments"], ["CREATE", "UPDATE", "DELETE"]),
+        _rule(GROUP, VERSION, ["schedulerconfigs"], ["CREATE", "UPDATE"]),
+    ]
+    return [
+        _configuration(
+            "Mutating",
+            [
+                hook("pods", pods, namespaceSelector=where, matchConditions=is_ours),
+                hook("jobs", jobs, namespaceSelector=where, matchConditions=of_ours),
+                hook("members", pods, namespaceSelector=where, matchConditions=may_be_members),
+                hook("member-jobs", jobs, namespaceSelector=where, matchConditions=may_have_members),
+            ],
+        ),
+        _configuration(
+            "Validating",
+            [
+                hook("pods", pods, namespaceSelector=where, matchConditions=is_ours),
+                hook("owners", owners, namespaceSelector=where, matchConditions=of_ours),
+                hook("queues", queues),
+            ],
+        ),
+    ]
+
+
+def _configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": NAME},
+        "webhooks": webhooks,
+    }
+
+
+def _rule(group: str, version: str, resources: list[str], operations: list[str]) -> dict[str, Any]:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": resources,
+        "operations": operations,
+        "scope": "*",
+    }
+
+
+def _condition(rule: str) -> dict[str, Any]:
+    return {"name": "may-be-ours", "expression": rule}
+
+
+def _says(thing: str) -> str:
+    """Whether a label or an annotation of an object speaks of Weir."""
+    known = ", ".join(f"'{word}'" for word in _WORDS)
+    key = f"k.startsWith('{PREFIX}') || k in [{known}]"
+    return " || ".join(
+        f"(has({thing}.metadata.{part}) && {thing}.metadata.{part}.exists(k, {key}))"
+        for part in ("labels", "annotations")
+    )
+
+
+def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) -> str:
+    """Whether a pod may be one of ours. What asks for devices says so in its limits, always."""
+    named = " || ".join(is_device(each) for each in devices) or "false"
+    asks = " || ".join(
+        f"(has({spec}.{part}) && {spec}.{part}.exists(c, has(c.resources) && has(c.resources.limits) && "
+        f"c.resources.limits.exists(r, {named})))"
+        for part in ("containers", "initContainers")
+    )
+    of = f"(has({spec}.schedulerName) ? {spec}.schedulerName : '{DEFAULT_SCHEDULER}')"
+    speaks = f"(has({thing}.metadata) && ({_says(thing)}))"
+    return f"{of} == '{scheduler}' || {speaks} || ({of} == '{DEFAULT_SCHEDULER}' && ({asks}))"
+
+
+def _has_owner(thing: str) -> str:
+    """Return True if a pod has a controller whose other pods may ask for more than it does."""
+    never = ", ".join(f"'{kind}'" for kind in NEVER_MEMBERS)
+    owner = f"has(o.controller) && o.controller && !(o.kind in [{never}])"
+    return f"has({thing}.metadata.ownerReferences) && {thing}.metadata.ownerReferences.exists(o, {owner})"
+
+
+def _has_no_place(spec: str) -> str:
+    """Return True if the default scheduler places a pod."""
+    default = f"!has({spec}.schedulerName) || {spec}.schedulerName == '{DEFAULT_SCHEDULER}'"
+    return f"({default}) && (!has({spec}.nodeName) || {spec}.nodeName == '')"
+
+
+def is_device(resource: str) -> str:
+    """Return an expression: the resource `r` is this one; the name may end in `*`."""
+    return f"r.startsWith('{resource[:-1]}')" if resource.endswith("*") else f"r == '{resource}'"

@@ -1,0 +1,264 @@
+"""The one port that Weir opens in a cluster: admission webhooks, health and metrics, over TLS.
+
+The API server calls the webhooks. It shows no certificate unless it was configured to. So the path of a
+webhook ends with a key: Weir writes the path into its webhook configurations, which administrators and the
+API server can read. Calls without the key are refused before their body is read. With `client_authorities`
+callers need a certificate too. Health says "ok" and nothing else, metrics go to bearers the API server
+vouches for.
+
+Bodies are received on the event loop, which also renews the lease; all other work is in `review_worker`.
+"""
+
+import base64
+import hmac
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from structlog import get_logger
+
+from weir.kubernetes.admission.gang_members import MemberCandidate, candidate
+from weir.kubernetes.admission.owner_index import OwnerIndex
+from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
+from weir.kubernetes.admission.reviews import PodRules, QuotaTree, defaulting_patch, review_errors
+from weir.kubernetes.admission.token_review import TokenReviewer
+
+BYTES_MOST = 2 << 20
+"""Bytes of a review: the largest object that etcd takes (1.5 MiB), and what the review adds."""
+LINGER_S = 1.0
+"""After a refusal: the rest of a body is read and dropped for no longer."""
+MISTAKES_TOLD_MAX, MISTAKE_CHARACTERS_MAX = 20, 200
+"""Bounds of an answer."""
+_UNREADABLE = (
+    *(msgspec.MsgspecError, LookupError, TypeError, AttributeError, ValueError),
+    *(ArithmeticError, RuntimeError),  # of numbers without end, and of nesting without end
+)
+_LOG = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookServices:
+    """What is answered from."""
+
+    known: Callable[[], QuotaTree | None]  # None: not yet
+    reading: PodRules
+    token_reviewer: TokenReviewer
+    caller_key: Callable[[], str]  # the end of a webhook's path; empty: not yet
+    is_alive: Callable[[], bool] = lambda: True
+    is_ready: Callable[[], bool] = lambda: True
+    trouble: Callable[[], str] = lambda: ""  # what makes no progress, in a sentence
+    metrics: Callable[[], bytes] = lambda: b""
+    owners: OwnerIndex | None = None  # None: pods don't become Weir's by their owners
+
+
+def application(served: WebhookServices, *, client_authorities: bool = False) -> web.Application:
+    """Everything the port answers."""
+    worker, member_worker = ReviewWorker(), ReviewWorker()  # a flood of one kind mustn't delay the other
+
+    async def mutate(request: web.Request) -> web.Response:
+        return await _review(request, served, worker, _patched, client_authorities=client_authorities)
+
+    async def validate(request: web.Request) -> web.Response:
+        return await _review(request, served, worker, _judged, client_authorities=client_authorities)
+
+    async def members(request: web.Request) -> web.Response:
+        return await _review_member(request, served, member_worker, client_authorities=client_authorities)
+
+    async def close(_app: web.Application) -> None:
+        worker.close()
+        member_worker.close()
+
+    async def alive(_request: web.Request) -> web.Response:
+        return _said(well=served.is_alive())
+
+    async def ready(_request: web.Request) -> web.Response:
+        if trouble := served.trouble():
+            return web.Response(status=503, text=f"{trouble}\n")
+        return _said(well=served.is_ready() and served.known() is not None)
+
+    async def metrics(request: web.Request) -> web.Response:
+        may = await served.token_reviewer.may_get(request.headers.get("Authorization", ""), "/metrics")
+        if may is None:
+            return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
+        if not may:
+            return web.Response(
+                status=403, text="This account may not get /metrics: bind weir-metrics to it.\n"
+            )
+        return web.Response(body=served.metrics(), content_type="text/plain", charset="utf-8")
+
+    app = web.Application(client_max_size=BYTES_MOST)
+    app.on_cleanup.append(close)
+    for end in ("", "/{key}"):
+        app.router.add_post(f"/mutate{end}", mutate)
+        app.router.add_post(f"/validate{end}", validate)
+        app.router.add_post(f"/members{end}", members)
+    app.router.add_get("/healthz", alive)
+    app.router.add_get("/readyz", ready)
+    app.router.add_get("/metrics", metrics)
+    return app
+
+
+def tls_context(client_authorities: Path | None = None) -> ssl.SSLContext:
+    """TLS for the port, without a certificate yet. Callers may show theirs; who must is decided by path."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if client_authorities is not None:
+        context.load_verify_locations(client_authorities)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+async def serve(app: web.Application, tls: ssl.SSLContext, host: str | None, port: int) -> web.AppRunner:
+    """Listen; `cleanup` of what is returned ends it."""
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=5.0, lingering_time=LINGER_S
+    )
+    await runner.setup()
+    await web.TCPSite(runner, host, port, ssl_context=tls).start()
+    return runner
+
+
+def _said(*, well: bool) -> web.Response:
+    return web.Response(text="ok\n") if well else web.Response(status=503, text="not yet\n")
+
+
+_NAME_MAX, _DENIAL_MAX = 253, 1_000
+"""Characters of what the log repeats of a review."""
+Answer = Callable[[Mapping[str, Any], QuotaTree, PodRules], dict[str, Any]]
+
+
+async def _review(
+    request: web.Request,
+    served: WebhookServices,
+    worker: ReviewWorker,
+    answer: Answer,
+    *,
+    client_authorities: bool,
+) -> web.Response:
+    known = served.known()
+    if known is None or not served.caller_key():
+        return _refused(503, "not yet")
+    refused = _not_taken(request, served, client_authorities=client_authorities)
+    if refused is not None:
+        return refused
+    try:
+        body = await worker.answer(request.read, lambda read: _answered(read, answer, known, served.reading))
+    except ReviewsBusy as error:
+        _LOG.warning("review_not_answered", why=str(error))
+        return _refused(503, f"Not now: {error}.")
+    if body is None:
+        return _refused(400, "This is no AdmissionReview that can be read.")
+    return web.Response(body=body, content_type="application/json")
+
+
+async def _review_member(
+    request: web.Request, served: WebhookServices, worker: ReviewWorker, *, client_authorities: bool
+) -> web.Response:
+    """Answer the review of what may become Weir's by its owner, which may have to be waited for."""
+    known, owners, reading = served.known(), served.owners, served.reading
+    if known is None or owners is None or not served.caller_key():
+        return _refused(503, "not yet")
+    refused = _not_taken(request, served, client_authorities=client_authorities)
+    if refused is not None:
+        return refused
+    try:
+        found = await worker.answer(request.read, lambda read: _candidate(read, known, reading))
+    except ReviewsBusy as error:
+        return _refused(503, f"Not now: {error}.")
+    if found is None:
+        return _refused(400, "This is no AdmissionReview that can be read.")
+    uid, may_be = found
+    is_member = may_be is not None and await owners.has_gpus(may_be.namespace, may_be.controller)
+    answer = _with_patch(may_be.patch if may_be is not None and is_member else [])
+    return web.Response(body=_as_review(uid, answer), content_type="application/json")
+
+
+def _candidate(body: bytes, known: QuotaTree, reading: PodRules) -> tuple[Any, MemberCandidate | None] | None:
+    """Return the uid of a review and its pod, in the worker's thread; None if the review can't be read."""
+    try:
+        asked = msgspec.json.decode(body)["request"]
+        return asked["uid"], candidate(asked, known, reading)
+    except _UNREADABLE as error:
+        _LOG.warning("review_not_understood", why=str(error)[:300])
+        return None
+
+
+def _not_taken(
+    request: web.Request, served: WebhookServices, *, client_authorities: bool
+) -> web.Response | None:
+    """Return the refusal of a call, from its head alone; None if its body may be read."""
+    if client_authorities and not (request.transport and request.transport.get_extra_info("peercert")):
+        return _refused(403, "Show the API server's certificate.")
+    shown = request.match_info.get("key", "").encode(errors="replace")
+    if not hmac.compare_digest(shown, served.caller_key().encode()):
+        return _refused(
+            403, "The path isn't that of Weir's webhook configuration: only the API server calls."
+        )
+    if (request.content_length or 0) > BYTES_MOST:
+        return _refused(413, f"The review has {request.content_length} bytes: send at most {BYTES_MOST}.")
+    return None
+
+
+def _refused(status: int, sentence: str) -> web.Response:
+    return web.Response(status=status, text=f"{sentence}\n")
+
+
+def _answered(body: bytes, answer: Answer, known: QuotaTree, reading: PodRules) -> bytes | None:
+    """Return the answer to a review, in the worker's thread; None if the review can't be read."""
+    try:
+        asked = msgspec.json.decode(body)["request"]
+        uid = asked["uid"]
+        said = answer(asked, known, reading)
+    except _UNREADABLE as error:
+        _LOG.warning("review_not_understood", why=str(error)[:300])
+        return None
+    return _as_review(uid, said)
+
+
+def _as_review(uid: Any, said: Mapping[str, Any]) -> bytes:
+    response = {"uid": uid, **said}
+    return msgspec.json.encode(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    )
+
+
+def _patched(asked: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> dict[str, Any]:
+    return _with_patch(defaulting_patch(asked, known, reading))
+
+
+def _with_patch(ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if not ops:
+        return {"allowed": True}
+    patch = base64.b64encode(msgspec.json.encode(ops)).decode()
+    return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+
+
+def _judged(asked: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> dict[str, Any]:
+    wrong: Sequence[str] = review_errors(asked, known, reading)
+    if not wrong:
+        return {"allowed": True}
+    told = summary(wrong)
+    if not asked.get("dryRun"):
+        kind, metadata = asked.get("kind") or {}, (asked.get("object") or {}).get("metadata") or {}
+        _LOG.info(
+            "denied",
+            kind=str(kind.get("kind", ""))[:_NAME_MAX],
+            namespace=str(asked.get("namespace", ""))[:_NAME_MAX],
+            name=str(asked.get("name") or metadata.get("generateName", ""))[:_NAME_MAX],
+            why=told[:_DENIAL_MAX],
+        )
+    return {"allowed": False, "status": {"code": 422, "reason": "Invalid", "message": told}}
+
+
+def summary(sentences: Sequence[str]) -> str:
+    """Return the first sentences, each shortened, and the number of those left out."""
+    told = [
+        each if len(each) <= MISTAKE_CHARACTERS_MAX else each[: MISTAKE_CHARACTERS_MAX - 3] + "..."
+        for each in sentences[:MISTAKES_TOLD_MAX]
+    ]
+    left = len(sentences) - len(told)
+    return "; ".join([*told, f"and {left} more"] if left else told)

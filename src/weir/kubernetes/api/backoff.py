@@ -1,0 +1,51 @@
+"""How long to wait: before the next try, and before the next of many."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Waits that double, each between half and all of itself by chance: not all are to come back at once."""
+
+    first_s: float
+    most_s: float
+    chance: Random
+    tries: int = 0
+
+    def next_s(self) -> float:
+        """How long to wait this time."""
+        whole_s: float = min(self.first_s * 2.0 ** min(self.tries, 30), self.most_s)
+        self.tries += 1
+        return whole_s * self.chance.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        """It went well."""
+        self.tries = 0
+
+
+@dataclass(slots=True)
+class RateLimiter:
+    """So many a second, and up to `burst` at once after a quiet time. 0 a second: as many as you like."""
+
+    per_s: float
+    burst: float
+    _left: float = 0.0
+    _at_s: float = 0.0
+
+    async def wait(self) -> None:
+        """Take one, when there is one. For one who waits at a time."""
+        if not self.per_s:
+            return
+        self._refill()
+        if self._left < 1.0:
+            await asyncio.sleep((1.0 - self._left) / self.per_s)
+            self._refill()
+        self._left -= 1.0
+
+    def _refill(self) -> None:
+        now_s = time.monotonic()
+        self._left = min(self.burst, self._left + (now_s - self._at_s) * self.per_s)
+        self._at_s = now_s

@@ -1,0 +1,326 @@
+"""The one module that talks to the API server.
+
+A thin client: bytes go over the wire (wire.py), and are decoded into the narrow structs they are asked for
+as. Every request has a time limit, which for writes the server is told too, so that what has timed out
+here isn't carried out there much later. Whatever goes wrong is an `ApiError` (answers.py).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from weir import __version__
+from weir.kubernetes.api.connection_pool import ConnectionPool, Endpoint, RequestNotSent
+from weir.kubernetes.api.credentials import Credentials, NoCredentials
+from weir.kubernetes.api.decoding import (
+    BookmarkObject,
+    ListPage,
+    UndecodedObject,
+    WatchEvent,
+    events_of,
+    read,
+    read_list,
+)
+from weir.kubernetes.api.errors import ApiUnreachable, InvalidResponse, refusal
+from weir.kubernetes.api.http_connection import ConnectionLost, NotHttp
+
+T = TypeVar("T")
+
+
+class ApiSilent(ApiUnreachable):
+    """A watch on which nothing came for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """How long and how much, at most."""
+
+    connect_s: float = 5.0
+    read_s: float = 60.0  # for one object, or one piece of a list
+    write_s: float = 5.0
+    watch_s: float = 600.0  # after which a watch is begun anew
+    silence_s: float = 90.0  # of a watch; most servers send a bookmark every minute
+    connections: int = 512
+    event_bytes: int = 16 << 20
+    list_pieces: int = 1000  # objects asked for at a time
+
+
+class Patch(Enum):
+    """How a change is written."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class ApiClient:
+    """An API server, and hundreds of requests at a time to it; opened with `async with`."""
+
+    def __init__(self, access: Credentials, limits: ClientLimits = ClientLimits()) -> None:
+        self._access = access
+        self._limits = limits
+        self._lines: ConnectionPool | None = None
+        self.requests = 0
+        self.unanswered = 0
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that goes without saying."""
+        return self._access.namespace
+
+    @property
+    def server(self) -> str:
+        """The address of the API server."""
+        return self._access.server
+
+    @property
+    def limits(self) -> ClientLimits:
+        """How long and how much, at most."""
+        return self._limits
+
+    def __repr__(self) -> str:
+        return f"Connection({self._access.server!r})"
+
+    async def __aenter__(self) -> Self:
+        access, limits = self._access, self._limits
+        to = Endpoint(
+            access.server,
+            access.tls(),
+            access.server_name,
+            access.proxy,
+            limits.connect_s,
+            limits.connections,
+        )
+        self._lines = ConnectionPool(to)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lines is not None:
+            await self._lines.close()
+
+    async def get(self, path: str, of: type[T]) -> T:
+        """One object."""
+        return read(await self._ask("GET", path, within_s=self._limits.read_s), of)
+
+    async def post(
+        self, path: str, body: object, of: type[T], *, query: Mapping[str, str] | None = None
+    ) -> T:
+        """Create an object, or carry out what a subresource stands for."""
+        return read(await self._write("POST", path, body, query=query), of)
+
+    async def put(self, path: str, body: object, of: type[T]) -> T:
+        """Replace an object, if it is still of the resource version the body names."""
+        return read(await self._write("PUT", path, body), of)
+
+    async def patch(
+        self, path: str, body: object, kind: Patch, of: type[T], *, query: Mapping[str, str] | None = None
+    ) -> T:
+        """Change part of an object."""
+        if kind is Patch.APPLY:
+            query = {"fieldManager": "weir", "force": "true", **(query or {})}
+        return read(await self._write("PATCH", path, body, query=query, content_type=kind.value), of)
+
+    async def delete(
+        self, path: str, *, uid: str = "", grace_s: int | None = None, propagation: str = ""
+    ) -> None:
+        """Delete an object, if its uid is this one."""
+        body: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = grace_s
+        if propagation:
+            body["propagationPolicy"] = propagation
+        await self._write("DELETE", path, body)
+
+    async def pieces(
+        self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
+    ) -> AsyncGenerator[ListPage[T], None]:
+        """A list, piece by piece, as of one moment that isn't before the call."""
+        query = _selectors(field_selector, label_selector) | {"limit": str(self._limits.list_pieces)}
+        coming = self._piece(path, query)
+        try:
+            while True:
+                items, metadata = read_list(await coming, of)
+                if metadata.continue_:  # the server makes the next one while this one is taken in
+                    coming = self._piece(path, query | {"continue": metadata.continue_})
+                    await asyncio.sleep(0)
+                yield ListPage(items, metadata.resource_version, last=not metadata.continue_)
+                if not metadata.continue_:
+                    return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+    def _piece(self, path: str, query: Mapping[str, str]) -> "asyncio.Task[bytes]":
+        asked = self._ask("GET", path, query=urlencode(query), within_s=self._limits.read_s)
+        return asyncio.create_task(asked)
+
+    async def time_s(self) -> float | None:
+        """Return the time by the API server's clock, in seconds since the epoch; None if it doesn't say."""
+        assert self._lines is not None, _OPENED
+        try:
+            async with asyncio.timeout(self._limits.write_s):
+                answer = await self._lines.ask(await self._request("GET", "/version", ""), again=True)
+            return parsedate_to_datetime(answer.said("date")).timestamp() + _HALF_S
+        except (*_UNANSWERED, ValueError):
+            return None
+
+    async def list_all(
+        self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
+    ) -> list[T]:
+        """A whole list. What can't be read is left out."""
+        items: list[T] = []
+        async for page in self.pieces(path, of, field_selector=field_selector, label_selector=label_selector):
+            items += [item for item in page.items if not isinstance(item, UndecodedObject)]
+        return items
+
+    async def version_of(self, path: str, *, field_selector: str = "", label_selector: str = "") -> str:
+        """The resource version at which a resource is now."""
+        query = urlencode({"limit": "1", **_selectors(field_selector, label_selector)})
+        body = await self._ask("GET", path, query=query, within_s=self._limits.read_s)
+        return read(body, BookmarkObject).metadata.resource_version
+
+    async def watch(
+        self,
+        path: str,
+        *,
+        resource_version: str,
+        for_s: float,
+        field_selector: str = "",
+        label_selector: str = "",
+    ) -> AsyncGenerator[list[WatchEvent], None]:
+        """What changes after this resource version, as it comes, for so long.
+
+        Ends without an error when its time is over. An event that says what is wrong is raised.
+        """
+        query = _selectors(field_selector, label_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(int(for_s)),
+        }
+        limits, rest = self._limits, b""
+        assert self._lines is not None, _OPENED
+        try:
+            request = await self._request("GET", path, urlencode(query))
+            async with self._lines.stream(request, limits.silence_s) as (answer, pieces):
+                if answer.status >= 300:
+                    said = b"".join([page async for page in pieces])
+                    raise refusal(answer.status, said, answer.said("retry-after"))
+                async for received in pieces:
+                    *lines, rest = (rest + received).split(b"\n")
+                    if len(rest) > limits.event_bytes:
+                        raise InvalidResponse(f"An event of more than {limits.event_bytes} bytes at {path}.")
+                    for events in events_of(lines):
+                        yield events
+        except TimeoutError:
+            self.unanswered += 1
+            silence = f"WATCH {path}: nothing came for {limits.silence_s:g} s"
+            raise ApiSilent(silence, may_have_happened=False) from None
+        except _UNANSWERED as error:
+            self.unanswered += 1
+            raise _unreachable(error, "GET", path) from None
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        within_s = self._limits.write_s
+        asked = f"timeout={max(1, int(within_s))}s"
+        return await self._ask(
+            method,
+            path,
+            query=f"{asked}&{urlencode(query)}" if query else asked,
+            within_s=within_s,
+            body=msgspec.json.encode(body),
+            content_type=content_type,
+        )
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        within_s: float,
+        query: str = "",
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        """The bytes of the answer; a refused token is renewed once."""
+        assert self._lines is not None, _OPENED
+        self.requests += 1
+        try:
+            async with asyncio.timeout(within_s):  # for all of it: the fence of a leader counts on that
+                request = await self._request(method, path, query, body, content_type)
+                answer = await self._lines.ask(request, again=method == "GET")
+                if answer.status == 401:
+                    request = await self._request(method, path, query, body, content_type, refused=True)
+                    self._lines.renew()
+                    answer = await self._lines.ask(request, again=method == "GET")
+        except _UNANSWERED as error:
+            self.unanswered += 1
+            raise _unreachable(error, method, path) from None
+        if answer.status >= 300:
+            raise refusal(answer.status, answer.body, answer.said("retry-after"))
+        return answer.body
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        body: bytes | None = None,
+        content_type: str = "",
+        *,
+        refused: bool = False,
+    ) -> bytes:
+        assert self._lines is not None, _OPENED
+        authorization = await self._access.authorization(refused=refused)
+        if not authorization.isprintable():
+            raise NoCredentials("The token isn't one: there are line breaks in it, or the like.")
+        headers = f"Authorization: {authorization}\r\n{_HEADERS}" if authorization else _HEADERS
+        if body is not None:
+            headers += f"Content-Type: {content_type}\r\n"
+        return self._lines.request(method, f"{path}?{query}" if query else path, headers, body)
+
+
+_HEADERS = f"User-Agent: weir/{__version__}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
+_HALF_S = 0.5
+"""Heads of answers have whole seconds: this is the middle of one."""
+_OPENED = "a connection is opened with `async with`"
+_UNANSWERED = (ConnectionLost, NotHttp, OSError, TimeoutError, NoCredentials)
+_UNSENT = (RequestNotSent, NoCredentials)
+
+
+def _unreachable(error: Exception, method: str, path: str) -> ApiUnreachable:
+    """What went wrong, in words: the error itself may hold the request with its credentials."""
+    said = str(error) or (
+        "there was no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    )
+    return ApiUnreachable(
+        f"{method} {path}: {said}", may_have_happened=method != "GET" and not isinstance(error, _UNSENT)
+    )
+
+
+def _selectors(field_selector: str, label_selector: str) -> dict[str, str]:
+    query = {}
+    if field_selector:
+        query["fieldSelector"] = field_selector
+    if label_selector:
+        query["labelSelector"] = label_selector
+    return query

@@ -1,0 +1,173 @@
+"""Where the API server is, and how Weir proves to it who it is.
+
+The two ways of the field: a kubeconfig, which the official package reads (tokens, client certificates,
+plug-ins that are executed), and the service account of a pod. Tokens change while Weir runs: both
+look again every minute, and at once when the server refuses one. None of it ever shows in a repr, a log
+or an error.
+"""
+
+import asyncio
+import importlib
+import os
+import ssl
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+LOOK_AGAIN_S = 60.0
+NOT_VERIFIED = (
+    "the kubeconfig has insecure-skip-tls-verify, so anyone on the way to the API server can take the token: "
+    "write certificate-authority-data instead"
+)
+
+
+class NoCredentials(Exception):
+    """There is no telling which API server, or as whom; the sentence says what to do."""
+
+
+class Credentials(Protocol):
+    """A server and credentials for it."""
+
+    server: str  # its URL, without a slash at the end
+    server_name: str | None  # as its certificate has it, where that isn't the URL's host
+    proxy: str | None
+    namespace: str  # the one that goes without saying
+    is_verified: bool  # False: the server's certificate isn't checked
+
+    def tls(self) -> ssl.SSLContext | None:
+        """How to speak TLS with it; always the same object."""
+        ...
+
+    async def authorization(self, *, refused: bool = False) -> str:
+        """What to send as `Authorization`, or "". `refused`: the last one didn't do."""
+        ...
+
+
+class ServiceAccount:
+    """The account of the pod this runs in."""
+
+    def __init__(self, directory: Path = SERVICE_ACCOUNT) -> None:
+        host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+        port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        if not host or not (directory / "token").exists():
+            raise NoCredentials(
+                "This isn't a pod with a service account: give a kubeconfig, in $KUBECONFIG or by its path."
+            )
+        self.server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        self.server_name: str | None = None
+        self.proxy: str | None = None
+        self.is_verified = True
+        self.namespace = (directory / "namespace").read_text().strip()
+        self._directory = directory
+        self._authorization = ""
+        self._read_at_s = -LOOK_AGAIN_S
+        self._authorities = ""
+        self._tls = _context()
+        self._read()
+
+    def tls(self) -> ssl.SSLContext:
+        """How to speak TLS with it."""
+        return self._tls
+
+    async def authorization(self, *, refused: bool = False) -> str:
+        """The token as it is in the file, which is replaced long before it runs out."""
+        if refused or time.monotonic() - self._read_at_s > LOOK_AGAIN_S:
+            self._read()
+        return self._authorization
+
+    def _read(self) -> None:
+        self._read_at_s = time.monotonic()
+        self._authorization = "Bearer " + (self._directory / "token").read_text().strip()
+        authorities = (self._directory / "ca.crt").read_text()
+        if authorities != self._authorities:
+            self._tls.load_verify_locations(cadata=authorities)
+            self._authorities = authorities
+
+
+class Kubeconfig:
+    """A context of a kubeconfig: `$KUBECONFIG` or `~/.kube/config` if none is given."""
+
+    def __init__(self, path: Path | None = None, context: str | None = None) -> None:
+        from kubernetes.client import Configuration
+
+        kube_config: Any = importlib.import_module("kubernetes.config.kube_config")  # has no types
+
+        self._place = str(path or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
+        self._context = context
+        self._kube_config = kube_config
+        self._configuration: Any = Configuration()
+        self._looked_at_s = time.monotonic()
+        self._authorization = ""
+        try:
+            self._load()
+            self.namespace = self._namespace()
+        except Exception as error:  # noqa: BLE001 - it raises whatever it stumbles over
+            raise NoCredentials(f"The kubeconfig {self._place} can't be used: {_sentence(error)}") from None
+        self.server = str(self._configuration.host).rstrip("/")
+        self.server_name: str | None = getattr(self._configuration, "tls_server_name", None)
+        self.proxy: str | None = self._configuration.proxy
+        self.is_verified = bool(self._configuration.verify_ssl)
+        self._tls = None if self.server.startswith("http:") else self._make_tls()
+
+    def tls(self) -> ssl.SSLContext | None:
+        """How to speak TLS with it."""
+        return self._tls
+
+    async def authorization(self, *, refused: bool = False) -> str:
+        """The token, after the package has renewed it if it had to."""
+        if refused or time.monotonic() - self._looked_at_s > LOOK_AGAIN_S:
+            self._looked_at_s = time.monotonic()
+            await asyncio.to_thread(self._look_again, refused=refused)
+        return self._authorization
+
+    def _load(self) -> None:
+        self._looked_at_s = time.monotonic()
+        load = self._kube_config.load_kube_config
+        load(self._place, self._context, self._configuration, persist_config=False)
+        self._authorization = self._token()
+
+    def _look_again(self, *, refused: bool) -> None:
+        try:
+            if refused:
+                self._load()  # the package renews by the clock alone, and a token in a file never
+            else:
+                self._authorization = self._token()
+            if self._tls is not None and self._configuration.cert_file:  # plug-ins hand out certificates too
+                self._tls.load_cert_chain(self._configuration.cert_file, self._configuration.key_file)
+        except Exception as error:  # noqa: BLE001 - it raises whatever it stumbles over
+            raise NoCredentials(f"The credentials can't be renewed: {_sentence(error)}") from None
+
+    def _token(self) -> str:
+        return str(self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or "")
+
+    def _namespace(self) -> str:
+        contexts, active = self._kube_config.list_kube_config_contexts(self._place)
+        name = self._context or active["name"]
+        chosen: dict[str, Any] = next(one["context"] for one in contexts if one["name"] == name)
+        return str(chosen.get("namespace") or "default")
+
+    def _make_tls(self) -> ssl.SSLContext:
+        context = _context()
+        if not self._configuration.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self._configuration.ssl_ca_cert:
+            context.load_verify_locations(self._configuration.ssl_ca_cert)
+        else:
+            context.load_default_certs()
+        if self._configuration.cert_file:
+            context.load_cert_chain(self._configuration.cert_file, self._configuration.key_file)
+        return context
+
+
+def _context() -> ssl.SSLContext:
+    """Strict about the form of certificates at first: see `wire.py` for servers that fail by it alone."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _sentence(error: Exception) -> str:
+    return (str(error) or type(error).__name__).rstrip(".") + "."

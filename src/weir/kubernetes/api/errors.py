@@ -1,0 +1,137 @@
+"""Answers of the API server that aren't what was asked for, as exceptions by what a caller does about them.
+
+A caller decides by type alone: it lists again after `ResourceExpired`, waits as long as it was told to after
+`TooManyRequests`, reads again after `Conflict`, and tries again after `ApiUnreachable`. A write for which
+`may_have_happened` holds is looked up before anything else is done about it.
+"""
+
+import msgspec
+from msgspec import Struct
+
+RETRY_AFTER_MOST_S = 60.0
+
+
+class StatusCause(Struct, gc=False):
+    """One of the reasons for a refusal."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(Struct, rename="camel", gc=False):
+    """What a refusal is about."""
+
+    name: str = ""
+    causes: list[StatusCause] = []
+    retry_after_seconds: int = 0
+
+
+class ApiStatus(Struct, gc=False):
+    """An answer of the API server that isn't an object."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+class ApiError(Exception):
+    """The API server didn't do what was asked, or nobody knows whether it did.
+
+    `may_have_happened`: a write may nevertheless have been carried out, or be carried out yet.
+    """
+
+    may_have_happened = False
+
+
+class ApiUnreachable(ApiError):
+    """No answer, or not all of it."""
+
+    def __init__(self, sentence: str, *, may_have_happened: bool) -> None:
+        super().__init__(sentence)
+        self.may_have_happened = may_have_happened
+
+
+class InvalidResponse(ApiError):
+    """An answer nobody can read: not of the API server, or of one that speaks otherwise."""
+
+    may_have_happened = True
+
+
+class ApiRefused(ApiError):
+    """An answer that says no."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.may_have_happened = status >= 500  # it gave up, which says nothing about what it set off
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.status}, {self.reason!r}, {self.message!r})"
+
+
+class NotFound(ApiRefused):
+    """There is no such object, or the server doesn't know such a kind."""
+
+
+class Conflict(ApiRefused):
+    """The object isn't what the request took it for."""
+
+
+class AlreadyExists(Conflict):
+    """An object of this name is there already."""
+
+
+class ResourceExpired(ApiRefused):
+    """The resource version is too old: only a new list helps."""
+
+
+class TooManyRequests(ApiRefused):
+    """Not now: the server has too much to do, or a disruption budget allows no eviction (`by_budget`)."""
+
+    def __init__(
+        self, status: int, reason: str, message: str, *, retry_after_s: float, by_budget: bool
+    ) -> None:
+        super().__init__(status, reason, message)
+        self.retry_after_s = retry_after_s
+        self.by_budget = by_budget
+        self.may_have_happened = False  # it says so before it begins
+
+
+_BY_STATUS: dict[int, type[ApiRefused]] = {404: NotFound, 409: Conflict, 410: ResourceExpired}
+_STATUS = msgspec.json.Decoder(ApiStatus)
+
+
+def refusal(code: int, body: bytes, retry_after: str = "") -> ApiRefused:
+    """The exception for an answer with this status code; `retry_after` as its head says it."""
+    try:
+        status = _STATUS.decode(body)
+    except msgspec.DecodeError:  # some answers, and those of proxies, are plain text
+        status = ApiStatus(message=body[:300].decode(errors="replace").strip())
+    return refusal_of(status, code, _seconds(retry_after))
+
+
+def refusal_of(status: ApiStatus, code: int = 0, retry_after_s: float | None = None) -> ApiRefused:
+    """The exception for what the server said, which in a watch comes without a status code of HTTP."""
+    code = code or status.code or 500
+    message = status.message or status.reason or f"The API server answered {code}."
+    details = status.details or StatusDetails()
+    by_budget = any(cause.reason == "DisruptionBudget" for cause in details.causes)
+    if retry_after_s is None and details.retry_after_seconds:
+        retry_after_s = float(details.retry_after_seconds)
+    if code == 429 or (code == 503 and retry_after_s is not None):
+        wait_s = 1.0 if retry_after_s is None else min(retry_after_s, RETRY_AFTER_MOST_S)
+        return TooManyRequests(code, status.reason, message, retry_after_s=wait_s, by_budget=by_budget)
+    if status.reason == "AlreadyExists":
+        return AlreadyExists(code, status.reason, message)
+    if status.reason == "Expired":
+        return ResourceExpired(code, status.reason, message)
+    return _BY_STATUS.get(code, ApiRefused)(code, status.reason, message)
+
+
+def _seconds(text: str) -> float | None:
+    """Retry-After in seconds; as a date nobody sends it here."""
+    return float(text) if text.isdigit() else None

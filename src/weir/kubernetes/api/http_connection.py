@@ -1,0 +1,201 @@
+"""One connection that speaks HTTP/1.1 with an API server: bytes go out, an answer comes back.
+
+asyncio carries the bytes and httptools reads the answers. It carries one request at a time, and whatever goes
+wrong on it ends it: no answer can ever be taken for that of another request.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+GATHER_S = 0.02
+"""What comes on a watch within this time is read together."""
+HEAD_BYTES_MOST = 1 << 16
+
+
+class ConnectionLost(OSError):
+    """The connection ended before the answer did."""
+
+
+class NotHttp(Exception):
+    """What came isn't HTTP."""
+
+
+@dataclass(slots=True)
+class HttpResponse:
+    """What came back."""
+
+    status: int = 0
+    head: list[tuple[bytes, bytes]] = field(default_factory=list)
+    body: bytes = b""
+
+    def said(self, name: str) -> str:
+        """What the head says of this, or ""; `name` in lower case."""
+        known = (value for key, value in self.head if key.decode("latin-1").lower() == name)
+        return next(known, b"").decode("latin-1")
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection. `lost` is called when it has ended."""
+
+    def __init__(self, lost: Callable[["HttpConnection"], None]) -> None:
+        self.used_s = time.monotonic()
+        self.heard = False  # any of the answer
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._parser = HttpResponseParser(self)
+        self._waiter: asyncio.Future[None] | None = None
+        self._answer = HttpResponse()
+        self._pieces: list[bytes] = []
+        self._head_bytes = 0
+        self._awaits = ""  # what the waiter waits for: the "head", the next "piece" or the "end"
+        self._head, self._ended = False, True  # of the last answer
+        self._stays = True  # for more requests
+        self._why: Exception | None = None  # it ended
+
+    async def ask(self, request: bytes) -> HttpResponse:
+        """Send a request and wait for the whole answer."""
+        self._send(request)
+        await self._until("end")
+        answer = self._answer
+        answer.body = self._taken()
+        return answer
+
+    async def begin(self, request: bytes) -> HttpResponse:
+        """Send a request and wait for the head of the answer."""
+        self._send(request)
+        await self._until("head")
+        return self._answer
+
+    async def pieces(self, within_s: float) -> AsyncGenerator[bytes, None]:
+        """The body of an answer as it comes, until its end; TimeoutError if nothing comes for so long.
+
+        Nothing is read while whoever takes it is busy, or rests: the server waits.
+        """
+        assert self._transport is not None, "it is connected"
+        while not (self._ended and not self._pieces):
+            async with asyncio.timeout(within_s):
+                await self._until("piece")
+            self._transport.pause_reading()
+            if self._pieces:
+                yield self._taken()
+            await asyncio.sleep(GATHER_S)
+            self._transport.resume_reading()
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether another request may follow."""
+        return self._ended and self._stays and self._why is None
+
+    def end(self) -> None:
+        """Have it ended, whatever is under way."""
+        self._why = self._why or ConnectionLost("it was ended from here")
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _send(self, request: bytes) -> None:
+        assert self._waiter is None, "one request at a time"
+        self.heard = self._head = self._ended = False
+        if self._why is not None or self._transport is None:
+            raise ConnectionLost("the connection has ended")
+        self._head_bytes = 0
+        self._answer = HttpResponse()
+        self._pieces = []
+        self._transport.write(request)
+
+    async def _until(self, what: str) -> None:
+        if self._is_there(what):
+            return
+        if self._why is not None:
+            raise self._why
+        self._awaits = what
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _is_there(self, what: str) -> bool:
+        return self._ended or (what == "head" and self._head) or (what == "piece" and bool(self._pieces))
+
+    def _taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _tell(self) -> None:
+        """Wake whoever waits, if there is what they wait for."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        if self._is_there(self._awaits):
+            waiter.set_result(None)
+        elif self._why is not None:
+            waiter.set_exception(self._why)
+
+    # asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is there."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Part of the answer."""
+        self.heard = True
+        if self._ended:
+            self._broken("An answer to no question.")
+            return
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            self._broken(f"An answer nobody can read: {error}")
+        self._tell()
+
+    def _broken(self, sentence: str) -> None:
+        self._why = NotHttp(sentence)
+        self.end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+        if exc is None and self._why is None and self._head and not self._says_its_end():
+            self._ended = True
+        self._why = self._why or ConnectionLost(
+            str(exc) if exc is not None else "the connection ended without an answer"
+        )
+        self._tell()
+        self._lost(self)
+
+    # httptools
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One line of the head."""
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > HEAD_BYTES_MOST:  # asked for more, httptools says what was wrong
+            raise ValueError(f"its head has more than {HEAD_BYTES_MOST} bytes")
+        self._answer.head.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """The head is there; those of interim answers don't count."""
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._answer.head.clear()
+        else:
+            self._answer.status, self._head = status, True
+
+    def on_body(self, body: bytes) -> None:
+        """Part of the body."""
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        """The answer has ended, and with it the connection if the server wants that."""
+        if self._head:
+            self._ended = True
+            self._stays = self._parser.should_keep_alive()
+            self.used_s = time.monotonic()
+
+    def _says_its_end(self) -> bool:
+        """Whether the answer has a length; one without goes on until the connection ends."""
+        return bool(self._answer.said("content-length") or self._answer.said("transfer-encoding"))

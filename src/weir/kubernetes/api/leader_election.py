@@ -1,0 +1,277 @@
+"""One of several leads, by a Lease in the API server, and stops in time when it can't keep it.
+
+    |- asked -------------- renew_deadline_s ----------| write_s |- lease_s: another may begin
+      the leader writes                                 stops: requests
+                                                        under way end
+
+A leader counts from the moment *before* it asked for the lease that it was given; another one from
+the moment *after* it saw that. So the leader's last request has timed out, here and at the server,
+before another one begins, as long as both clocks run equally fast. Nobody's clock is compared with
+another's: the times in the Lease are for people.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import Protocol
+from uuid import uuid4
+
+import msgspec
+
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from weir.kubernetes.api.objects import ApiStruct, Metadata
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, Reflector
+
+
+class Leadership(Protocol):
+    """Who may write, asked before every write."""
+
+    @property
+    def term(self) -> int:
+        """Which time it is that this one leads; what was meant to be written in another isn't."""
+        ...
+
+    def may_write(self) -> bool:
+        """Whether a request may be sent now."""
+        ...
+
+
+class AlwaysLeader:
+    """For one that has no other beside it."""
+
+    term = 1
+
+    def may_write(self) -> bool:
+        """Always."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """How long a leader may be silent. The customary values of the field."""
+
+    lease_s: int = 15  # after which another may take it
+    renew_deadline_s: float = 10.0  # after which it stops writing
+    retry_s: float = 2.0  # between renewals, and between looks of those who wait
+
+
+class LeaseSpec(ApiStruct, omit_defaults=True):
+    """Who holds it."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int = 0
+
+
+class Lease(ApiStruct, omit_defaults=True):
+    """A lease of coordination.k8s.io."""
+
+    metadata: Metadata
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+def boot_clock() -> float:
+    """Seconds that go on while the machine is suspended, where it has such a clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class LeaderElection:
+    """Takes part in the election. `run` it as a task, and `release` at a clean stop."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        *,
+        namespace: str,
+        identity: str,
+        name: str = "weir",
+        timing: LeaseTiming = LeaseTiming(),
+        clock: Callable[[], float] = boot_clock,
+        chance: Random | None = None,
+    ) -> None:
+        if timing.renew_deadline_s + api.limits.write_s > timing.lease_s:
+            raise ValueError(
+                f"The renew deadline of {timing.renew_deadline_s:g} s and the {api.limits.write_s:g} s that "
+                f"a write may take exceed the lease of {timing.lease_s} s: write a longer lease, or an "
+                "earlier deadline."
+            )
+        self._api = api
+        self._leases = path_of("coordination.k8s.io/v1", "leases", namespace)
+        self._path = path_of("coordination.k8s.io/v1", "leases", namespace, name)
+        self._name = name
+        self._timing = timing
+        self._clock = clock
+        self._chance = chance or Random()  # noqa: S311 - nothing here is secret
+        self.identity = (
+            f"{identity}_{uuid4().hex[:8]}"  # of this process: another in its place is another one
+        )
+        self.holder = ""
+        """Who leads, as far as this one has heard."""
+        self.failure = ""
+        self._lease: Lease | None = None  # as it was last seen, or written
+        self._seen_s = 0.0  # when it was first seen so
+        self._asked_s = -float("inf")  # when the lease was asked for that is held
+        self._leads = False
+        self._term = 0
+        self._freed = asyncio.Event()
+        self._won = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._lost.set()
+        self._released = False
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
+
+    @property
+    def term(self) -> int:
+        """How often this one has won."""
+        return self._term
+
+    def may_write(self) -> bool:
+        """Whether this one leads, and its renewal isn't overdue."""
+        return (
+            self._leads
+            and not self._released
+            and self._clock() - self._asked_s < self._timing.renew_deadline_s
+        )
+
+    async def won(self) -> None:
+        """Wait until this one leads."""
+        await self._won.wait()
+
+    async def lost(self) -> None:
+        """Wait until this one doesn't lead."""
+        await self._lost.wait()
+
+    async def run(self) -> None:
+        """Campaign and renew, until it is released."""
+        self._at_rest.clear()
+        watch = Reflector(
+            self._api, self._leases, Lease, self._hear, field_selector=f"metadata.name={self._name}"
+        )
+        hearing = asyncio.create_task(watch.run(), name="weir-lease")
+        try:
+            while not self._released:
+                await self._turn()
+                wait_s = self._timing.retry_s * self._chance.uniform(0.8, 1.0)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._freed.wait(), wait_s)
+                self._freed.clear()
+        finally:
+            hearing.cancel()
+            self._end()
+            self._at_rest.set()
+
+    async def release(self) -> None:
+        """Leave the lease to whoever wants it, at once. No write may be under way any more."""
+        self._released = True
+        self._freed.set()
+        await self._at_rest.wait()
+        if self._lease is not None and self.holder == self.identity:
+            left = _with_spec(self._lease, holder_identity="", lease_duration_seconds=1, renew_time=_now())
+            with suppress(ApiError):  # then it runs out
+                self._see(await self._api.put(self._path, left, Lease))
+
+    def _hear(self, changes: Sequence[Change[Lease]]) -> None:
+        """Those who wait are woken when the lease is free; otherwise they look now and then."""
+        last = changes[-1]
+        if isinstance(last, ObjectRemoved) or (
+            isinstance(last, ObjectSet) and not last.object.spec.holder_identity
+        ):
+            self._freed.set()
+
+    async def _turn(self) -> None:
+        """Ask for the lease once, in the time there is for it."""
+        overdue_s = self._asked_s + self._timing.renew_deadline_s - self._clock()
+        within_s = min(overdue_s, self._timing.retry_s * 2) if self._leads else self._api.limits.write_s
+        try:
+            async with asyncio.timeout(within_s):
+                await self._ask()
+            self.failure = ""
+        except TimeoutError:
+            self.failure = f"The lease {self._path} could not be had within {within_s:.1f} s."
+        except (
+            Conflict,
+            NotFound,
+        ):  # somebody was quicker, or we were without having heard of it: look again
+            self._lease = None
+        except ApiError as error:
+            self.failure = str(error)
+        if self._leads and not self.may_write():
+            self._end()
+
+    async def _ask(self) -> None:
+        if not self._leads or self._lease is None:
+            await self._look()
+            if not self._is_free():
+                if self._leads:
+                    self._end()
+                return
+        asked_s = self._clock()
+        wanted = self._wanted()
+        try:
+            if self._lease is None:
+                self._see(await self._api.post(self._leases, wanted, Lease))
+            else:
+                self._see(await self._api.put(self._path, wanted, Lease))
+        except AlreadyExists:
+            self._lease = None
+            return
+        self._asked_s = asked_s
+        if not self._leads:
+            self._leads = True
+            self._term += 1
+            self._lost.clear()
+            self._won.set()
+
+    async def _look(self) -> None:
+        try:
+            self._see(await self._api.get(self._path, Lease))
+        except NotFound:
+            self._lease = None
+            self.holder = ""
+
+    def _see(self, lease: Lease) -> None:
+        tracked = self._lease
+        if tracked is None or tracked.metadata.resource_version != lease.metadata.resource_version:
+            self._seen_s = self._clock()
+        self._lease = lease
+        self.holder = lease.spec.holder_identity
+
+    def _is_free(self) -> bool:
+        if self._lease is None or self.holder in {"", self.identity}:
+            return True
+        return self._clock() - self._seen_s > self._lease.spec.lease_duration_seconds
+
+    def _wanted(self) -> Lease:
+        """The lease with this one as its holder."""
+        now = _now()
+        if self._lease is None:
+            metadata, transitions, since = Metadata(self._name), 0, now
+        else:
+            metadata, transitions = self._lease.metadata, self._lease.spec.lease_transitions
+            since = self._lease.spec.acquire_time or now
+            if self.holder != self.identity:
+                transitions, since = transitions + 1, now
+        return Lease(metadata, LeaseSpec(self.identity, self._timing.lease_s, since, now, transitions))
+
+    def _end(self) -> None:
+        self._leads = False
+        self._won.clear()
+        self._lost.set()
+
+
+def _with_spec(lease: Lease, **changes: object) -> Lease:
+    """The lease with another spec."""
+    return msgspec.structs.replace(lease, spec=msgspec.structs.replace(lease.spec, **changes))
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,379 @@
+"""The definitions of Weir's kinds, as the API server wants them, made of the shapes they are read by.
+
+A schema there is stricter about its own form than JSON Schema is (no references, no unions but "integer
+or string"), and what its rules may cost is bounded before they are accepted. So each property is
+translated, and what a type can't say is a rule (CEL) whose sentence says what to write.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from weir.kubernetes.crd.scheduler_settings import SchedulerConfigSpec
+from weir.kubernetes.crd.schemas import (
+    GROUP,
+    OF_METADATA,
+    VERSION,
+    ClusterProject,
+    QueueStatus,
+    SchedulerConfigStatus,
+    TopologyStatus,
+    WorkloadSpec,
+    WorkloadStatus,
+    camel,
+)
+from weir.scenario_io.written import WrittenDepartment, WrittenProject, WrittenTimes, WrittenTopology
+
+Schema = dict[str, Any]
+
+_ENTRIES_MOST = {"quota": 64, "limit": 64, "weight": 64, "levels": 16, "namespaces": 1024}
+"""What is charged for where a rule goes over all of them."""
+_NAME_MOST, _AMOUNT_MOST, _PROSE_MOST = 253, 64, 4096
+_PROSE = ("message", "sentence")
+_TAKEN = ("type", "minimum", "maximum", "minItems", "maxItems", "maxLength", "pattern", "enum", "format")
+"""What means the same in both."""
+
+
+def _rule(rule: str, message: str, **more: str) -> Schema:
+    return {"rule": rule, "message": message, **more}
+
+
+_AMOUNT = _rule(
+    "string(self) == 'unlimited' || "
+    "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))",
+    'write a number, a quantity such as 500m or 40Gi, or "unlimited"',
+)
+_WEIGHT = _rule(
+    "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))",
+    'write a number, or a fraction in quotes such as "0.5"',
+)
+_TIME = _rule(
+    "type(self) == int ? int(self) >= 0 : "
+    "string(self).matches('^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+([.][0-9]+)?s?)?$') && string(self) != ''",
+    "write a duration such as 90s, 10m or 2h30m, or 0 for none",
+)
+_TOO_LOW = (
+    "self.quota.filter(r, r in self.limit && string(self.limit[r]) != 'unlimited' && "
+    "(string(self.quota[r]) == 'unlimited' || isQuantity(string(self.limit[r])) && "
+    "isQuantity(string(self.quota[r])) && "
+    "quantity(string(self.limit[r])).isLessThan(quantity(string(self.quota[r])))))"
+)
+_LIMITS = _rule(
+    f"!has(self.quota) || !has(self.limit) || {_TOO_LOW}.size() == 0",
+    "a limit is below its quota: raise the limit or lower the quota",
+    messageExpression=f"'the limit of ' + {_TOO_LOW}[0] "
+    "+ ' is below its quota: raise it, or lower the quota'",
+)
+_ONCE = _rule("self.all(a, self.exists_one(b, a == b))", "a level is named twice: leave one out")
+_VALUES = {
+    "quota": _AMOUNT,
+    "limit": _AMOUNT,
+    "weight": _WEIGHT,
+    **dict.fromkeys((*WrittenTimes.model_fields, "overcommit_grace", "wait", "idle"), _TIME),
+}
+"""Rules of the values of a mapping, or of the value itself, by the word it stands at."""
+
+
+_MEANS = {
+    "quota": "What is guaranteed, by resource: gpu, gpu.MODEL, cpu, memory, or any other a pod can ask for.",
+    "limit": "What can never be passed, by resource. What isn't named is unlimited.",
+    "weight": "The claim on what others leave, beside the siblings, by resource; 1 where it isn't named.",
+    "priority": "Among siblings, who gets what is left first; of a workload, who goes first in its project.",
+    "parent": "The department this one is in.",
+    "department": "The department the project is in; without one it stands at the root.",
+    "namespaces": "The namespaces whose pods may use it.",
+    "times": "Time rules of its workloads, in place of the policy's; 0 is none.",
+    "max_runtime": "After so long a workload is ended.",
+    "idle_limit": "After so long without use of its GPUs a workload is ended, where use is measured.",
+    "lifetime": "After so long a build session is ended.",
+    "stop_grace": "How long a workload may take to stop, where its pods don't say.",
+    "policy": "What a policy file says; see the manual's page on configuration.",
+    "kinds": "Entries for the table of kinds that make pods, before those that Weir has.",
+    "device_resources": "Resources that are devices, in place of those that the flags name.",
+    "max": "How many nodes; 0: only people set nodes aside.",
+    "wait": "Shares wait for so long before a node is set aside.",
+    "idle": "A node has had no share for so long before it is taken back.",
+    "action": "Leave such pods, refuse them, or queue them under the project.",
+    "namespace_labels": "Labels of the namespaces that the rule holds in; any without them.",
+    "exempt_namespaces": "Namespaces that the rule doesn't hold in, beside those of the system.",
+    "resource": "A resource whose units are devices; it may end in *.",
+    "gpu_weight": "The part of a GPU that each of its devices counts as in quotas, such as 1/7.",
+    "overcommit_grace": "How long more GPUs of a node may be in use than it has before pods are stopped.",
+    "shared_nodes": "Nodes that Weir may set aside for shares of GPUs by itself.",
+    "without_project": "What becomes of GPU pods in namespaces that no project lists.",
+    "in_force": "The last good settings, as JSON; they are in force while the spec is refused.",
+    "conditions": "Accepted: whether the settings are in force.",
+    "levels": "Node labels, coarse to fine.",
+    "phase": "Where it stands.",
+    "message": "What is wrong with it, or what comes of it.",
+    "demand": "What its workloads hold and ask for, by resource.",
+    "share": "What it may hold as things stand, by resource.",
+    "allocated": "What it holds, by resource.",
+    "running": "Of a queue, workloads that hold something; of a workload, pods that run of those it has.",
+    "pending": "Workloads that wait and could run.",
+    "unschedulable": "Workloads that no node can ever take; they are no demand.",
+    "owner": "The object whose pods these are.",
+    "project": "The project whose quota it uses.",
+    "preemptible": "Whether it may be stopped for others.",
+    "min_pods": "Pods it can't do without.",
+    "groups": "Its pods, by what they ask for.",
+    "gpus": "Devices of one pod, or of all pods together.",
+    "reason": "Why it waits, or how it ended.",
+    "why": "The class of the reason.",
+    "sentence": "The reason, for people.",
+    "numbers": "What the sentence says, for programs.",
+    "last_eviction": "When its pods were last stopped for other work, for whom, and by which rule.",
+    "short_since": "Since when fewer of its pods run than it needs: gang_grace counts from here.",
+    "rule": "The rule that allowed the eviction.",
+    "by": "The workload that the eviction made room for.",
+    "since": "When this phase began.",
+    "estimated_start": "When it may start, if it is only a matter of time.",
+    "promised": "Room that is kept for it.",
+    "allocations": "Nodes and devices of its pods, as Weir decided; annotations of pods are only a copy.",
+    "self_bound": "The pod named its node itself.",
+    "life": "What Weir has to remember of it.",
+    "written": "By which Weir knows this status again.",
+}
+"""What people read of a field with kubectl explain."""
+_OF_GROUPS = (
+    "name", "count", "min", "order", "gpus", "devices", "gpuMemory", "gpuModels", "cpu", "memory",
+    "resources",
+)  # fmt: skip
+"""What of a pod's request a Workload tells."""
+
+
+def definitions() -> list[dict[str, Any]]:
+    """All kinds, as CustomResourceDefinitions."""
+    return [
+        _definition(
+            "Department",
+            "Departments hold projects, and other departments, and may be guaranteed a quota of their own.",
+            _queue_spec(WrittenDepartment),
+            QueueStatus,
+            _queue_columns(("PARENT", ".spec.parent")),
+            rules=[
+                _rule(
+                    "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
+                    "a department can't be its own parent: name another, or leave parent out",
+                )
+            ],
+        ),
+        _definition(
+            "Project",
+            "A project is guaranteed a quota; the pods of its namespaces may use it.",
+            _queue_spec(WrittenProject, ClusterProject),
+            QueueStatus,
+            _queue_columns(("DEPARTMENT", ".spec.department"), ("NAMESPACES", ".spec.namespaces", 1)),
+        ),
+        _definition(
+            "Topology",
+            "Node labels, coarse to fine, that say which nodes are near to one another.",
+            _topology_spec(),
+            TopologyStatus,
+            [
+                _column("LEVELS", ".spec.levels"),
+                _column("PHASE", ".status.phase"),
+                _column("MESSAGE", ".status.message", 1),
+            ],
+        ),
+        _definition(
+            "SchedulerConfig",
+            "Settings of the scheduler of this name; without one it has those of its flags.",
+            _object(SchedulerConfigSpec),
+            SchedulerConfigStatus,
+            [_column("PHASE", ".status.phase"), _column("MESSAGE", ".status.message")],
+        ),
+        _definition(
+            "Workload",
+            "Pods that start, recover and end together. Weir makes these; to end one, delete its owner.",
+            _workload_spec(),
+            WorkloadStatus,
+            _workload_columns(),
+            scope="Namespaced",
+            short=["wl"],
+        ),
+    ]
+
+
+def _definition(
+    kind: str,
+    says: str,
+    spec: Schema,
+    status: type[BaseModel],
+    columns: list[Schema],
+    *,
+    scope: str = "Cluster",
+    short: list[str] | None = None,
+    rules: list[Schema] | None = None,
+) -> dict[str, Any]:
+    plural = {"Topology": "topologies"}.get(kind, f"{kind.lower()}s")
+    properties: Schema = {"spec": spec, "status": _object(status)}
+    whole: Schema = {"description": says, "type": "object", "required": ["spec"], "properties": properties}
+    if rules:
+        whole["x-kubernetes-validations"] = rules
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": whole},
+        "additionalPrinterColumns": [*columns, _column("AGE", ".metadata.creationTimestamp", kind="date")],
+        "subresources": {"status": {}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": scope,
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                **({"shortNames": short} if short else {}),
+                "categories": ["weir"],
+            },
+            "versions": [version],
+        },
+    }
+
+
+# Columns
+
+
+def _column(name: str, path: str, wide: int = 0, *, kind: str = "string") -> Schema:
+    return {"name": name, "type": kind, "jsonPath": path, **({"priority": 1} if wide else {})}
+
+
+def _queue_columns(*own: tuple[str, str] | tuple[str, str, int]) -> list[Schema]:
+    return [
+        *(_column(*each) for each in own),
+        _column("QUOTA", ".status.quota.gpu"),
+        _column("DEMAND", ".status.demand.gpu"),
+        _column("SHARE", ".status.share.gpu"),
+        _column("ALLOCATED", ".status.allocated.gpu"),
+        _column("LIMIT", ".spec.limit.gpu", 1),
+        _column("PRIORITY", ".spec.priority", 1, kind="integer"),
+        _column("RUNNING", ".status.running", kind="integer"),
+        _column("PENDING", ".status.pending", kind="integer"),
+        _column("UNSCHEDULABLE", ".status.unschedulable", 1, kind="integer"),
+        _column("PHASE", ".status.phase"),
+        _column("MESSAGE", ".status.message", 1),
+    ]
+
+
+def _workload_columns() -> list[Schema]:
+    return [
+        _column("PROJECT", ".spec.project"),
+        _column("TYPE", ".spec.type", 1),
+        _column("PRIORITY", ".spec.priority", 1, kind="integer"),
+        _column("GPUS", ".status.gpus"),
+        _column("PHASE", ".status.phase"),
+        _column("RUNNING", ".status.running"),
+        _column("SINCE", ".status.since", kind="date"),
+        _column("WHY", ".status.reason.sentence"),
+        _column("NODES", ".status.nodes", 1),
+        _column("EXPECTED", ".status.estimatedStart", 1),
+    ]
+
+
+# Schemas
+
+
+def project_fields() -> list[str]:
+    """Return the names of the fields in the spec of a project."""
+    return sorted(_spec(WrittenProject, ClusterProject)["properties"])
+
+
+def _queue_spec(*forms: type[BaseModel]) -> Schema:
+    spec = _spec(*forms)
+    spec["x-kubernetes-validations"] = [_LIMITS]
+    if "namespaces" in spec["properties"]:
+        spec["properties"]["namespaces"]["x-kubernetes-list-type"] = "set"
+    return spec
+
+
+def _topology_spec() -> Schema:
+    spec = _spec(WrittenTopology)
+    spec["properties"]["levels"]["x-kubernetes-validations"] = [_ONCE]
+    return spec
+
+
+def _workload_spec() -> Schema:
+    spec = _object(WorkloadSpec)
+    group = spec["properties"]["groups"]["items"]
+    group["properties"] = {name: group["properties"][name] for name in _OF_GROUPS}
+    return spec
+
+
+def _spec(*forms: type[BaseModel]) -> Schema:
+    """What people write, less what the object's metadata says."""
+    spec = _object(forms[0])
+    for form in forms[1:]:
+        spec["properties"] |= _object(form)["properties"]
+    for word in OF_METADATA:
+        spec["properties"].pop(word, None)
+    spec["required"] = [word for word in spec.get("required", ()) if word not in OF_METADATA]
+    if not spec["required"]:
+        del spec["required"]
+    return spec
+
+
+def _object(form: type[BaseModel]) -> Schema:
+    whole = form.model_json_schema()
+    return _translated(whole, whole.get("$defs", {}), "")
+
+
+def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> Schema:
+    """A schema as the API server takes it, of what stands at a word."""
+    if "$ref" in schema:
+        return _translated(shapes[schema["$ref"].rsplit("/", 1)[1]], shapes, word)
+    if "anyOf" in schema:  # something or nothing; nothing is as if it weren't there
+        (some,) = (each for each in schema["anyOf"] if each.get("type") != "null")
+        return _translated({**some, **_said(schema)}, shapes, word)
+    if isinstance(schema.get("type"), list):
+        return _amount(schema, word)
+    found: Schema = {key: schema[key] for key in _TAKEN if key in schema} | _said(schema)
+    if found["type"] == "string" and "enum" not in found and "format" not in found:
+        found.setdefault("maxLength", _PROSE_MOST if word in _PROSE else _NAME_MOST)
+    elif found["type"] == "array":
+        found["items"] = _translated(schema["items"], shapes, word)
+        if word in _ENTRIES_MOST:
+            found["maxItems"] = _ENTRIES_MOST[word]
+    elif found["type"] == "object":
+        found |= _inside(schema, shapes, word)
+    return found
+
+
+def _meaning(word: str) -> Schema:
+    return {"description": _MEANS[word]} if word in _MEANS else {}
+
+
+def _said(schema: Mapping[str, Any]) -> Schema:
+    return {"description": schema["description"]} if "description" in schema else {}
+
+
+def _amount(schema: Mapping[str, Any], word: str) -> Schema:
+    rules = {"x-kubernetes-validations": [_VALUES[word]]} if word in _VALUES else {}
+    return {"x-kubernetes-int-or-string": True, "maxLength": _AMOUNT_MOST, **_said(schema), **rules}
+
+
+def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> Schema:
+    """The properties of an object, or the values of a mapping."""
+    if "properties" in schema:
+        properties = schema["properties"]
+        found: Schema = {
+            "properties": {
+                camel(name): {**_translated(each, shapes, name), **_meaning(name)}
+                for name, each in properties.items()
+            }
+        }
+        required = [camel(name) for name in schema.get("required", ())]
+        return found | ({"required": required} if required else {})
+    values = schema.get("additionalProperties", True)
+    if values is True:
+        return {"x-kubernetes-preserve-unknown-fields": True}
+    most = {"maxProperties": _ENTRIES_MOST[word]} if word in _ENTRIES_MOST else {}
+    return {"additionalProperties": _translated(values, shapes, word), **most}

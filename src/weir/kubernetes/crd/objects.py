@@ -1,0 +1,126 @@
+"""Weir's own objects as Weir reads them back."""
+
+from typing import Any
+
+from msgspec import field
+
+from weir.kubernetes.api.objects import ApiStruct, Metadata
+from weir.kubernetes.translate.annotations import PREFIX
+
+WRITTEN_KEY = f"{PREFIX}written"
+"""On a workload, an annotation: by which its spec is known again."""
+
+
+class QueueMetadata(Metadata):
+    """What the metadata of a queue says beside that of every object."""
+
+    finalizers: list[str] = field(default_factory=list)
+
+
+class QuotaObject(ApiStruct):
+    """A Department, a Project or a Topology; its spec is read by `queue_tree`."""
+
+    metadata: QueueMetadata
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+
+
+class OwnerUid(ApiStruct):
+    """Whose pods a workload is made of."""
+
+    uid: str = ""
+
+
+class StoredSpec(ApiStruct):
+    """What is read of a workload's spec."""
+
+    owner: OwnerUid = field(default_factory=OwnerUid)
+    project: str = ""
+
+
+class StoredPlacement(ApiStruct):
+    """Room kept for a pod."""
+
+    node: str
+    pod: str = ""
+    devices: list[int] = field(default_factory=list)
+
+
+class StoredNomination(ApiStruct):
+    """Room kept for a workload."""
+
+    places: list[StoredPlacement] = field(default_factory=list)
+    freed_by: list[str] = field(default_factory=list)
+
+
+class StoredLifecycle(ApiStruct):
+    """What control remembers of a workload."""
+
+    starts: int = 0
+    settled: int = 0
+    failures: int = 0
+    ran_seconds: float = 0.0
+    retry_at_seconds: float | None = None
+    restarts: int = 0
+
+
+class StoredReason(ApiStruct):
+    """Why a workload waits, or how it ended."""
+
+    why: str = ""
+    sentence: str = ""
+
+
+class StoredEviction(ApiStruct):
+    """The last time that pods of a workload were stopped for another one."""
+
+    at: str = ""
+    rule: str = ""
+    sentence: str = ""
+    by: str | None = None
+
+
+class StoredAllocation(ApiStruct):
+    """Placement of a bound pod; `self_bound` if Weir didn't choose the node."""
+
+    uid: str
+    node: str = ""
+    devices: list[int] = field(default_factory=list)
+    share: int = 0
+    memory: int = 0
+    start: int = 0
+    self_bound: bool = False
+    preemptible: bool = True
+
+
+class StoredStatus(ApiStruct):
+    """What is read of a workload's status."""
+
+    phase: str = ""
+    since: str | None = None
+    promised: StoredNomination | None = None
+    life: StoredLifecycle | None = None
+    reason: StoredReason | None = None
+    last_eviction: StoredEviction | None = None
+    ended_at: str | None = None
+    short_since: str | None = None
+    allocations: list[StoredAllocation] = field(default_factory=list)
+    written: str = ""
+
+
+class WorkloadObject(ApiStruct):
+    """A Workload."""
+
+    metadata: Metadata
+    spec: StoredSpec = field(default_factory=StoredSpec)
+    status: StoredStatus = field(default_factory=StoredStatus)
+    written: str = ""  # the digest of its spec
+    uid: str = ""  # its metadata isn't kept
+
+
+class OwnerObject(ApiStruct):
+    """An object that makes pods, of any kind; the table of kinds says what of it is kept."""
+
+    metadata: Metadata
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,174 @@
+"""Department and Project objects become the quota tree.
+
+Nothing here refuses the whole for the fault of one: the webhook may have been away when an object came,
+a parent may have been deleted under its children, and what runs has to go on. What can't be used is left
+out, what can be used otherwise than it says is used so, and each says it in its status.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from weir.kubernetes.crd.schemas import InvalidObject, department_of, project_of, topology_of
+from weir.model.nodes import Topology
+from weir.model.queues import Queue
+from weir.model.resources import amount
+from weir.scenario_io.complaints import nearest
+from weir.scenario_io.making import queues_of
+from weir.scenario_io.words import Written
+from weir.scenario_io.written import WrittenDepartment, WrittenProject, WrittenQueue
+
+Key = tuple[str, str]
+"""A kind and a name."""
+Any_ = TypeVar("Any_", bound=WrittenQueue)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueObject:
+    """What matters of a Department, a Project or a Topology. `spec` is as it stands in the object."""
+
+    name: str
+    spec: Mapping[str, Any]
+    created_s: float = 0.0
+
+
+@dataclass(slots=True)
+class QueueTree:
+    """The tree, parents before children, and what is to be said of its objects."""
+
+    queues: tuple[Queue, ...] = ()
+    projects_of: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by namespace
+    refused: dict[Key, str] = field(default_factory=dict)  # left out
+    remarks: dict[Key, str] = field(default_factory=dict)  # used, but not as they say
+
+
+def tree_of(departments: Iterable[QueueObject], projects: Iterable[QueueObject]) -> QueueTree:
+    """The quota tree of these objects."""
+    tree = QueueTree()
+    rows: dict[str, tuple[float, str, WrittenDepartment | WrittenProject, tuple[str, ...]]] = {}
+    for kind, objects in (("Department", departments), ("Project", projects)):
+        for each in objects:
+            read = _read(kind, each, tree)
+            if read is None:
+                continue
+            before = rows.get(each.name)
+            if before is not None:
+                older, newer = ((before[0], before[1]), (each.created_s, kind))
+                if newer < older:
+                    older, newer = newer, older
+                tree.refused[newer[1], each.name] = _taken(each.name, older[1])
+                if newer[1] == kind:
+                    continue
+            rows[each.name] = (each.created_s, kind, *read)
+    made = [row for _, row in sorted(rows.items(), key=lambda each: (each[1][0], each[0]))]
+    above = {row[2].name: row[2] for row in made if isinstance(row[2], WrittenDepartment)}
+    above = {name: _placed(each, above, tree) for name, each in above.items()}
+    _cut_circles(above, rows, tree)
+    below = [_placed(row[2], above, tree) for row in made if isinstance(row[2], WrittenProject)]
+    tree.queues = queues_of(
+        [_within_limit("Department", each, tree) for each in above.values()],
+        [_within_limit("Project", each, tree) for each in below],
+    )
+    for _, _, written, namespaces in made:
+        for namespace in namespaces:
+            tree.projects_of[namespace] = (*tree.projects_of.get(namespace, ()), written.name)
+    return tree
+
+
+def topologies_of(objects: Iterable[QueueObject]) -> tuple[tuple[Topology, ...], dict[Key, str]]:
+    """The topologies of these objects, and those that can't be used with what is wrong."""
+    found, refused = [], {}
+    for each in sorted(objects, key=lambda each: each.name):
+        try:
+            written = topology_of(each.name, each.spec)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others count
+            refused["Topology", each.name] = _sentence(each.name, error)
+        else:
+            found.append(Topology(written.name, tuple(written.levels)))
+    return tuple(found), refused
+
+
+def _read(
+    kind: str, each: QueueObject, tree: QueueTree
+) -> tuple[WrittenDepartment | WrittenProject, tuple[str, ...]] | None:
+    try:
+        if kind == "Project":
+            return project_of(each.name, each.spec, each.created_s)
+        return department_of(each.name, each.spec, each.created_s), ()
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others count
+        tree.refused[kind, each.name] = _sentence(each.name, error)
+        return None
+
+
+def _sentence(name: str, error: Exception) -> str:
+    """Return the fault of an object: its reader's sentence, or that it can't be read at all."""
+    return (
+        str(error)
+        if isinstance(error, InvalidObject)
+        else f"{name} can't be read: {type(error).__name__}: {error}"
+    )
+
+
+def _taken(name: str, kind: str) -> str:
+    return (
+        f"{name} is the name of a {kind.lower()} already, and departments and projects have one "
+        "name space: choose another name"
+    )
+
+
+def _placed(each: Any_, above: Mapping[str, WrittenDepartment], tree: QueueTree) -> Any_:
+    """With a parent that is there, or at the root."""
+    link = "department" if isinstance(each, WrittenProject) else "parent"
+    parent = getattr(each, link)
+    if parent is None or parent in above:
+        return each
+    kind = "Project" if isinstance(each, WrittenProject) else "Department"
+    told = nearest(parent, above)
+    tree.remarks[kind, each.name] = (
+        f"there is no department {parent}; {told}; until it is there, {each.name} stands at the root"
+    )
+    return each.model_copy(update={link: None})
+
+
+def circle_from(name: str, parents: Mapping[str, str | None]) -> list[str]:
+    """The departments of the circle that one leads into, if it leads into one."""
+    tracked: list[str] = []
+    here: str | None = name
+    while here is not None and here not in tracked:
+        tracked.append(here)
+        here = parents.get(here)
+    return [] if here is None else tracked[tracked.index(here) :]
+
+
+def _cut_circles(
+    above: dict[str, WrittenDepartment], rows: Mapping[str, tuple[float, Any, Any, Any]], tree: QueueTree
+) -> None:
+    """Where parents go in a circle, the newest of it stands at the root."""
+    for name in list(above):
+        circle = circle_from(name, {each.name: each.parent for each in above.values()})
+        if not circle:
+            continue
+        newest = max(circle, key=lambda each: (rows[each][0], each))
+        told = " in ".join([*circle, circle[0]])
+        tree.remarks["Department", newest] = (
+            f"{told} is a circle: leave out the parent of one of them; until then {newest} stands at the root"
+        )
+        above[newest] = above[newest].model_copy(update={"parent": None})
+
+
+def _within_limit(kind: str, each: Any_, tree: QueueTree) -> Any_:
+    """With no more guaranteed than it may have."""
+    low = [name for name in each.quota if name in each.limit and _is_below(name, each)]
+    if not low:
+        return each
+    tree.remarks.setdefault(
+        (kind, each.name),
+        f"the limit of {', '.join(low)} is below its quota: raise it, or lower the quota; "
+        "until then the limit counts",
+    )
+    quota: dict[str, Written] = {**each.quota, **{name: each.limit[name] for name in low}}
+    return each.model_copy(update={"quota": quota})
+
+
+def _is_below(name: str, each: WrittenQueue) -> bool:
+    return amount(name, each.limit[name]) < amount(name, each.quota[name])

@@ -1,0 +1,69 @@
+"""Settings of a scheduler in the cluster: what a `SchedulerConfig` says, checked completely.
+
+`spec.policy` is a policy file, and `spec.kinds` the list of a file of kinds. What the spec leaves out is as
+the flags of `weir up` say. The manifests contain no such object, so nothing that is applied again undoes what
+an administrator set.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from weir.kubernetes.crd.scheduler_settings import SchedulerSettings, WrittenSettings, with_written
+from weir.kubernetes.crd.schemas import InvalidObject, read_spec
+from weir.kubernetes.translate.kinds import load_kinds
+from weir.model.scenario import Refused
+from weir.scenario_io.policies import parse_policy
+
+PLURAL = "schedulerconfigs"
+KIND = "SchedulerConfig"
+TEXT_MAX = 256 << 10
+"""Characters of a spec, as JSON."""
+_KEYS = ("policy", "kinds", "deviceResources", "overcommitGrace", "sharedNodes", "withoutProject")
+
+__all__ = ["KIND", "PLURAL", "SchedulerSettings", "settings_of"]
+
+
+def settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerSettings:
+    """Return the settings of a spec; what it leaves out is as in `base`.
+
+    Raises:
+        Unsound: the spec can't be used. The text tells everything that is wrong.
+    """
+    try:
+        return _settings_of(spec, base)
+    except Refused as error:
+        raise InvalidObject("; ".join(_told(str(each)) for each in error.mistakes)) from None
+    except RecursionError:
+        raise InvalidObject("the spec is nested too deeply: write at most some ten levels") from None
+
+
+def _settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerSettings:
+    if len(json.dumps(spec)) > TEXT_MAX:
+        raise InvalidObject(f"the spec is larger than {TEXT_MAX >> 10} KiB: write less")
+    unknown = sorted(set(spec) - set(_KEYS))
+    if unknown:
+        known = ", ".join(f"spec.{key}" for key in _KEYS[:-1])
+        raise InvalidObject(f"spec.{unknown[0]} isn't known: write {known} or spec.{_KEYS[-1]}")
+    found = base
+    if spec.get("policy") is not None:
+        found = replace(found, policy=parse_policy(json.dumps(spec["policy"]), "spec.policy"))
+    if spec.get("kinds") is not None:
+        kinds = json.dumps({"kinds": spec["kinds"]})
+        load_kinds(kinds, "spec")
+        found = replace(found, kinds=kinds)
+    further = {key: value for key, value in spec.items() if key not in ("policy", "kinds")}
+    try:
+        return with_written(found, read_spec(WrittenSettings, further))
+    except InvalidObject:
+        raise
+    except ValueError as error:
+        raise InvalidObject(str(error)) from None
+
+
+def _told(mistake: str) -> str:
+    """Return a mistake without the position in the text that was made of the spec."""
+    place, _, rest = mistake.partition(": ")
+    head = place.partition(":")[0]
+    return f"{head}: {rest}" if rest else mistake

@@ -1,0 +1,124 @@
+"""The typed parts of a `SchedulerConfig`: devices and their weights, shared nodes, work without a project."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from weir.engine.overcommit import GRACE_S
+from weir.kubernetes.crd.schemas import Namespace
+from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
+from weir.kubernetes.crd.without_project import IGNORE, WithoutProject, read_rule
+from weir.kubernetes.translate.device_list import NAMES_MAX, device_name
+from weir.kubernetes.translate.requests import DeviceResources
+from weir.model.policy import Policy
+from weir.model.workloads import WHOLE_MILLI
+from weir.scenario_io.words import GpuWeight, Name, Term
+from weir.scenario_io.written import Shape
+
+SHARED_NODES_MAX = 10_000
+
+
+class WrittenDevices(Shape):
+    """A resource whose units are devices, and the part of a GPU that each counts as in quotas."""
+
+    resource: Name
+    gpu_weight: GpuWeight = WHOLE_MILLI
+
+
+class WrittenSharedNodes(Shape):
+    """Nodes that Weir may set aside for shares by itself."""
+
+    max: Annotated[int, Field(ge=0, le=SHARED_NODES_MAX)] = 0
+    wait: Term = 60.0
+    idle: Term = 600.0
+
+
+class WrittenWithoutProject(Shape):
+    """What becomes of GPU pods in namespaces that no project lists."""
+
+    action: Literal["ignore", "refuse", "queue"] = "ignore"
+    project: Name | None = None
+    namespace_labels: Annotated[dict[Name, str], Field(max_length=16)] = Field(default={})
+    exempt_namespaces: Annotated[list[Namespace], Field(max_length=1024)] = Field(default=[])
+
+
+class WrittenSettings(Shape):
+    """What a `SchedulerConfig` says beside its policy and its kinds."""
+
+    device_resources: Annotated[list[WrittenDevices], Field(max_length=NAMES_MAX)] | None = None
+    overcommit_grace: Term | None = None
+    shared_nodes: WrittenSharedNodes | None = None
+    without_project: WrittenWithoutProject | None = None
+
+
+class SchedulerConfigSpec(WrittenSettings):
+    """Settings of a scheduler: a policy, as in a policy file, entries for the table of kinds, and more."""
+
+    policy: dict[str, Any] = Field(default={})
+    kinds: list[dict[str, Any]] = Field(default=[])
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """What a scheduler decides by. `kinds` are an administrator's entries for the table, as text."""
+
+    policy: Policy
+    kinds: str | None = None
+    devices: DeviceResources = field(default_factory=DeviceResources)
+    overcommit_grace_s: float = GRACE_S
+    shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)
+    without_project: WithoutProject = IGNORE
+
+    def needs_new_instance(self, other: "SchedulerSettings") -> bool:
+        """Return True if objects have to be read anew by the other settings."""
+        mine = (self.kinds, self.devices, self.without_project)
+        return mine != (other.kinds, other.devices, other.without_project)
+
+
+def with_written(base: SchedulerSettings, written: WrittenSettings) -> SchedulerSettings:
+    """Return the settings with what a spec says in place of what they are.
+
+    Raises:
+        ValueError: something of it can't be used.
+    """
+    found = base
+    if written.device_resources:
+        found = replace(found, devices=_devices(written.device_resources))
+    if written.overcommit_grace is not None:
+        found = replace(found, overcommit_grace_s=written.overcommit_grace)
+    if written.shared_nodes is not None:
+        rules = written.shared_nodes
+        found = replace(found, shared_nodes=SharedNodeRules(rules.max, rules.wait, rules.idle))
+    if written.without_project is not None:
+        found = replace(found, without_project=_without_project(written.without_project))
+    return found
+
+
+def _devices(written: list[WrittenDevices]) -> DeviceResources:
+    names: dict[str, int] = {}
+    for each in written:
+        name = device_name(each.resource)
+        if name in names:
+            raise ValueError(f"spec.deviceResources names {name} twice: leave one out")
+        names[name] = each.gpu_weight
+    return DeviceResources.weighted(names)
+
+
+def _without_project(written: WrittenWithoutProject) -> WithoutProject:
+    if written.project is not None and written.action != "queue":
+        raise ValueError(
+            "spec.withoutProject.project goes with the action queue: write it, or leave project out"
+        )
+    action = f"queue:{written.project or ''}" if written.action == "queue" else written.action
+    try:
+        return read_rule(action, _labels(written.namespace_labels), tuple(written.exempt_namespaces))
+    except ValueError:
+        raise ValueError(
+            "spec.withoutProject.project names no project: write the name of one, with the action queue"
+        ) from None
+
+
+def _labels(written: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in written.items()}

@@ -1,0 +1,361 @@
+"""The shape of Weir's own objects: `Department`, `Project`, `Topology` and `Workload`.
+
+The specs people write are those of scenario files, in the case of Kubernetes (`maxRuntime`), less the
+name and the time of creation, which an object's metadata has. What Weir writes itself (a `Workload`, every
+status) is stated here. `definitions.py` makes the schemas of these; the readers below hold an object
+against them once more, because not every object has been through today's schema.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, Field, ValidationError
+
+from weir.scenario_io.complaints import complain
+from weir.scenario_io.lines import Mistakes
+from weir.scenario_io.words import Device
+from weir.scenario_io.written import (
+    Count,
+    Shape,
+    WrittenDepartment,
+    WrittenPods,
+    WrittenProject,
+    WrittenTopology,
+    WrittenTopologyRequest,
+)
+
+GROUP, VERSION = "weir.dev", "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+Phase = Literal["Pending", "Starting", "Running", "Stopping", "Succeeded", "Failed", "Stopped", "Refused"]
+QueuePhase = Literal["Ready", "Refused", "Leaving"]
+Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+"""A time as the API has it, such as 2026-01-31T12:00:00Z."""
+Namespace = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+OF_METADATA = ("name", "created")
+"""Words of scenario files that an object's metadata says."""
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+# Queues
+
+
+class ClusterProject(Shape):
+    """What a Project says that a scenario file needn't."""
+
+    namespaces: Annotated[list[Namespace], Field(max_length=1024)] = Field(default=[])
+
+
+class QueueStatus(Shape):
+    """How a department or a project fares, in amounts as people write them."""
+
+    phase: QueuePhase
+    message: str = ""  # what is wrong with it, or what comes of it
+    quota: dict[str, str] = Field(default={})  # as it counts: without gpu, a department has what is below it
+    demand: dict[str, str] = Field(default={})
+    share: dict[str, str] = Field(default={})
+    allocated: dict[str, str] = Field(default={})
+    running: int = 0  # workloads
+    pending: int = 0
+    unschedulable: int = 0
+    observed_generation: int = 0
+
+
+class StatusCondition(Shape):
+    """A condition of an object, as the field has them."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: Annotated[str, Field(max_length=32768)] = ""
+    last_transition_time: Moment
+    observed_generation: int = 0
+
+
+class SchedulerConfigStatus(Shape):
+    """Whether settings are in force. `in_force` are the last good ones, as JSON."""
+
+    phase: QueuePhase
+    message: Annotated[str, Field(max_length=32768)] = ""
+    observed_generation: int = 0
+    in_force: Annotated[str, Field(max_length=1 << 20)] = ""
+    conditions: Annotated[list[StatusCondition], Field(max_length=8)] = Field(default=[])
+
+
+class TopologyStatus(Shape):
+    """Whether a topology can be used."""
+
+    phase: QueuePhase
+    message: str = ""
+    observed_generation: int = 0
+
+
+# Workloads
+
+
+class OwnerReferenceSpec(Shape):
+    """The object whose pods these are."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+class WorkloadSpec(Shape):
+    """What a workload asks for, as Weir found it: written by Weir, read by people."""
+
+    owner: OwnerReferenceSpec
+    project: str | None = None
+    type: Literal["train", "build", "inference"] = "train"
+    priority: int = 50
+    preemptible: bool = True
+    min_pods: Count = 1
+    max_runtime: str | None = None
+    topology: WrittenTopologyRequest | None = None
+    groups: list[WrittenPods] = Field(default=[])
+
+
+class PendingReason(Shape):
+    """Why a workload waits, or how it ended."""
+
+    why: str  # a class of reasons; docs/reasons.md has them all
+    sentence: str
+    numbers: dict[str, Any] = Field(default={})
+
+
+class LastEviction(Shape):
+    """The last time that pods of a workload were stopped for another one, or to repair its gang."""
+
+    at: Moment
+    rule: str  # docs/reasons.md has them all
+    sentence: str
+    by: str | None = None  # the workload it was stopped for
+
+
+class NominatedPlacement(Shape):
+    """Room kept for one pod."""
+
+    pod: str
+    node: str
+    devices: list[Device] = Field(default=[])
+
+
+class Nomination(Shape):
+    """Room kept for a workload until its pods run."""
+
+    at: Moment
+    places: list[NominatedPlacement]
+    freed_by: list[str] = Field(default=[])
+
+
+class AllocationStatus(Shape):
+    """Node and devices of a pod that is bound. What Weir decided stands here; the pod bears a copy."""
+
+    pod: str
+    uid: str
+    node: str
+    devices: list[Device] = Field(default=[])
+    share: int = 0  # thousandths of each device; 0 where a memory is requested
+    memory: int = 0  # bytes of each device; 0 where a share is requested
+    start: int = 0
+    self_bound: bool = False  # the pod named its node itself
+    preemptible: bool = True  # as Weir let it run, whatever the pod says since
+
+
+class LifecycleStatus(Shape):
+    """What Weir has to remember of a workload, so that a restart loses nothing."""
+
+    starts: int = 0
+    settled: int = 0
+    failures: int = 0
+    ran_seconds: float = 0.0
+    retry_at_seconds: float | None = None  # since the epoch
+    restarts: int = 0
+
+
+class WorkloadCondition(Shape):
+    """A condition of a workload, as other kinds have them."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str = ""
+    message: str = ""
+    last_transition_time: Moment | None = None
+
+
+class WorkloadStatus(Shape):
+    """How a workload is."""
+
+    phase: Phase
+    running: str = "0/0"  # pods that run, of those there are to be
+    pods: Count = 0
+    pods_running: Count = 0
+    gpus: str = "0"  # of all its pods together
+    nodes: list[str] = Field(default=[])
+    reason: PendingReason | None = None
+    last_eviction: LastEviction | None = None
+    short_since: Moment | None = None  # since when fewer of its pods have a place than it needs
+    since: Moment | None = None  # in this phase
+    submitted_at: Moment | None = None
+    started_at: Moment | None = None  # the current run
+    ended_at: Moment | None = None
+    checkpointed_at: Moment | None = None
+    estimated_start: Moment | None = None
+    suspended: bool = False
+    promised: Nomination | None = None
+    conditions: list[WorkloadCondition] = Field(default=[])
+    allocations: list[AllocationStatus] = Field(default=[])
+    life: LifecycleStatus | None = None
+    written: str = ""  # tells what was written last from what is to be written now
+
+
+# Objects from shapes, and back
+
+
+def camel(word: str) -> str:
+    """A word of scenario files in the case of Kubernetes: `max_runtime` is `maxRuntime`."""
+    head, *tail = word.split("_")
+    return head + "".join(each.capitalize() for each in tail)
+
+
+def plain(shape: BaseModel) -> dict[str, Any]:
+    """A shape as it stands in an object, without what isn't there."""
+    words = {camel(name): _plain(getattr(shape, name)) for name in type(shape).model_fields}
+    return {word: value for word, value in words.items() if value is not None}
+
+
+def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes one of the other: what differs, and null for what is there no more."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            inner = change(old, value)
+            if inner:
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return patch
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return plain(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value
+
+
+class InvalidObject(ValueError):
+    """An object that can't be used; its text says everything that is wrong, and what to write."""
+
+
+def department_of(name: str, spec: Mapping[str, Any], created_s: float) -> WrittenDepartment:
+    """A Department as it would stand in a file; its creation is in seconds since the epoch.
+
+    Raises:
+        Unsound: it can't be used.
+    """
+    return _read(WrittenDepartment, spec, {"name": name, "created": created_s})
+
+
+def project_of(
+    name: str, spec: Mapping[str, Any], created_s: float
+) -> tuple[WrittenProject, tuple[str, ...]]:
+    """A Project as it would stand in a file, and the namespaces that may use it.
+
+    Raises:
+        Unsound: it can't be used.
+    """
+    rest = {key: value for key, value in spec.items() if key != "namespaces"}
+    written = _read(WrittenProject, rest, {"name": name, "created": created_s})
+    beyond = _read(ClusterProject, {"namespaces": spec.get("namespaces") or []}, {})
+    return written, tuple(beyond.namespaces)
+
+
+def topology_of(name: str, spec: Mapping[str, Any]) -> WrittenTopology:
+    """A Topology as it would stand in a file.
+
+    Raises:
+        Unsound: it can't be used.
+    """
+    return _read(WrittenTopology, spec, {"name": name})
+
+
+def read_spec(form: type[Form], spec: Mapping[str, Any]) -> Form:
+    """Return a spec in the form of it.
+
+    Raises:
+        Unsound: it can't be used.
+    """
+    return _read(form, spec, {})
+
+
+def _read(form: type[Form], spec: Mapping[str, Any], known: Mapping[str, Any]) -> Form:
+    written = {key: value for key, value in dict(snaked(form, spec)).items() if key not in known}
+    fields = _FieldMistakes(form)
+    for key in spec:
+        if key in OF_METADATA and key in form.model_fields:
+            fields.at((key,), f"unknown key {key}; the object's metadata says it, leave it out")
+    try:
+        found = form.model_validate({**written, **known})
+    except ValidationError as error:
+        complain(error, form, (), fields)
+        found = None
+    if fields.said:
+        raise InvalidObject("; ".join(fields.said))
+    assert found is not None
+    return found
+
+
+class _FieldMistakes(Mistakes):
+    """What is wrong with an object, its keys called as they are called there."""
+
+    def __init__(self, form: type[BaseModel]) -> None:
+        super().__init__("")
+        self.said: dict[str, None] = {}
+        self._words = {name: camel(name) for name in _names(form) if camel(name) != name}
+
+    def at(self, path: Any, text: str) -> None:  # noqa: ARG002 - an object has no lines
+        """Something is wrong."""
+        for word, called in self._words.items():
+            text = text.replace(word, called)
+        self.said.setdefault(text)
+
+
+def _names(form: type[BaseModel]) -> Iterator[str]:
+    for name, field in form.model_fields.items():
+        yield name
+        inner = _model_in(field.annotation)
+        if inner is not None:
+            yield from _names(inner)
+
+
+def snaked(form: type[BaseModel], spec: Any) -> Any:
+    """An object's spec in the words of scenario files; keys that mean nothing there stay as they are.
+
+    Only where a model names the keys: those of a mapping such as a quota are names people chose.
+    """
+    if isinstance(spec, list):
+        return [snaked(form, each) for each in spec]
+    if not isinstance(spec, Mapping):
+        return spec
+    names = {camel(name): name for name in form.model_fields}
+    found = {}
+    for key, value in spec.items():
+        name = names.get(key, key)
+        inner = _model_in(form.model_fields[name].annotation) if name in form.model_fields else None
+        if value is not None:
+            found[name] = value if inner is None else snaked(inner, value)
+    return found
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model an annotation is made of, if its value is one or a list of it."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if getattr(annotation, "__origin__", None) is dict:
+        return None
+    return next((found for each in get_args(annotation) if (found := _model_in(each)) is not None), None)

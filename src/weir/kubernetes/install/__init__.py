@@ -1,0 +1,1 @@
+"""The objects of an installation: manifests, policies, rights, monitoring."""

@@ -1,0 +1,138 @@
+"""The Deployment of an installation, and the objects around its pods.
+
+Two replicas, one of which leads. The pods need no rights on their node and no fixed user, so that
+restricted profiles take them as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weir.kubernetes.admission.webhook_configuration import NAME
+from weir.kubernetes.install.network import network_policy
+from weir.kubernetes.install.parts import CHOSEN, LABELS, Thing, within
+
+PORT = 9443
+CRITICAL = "system-cluster-critical"
+"""A class of every cluster. Without Weir no GPU pod starts, so nothing may preempt it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodOptions:
+    """Options of Weir's own pods."""
+
+    priority_class: str | None = CRITICAL
+    requests: Mapping[str, str] = field(default_factory=lambda: {"cpu": "500m", "memory": "512Mi"})
+    limits: Mapping[str, str] = field(default_factory=lambda: {"cpu": "4", "memory": "2Gi"})
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, str]] = ()
+    pull_secrets: Sequence[str] = ()
+    shared_nodes: int = 0  # that Weir may set aside for shares of GPUs by itself
+    overcommit_grace: str = "5m"  # before pods are stopped on a node with too many GPUs in use
+
+
+def deployment(
+    namespace: str,
+    image: str,
+    replicas: int,
+    *,
+    scheduler: str,
+    devices: str,
+    sources: Sequence[str],
+    options: PodOptions,
+    more_words: Sequence[str] = (),
+) -> list[Thing]:
+    """Return the Deployment after everything that its pods need."""
+    ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
+    words = ["up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", devices]
+    words += ["--shared-nodes", str(options.shared_nodes), "--overcommit-grace", options.overcommit_grace]
+    container = _container(image, (*words, *more_words), options)
+    return [
+        *_critical_pods(namespace, replicas, options),
+        within(
+            namespace,
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            NAME,
+            spec=network_policy(CHOSEN, PORT, sources),
+        ),
+        within(namespace, "v1", "Service", NAME, spec={"selector": CHOSEN, "ports": ports}),
+        _deployment(namespace, replicas, container, options),
+        *_budget(namespace, replicas),
+    ]
+
+
+def _critical_pods(namespace: str, replicas: int, options: PodOptions) -> list[Thing]:
+    """Return a quota of critical pods: some clusters take them only in namespaces that have one."""
+    if options.priority_class is None or not options.priority_class.startswith("system-"):
+        return []
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": [options.priority_class]}
+    spec = {"hard": {"pods": str(2 * replicas + 2)}, "scopeSelector": {"matchExpressions": [scope]}}
+    return [within(namespace, "v1", "ResourceQuota", f"{NAME}-critical-pods", spec=spec)]
+
+
+def _deployment(namespace: str, replicas: int, container: Thing, options: PodOptions) -> Thing:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": CHOSEN},
+    }
+    pod: Thing = {
+        "serviceAccountName": NAME,
+        "automountServiceAccountToken": True,
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "topologySpreadConstraints": [spread],
+        "containers": [container],
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}],
+    }
+    chosen: Thing = {
+        "priorityClassName": options.priority_class,
+        "nodeSelector": dict(options.node_selector),
+        "tolerations": [dict(each) for each in options.tolerations],
+        "imagePullSecrets": [{"name": name} for name in options.pull_secrets],
+    }
+    pod.update((key, value) for key, value in chosen.items() if value)
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": CHOSEN},
+        "template": {"metadata": {"labels": LABELS}, "spec": pod},
+    }
+    return within(namespace, "apps/v1", "Deployment", NAME, spec=spec)
+
+
+def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
+    return {
+        "name": NAME,
+        "image": image,
+        "args": [
+            *words,
+            *("--port", str(PORT), "--service", NAME),
+        ],
+        "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - its own, in memory
+        "ports": [{"name": "https", "containerPort": PORT, "protocol": "TCP"}],
+        "resources": {"requests": dict(options.requests), "limits": dict(options.limits)},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "livenessProbe": _probe("/healthz", every_s=10, failures=6),
+        "readinessProbe": _probe("/readyz", every_s=5, failures=2),
+        "startupProbe": _probe("/healthz", every_s=2, failures=60),
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - see above
+    }
+
+
+def _probe(path: str, *, every_s: int, failures: int) -> dict[str, Any]:
+    get = {"path": path, "port": "https", "scheme": "HTTPS"}
+    return {"httpGet": get, "periodSeconds": every_s, "failureThreshold": failures, "timeoutSeconds": 3}
+
+
+def _budget(namespace: str, replicas: int) -> list[Thing]:
+    """Return a budget that keeps one of several when nodes are drained; a single one has to be let go."""
+    if replicas < 2:
+        return []
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": CHOSEN}}
+    return [within(namespace, "policy/v1", "PodDisruptionBudget", NAME, spec=spec)]

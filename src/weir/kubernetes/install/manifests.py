@@ -1,0 +1,228 @@
+"""Everything an installation consists of, as objects for `kubectl apply -f -`.
+
+Two replicas, one of which leads; whoever runs them needs no rights on their node and no fixed user, so that
+restricted profiles take them as they are. What the account may do is what some part of Weir does, each rule
+with the one that needs it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from weir import __version__
+from weir.kubernetes.admission.webhook_configuration import NAME, registrations
+from weir.kubernetes.crd.definitions import definitions
+from weir.kubernetes.crd.scheduler_config import PLURAL as CONFIGS
+from weir.kubernetes.crd.schemas import GROUP
+from weir.kubernetes.install.admission_policies import OptionalPolicies, account_name, policies
+from weir.kubernetes.install.deployment import PodOptions, deployment
+from weir.kubernetes.install.monitoring import METRICS_ROLE, monitoring
+from weir.kubernetes.install.parts import LABELS, RESTRICTED, Thing, thing, within
+from weir.kubernetes.install.priority_classes import ClassNames, priority_classes
+from weir.kubernetes.install.project_leads import people
+from weir.kubernetes.translate.device_list import devices_written
+from weir.kubernetes.translate.gpu_sharing import SHARED_NODES_MAP
+from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
+from weir.kubernetes.translate.requests import DeviceResources
+
+SECRET = f"{NAME}-webhook"
+INSTALLATION = f"{NAME}-installation"
+"""A ConfigMap every user may read: the scheduler's name and the resources that are devices."""
+MORE_KINDS = f"rbac.{GROUP}/aggregate-to-weir"
+"""A label of cluster roles: whoever adds kinds to the table lets Weir read them by one."""
+_RBAC = "rbac.authorization.k8s.io"
+_OWN = ("departments", "projects", "topologies", "workloads")
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What can be said of an installation."""
+
+    namespace: str = "weir-system"
+    image: str = f"weir:{__version__}"
+    replicas: int = 2
+    scheduler: str = "weir"
+    devices: tuple[str, ...] = DeviceResources().resources
+    weights: tuple[tuple[str, int], ...] = ()  # of devices that aren't a GPU each, in thousandths
+    sources: tuple[str, ...] = ()  # of traffic to its port, by network.source; empty: any
+    optional: OptionalPolicies = field(default_factory=OptionalPolicies)
+    priority_classes: ClassNames = "prefixed"
+    pods: PodOptions = field(default_factory=PodOptions)
+    monitoring: bool = False  # objects of the Prometheus operator
+
+
+def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thing]:
+    """All objects, in an order in which they can be made."""
+    return [
+        thing("v1", "Namespace", of.namespace, labels={**LABELS, **RESTRICTED}),
+        *definitions(),
+        *priority_classes(of.priority_classes),
+        *access(of, kinds or load_kinds()),
+        *people((*_OWN, CONFIGS), account_name(of.namespace)),
+        within(of.namespace, "v1", "ConfigMap", SHARED_NODES_MAP),
+        *_settings_for_all(of),
+        within(of.namespace, "v1", "Secret", SECRET, type="Opaque"),
+        *deployment(
+            of.namespace,
+            of.image,
+            of.replicas,
+            scheduler=of.scheduler,
+            devices=devices_written(DeviceResources(of.devices, weights=of.weights)),
+            sources=of.sources,
+            options=of.pods,
+            more_words=of.optional.without_project.words(),
+        ),
+        *registrations(
+            {"service": {"namespace": of.namespace, "name": NAME, "port": 443}},
+            scheduler=of.scheduler,
+            devices=of.devices,
+            but_not_in=["kube-system", of.namespace],
+        ),
+        *(monitoring(of.namespace, SECRET) if of.monitoring else ()),
+        *policies(namespace=of.namespace, scheduler=of.scheduler, devices=of.devices, options=of.optional),
+    ]
+
+
+class _Plain(yaml.SafeDumper):
+    """Repeats rather than refers."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - what the dumper asks for each value
+        """No references: not everything that reads this knows them."""
+        return True
+
+
+def as_yaml(things: Iterable[Thing]) -> str:
+    """Objects as kubectl reads them."""
+    text: str = yaml.dump_all(things, Dumper=_Plain, sort_keys=False, width=110)
+    return text
+
+
+# What it may do
+
+
+def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
+    """The account, and no more rights than Weir uses."""
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": of.namespace}
+    aggregated = {"clusterRoleSelectors": [{"matchLabels": {MORE_KINDS: "true"}}]}
+    return [
+        {**within(of.namespace, "v1", "ServiceAccount", NAME), "automountServiceAccountToken": False},
+        thing(f"{_RBAC}/v1", "ClusterRole", NAME, rules=_rules(kinds)),
+        _bound("ClusterRoleBinding", NAME, account),
+        thing(f"{_RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated, rules=[]),
+        _bound("ClusterRoleBinding", f"{NAME}-kinds", account),
+        within(of.namespace, f"{_RBAC}/v1", "Role", NAME, rules=_rules_at_home()),
+        {**within(of.namespace, f"{_RBAC}/v1", "RoleBinding", NAME), **_to("Role", NAME, account)},
+        thing(
+            f"{_RBAC}/v1",
+            "ClusterRole",
+            METRICS_ROLE,
+            rules=[{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+        ),
+        thing(
+            f"{_RBAC}/v1",
+            "ClusterRole",
+            f"{NAME}-view",
+            labels={
+                **LABELS,
+                **{f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")},
+            },
+            rules=[_may("get list watch", GROUP, *_OWN, CONFIGS)],
+        ),
+    ]
+
+
+def _bound(kind: str, role: str, account: Thing) -> Thing:
+    return {**thing(f"{_RBAC}/v1", kind, role), **_to("ClusterRole", role, account)}
+
+
+def _to(kind: str, role: str, account: Thing) -> Thing:
+    return {"roleRef": {"apiGroup": _RBAC, "kind": kind, "name": role}, "subjects": [account]}
+
+
+def _may(verbs: str, group: str, *resources: str, names: Sequence[str] = ()) -> Thing:
+    rule: Thing = {"apiGroups": [group], "resources": list(resources), "verbs": verbs.split()}
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+def _rules(kinds: WorkloadKinds) -> list[Thing]:
+    look = "list watch"
+    return [
+        # what there is
+        _may(look, "", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"),
+        _may(f"get {look}", "", "pods"),
+        _may(look, "scheduling.k8s.io", "priorityclasses"),
+        _may(look, "policy", "poddisruptionbudgets"),
+        _may(look, "storage.k8s.io", "storageclasses", "csinodes"),
+        *_owners(kinds),
+        # what it does
+        _may("create", "", "pods/binding", "pods/eviction"),
+        _may("patch", "", "pods/status"),  # the node kept for a pod
+        _may("patch", "", "persistentvolumeclaims", "persistentvolumes"),  # a volume follows its pod's node
+        _may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
+        _may("create", "events.k8s.io", "events"),
+        # its own kinds
+        _may(look, GROUP, *_OWN[:3], CONFIGS),
+        _may("patch", GROUP, *(f"{each}/status" for each in (*_OWN, CONFIGS))),
+        _may("patch", GROUP, "projects", "departments"),  # the finalizer; a policy allows nothing else
+        _may(f"{look} create patch", GROUP, "workloads"),
+        # its port
+        _may(
+            "get patch",
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+            names=[NAME],
+        ),
+        _may("create", "authentication.k8s.io", "tokenreviews"),
+        _may("create", "authorization.k8s.io", "subjectaccessreviews"),
+    ]
+
+
+def _owners(kinds: WorkloadKinds) -> Iterable[Thing]:
+    """Reading the kinds of the table."""
+    by_group: dict[str, set[str]] = {}
+    for watched in kinds.watched:
+        for api_version in watched.api_versions:
+            group = api_version.rpartition("/")[0]
+            by_group.setdefault(group, set()).add(watched.resource)
+    for group, resources in sorted(by_group.items()):
+        yield _may("list watch", group, *sorted(resources))
+
+
+def _rules_at_home() -> list[Thing]:
+    return [
+        _may("create", "coordination.k8s.io", "leases"),
+        _may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),
+        _may("get update", "", "secrets", names=[SECRET]),
+        _may("patch", "", "configmaps", names=[SHARED_NODES_MAP]),
+        _may(
+            "create", "", "secrets"
+        ),  # its own again after it was deleted; RBAC knows no names of new objects
+    ]
+
+
+def _settings_for_all(of: Installation) -> list[Thing]:
+    """Copies of the scheduler's settings for the command line, which runs with any account."""
+    rule = of.optional.without_project
+    data = {
+        "scheduler": of.scheduler,
+        "devices": devices_written(DeviceResources(of.devices, weights=of.weights)),
+    }
+    if rule.action != "ignore":
+        data |= {
+            "withoutProject": rule.action if rule.action != "queue" else f"queue:{rule.project}",
+            "withoutProjectIn": ",".join(f"{key}={value}" for key, value in rule.labels),
+            "withoutProjectExempt": ",".join(rule.exempt),
+        }
+    rules = [_may("get", "", "configmaps", names=[INSTALLATION])]
+    everyone = {"apiGroup": _RBAC, "kind": "Group", "name": "system:authenticated"}
+    return [
+        within(of.namespace, "v1", "ConfigMap", INSTALLATION, data=data),
+        within(of.namespace, f"{_RBAC}/v1", "Role", INSTALLATION, rules=rules),
+        {
+            **within(of.namespace, f"{_RBAC}/v1", "RoleBinding", INSTALLATION),
+            **_to("Role", INSTALLATION, everyone),
+        },
+    ]

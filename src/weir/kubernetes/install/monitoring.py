@@ -1,0 +1,148 @@
+"""Monitoring of an installation: how Prometheus scrapes it, alerts, and a Grafana board.
+
+The ServiceMonitor trusts the authority of Weir's own certificate, which is in the Secret of its webhooks, and
+shows a token of an account that may read /metrics and nothing else.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from weir.kubernetes.admission.webhook_configuration import NAME
+from weir.kubernetes.install.parts import CHOSEN, Thing, thing, within
+
+READER = f"{NAME}-metrics-reader"
+METRICS_ROLE = f"{NAME}-metrics"
+_OPERATOR = "monitoring.coreos.com/v1"
+_RBAC = "rbac.authorization.k8s.io"
+_EVERY = "30s"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An alert: an expression that is true for a while, and its sentence for a person."""
+
+    name: str
+    expression: str
+    minutes: int
+    severity: str
+    summary: str
+    advice: str
+
+
+def _of_project(metric: str) -> str:
+    return f'max(weir_queue_{metric}{{kind="project"}}) by (queue)'
+
+
+ALERTS = (
+    Alert(
+        "WeirNoLeader",
+        "absent(weir_leading == 1)",
+        2,
+        "critical",
+        "No instance of Weir leads.",
+        "No GPU pod of Weir starts. Look at the pods in Weir's namespace and at the Lease `weir`.",
+    ),
+    Alert(
+        "WeirNotReady",
+        "weir_ready == 0",
+        5,
+        "warning",
+        "An instance of Weir makes no progress.",
+        "Get /readyz of the pod: it answers what makes no progress.",
+    ),
+    Alert(
+        "WeirControlRestarts",
+        "increase(weir_control_restarts_total[15m]) > 2",
+        0,
+        "critical",
+        "The control loop of Weir fails and starts again.",
+        "Look for control_broken in the log, and report it with `weir snapshot`.",
+    ),
+    Alert(
+        "WeirSlowCycles",
+        "histogram_quantile(0.99, sum(rate(weir_cycle_seconds_bucket[10m])) by (le)) > 5",
+        10,
+        "warning",
+        "One of a hundred cycles of Weir takes more than 5 seconds.",
+        "Look at CPU throttling of Weir's pods first, then at weir_writes_total for throttled requests.",
+    ),
+    Alert(
+        "WeirGpusOvercommitted",
+        "max(weir_overcommitted_gpus) > 0",
+        5,
+        "critical",
+        "Pods hold more GPUs than their nodes have.",
+        "A device plugin lowered the GPUs of a node, or another scheduler uses it. See `weir nodes`.",
+    ),
+    Alert(
+        "WeirQuotaNotMet",
+        " and ".join(
+            (
+                f"{_of_project('pending_workloads')} > 0",
+                f"{_of_project('allocated_gpus')} < {_of_project('quota_gpus')}",
+                f"{_of_project('allocated_gpus')} < {_of_project('demand_gpus')}",
+            )
+        ),
+        15,
+        "warning",
+        "Project {{ $labels.queue }} waits with less than its quota.",
+        "`weir why WORKLOAD` says what is short: often a gang or a large pod that no single node can take.",
+    ),
+    Alert(
+        "WeirUnreadableObjects",
+        "sum(weir_unreadable_objects) by (resource) > 0",
+        10,
+        "warning",
+        "Weir leaves out {{ $value }} {{ $labels.resource }} that it can't read.",
+        "Events on these objects say why.",
+    ),
+    Alert(
+        "WeirSettingsRefused",
+        "max(weir_settings_refused) > 0",
+        5,
+        "warning",
+        "A SchedulerConfig can't be used.",
+        "The last good settings are in force. `kubectl describe schedulerconfigs` says what is wrong.",
+    ),
+)
+
+
+def monitoring(namespace: str, secret: str) -> Iterator[Thing]:
+    """Yield the objects for the Prometheus operator. `secret` holds the authority of Weir's certificate."""
+    account = {"kind": "ServiceAccount", "name": READER, "namespace": namespace}
+    reader = within(namespace, "v1", "ServiceAccount", READER)
+    yield {**reader, "automountServiceAccountToken": False}
+    token = within(namespace, "v1", "Secret", READER, type="kubernetes.io/service-account-token")
+    token["metadata"]["annotations"] = {"kubernetes.io/service-account.name": READER}
+    yield token
+    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": METRICS_ROLE}
+    yield thing(f"{_RBAC}/v1", "ClusterRoleBinding", READER, roleRef=role, subjects=[account])
+    endpoint = {
+        "port": "https",
+        "scheme": "https",
+        "path": "/metrics",
+        "interval": _EVERY,
+        "authorization": {"type": "Bearer", "credentials": {"name": READER, "key": "token"}},
+        "tlsConfig": {
+            "serverName": f"{NAME}.{namespace}.svc",
+            "ca": {"secret": {"name": secret, "key": "ca.crt"}},
+        },
+    }
+    spec = {"selector": {"matchLabels": CHOSEN}, "endpoints": [endpoint]}
+    yield within(namespace, _OPERATOR, "ServiceMonitor", NAME, spec=spec)
+    yield within(namespace, _OPERATOR, "PrometheusRule", NAME, spec=rules())
+
+
+def rules() -> dict[str, Any]:
+    """Return the alerts as groups of rules, as Prometheus reads them from a file too."""
+    return {"groups": [{"name": NAME, "rules": [_rule(alert) for alert in ALERTS]}]}
+
+
+def _rule(alert: Alert) -> dict[str, Any]:
+    found: dict[str, Any] = {"alert": alert.name, "expr": alert.expression}
+    if alert.minutes:
+        found["for"] = f"{alert.minutes}m"
+    found["labels"] = {"severity": alert.severity}
+    found["annotations"] = {"summary": alert.summary, "description": alert.advice}
+    return found

@@ -1,0 +1,24 @@
+"""What the objects of an installation have in common."""
+
+from typing import Any
+
+from weir import __version__
+from weir.kubernetes.admission.webhook_configuration import NAME
+
+Thing = dict[str, Any]
+LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/version": __version__}
+CHOSEN = {"app.kubernetes.io/name": NAME}
+"""The labels that select Weir's pods."""
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def thing(api_version: str, kind: str, name: str, *, labels: Thing | None = None, **rest: Any) -> Thing:
+    """Return an object of the whole cluster."""
+    metadata = {"name": name, "labels": LABELS if labels is None else labels}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+
+
+def within(namespace: str, api_version: str, kind: str, name: str, **rest: Any) -> Thing:
+    """Return an object of a namespace."""
+    found = thing(api_version, kind, name, **rest)
+    return {**found, "metadata": {**found["metadata"], "namespace": namespace}}

@@ -1,0 +1,214 @@
+"""The one place where the allocation of a bound pod becomes trusted.
+
+A user may write any annotation on a pod, but only Weir writes the status of a Workload. So the status
+decides; the annotation that came with the binding counts where the status doesn't know the pod yet; where
+neither can be used, the lowest free devices are inferred. Each of them is held against the pod's request,
+the devices of its node and the allocations of all other pods, before anything else in Weir sees it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from weir.control.port import Status
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.crd.objects import StoredAllocation, StoredLifecycle
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.node_states import NodeStates, PodUsage
+from weir.kubernetes.state.tracked_pod import GPUS_KEY, START_KEY, AllocationOrigin, PodAllocation, TrackedPod
+from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST, DEVICES_MOST
+from weir.model.workloads import WHOLE_MILLI
+
+START_MOST = 1 << 31
+"""Largest start number that is read from an annotation; the next ones are still far from overflow."""
+COUNT_MOST = 1 << 53
+"""Largest count that is read from a status: every JSON parser keeps it exactly."""
+SECONDS_MOST = 1e11
+"""Longest time in seconds that is read from a status, some three thousand years."""
+_TEXT_MOST = 8 * DEVICES_MOST
+_DIGITS_MOST = 10
+
+
+# What is written, as far as it can be read
+
+
+def annotated(pod: KubePod) -> PodAllocation | None:
+    """Return the allocation in a pod's annotations, None if it is malformed."""
+    written = pod.metadata.annotations
+    devices = _indices(written.get(GPUS_KEY, ""))
+    start = _number(written.get(START_KEY, ""))
+    if devices is None or start is None or not 1 <= start <= START_MOST:
+        return None
+    return PodAllocation(pod.spec.node_name, devices, start)
+
+
+def recorded(kept: StoredAllocation) -> PodAllocation | None:
+    """Return the allocation in a Workload's status, None if it is malformed."""
+    if len(kept.devices) > DEVICES_MOST or not all(0 <= at < DEVICES_MOST for at in kept.devices):
+        return None
+    start = kept.start if 1 <= kept.start <= COUNT_MOST else 0
+    return PodAllocation(kept.node, tuple(sorted(kept.devices)), start)
+
+
+def is_sound(kept: StoredAllocation) -> bool:
+    """Return True if a record says what part of which devices a pod holds."""
+    if recorded(kept) is None or not kept.devices:
+        return False
+    by_share = 0 < kept.share <= WHOLE_MILLI and not kept.memory
+    return by_share or (0 < kept.memory <= DEVICE_MEMORY_MOST and not kept.share)
+
+
+def life_of(kept: StoredLifecycle) -> Status:
+    """Return what a Workload's status remembers of its runs, every number within its range."""
+    retry_s = kept.retry_at_seconds
+    return Status(
+        starts=_count(kept.starts),
+        settled=_count(kept.settled),
+        failures=_count(kept.failures),
+        ran_s=_seconds(kept.ran_seconds),
+        retry_at_s=None if retry_s is None else _seconds(retry_s),
+        restarts=_count(kept.restarts),
+    )
+
+
+def _indices(text: str) -> tuple[int, ...] | None:
+    if not text:
+        return ()
+    if len(text) > _TEXT_MOST:
+        return None
+    read = [_number(part) for part in text.split(",")]
+    found = tuple(sorted(at for at in read if at is not None and at < DEVICES_MOST))
+    return found if len(found) == len(read) else None
+
+
+def _number(text: str) -> int | None:
+    if not text or len(text) > _DIGITS_MOST or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text)
+
+
+def _count(value: int) -> int:
+    return value if 0 <= value <= COUNT_MOST else 0
+
+
+def _seconds(value: float) -> float:
+    return value if 0.0 <= value <= SECONDS_MOST else 0.0
+
+
+# What of it holds
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationRecords:
+    """The allocations in the status of one Workload, by the uid of the pod."""
+
+    owner: str
+    by_pod: Mapping[str, StoredAllocation]
+
+    def of(self, owner: str) -> Mapping[str, StoredAllocation]:
+        """Return them if the Workload is of this owner: another one may have had its name."""
+        return self.by_pod if owner == self.owner else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A bound pod without a settled allocation."""
+
+    tracked: TrackedPod
+    starts: set[int]  # numbers that other pods of its workload have
+    kept: StoredAllocation | None
+
+
+def settle(gangs: Iterable[Gang], node_states: NodeStates, records: Mapping[str, AllocationRecords]) -> None:
+    """Give every bound pod of these workloads its devices and its start number.
+
+    All records come before all annotations, and those before all that is inferred, so that nobody's claim
+    takes a device that Weir gave to another pod.
+    """
+    left = [
+        each
+        for gang in gangs
+        for each in _open_of(gang, _records_of(gang, records))
+        if node_states.node(each.tracked.node) is not None
+    ]
+    left.sort(key=lambda each: (each.tracked.created_s, each.tracked.key))
+    for each in left:
+        node_states.ours(each.tracked.key, None)
+    for source, origin in _SOURCES:
+        left = [each for each in left if not _takes(each, source(each), origin, node_states)]
+    for each in left:
+        _infer(each.tracked, node_states)
+
+
+def _open_of(gang: Gang, kept: Mapping[str, StoredAllocation]) -> Iterator[_Open]:
+    """Return the bound pods of a workload that aren't settled."""
+    left = [tracked for tracked in gang.pods() if tracked.bound and not tracked.settled]
+    if left:
+        starts = {tracked.start for tracked in gang.pods() if tracked.settled}
+        yield from (_Open(tracked, starts, kept.get(tracked.uid)) for tracked in left)
+
+
+def _records_of(gang: Gang, records: Mapping[str, AllocationRecords]) -> Mapping[str, StoredAllocation]:
+    found = records.get(gang.name)
+    return {} if found is None else found.of(gang.key.uid)
+
+
+def _from_status(each: _Open) -> PodAllocation | None:
+    return None if each.kept is None else recorded(each.kept)
+
+
+def _from_memory(each: _Open) -> PodAllocation | None:
+    tracked = each.tracked
+    return PodAllocation(tracked.node, tracked.devices, tracked.start) if tracked.origin is not None else None
+
+
+def _from_annotation(each: _Open) -> PodAllocation | None:
+    return each.tracked.claimed
+
+
+_SOURCES: Sequence[tuple[Callable[[_Open], PodAllocation | None], AllocationOrigin | None]] = (
+    (_from_status, None),
+    (_from_memory, None),
+    (_from_annotation, AllocationOrigin.ANNOTATION),
+)
+
+
+def _takes(
+    each: _Open, found: PodAllocation | None, origin: AllocationOrigin | None, node_states: NodeStates
+) -> bool:
+    """Settle a pod by this allocation if it is sound in every respect."""
+    tracked = each.tracked
+    assert tracked.info is not None
+    if found is None or found.node != tracked.node:
+        return False
+    place = PodUsage(tracked.node, tracked.info.request, found.devices)
+    if not node_states.fits(place):
+        return False
+    if origin is None:
+        by_weir = tracked.origin is AllocationOrigin.WEIR or (
+            each.kept is not None and not each.kept.self_bound
+        )
+        origin = AllocationOrigin.WEIR if by_weir else tracked.origin or AllocationOrigin.POD
+    start = 0 if found.start in each.starts else found.start
+    each.starts.add(start)
+    _settle(tracked, found.devices, start, origin, node_states)
+    return True
+
+
+def _infer(tracked: TrackedPod, node_states: NodeStates) -> None:
+    """Settle a pod on the lowest free devices; on a node that is too full some are shared until it isn't."""
+    assert tracked.info is not None
+    request = tracked.info.request
+    devices = node_states.free_devices(tracked.node, request)
+    _settle(tracked, devices, 0, AllocationOrigin.POD, node_states)
+
+
+def _settle(
+    tracked: TrackedPod,
+    devices: tuple[int, ...],
+    start: int,
+    origin: AllocationOrigin,
+    node_states: NodeStates,
+) -> None:
+    assert tracked.info is not None
+    tracked.devices, tracked.start, tracked.origin, tracked.settled = devices, start, origin, True
+    node_states.ours(tracked.key, PodUsage(tracked.node, tracked.info.request, devices))

@@ -1,0 +1,190 @@
+"""Pods that other schedulers place, as members of the workloads that Weir schedules.
+
+A gang has such members if they were made while the webhook was away, or if people send them to another
+scheduler. A member on a node counts as present: the rest of its gang doesn't wait for it. Such a pod may also
+own pods of Weir, as the leader of a group or a driver does.
+
+Objects arrive in any order. So a pod is only noted here; its owners are looked up when its namespace has a
+workload.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
+from weir.kubernetes.state.owners import Body, Owners, controller_of, pod_body
+from weir.kubernetes.translate.kinds import GangMinimum
+
+_NEVER_OWNERS = ("DaemonSet", "Node")
+"""Owners whose pods run on every node: nothing is made by one of them, and no gang needs them."""
+_LABELS_KEPT_MAX = 50_000
+"""Distinct sets of labels that are shared between pods."""
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignPod:
+    """What is kept of a pod of another scheduler."""
+
+    name: str
+    uid: str
+    owner: OwnerReference | None
+    labels: Labels  # those by which the table of kinds tells roles and gangs
+    scheduler: str
+    phase: str
+    is_bound: bool
+    is_deleting: bool
+
+    @property
+    def is_placed(self) -> bool:
+        """Return True if it is on a node and not over."""
+        return self.is_bound and self.phase in ("Pending", "Running")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMembers:
+    """Members of one workload that other schedulers place."""
+
+    placed: Mapping[str, int] = field(default_factory=dict)  # by role
+    running: int = 0
+    pending: int = 0
+    succeeded: int = 0
+    next_pending: tuple[str, str] | None = None  # the first of those pending, and its scheduler
+
+    @property
+    def count(self) -> int:
+        """Return the number of those that aren't over."""
+        return sum(self.placed.values()) + self.pending
+
+    def left_of(self, needed: GangMinimum) -> GangMinimum:
+        """Return what the gang needs besides the placed ones."""
+        if not self.placed:
+            return needed
+        minima = {role: max(0, least - self.placed.get(role, 0)) for role, least in needed.minima.items()}
+        least = needed.min_pods - sum(self.placed.values())
+        return GangMinimum(max(least, sum(minima.values())), minima)
+
+
+NO_MEMBERS = ForeignMembers()
+
+
+class ForeignPods:
+    """All pods of other schedulers that may be members or owners."""
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
+        self._telling = owners.kinds.role_labels
+        self._pods: dict[str, ForeignPod] = {}
+        self._labels: dict[Labels, Labels] = {}
+        self._in: dict[str, int] = {}  # owned pods, by namespace
+        self._unsettled: dict[str, set[str]] = {}  # pods whose owners are still to be looked up, by namespace
+
+    def see(self, key: str, pod: KubePod) -> bool:
+        """Note a pod that is there, new or changed. Return True if anything of it is new."""
+        owner = controller_of(pod.metadata.owner_references)
+        if owner is not None and owner.kind in _NEVER_OWNERS:
+            return False
+        known = owner is not None and self._owners.kinds.knows(owner.api_version, owner.kind)
+        meta, before = pod.metadata, self._pods.get(key)
+        found = ForeignPod(
+            meta.name,
+            meta.uid,
+            self._owners.shared(owner) if owner is not None and known else None,
+            self._labels_of(meta.labels),
+            pod.spec.scheduler_name,
+            pod.status.phase,
+            bool(pod.spec.node_name),
+            meta.deletion_timestamp is not None,
+        )
+        if found == before:
+            return False
+        if before is not None and (before.uid, before.owner) != (found.uid, found.owner):
+            self.forget(key)
+            before = None
+        self._pods[key] = found
+        if found.owner is not None:
+            namespace = meta.namespace
+            if before is None:
+                self._in[namespace] = self._in.get(namespace, 0) + 1
+            self._unsettled.setdefault(namespace, set()).add(key)
+        return True
+
+    def forget(self, key: str) -> str:
+        """Forget a pod; return its uid, or nothing if it wasn't known."""
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return ""
+        if pod.owner is not None:
+            namespace = key.partition("/")[0]
+            self._in[namespace] -= 1
+            if not self._in[namespace]:
+                del self._in[namespace]
+            unsettled = self._unsettled.get(namespace)
+            if unsettled is not None:
+                unsettled.discard(key)
+                if not unsettled:
+                    del self._unsettled[namespace]
+            self._owners.leave(key)
+        return pod.uid
+
+    def look_again(self, keys: Iterable[str]) -> None:
+        """The owners of these pods have changed."""
+        for key in keys:
+            if key in self._pods:
+                self._unsettled.setdefault(key.partition("/")[0], set()).add(key)
+
+    def settle(self, namespaces: Iterable[str]) -> set[str]:
+        """Look up the owners of pods in these namespaces; return the uids of all of them."""
+        touched: set[str] = set()
+        for namespace in self._unsettled.keys() & set(namespaces):
+            for key in self._unsettled.pop(namespace):
+                touched.update(self._owners.above(key, namespace, self._pods[key].owner).uids)
+        return touched
+
+    def body(self, key: str, uid: str) -> Body | None:
+        """Return a pod with this name and uid as an object of the API, as far as it is kept."""
+        pod = self._pods.get(key)
+        return None if pod is None or pod.uid != uid else pod_body(_metadata(key, pod), pod.phase)
+
+    def members(self, namespace: str, uid: str, gang: str) -> ForeignMembers:
+        """Return the members of a workload by its topmost owner, and which gang of it."""
+        if namespace not in self._in:
+            return NO_MEMBERS
+        placed: dict[str, int] = {}
+        running = succeeded = 0
+        pending: list[tuple[str, str]] = []
+        for key in self._owners.pods_below(uid):
+            pod = self._pods.get(key)
+            if pod is None or key.partition("/")[0] != namespace:
+                continue
+            chain = self._owners.above(key, namespace, pod.owner)
+            derived = chain.derived(_as_pod(key, pod), self._owners.kinds)
+            if derived.owner.uid != uid or derived.gang != gang:
+                continue
+            if pod.is_placed:
+                placed[derived.role] = placed.get(derived.role, 0) + 1
+                running += pod.phase == "Running"
+            elif pod.phase == "Succeeded":
+                succeeded += 1
+            elif pod.phase == "Pending" and not pod.is_deleting:
+                pending.append((pod.name, pod.scheduler))
+        return ForeignMembers(placed, running, len(pending), succeeded, min(pending, default=None))
+
+    def _labels_of(self, labels: Mapping[str, str]) -> Labels:
+        telling = self._telling
+        kept = tuple([(name, labels[name]) for name in telling if name in labels]) if labels else ()
+        if not kept:
+            return ()
+        if len(self._labels) > _LABELS_KEPT_MAX:
+            self._labels.clear()
+        return self._labels.setdefault(kept, kept)
+
+
+def _metadata(key: str, pod: ForeignPod) -> Metadata:
+    references = [] if pod.owner is None else [pod.owner]
+    namespace = key.partition("/")[0]
+    return Metadata(pod.name, pod.uid, namespace, labels=dict(pod.labels), owner_references=references)
+
+
+def _as_pod(key: str, pod: ForeignPod) -> KubePod:
+    return KubePod(_metadata(key, pod), PodSpec(), PodStatus(pod.phase))

@@ -1,0 +1,522 @@
+"""One workload as its pods make it up: groups, slots, and what control was told of it.
+
+A pod takes the lowest slot of its group that has none, and keeps it. A slot without a pod that could be
+placed is absent: control neither waits for it nor counts it. Everything control is told is a difference
+between what there is and what it was told last, so that any number of changes between two looks make one.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+from itertools import zip_longest
+
+from weir.control.port import (
+    EndWorkload,
+    Exit,
+    Fact,
+    Finished,
+    Gated,
+    PodExited,
+    PodRuns,
+    Status,
+    StatusFound,
+)
+from weir.kubernetes.state.foreign_pods import NO_MEMBERS, ForeignMembers
+from weir.kubernetes.state.job_backoff import JobBackoff
+from weir.kubernetes.state.pod_resolver import GangKey, PodInfo
+from weir.kubernetes.state.tracked_pod import PodGroupSlots, TrackedPod
+from weir.model.workloads import (
+    DEFAULT_PRIORITY,
+    PREEMPTIBLE_BELOW,
+    PodGroup,
+    Request,
+    TopologyRequest,
+    Workload,
+)
+from weir.state.events import (
+    Checkpointed,
+    End,
+    PastKnown,
+    Place,
+    PodKey,
+    PodStopping,
+    Promised,
+    WorkloadChanged,
+    WorkloadSubmitted,
+)
+
+NAME_MOST = 200
+_IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_NEVER_IN_NAMES = re.compile(r"[^a-z0-9]+", re.ASCII)
+LOWEST_PRIORITY = -(1 << 31)
+"""Of a workload that bound itself past its quota: its own project may stop it for any other."""
+_ENDS = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED}
+
+
+class Gang:
+    """One workload."""
+
+    __slots__ = (
+        "_exits",
+        "awaits",
+        "backoff",
+        "checkpointed_s",
+        "count",
+        "counted",
+        "empty_since_s",
+        "ending",
+        "exited",
+        "granted",
+        "groups",
+        "head",
+        "key",
+        "last_over",
+        "left",
+        "life",
+        "members",
+        "name",
+        "needed",
+        "newer",
+        "object_name",
+        "overrun",
+        "pods_most",
+        "project",
+        "promised",
+        "protected",
+        "protected_since_s",
+        "quarantined",
+        "refusal",
+        "room_told",
+        "self_bound",
+        "short_since_s",
+        "starts",
+        "status_told",
+        "succeeded",
+        "told",
+        "told_absent",
+        "told_gate",
+        "topology",
+        "uses",
+        "verdict",
+        "whole",
+    )
+
+    def __init__(self, key: GangKey) -> None:
+        self.key = key
+        self.object_name = object_name(key)
+        self.name = f"{key.namespace}/{self.object_name}"
+        self.groups: list[PodGroupSlots] = []
+        self.head: PodInfo | None = None  # of any of its pods: what is said of the workload
+        self.succeeded: set[str] = set()  # pods that are done and still there
+        self.project: str | None = None
+        self.uses: str | None = None  # the project that stays while this one isn't over
+        self.refusal = ""  # why it can't be scheduled at all
+        self.granted = False  # what it holds was let run as non-preemptible
+        self.overrun = False  # it isn't, and passes the quota of its project
+        self.self_bound = False  # some of its pods bound themselves
+        self.quarantined = ""  # why it is left out until it is gone: a fault of ours that it leads to
+        self.topology: TopologyRequest | None = None  # as asked for, if there is one
+        self.newer = False  # another one of its name has taken its place
+        self.counted: str | None = None  # the project it counts for among those in use
+        self.members: ForeignMembers = NO_MEMBERS  # those that other schedulers place
+        self.whole = 1  # pods that it needs, whoever places them
+        self.needed = 1  # of these, pods that Weir places
+        self.count = 0  # of its pods that are there
+        self.empty_since_s: float | None = None
+        self.backoff = JobBackoff()
+        self.awaits = ""  # while it has no pods: when its controller makes them, in a sentence
+        self.left = False  # its pods are gone, and no more will come
+        self.last_over = ""  # how its last pod ended
+        self.starts = 0
+        self.exited = 0  # the last start that control was told the end of
+        self.life = Status()
+        self.status_told = False
+        self.promised: Promised | None = None
+        self.protected = (
+            False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
+        )
+        self.protected_since_s = 0.0
+        self.room_told = False
+        self.checkpointed_s = 0.0
+        self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
+        self.verdict: End | None = None  # control ended it: it isn't scheduled any more
+        self.ending: EndWorkload | None = None  # how it ended
+        self.told: Workload | None = None
+        self.told_absent: frozenset[PodKey] = frozenset()
+        self.told_gate: str | None = None
+        self._exits: list[Fact] = []
+
+    # Its pods
+
+    def pods(self) -> Iterator[TrackedPod]:
+        """Its pods that aren't over, by group and slot."""
+        return (tracked for group in self.groups for tracked in group.slots if tracked is not None)
+
+    def at(self, pod: PodKey) -> TrackedPod | None:
+        """The pod in a slot."""
+        if not 0 <= pod.group < len(self.groups):
+            return None
+        slots = self.groups[pod.group].slots
+        return slots[pod.index] if 0 <= pod.index < len(slots) else None
+
+    def join(self, tracked: TrackedPod, info: PodInfo) -> None:
+        """A pod is part of it."""
+        for at, group in enumerate(self.groups):  # noqa: B007 - the place it was found at counts
+            if group.role == info.derived.role and group.request == info.request:
+                break
+        else:
+            at = self._new_group(info)
+        slots = self.groups[at].slots
+        index = next((index for index, each in enumerate(slots) if each is None), len(slots))
+        if index == len(slots):
+            slots.append(None)
+        slots[index] = tracked
+        tracked.gang, tracked.group, tracked.index = self, at, index
+        self.count += 1
+
+    def _new_group(self, info: PodInfo) -> int:
+        role, request = info.derived.role, info.request
+        empty = [at for at, group in enumerate(self.groups) if group.is_empty]
+        if empty:
+            at = next((at for at in empty if self.groups[at].role == role), empty[0])
+            self.groups[at].role, self.groups[at].request = role, request
+            return at
+        self.groups.append(PodGroupSlots(role, request))
+        return len(self.groups) - 1
+
+    def leave(self, tracked: TrackedPod, now_s: float, how: Exit, annotations: str = "") -> None:
+        """A pod is no part of it any more; nobody holds what it held."""
+        self.exits(tracked, now_s, how, annotations)
+        self.groups[tracked.group].slots[tracked.index] = None
+        tracked.gang, tracked.group, tracked.index = None, -1, -1
+        self.count -= 1
+
+    def exits(self, tracked: TrackedPod, now_s: float, how: Exit, annotations: str = "") -> None:
+        """Control hears that a start is over, if it takes it to be alive."""
+        if tracked.told:
+            self.exited = max(self.exited, tracked.told)
+            pod = PodKey(self.name, tracked.group, tracked.index)
+            self._exits.append(PodExited(pod, tracked.told, how, now_s, annotations))
+            tracked.told, tracked.told_stopping = 0, False
+
+    def never_started(self, pod: PodKey, start: int, now_s: float) -> None:
+        """A start was ordered for which there is no pod any more."""
+        self.starts = max(self.starts, start)
+        self._exits.append(PodExited(pod, start, Exit.LOST, now_s, "The pod was gone before it was bound."))
+
+    def regroup(self) -> None:
+        """Pods of a group that all ask for something else now stay together in their slots."""
+        for group in self.groups:
+            pod_request = {
+                (each.info.derived.role, each.info.request)
+                for each in group.slots
+                if each is not None and each.info is not None
+            }
+            if len(pod_request) == 1:
+                ((role, request),) = pod_request
+                others = (each for each in self.groups if each is not group)
+                if not any(each.role == role and each.request == request for each in others):
+                    group.role, group.request = role, request
+
+    # What it is as a whole
+
+    def is_over(self) -> End | None:
+        """How it ended, if whoever makes its pods, or control, says so."""
+        if self.verdict is not None:
+            return self.verdict
+        over = None if self.head is None else self.head.derived.over
+        return _ENDS.get(self.last_over, End.STOPPED) if over is None and self.left else over
+
+    @property
+    def submitted_s(self) -> float:
+        """Return the time of its creation; 0 if that isn't known."""
+        return 0.0 if self.head is None else self.head.submitted_s
+
+    @property
+    def priority(self) -> int:
+        """Its priority by its class, or else by its type."""
+        assert self.head is not None
+        type_ = self.head.annotations.type or self.head.derived.type
+        return DEFAULT_PRIORITY[type_] if self.head.priority is None else self.head.priority
+
+    @property
+    def is_preemptible(self) -> bool:
+        """Return True if it says so, or else its priority does."""
+        assert self.head is not None
+        stated = self.head.annotations.preemptible
+        return self.priority < PREEMPTIBLE_BELOW if stated is None else stated
+
+    def workload(self) -> Workload:
+        """What it asks for."""
+        assert self.head is not None
+        head = self.head
+        derived, annotations = head.derived, head.annotations
+        needed = derived.needed(annotations.min_pods, len(self.succeeded) + self.members.succeeded)
+        self.whole = max(1, needed.min_pods)
+        needed = self.members.left_of(needed)
+        self.needed = max(1, needed.min_pods)
+        self._trim()
+        counts = [max(1, len(group.slots)) for group in self.groups]
+        minima = self._minima(needed.minima, counts)
+        limits = (annotations.max_runtime_s, head.pod_request.max_runtime_s)
+        return Workload(
+            name=self.name,
+            project=self.project or "",
+            groups=tuple(
+                PodGroup(self.group_name(at), group.request, count, least)
+                for at, (group, count, least) in enumerate(zip(self.groups, counts, minima, strict=True))
+            ),
+            min_pods=min(self.needed, sum(counts)),
+            submitted_s=head.submitted_s,
+            type=annotations.type or derived.type,
+            priority=LOWEST_PRIORITY if self.overrun and self.self_bound else self.priority,
+            preemptible=(self.is_preemptible and not self.protected) or self.overrun,
+            overrun=self.overrun and self.self_bound,
+            protected=self.protected and not self.overrun,
+            max_runtime_s=min((each for each in limits if each), default=None),
+            topology=self.topology,
+            grace_s=head.pod_request.grace_s,
+            may_take=all(
+                tracked.info is None or tracked.info.pod_request.may_take for tracked in self.pods()
+            ),
+        )
+
+    def group_name(self, at: int) -> str:
+        """Its role, and a number where several groups have it."""
+        role = self.groups[at].role or "pods"
+        alike = sum(1 for group in self.groups[:at] if (group.role or "pods") == role)
+        return f"{role}-{alike + 1}" if alike else role
+
+    def _trim(self) -> None:
+        """Slots at the end that have no pod go, as far as the gang doesn't need them."""
+        spare = sum(len(group.slots) for group in self.groups) - self.needed
+        for group in reversed(self.groups):
+            while spare > 0 and group.slots and group.slots[-1] is None:
+                group.slots.pop()
+                spare -= 1
+        while len(self.groups) > 1 and not self.groups[-1].slots:
+            self.groups.pop()
+
+    def _minima(self, by_role: Mapping[str, int], counts: list[int]) -> list[int]:
+        """How many pods of each group are needed, where a role's pods are of several groups."""
+        left = dict(by_role)
+        minima = []
+        for group, count in zip(self.groups, counts, strict=True):
+            least = min(left.get(group.role, 0), count)
+            left[group.role] = left.get(group.role, 0) - least
+            minima.append(least)
+        return minima
+
+    def absent(self, is_node: Container[str]) -> frozenset[PodKey]:
+        """The slots without a pod that runs, or could be placed."""
+        name = self.name
+        over = self.is_over() is not None
+        return frozenset(
+            PodKey(name, at, index)
+            for at, group in enumerate(self.groups)
+            for index in range(max(1, len(group.slots)))
+            if index >= len(group.slots)
+            or (tracked := group.slots[index]) is None
+            or (tracked.node not in is_node if tracked.holds else over or tracked.wait)
+        )
+
+    def gate(self, absent: int) -> str | None:
+        """Why it isn't ready to be started, in a sentence; None if it is."""
+        if self.is_over() is not None:
+            return "It is over."
+        assert self.head is not None
+        if self.head.derived.suspended:
+            return "It is suspended."
+        ready = sum(max(1, len(group.slots)) for group in self.groups) - absent
+        if ready >= self.needed:
+            return None
+        return self._shortage(ready)
+
+    def _shortage(self, ready: int) -> str:
+        """Why too few pods can be placed, in a sentence."""
+        waits = self.waits_first()
+        if waits is not None and self.whole == 1:
+            return waits.wait
+        ready += sum(self.members.placed.values())
+        placed = f"{ready} of {self.whole} pods are ready to be placed"
+        if waits is not None:
+            return f"{placed}; {waits.name}: {waits.wait}"
+        if self.members.next_pending is not None:
+            name, scheduler = self.members.next_pending
+            return f"{placed}; {name}: It waits for the scheduler {scheduler}."
+        there = self.count + self.members.count
+        awaits = f" {self.awaits}" if self.awaits and not self.count else ""
+        return f"{there} of {self.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
+
+    def counts_without_replaced(
+        self, groups: tuple[PodGroup, ...], before: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Return the pods of each group, without those being deleted where others have taken their places.
+
+        `before` are the counts as they were last.
+        """
+        counts = []
+        for at, group in enumerate(groups):
+            slots = self.groups[at].slots if at < len(self.groups) else ()
+            deleting = sum(tracked is not None and tracked.deleting for tracked in slots)
+            was = before[at] if at < len(before) else group.count
+            counts.append(was if group.count - deleting <= was < group.count else group.count)
+        return tuple(counts)
+
+    def groups_in_use(self, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
+        """Return those that have pods or are needed: pods may have gone over to another group."""
+        pairs = zip_longest(groups, self.groups[: len(groups)])
+        used = tuple(told for told, group in pairs if told.min or group is None or not group.is_empty)
+        return used or groups
+
+    def absent_requests(self) -> Iterator[Request]:
+        """Return the requests of pods that it needs and that don't exist, as far as they are known."""
+        there = Counter(group.role for group in self.groups for tracked in group.slots if tracked is not None)
+        there.update(self.members.placed)
+        left = self.whole - self.count - self.members.count
+        by_role = {group.role: group.request for group in reversed(self.groups)}
+        assert self.head is not None
+        minima = self.head.derived.minima
+        for role, least in minima.items():
+            lacking = max(0, min(least - there[role], left))
+            left -= lacking
+            if role in by_role:
+                yield from [by_role[role]] * lacking
+        yield from [self.head.request] * max(0, left)
+
+    def waits_first(self) -> TrackedPod | None:
+        """Return the pod that is named where some of its pods aren't ready to be placed."""
+        waiting = (each for each in self.pods() if not each.holds and each.wait)
+        return min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)
+
+    # What control is told
+
+    def tell(self, now_s: float, is_node: Container[str]) -> list[Fact]:
+        """What it doesn't know yet. `is_node`: nodes that control knows."""
+        for tracked in self.pods():
+            if tracked.told and tracked.node not in is_node:
+                self.exits(tracked, now_s, Exit.LOST, f"Node {tracked.node} is gone.")
+                tracked.start = 0  # if the node comes back, that is another start
+        facts, self._exits = self._exits, []
+        if self.told is None and not self.is_schedulable:
+            return []
+        if self.told is not None and self._is_left():
+            facts.append(self._finished(now_s))
+            return facts
+        if self.head is None or self.project is None:
+            return facts
+        workload, absent = self.workload(), self.absent(is_node)
+        if self.told is None:
+            facts.append(WorkloadSubmitted(workload, now_s, self.life.ran_s, absent))
+            self.told_gate = None
+        elif workload != self.told or absent != self.told_absent:
+            facts.append(WorkloadChanged(workload, now_s, absent))
+        self.told, self.told_absent = workload, absent
+        facts += self._what_is_kept(now_s, is_node)
+        gate = self.gate(len(absent))
+        if gate != self.told_gate:
+            facts.append(Gated(self.name, gate is not None, gate or ""))
+            self.told_gate = gate
+        if self.promised is not None and not self.room_told:
+            facts.append(self.promised)
+        self.room_told = True
+        saved_s = self.head.annotations.checkpointed_s
+        saved_s = None if saved_s is None else min(saved_s, now_s)  # nobody saves in the future
+        if saved_s is not None and saved_s > self.checkpointed_s:
+            self.checkpointed_s = saved_s
+            facts.append(Checkpointed(self.name, saved_s))
+        return facts
+
+    def _what_is_kept(self, now_s: float, is_node: Container[str]) -> Iterator[Fact]:
+        """Yield the pods that run, the first time between what its object remembers of it."""
+        is_new, self.status_told = not self.status_told, True
+        if is_new:
+            yield StatusFound(self.name, self.life)
+        yield from self._runs(now_s, is_node)
+        if is_new and self.is_short:
+            yield PastKnown(self.name, None, min(self.short_since_s or now_s, now_s))
+
+    @property
+    def is_short(self) -> bool:
+        """Return True if some of its pods have a place, and fewer than it needs."""
+        return 0 < sum(tracked.holds and not tracked.stopping for tracked in self.pods()) < self.needed
+
+    def note_shortness(self, now_s: float) -> None:
+        """Remember since when it is short of pods, or that it isn't."""
+        self.short_since_s = (self.short_since_s or now_s) if self.is_short else 0.0
+
+    @property
+    def is_schedulable(self) -> bool:
+        """Whether control is to hear of it."""
+        if self.head is None or self.project is None or self.newer:
+            return False
+        return self.count > 0 and (self.is_over() is None or any(each.holds for each in self.pods()))
+
+    def _is_left(self) -> bool:
+        """Whether control has nothing to do with it any more."""
+        if any(each.holds for each in self.pods()):
+            return self.newer
+        return self.newer or self.project is None or self.is_over() is not None
+
+    def _finished(self, now_s: float) -> Finished:
+        over = self.is_over() or End.STOPPED
+        for tracked in self.pods():
+            tracked.told, tracked.told_stopping = 0, False
+        self.untold()
+        return Finished(self.name, over, now_s)
+
+    def untold(self) -> None:
+        """Control knows nothing of it."""
+        self.told, self.told_absent, self.told_gate = None, frozenset(), None
+        self.status_told = self.room_told = False
+        self.checkpointed_s = 0.0
+        for tracked in self.pods():
+            tracked.told, tracked.told_stopping = 0, False
+        self._exits.clear()
+
+    def _runs(self, now_s: float, is_node: Container[str]) -> Iterator[Fact]:
+        for tracked in self.pods():
+            if not tracked.holds or tracked.node not in is_node or not tracked.settled:
+                continue
+            pod = PodKey(self.name, tracked.group, tracked.index)
+            if not tracked.told:
+                if tracked.start <= max(self.life.settled, self.exited):
+                    tracked.start = self.next_start()
+                self.starts = max(self.starts, tracked.start)
+                place = Place(pod, tracked.node, tracked.devices)
+                yield PodRuns(place, tracked.start, min(tracked.at_s or now_s, now_s), tracked.stopping)
+                tracked.told, tracked.told_stopping = tracked.start, tracked.stopping
+            elif tracked.stopping and not tracked.told_stopping:
+                tracked.told_stopping = True
+                if tracked.deleting and not tracked.evicted:
+                    yield PodStopping(pod, now_s)
+
+    def next_start(self) -> int:
+        """A number no start of it had."""
+        self.starts = max(self.starts, self.life.starts, self.life.settled) + 1
+        return self.starts
+
+    def keep_room(self, promised: Promised | None) -> None:
+        """Room is promised to it, or no longer. Control has said so, and needn't be told."""
+        self.promised, self.room_told = promised, True
+
+    def remember(self, status: Status) -> None:
+        """What control wants remembered."""
+        self.life = replace(status)
+        self.starts = max(self.starts, status.starts)
+
+
+def object_name(key: GangKey) -> str:
+    """What its `Workload` object is called: the kind and name of its owner, cut if that is too long.
+
+    A pod may name an owner that doesn't exist, with any text for a kind and a name.
+    """
+    name = f"{key.kind.lower()}-{key.name}" + (f"-{key.gang.lower()}" if key.gang else "")
+    if len(name) <= NAME_MOST and _IS_NAME.fullmatch(name):
+        return name
+    readable = name if _IS_NAME.fullmatch(name) else _NEVER_IN_NAMES.sub("-", name.lower())
+    return f"{readable[: NAME_MOST - 9].strip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip(
+        "-"
+    )

@@ -1,0 +1,86 @@
+"""Changes are taken in one object at a time: one that fails is marked as unreadable, and the next follows."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.reflector import Change, ObjectSet, ObjectUnreadable
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.pod_resolver import PodResolver
+from weir.kubernetes.state.unreadable import UnreadableObjects, held_roughly, node_in, rough
+
+_SAY_SO_THEMSELVES = ("pods", "nodes")
+"""Resources of which an object that is taken in may still be unreadable, or in part."""
+See = Callable[[str, Any], None]
+
+
+class Intake:
+    """Takes in each resource, and keeps the pods that couldn't be taken in."""
+
+    def __init__(
+        self,
+        sees: Mapping[str, See],
+        node_states: NodeStates,
+        resolver: PodResolver,
+        unreadable: UnreadableObjects,
+        drop: Callable[[str], None],
+    ) -> None:
+        """`drop` forgets a pod that was taken in before, or in part."""
+        self._sees = sees
+        self._node_states = node_states
+        self._resolver = resolver
+        self._unreadable = unreadable
+        self._drop = drop
+        self._left_out: set[str] = set()  # pods whose devices count as another's
+
+    def take(self, resource: str, changes: Iterable[Change[Any]]) -> None:
+        """Take in objects of one resource that are there, changed or gone."""
+        sees = self._sees[resource]
+        for change in changes:
+            found = change.object if isinstance(change, ObjectSet) else None
+            pod = found if isinstance(found, KubePod) else None
+            node = "" if pod is None else pod.spec.node_name  # a pod is kept without it
+            try:
+                if isinstance(change, ObjectUnreadable):
+                    self._refuse(resource, change.key, change.uid, change.sentence, change.body)
+                else:
+                    left_out = resource == "pods" and change.key in self._left_out
+                    if left_out:
+                        self._left_out.discard(change.key)
+                        self._node_states.foreign(change.key, None)
+                    sees(change.key, found)
+                    if left_out or resource not in _SAY_SO_THEMSELVES:
+                        self._unreadable.clear(resource, change.key)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the others have to be heard of
+                body = None if pod is None else rough(pod.spec, node, pod.status.phase)
+                uid = change.object.metadata.uid if isinstance(change, ObjectSet) else change.uid
+                with suppress(Exception):
+                    self._refuse(resource, change.key, uid, error, body)
+
+    def take_owners(self, changes: Iterable[Change[Any]]) -> None:
+        """Take in objects that make pods, as `Kinds.narrow` leaves them."""
+        for change in changes:
+            try:
+                if isinstance(change, ObjectUnreadable):
+                    self._unreadable.note("owners", change.key, change.uid, change.sentence)
+                    continue
+                self._unreadable.clear("owners", change.key)
+                if isinstance(change, ObjectSet):
+                    self._resolver.see_owner(change.object)
+                else:
+                    self._resolver.forget_owner(change.uid)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._unreadable.note("owners", change.key, "", error)
+
+    def _refuse(self, resource: str, key: str, uid: str, why: str | Exception, body: Any) -> None:
+        """Mark an object; a pod leaves everything but its node, where its devices count as another's."""
+        self._unreadable.note(resource, key, uid, why)
+        if resource != "pods":
+            return
+        self._left_out.add(key)
+        with suppress(Exception):
+            self._drop(key)
+        node = node_in(body)
+        held = held_roughly(body, node, self._resolver.devices) if node else None
+        self._node_states.foreign(key, held)

@@ -1,0 +1,54 @@
+"""Estimate when the Job controller makes new pods after evictions and failures.
+
+The controller pauses 10 s after the first pod of a Job that failed or was evicted, and twice as long after
+each further one without a success between them, up to 10 min. With `backoffLimitPerIndex` it counts each
+index by itself: a gang of six that is evicted once pauses 10 s instead of 320 s.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from weir.kubernetes.state.tracked_pod import TrackedPod
+
+FIRST_S, MOST_S = 10.0, 600.0
+_DOUBLINGS_MAX = 10
+
+
+class JobBackoff:
+    """The pods of one Job that failed or were evicted since one of them succeeded."""
+
+    __slots__ = ("last_s", "lost", "stopped")
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self.stopped = 0  # of them, those that were evicted or deleted
+        self.last_s = 0.0
+
+    def lose(self, tracked: TrackedPod, now_s: float) -> None:
+        """Count a pod that left; one that waited for a node counts only if it failed."""
+        if tracked.over == "Succeeded":
+            self.lost = self.stopped = 0
+        elif tracked.over or tracked.bound:
+            self.lost += 1
+            self.stopped += tracked.stopping
+            self.last_s = now_s
+
+    def until_s(self, body: Mapping[str, Any] | None, pods: int) -> float | None:
+        """Return about when the controller makes new pods of a Job; None if that can't be said."""
+        if body is None or body.get("kind") != "Job" or not self.lost:
+            return None
+        spec = body.get("spec") or {}
+        count = self.lost
+        if spec.get("backoffLimitPerIndex") is not None:
+            count = -(-count // max(1, pods))  # all indices were lost as often, as gangs are
+        return self.last_s + min(MOST_S, FIRST_S * float(2 ** min(count - 1, _DOUBLINGS_MAX)))
+
+    def sentence(self, body: Mapping[str, Any] | None, pods: int) -> str:
+        """Return a sentence on the pause of the controller; empty if there is none to be told."""
+        until_s = self.until_s(body, pods)
+        if until_s is None:
+            return ""
+        at = datetime.fromtimestamp(until_s, UTC).strftime("%H:%M:%S")
+        what = "an eviction" if self.stopped else "a failed pod"
+        return f"The Job controller pauses after {what}, until about {at} UTC."

@@ -1,0 +1,496 @@
+"""The nodes: what they have to give, less what others than Weir run on them.
+
+Nodes, and pods on nodes, come in any order: what is held on a node that isn't known yet is remembered.
+Devices that others hold have no numbers that could be asked for, so they are said to be the highest ones
+that none of our pods holds; an entry stays as it was chosen for as long as its pod is there.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weir.engine.overcommit import DeviceUse, Holding, device_use
+from weir.kubernetes.api.objects import KubeNode, KubePod
+from weir.kubernetes.state.node_reading import CORDONED, NOT_READY, node_of
+from weir.kubernetes.state.shared_node import SharedNode, as_shared, shared_node_of
+from weir.kubernetes.translate.gpu_sharing import (
+    DRAINING,
+    NO_SHARED_NODES,
+    SET_ASIDE,
+    SHARED_NODES_DRAIN,
+    is_share,
+)
+from weir.kubernetes.translate.requests import (
+    DEVICES_LABEL,
+    DEVICES_MOST,
+    DeviceResources,
+    has_unstated,
+    host_ports,
+    in_units,
+    requested,
+)
+from weir.model.nodes import Node, Taint
+from weir.model.resources import PODS
+from weir.model.workloads import WHOLE_MILLI, Request
+from weir.state.events import NodeLost, NodeSet
+
+Amounts = tuple[tuple[str, int], ...]
+"""What a pod holds by resource, itself as one of `pods` included, devices not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignUsage:
+    """What a pod of others holds on a node."""
+
+    node: str
+    amounts: Amounts
+    devices: int = 0
+    marks: tuple[str, ...] = ()
+    attached: Amounts = ()  # volumes, where their driver takes only so many
+
+    @property
+    def takes(self) -> Amounts:
+        """All of it but devices."""
+        return (*self.amounts, *self.attached)
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """What a pod of ours holds on a node, or will once it is bound."""
+
+    node: str
+    request: Request
+    devices: tuple[int, ...]
+
+
+def foreign_usage(
+    pod: KubePod,
+    devices: DeviceResources,
+    marks: tuple[str, ...],
+    attached: Amounts,
+    once: Callable[[Any], Any],
+) -> ForeignUsage:
+    """What a pod of others holds; `once` gives one object for equal values."""
+    try:
+        pod_request = requested(pod)
+        counted = in_units(pod_request, devices)
+    except ValueError:  # no scheduler could have counted it
+        pod_request, counted = {}, {}
+    count = min(DEVICES_MOST, sum(int(amount) for name, amount in pod_request.items() if devices.names(name)))
+    amounts = tuple(sorted({**counted, **host_ports(pod.spec), PODS: 1}.items()))
+    return ForeignUsage(once(pod.spec.node_name), once(amounts), count, once(marks), once(attached))
+
+
+class _NodeState:
+    """One node, and who is on it."""
+
+    __slots__ = ("base", "foreign", "limits", "numbers", "ours", "shared", "told", "unschedulable")
+
+    def __init__(self) -> None:
+        self.base: Node | None = None  # as if nobody were on it; None: it isn't there
+        self.shared: SharedNode | None = None  # its label and taint for shares, where it has either
+        self.unschedulable = False
+        self.limits: dict[str, int] = {}  # of volumes by their driver, as resources
+        self.foreign: dict[str, ForeignUsage] = {}
+        self.numbers: dict[str, tuple[int, ...]] = {}  # of the devices others hold
+        self.ours: dict[str, PodUsage] = {}
+        self.told: Node | None = None
+
+
+def amounts_of(request: Request) -> Amounts:
+    """What a request takes of a node besides devices."""
+    return (("cpu", request.cpu_milli), ("memory", request.memory), (PODS, 1), *request.further)
+
+
+class NodeStates:
+    """All nodes. Of what no node states (host ports, volumes) each has whatever pods ask for."""
+
+    def __init__(self, devices: DeviceResources) -> None:
+        self._devices = devices
+        self._sites: dict[str, _NodeState] = {}
+        self._where: dict[str, str] = {}  # the node of each pod that holds something
+        self._changed: set[str] = set()
+        self._unstated: dict[str, int] = {}
+        self._kinds: Counter[str] = Counter()  # device resources, and how many nodes have each
+        self._memories: Counter[int] = Counter()  # bytes of a device, and how many nodes have such
+        self.shared: dict[str, SharedNode] = {}  # nodes with the label or the taint for shares
+        self._recount: set[str] = set()  # nodes whose devices may be used otherwise since they were counted
+
+    def __contains__(self, node: object) -> bool:
+        """Whether whoever is told of nodes knows this one."""
+        site = self._sites.get(node) if isinstance(node, str) else None
+        return site is not None and site.told is not None
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The device resources that nodes have."""
+        return frozenset(self._kinds)
+
+    # What is seen
+
+    def set(self, node: KubeNode) -> list[str]:
+        """A node is there, new or changed. Returns what of it can't be used, in sentences."""
+        mistakes: list[str] = []
+        base = node_of(node, self._devices, mistakes)
+        site = self._site(node.metadata.name)
+        self._count_kind(site.base, -1)
+        site.base = base
+        site.unschedulable = node.spec.unschedulable
+        self._share(node.metadata.name, site, shared_node_of(node))
+        self._count_kind(site.base, 1)
+        return mistakes
+
+    def gone(self, name: str) -> None:
+        """A node is no more."""
+        site = self._site(name)
+        self._count_kind(site.base, -1)
+        site.base = None
+        self._share(name, site, None)
+
+    def foreign(self, pod: str, held: ForeignUsage | None) -> None:
+        """A pod of others holds this; None: nothing any more."""
+        at = self._where.get(pod)
+        before = None if at is None else self._sites[at].foreign.get(pod)
+        if before == held:
+            return
+        if at is not None:
+            self._leave(pod, at)
+        if held is not None:
+            self._site(held.node).foreign[pod] = held
+            self._where[pod] = held.node
+
+    def remark(self, pod: str, marks: tuple[str, ...], attached: Amounts) -> None:
+        """A pod of others bears these marks and has these volumes now."""
+        at = self._where.get(pod)
+        held = None if at is None else self._sites[at].foreign.get(pod)
+        if at is not None and held is not None and (held.marks, held.attached) != (marks, attached):
+            self._site(at).foreign[pod] = replace(held, marks=marks, attached=attached)
+
+    def limit(self, name: str, limits: dict[str, int]) -> None:
+        """A node takes only so many volumes of these drivers, as resources."""
+        if limits or name in self._sites:
+            self._site(name).limits = limits
+
+    def ours(self, pod: str, ours: PodUsage | None) -> None:
+        """A pod of ours holds this; None: nothing any more."""
+        at = self._where.get(pod)
+        if at is not None:
+            if ours is not None and self._sites[at].ours.get(pod) == ours:
+                return
+            self._leave(pod, at)
+        if ours is not None:
+            site = self._still(ours.node)
+            if site.shared is not None or self._collides(ours):
+                self._changed.add(ours.node)
+            self._recount.add(ours.node)
+            site.ours[pod] = ours
+            self._where[pod] = ours.node
+
+    def ours_on(self, node: str) -> tuple[str, ...]:
+        """Our pods that hold something on a node."""
+        site = self._sites.get(node)
+        return () if site is None else tuple(site.ours)
+
+    def node(self, name: str) -> Node | None:
+        """A node as if nobody were on it."""
+        site = self._sites.get(name)
+        return None if site is None else site.base
+
+    def device_memory(self, node: str) -> int:
+        """Bytes of each device of a node; where that isn't known, of the smallest there is."""
+        base = self.node(node)
+        if base is not None and base.gpus:
+            return base.gpu_memory
+        return min(self._memories, default=0)
+
+    def use_unstated(self, names: Iterable[str]) -> None:
+        """These are asked for."""
+        if self._unstated.keys() != set(names):
+            self._unstated = {name: has_unstated(name) or 0 for name in sorted(names)}
+            self._changed.update(self._sites)
+
+    def retell(self) -> None:
+        """Whoever is told begins anew."""
+        for name, site in self._sites.items():
+            site.told = None
+            self._changed.add(name)
+
+    # What follows
+
+    def facts(self) -> list[NodeSet | NodeLost]:
+        """What has changed of the nodes since the last call."""
+        facts: list[NodeSet | NodeLost] = []
+        for name in sorted(self._changed):
+            site = self._sites[name]
+            node = None if site.base is None else self._less(site, site.base)
+            if node == site.told:
+                pass
+            elif node is None:
+                facts.append(NodeLost(name))
+            else:
+                facts.append(NodeSet(node))
+            site.told = node
+            if node is None and not site.foreign and not site.ours and not site.limits:
+                del self._sites[name]
+        self._changed.clear()
+        return facts
+
+    def free_devices(self, node: str, request: Request) -> tuple[int, ...]:
+        """Return the lowest free devices for a request; where too few are free, the least held others too."""
+        site = self._sites.get(node)
+        if site is None or site.base is None or not request.devices:
+            return ()
+        taken = dict.fromkeys((at for each in site.numbers.values() for at in each), WHOLE_MILLI)
+        for at, share in _shares(site.ours.values(), site.base.gpu_memory).items():
+            taken[at] = taken.get(at, 0) + share
+        pod_request = request.share_on(site.base.gpu_memory)
+        least = sorted(
+            range(site.base.gpus),
+            key=lambda at: (taken.get(at, 0) if taken.get(at, 0) + pod_request > WHOLE_MILLI else 0, at),
+        )
+        return tuple(sorted(least[: request.devices]))
+
+    def fits(self, place: PodUsage) -> bool:
+        """Return True if these are as many devices as requested, of this node, and no other pod's."""
+        site = self._sites.get(place.node)
+        if site is None or site.base is None or not _are_of(place, site.base):
+            return False
+        memory = site.base.gpu_memory
+        shares, pod_request = _shares(site.ours.values(), memory), place.request.share_on(memory)
+        return all(shares.get(at, 0) + pod_request <= WHOLE_MILLI for at in place.devices)
+
+    def refusal(self, pod: str, place: PodUsage) -> str:
+        """Why this pod of ours, counted already, must not go to its place after all; empty if it may."""
+        site = self._sites.get(place.node)
+        if site is None or site.base is None:
+            return f"Node {place.node} is gone."
+        if site.unschedulable and not _tolerated(place.request, CORDONED):
+            return f"Node {place.node} was cordoned."
+        if place.devices and self._sharing(site) != (SET_ASIDE if is_share(place.request) else ""):
+            return f"Node {place.node} changed between whole GPUs and shares."
+        return self._refusal_by_amount(pod, place, site, site.base)
+
+    @staticmethod
+    def _refusal_by_amount(pod: str, place: PodUsage, site: _NodeState, base: Node) -> str:
+        held = [amounts_of(each.request) for each in site.ours.values()]
+        totals = _total([*held, *(each.takes for each in site.foreign.values())])
+        for name, amount in amounts_of(place.request):
+            has = site.limits.get(name, has_unstated(name))
+            has = base.capacity.get(name, 0) if has is None else has
+            if amount and totals.get(name, 0) > has:
+                return f"Others took the {name} of node {place.node} that pod {pod} was to have."
+        shares = _shares(site.ours.values(), base.gpu_memory)
+        if any(shares.get(at, 0) > WHOLE_MILLI for at in place.devices):
+            return f"Another pod has devices of node {place.node} that pod {pod} was to have."
+        theirs = sum(each.devices for each in site.foreign.values())
+        if place.devices and len(shares) + theirs > base.gpus:
+            return f"Others took devices of node {place.node} that pod {pod} was to have."
+        return ""
+
+    def is_being_freed(self, places: Sequence[PodUsage], stopping: Callable[[str], bool]) -> bool:
+        """Whether there is room for these on one node once all pods of ours that are `stopping` are gone."""
+        site = self._sites.get(places[0].node)
+        if site is None or site.base is None or not all(_are_of(each, site.base) for each in places):
+            return False
+        there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
+        totals = _total(
+            [*(amounts_of(each.request) for each in there), *(f.takes for f in site.foreign.values())]
+        )
+        if any(amount > site.base.capacity.get(name, amount) for name, amount in totals.items()):
+            return False
+        shares = dict.fromkeys(
+            (at for each in self._numbers(site, site.base).values() for at in each), WHOLE_MILLI
+        )
+        for each in there:
+            for at in each.devices:
+                shares[at] = shares.get(at, 0) + each.request.share_on(site.base.gpu_memory)
+        return all(share <= WHOLE_MILLI for share in shares.values())
+
+    # Use of devices
+
+    def recounted(self) -> list[str]:
+        """Return the nodes whose devices may be used otherwise since the last call."""
+        names = sorted(self._recount)
+        self._recount.clear()
+        return names
+
+    def device_use(self, name: str) -> DeviceUse | None:
+        """Count the devices in use on a node; None if it isn't there."""
+        site = self._sites.get(name)
+        if site is None or site.base is None:
+            return None
+        memory = site.base.gpu_memory
+        holdings = (
+            Holding(each.devices, each.request.devices, min(WHOLE_MILLI, each.request.share_on(memory)))
+            for each in site.ours.values()
+            if each.request.devices
+        )
+        others = sum(held.devices for held in site.foreign.values())
+        return device_use(site.base.gpus, others, holdings)
+
+    def device_users(self, name: str) -> list[str]:
+        """Return the pods of others that hold devices of a node, as NAMESPACE/NAME."""
+        site = self._sites.get(name)
+        return [] if site is None else sorted(pod for pod, held in site.foreign.items() if held.devices)
+
+    # Shares
+
+    @property
+    def no_shares(self) -> str:
+        """Return the sentence by which shares are refused; empty if a node takes them."""
+        states = {self._sharing(self._sites[name]) for name in self.shared}
+        if SET_ASIDE in states:
+            return ""
+        drains = any(node.set_aside for node in self.shared.values())
+        return SHARED_NODES_DRAIN if drains else NO_SHARED_NODES
+
+    def has_shares(self, name: str) -> bool:
+        """Return True if a pod with a share is on a node."""
+        site = self._sites.get(name)
+        return site is not None and any(is_share(each.request) for each in site.ours.values())
+
+    def unused_node(self) -> str | None:
+        """Return a node that serves whole devices and on which none is in use, one with few devices first."""
+        unused = (
+            (site.base.gpus, name)
+            for name, site in self._sites.items()
+            if site.base is not None
+            and site.base.gpus
+            and site.shared is None
+            and not site.unschedulable
+            and not any(taint.key in NOT_READY for taint in site.base.taints)
+            and not any(held.devices for held in site.foreign.values())
+            and not any(each.request.devices for each in site.ours.values())
+        )
+        return min(unused, default=(0, None))[1]
+
+    def keeps_taint(self, name: str) -> bool:
+        """Return True if a node has to bear the taint that keeps whole devices off shared ones."""
+        site = self._sites.get(name)
+        return site is not None and bool(self._sharing(site))
+
+    def _share(self, name: str, site: _NodeState, shared: SharedNode | None) -> None:
+        site.shared = shared
+        if shared is None:
+            self.shared.pop(name, None)
+        else:
+            self.shared[name] = shared
+
+    def _sharing(self, site: _NodeState) -> str:
+        """Return how far a node is set aside for shares; empty if it serves whole devices."""
+        shared = site.shared
+        if shared is None:
+            return ""
+        if not shared.set_aside:
+            return DRAINING if any(is_share(each.request) for each in site.ours.values()) else ""
+        whole = any(held.devices for held in site.foreign.values()) or any(
+            each.request.devices and not is_share(each.request) for each in site.ours.values()
+        )
+        return SET_ASIDE if shared.tainted and not whole else DRAINING
+
+    # Below
+
+    def _still(self, name: str) -> _NodeState:
+        """A node of which nothing changes that is told of it."""
+        site = self._sites.get(name)
+        if site is None:
+            site = self._sites[name] = _NodeState()
+        return site
+
+    def _site(self, name: str) -> _NodeState:
+        self._changed.add(name)
+        self._recount.add(name)
+        return self._still(name)
+
+    def _leave(self, pod: str, at: str) -> None:
+        del self._where[pod]
+        self._recount.add(at)
+        site = self._sites[at]
+        left = site.ours.pop(pod, None)
+        if left is None:
+            del site.foreign[pod]
+            site.numbers.pop(pod, None)
+            self._changed.add(at)
+        elif (
+            site.base is None
+            or site.shared is not None
+            or (site.numbers and any(map(self._collides, (left, *site.ours.values()))))
+        ):
+            self._changed.add(at)  # nothing may be left to remember of it; or others get devices of their own
+
+    def _collides(self, ours: PodUsage) -> bool:
+        site = self._still(ours.node)
+        return any(at in each for at in ours.devices for each in site.numbers.values())
+
+    def _count_kind(self, node: Node | None, by: int) -> None:
+        if node is None or not node.gpus:
+            return
+        self._kinds[node.labels[DEVICES_LABEL]] += by
+        self._memories[node.gpu_memory] += by
+        self._kinds, self._memories = +self._kinds, +self._memories  # without those that no node has
+
+    def _less(self, site: _NodeState, base: Node) -> Node:
+        """The node less what others hold of it."""
+        if site.shared is not None:
+            base = as_shared(base, self._sharing(site))
+        if not site.foreign:
+            if not self._unstated:
+                return base
+            return replace(base, capacity={**base.capacity, **self._unstated, **site.limits})
+        capacity = {**base.capacity, **self._unstated, **site.limits}
+        marks: dict[str, int] = {}
+        for held in site.foreign.values():
+            for name, amount in held.takes:
+                if name in capacity:
+                    capacity[name] = max(0, capacity[name] - amount)
+            for mark in held.marks:
+                marks[mark] = marks.get(mark, 0) + 1
+        numbers = self._numbers(site, base)
+        devices = tuple(sorted({at for each in numbers.values() for at in each}))
+        return replace(base, capacity=capacity, foreign_devices=devices, foreign_marks=marks)
+
+    def _numbers(self, site: _NodeState, base: Node) -> dict[str, tuple[int, ...]]:
+        """The devices of each pod of others: the highest that are free, chosen once."""
+        ours = {at for each in site.ours.values() for at in each.devices}
+        for pod, numbers in list(site.numbers.items()):
+            if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
+                del site.numbers[pod]  # of a pod of ours we have learnt since that it has them
+        theirs = {at for each in site.numbers.values() for at in each}
+        for pod, held in site.foreign.items():
+            if held.devices and pod not in site.numbers:
+                # where there are too few, as many as can be
+                best = sorted(range(base.gpus), key=lambda at: (at in theirs, at in ours, -at))
+                site.numbers[pod] = tuple(sorted(best[: held.devices]))
+                theirs.update(site.numbers[pod])
+        return site.numbers
+
+
+def _are_of(place: PodUsage, node: Node) -> bool:
+    """Return True if the devices are distinct, of this node, and as many as requested."""
+    devices = place.devices
+    in_range = all(0 <= at < node.gpus for at in devices)
+    return in_range and len(set(devices)) == len(devices) == place.request.devices
+
+
+def _shares(places: Iterable[PodUsage], device_memory: int) -> dict[int, int]:
+    """Return thousandths held of each device."""
+    shares: dict[int, int] = {}
+    for each in places:
+        share = each.request.share_on(device_memory)
+        for at in each.devices:
+            shares[at] = shares.get(at, 0) + share
+    return shares
+
+
+def _tolerated(request: Request, taint: Taint) -> bool:
+    return any(each.tolerates(taint) for each in request.tolerations)
+
+
+def _total(amounts: Iterable[Amounts]) -> dict[str, int]:
+    """The sum of what several hold."""
+    totals: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each:
+            totals[name] = totals.get(name, 0) + amount
+    return totals

@@ -1,0 +1,60 @@
+"""Nodes with more devices in use than they have: since when, and which changes people haven't heard of."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weir.engine.overcommit import Overcommitted
+from weir.kubernetes.state.node_states import NodeStates
+
+USERS_NAMED_MAX = 5
+CHANGES_MAX = 1_000
+"""Changes of nodes that people haven't heard of yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class OvercommitChange:
+    """A node became over-committed, is so by another number, or isn't any more."""
+
+    node: str
+    now: Overcommitted | None
+    users: tuple[str, ...] = ()  # pods of other schedulers that hold devices of the node
+
+
+class OvercommittedNodes:
+    """All of them, by name."""
+
+    def __init__(self, node_states: NodeStates) -> None:
+        self._node_states = node_states
+        self.nodes: dict[str, Overcommitted] = {}
+        self._changes: deque[OvercommitChange] = deque(maxlen=CHANGES_MAX)
+
+    def update(self, now_s: float) -> list[str]:
+        """Count anew where that may have changed; return the nodes on which it has."""
+        changed = []
+        for name in self._node_states.recounted():
+            use, before = self._node_states.device_use(name), self.nodes.get(name)
+            if use is None or not use.excess_milli:
+                now = None
+            else:
+                now = Overcommitted(name, use, now_s if before is None else before.since_s)
+            if now == before:
+                continue
+            if now is None:
+                del self.nodes[name]
+            else:
+                self.nodes[name] = now
+            users = tuple(self._node_states.device_users(name)[:USERS_NAMED_MAX])
+            self._changes.append(OvercommitChange(name, now, users))
+            changed.append(name)
+        return changed
+
+    def of(self, names: Iterable[str]) -> list[Overcommitted]:
+        """Return the over-committed ones among these nodes."""
+        return [self.nodes[name] for name in sorted(set(names)) if name in self.nodes]
+
+    def take(self) -> list[OvercommitChange]:
+        """Return the changes that people haven't heard of."""
+        changes = list(self._changes)
+        self._changes.clear()
+        return changes

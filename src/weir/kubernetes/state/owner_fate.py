@@ -1,0 +1,68 @@
+"""Decide by the owner of a workload whether the workload is over, and whether more pods of it will come.
+
+A workload without pods isn't over: the Job controller pauses after evictions, quotas of other systems refuse
+pods, controllers restart. The owner knows: its deletion, its conditions, and how many pods it wants.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from weir.kubernetes.state.pod_resolver import GangKey
+from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, OwnerTemplate, WorkloadKinds
+from weir.state.events import End
+
+Body = Mapping[str, Any]
+_DEPTH_MAX = 8
+"""Levels of owners that are followed downwards."""
+
+
+class OwnerFate(NamedTuple):
+    """State of the owner of a workload, as far as the table of kinds reads it."""
+
+    exists: bool
+    over: End | None = None
+    suspended: bool = False
+    expects_pods: bool = False  # its controller is to make pods of this workload
+
+
+def owner_fate(
+    key: GangKey, body: Body | None, kinds: WorkloadKinds, below: Callable[[str], Iterable[Body]]
+) -> OwnerFate | None:
+    """Return the fate of a workload by its owner; None where the owner doesn't say whether pods will come.
+
+    `below` returns the known objects that an object controls, by its uid.
+    """
+    if body is None:
+        return OwnerFate(exists=False)
+    wants = kinds.wants(body)
+    if wants is None:
+        return None
+    if wants.gang == BY_OWNER and not wants.below:
+        comes = bool(wants.pods)
+    elif wants.gang == BY_POD:
+        comes = False
+    else:
+        under = list(_descendants(key.uid, below))
+        if wants.gang != BY_OWNER:
+            under = [each for each in under if each["metadata"].get("labels", {}).get(wants.gang) == key.gang]
+            if not under and wants.over is None:
+                return None
+        comes = any(_makes_pods(kinds.wants(each)) for each in under)
+    return OwnerFate(True, wants.over, wants.suspended, comes)
+
+
+def _makes_pods(wants: OwnerTemplate | None) -> bool:
+    return wants is not None and wants.pods > 0 and wants.over is None
+
+
+def _descendants(uid: str, below: Callable[[str], Iterable[Body]]) -> list[Body]:
+    """Return the objects under an owner, level by level."""
+    found: list[Body] = []
+    level = [uid]
+    for _ in range(_DEPTH_MAX):
+        bodies = [body for each in level for body in below(each)]
+        if not bodies:
+            break
+        found += bodies
+        level = [str(body["metadata"].get("uid", "")) for body in bodies]
+    return found

@@ -1,0 +1,369 @@
+"""The objects above pods, and what they say of the pods below them.
+
+What the pods of one owner come to is found out once for all that bear the same words: a workload of a
+thousand pods is read as fast as one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference
+from weir.kubernetes.translate import annotations
+from weir.kubernetes.translate.annotations import (
+    PREFIX,
+    SAID_OF_ONE_POD,
+    WRITTEN_BY_WEIR,
+    Annotations,
+    means_something,
+)
+from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds
+
+Body = Mapping[str, Any]
+Words = tuple[tuple[tuple[str, str], ...], tuple[str | None, ...]]
+_OURS = frozenset(f"{PREFIX}{name}" for name in WRITTEN_BY_WEIR)
+LEVELS_MAX = 16
+"""Levels of owners above a pod that are looked at; real controllers make at most six."""
+_REFERENCES_KEPT_MAX = 50_000
+_POD = "Pod"
+
+
+class _TrackedOwner:
+    """An object that makes pods."""
+
+    __slots__ = ("above", "body", "metadata")
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.metadata = msgspec.convert(body["metadata"], Metadata)
+        self.above = controller_of(self.metadata.owner_references)
+
+
+class OwnerChain:
+    """The owners above a pod, lowest first, as far as they are known."""
+
+    __slots__ = ("_derived", "_said", "missing", "pod_owners", "readings", "telling", "uids")
+
+    def __init__(
+        self,
+        uids: tuple[str, ...],
+        pod_owners: Sequence[_TrackedOwner],
+        missing: OwnerReference | None,
+        telling: Sequence[str] = (),
+    ) -> None:
+        self.uids = uids
+        self.pod_owners = pod_owners
+        self.missing = missing  # the first one that ought to be there and isn't
+        self.telling = telling  # the labels of pods that the table of kinds reads below these
+        self.readings: dict[tuple[object, ...], Any] = {}  # of the pods below that are read as one
+        self._said: dict[tuple[tuple[str, str], ...], tuple[Annotations, tuple[str, ...]]] = {}
+        self._derived: dict[tuple[str | None, ...], DerivedWorkload] = {}
+
+    def words(self, pod: Metadata) -> Words:
+        """What is written on the pod that means something below these: all of its metadata that is read."""
+        labels = pod.labels
+        return meaningful(pod), tuple([labels.get(each) for each in self.telling])
+
+    def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
+        """What is written on the pod and on those above it."""
+        words = meaningful(pod)
+        found = self._said.get(words)
+        if found is None:
+            found = self._said[words] = annotations.read(
+                pod, [pod_owner.metadata for pod_owner in self.pod_owners]
+            )
+        return found
+
+    def derived(self, pod: KubePod, kinds: WorkloadKinds) -> DerivedWorkload:
+        """What the table of kinds says."""
+        words = tuple([pod.metadata.labels.get(each) for each in self.telling])
+        found = self._derived.get(words)
+        if found is None:
+            found = kinds.derive(pod, [pod_owner.body for pod_owner in self.pod_owners])
+            if self.pod_owners and found.gang != pod.metadata.name:
+                self._derived[words] = found
+        return found
+
+    def created(self, uid: str) -> str | None:
+        """When one of them came to be."""
+        return next(
+            (each.metadata.creation_timestamp for each in self.pod_owners if each.metadata.uid == uid), None
+        )
+
+
+def not_served(api_version: str, kind: str) -> str:
+    """Return why owners of a kind can't be read that the API server doesn't have."""
+    return f"the API server doesn't have the kind {kind} of {api_version}"
+
+
+def not_listed(kind: str, failure: str) -> str:
+    """Return why owners of a kind can't be read that can't be listed."""
+    return f"the list of all {kind} objects failed: {failure or 'it takes long'}"
+
+
+def _no_pod(_namespace: str, _reference: OwnerReference) -> Body | None:
+    return None
+
+
+class Owners:
+    """All objects that make pods, and which pods are below each.
+
+    A pod may own others, as leaders and drivers do: `pod_body` returns such a pod as an object of the API.
+    """
+
+    def __init__(
+        self, kinds: WorkloadKinds, pod_body: Callable[[str, OwnerReference], Body | None] = _no_pod
+    ) -> None:
+        self.kinds = kinds
+        self.touched: set[str] = set()  # uids of owners that pods came to or left, until somebody empties it
+        self._pod_body = pod_body
+        self._telling: dict[tuple[tuple[str, str], ...], tuple[str, ...]] = {}  # by kinds
+        self._makers: dict[str, _TrackedOwner] = {}
+        self._chains: dict[str, OwnerChain] = {}  # by the uid of the lowest
+        self._through: dict[str, set[str]] = {}  # the lowest of the chains that one is in
+        self._missing: dict[str, OwnerReference] = {}  # the first unknown one of a chain, by its lowest
+        self._pods: dict[str, set[str]] = {}  # by the uid of the lowest
+        self._lowest: dict[str, str] = {}
+        self._unreadable: Mapping[tuple[str, str], str] = {}
+        self._references: dict[tuple[str, ...], OwnerReference] = {}
+        self._below: dict[str, set[str]] = {}  # uids of objects by the uid of their controller
+        self.news: set[str] = set()  # objects that changed, and those above them, until somebody looks
+
+    def shared(self, reference: OwnerReference) -> OwnerReference:
+        """Return one object for equal references."""
+        if len(self._references) > _REFERENCES_KEPT_MAX:
+            self._references.clear()
+        words = (reference.uid, reference.name, reference.kind, reference.api_version)
+        return self._references.setdefault(words, reference)
+
+    def see(self, body: Body) -> set[str]:
+        """One is there, new or changed, as `Kinds.narrow` leaves it; the pods to be read again."""
+        pod_owner = _TrackedOwner(body)
+        uid = pod_owner.metadata.uid
+        self._unlink(uid)
+        self._makers[uid] = pod_owner
+        if pod_owner.above is not None:
+            self._below.setdefault(pod_owner.above.uid, set()).add(uid)
+        self._note_changed(uid)
+        return self.changed(uid)
+
+    def forget(self, uid: str) -> set[str]:
+        """One is gone; the pods to be read again."""
+        if uid not in self._makers:
+            return set()
+        self._note_changed(uid)
+        self._unlink(uid)
+        del self._makers[uid]
+        return self.changed(uid)
+
+    def body(self, uid: str) -> Body | None:
+        """Return an object that makes pods; None if it isn't there."""
+        pod_owner = self._makers.get(uid)
+        return None if pod_owner is None else pod_owner.body
+
+    def below(self, uid: str) -> list[Body]:
+        """Return the objects that one controls."""
+        return [self._makers[each].body for each in sorted(self._below.get(uid, ()))]
+
+    def is_watched(self, api_version: str, kind: str) -> bool:
+        """Return True if objects of a kind are known as soon as they are there."""
+        return (api_version, kind) not in self._unreadable and self.kinds.knows(api_version, kind)
+
+    def _unlink(self, uid: str) -> None:
+        pod_owner = self._makers.get(uid)
+        if pod_owner is None or pod_owner.above is None:
+            return
+        those = self._below.get(pod_owner.above.uid)
+        if those is not None:
+            those.discard(uid)
+            if not those:
+                del self._below[pod_owner.above.uid]
+
+    def _note_changed(self, uid: str) -> None:
+        """Note that an object changed, for the workloads of all objects above it."""
+        at: str | None = uid
+        for _ in range(LEVELS_MAX):
+            if at is None:
+                return
+            self.news.add(at)
+            pod_owner = self._makers.get(at)
+            at = None if pod_owner is None or pod_owner.above is None else pod_owner.above.uid
+
+    def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> set[str]:
+        """Set the kinds that can't be read, and why; return the pods to read again."""
+        if kinds == self._unreadable:
+            return set()
+        changed = {
+            key
+            for key in kinds.keys() | self._unreadable.keys()
+            if kinds.get(key) != self._unreadable.get(key)
+        }
+        self._unreadable = dict(kinds)
+        stale: set[str] = set()
+        for lowest, missing in self._missing.items():
+            if (missing.api_version, missing.kind) in changed:
+                self._chains[lowest].readings.clear()
+                stale |= self._pods.get(lowest, set())
+        return stale
+
+    def why_missing(self, reference: OwnerReference) -> str:
+        """Return why an owner isn't known, in a sentence without a full stop."""
+        why = self._unreadable.get((reference.api_version, reference.kind))
+        if why is None:
+            return f"its {reference.kind} {reference.name} isn't there"
+        return f"its {reference.kind} {reference.name} can't be read: {why}"
+
+    def awaited(self) -> set[tuple[str, str]]:
+        """Return the kinds, by apiVersion and kind, of owners that pods name and that aren't known."""
+        return {(each.api_version, each.kind) for each in self._missing.values()}
+
+    def above(self, key: str, namespace: str, reference: OwnerReference | None) -> OwnerChain:
+        """Return the objects above a pod with this controller."""
+        if reference is None:
+            return NOBODY
+        lowest = reference.uid if reference.kind != _POD else f"{namespace}/{reference.uid}"
+        if lowest not in self._chains and not self._is_read(reference):
+            return OwnerChain((), (), None)
+        if self._lowest.get(key) != lowest:
+            self.leave(key)
+            self._lowest[key] = lowest
+            self._pods.setdefault(lowest, set()).add(key)
+        chain = self._chains.get(lowest)
+        if chain is None:
+            chain = self._chains[lowest] = self._climb(namespace, reference)
+            for uid in chain.uids:
+                self._through.setdefault(uid, set()).add(lowest)
+            if chain.missing is not None:
+                self._missing[lowest] = chain.missing
+        return chain
+
+    def is_above(self, uid: str) -> bool:
+        """Return True if an object is among the owners of any pod."""
+        return uid in self._through
+
+    def pods_below(self, uid: str) -> list[str]:
+        """Return the pods below an object whose owners have been looked up."""
+        return [key for lowest in self._through.get(uid, ()) for key in self._pods.get(lowest, ())]
+
+    def derived(self, chain: OwnerChain, pod: KubePod) -> DerivedWorkload:
+        """What the table of kinds says of a pod below these."""
+        return chain.derived(pod, self.kinds)
+
+    def forget_readings(self) -> None:
+        """What pods are read by has changed."""
+        for chain in self._chains.values():
+            chain.readings.clear()
+
+    def leave(self, key: str) -> None:
+        """A pod is gone."""
+        lowest = self._lowest.pop(key, None)
+        if lowest is not None:
+            pods = self._pods[lowest]
+            pods.discard(key)
+            if not pods:
+                del self._pods[lowest]
+                self._drop_chain(lowest)
+
+    def changed(self, uid: str) -> set[str]:
+        """An owner has changed; return the pods to be read again."""
+        stale: set[str] = set()
+        for lowest in list(self._through.get(uid, ())):
+            stale |= self._pods.get(lowest, set())
+            self._drop_chain(lowest)
+        return stale
+
+    def _drop_chain(self, lowest: str) -> None:
+        chain = self._chains.pop(lowest, None)
+        self._missing.pop(lowest, None)
+        for uid in chain.uids if chain is not None else ():
+            self.touched.add(uid)
+            through = self._through[uid]
+            through.discard(lowest)
+            if not through:
+                del self._through[uid]
+
+    def _climb(self, namespace: str, above: OwnerReference | None) -> OwnerChain:
+        uids: list[str] = []
+        pod_owners: list[_TrackedOwner] = []
+        missing = None
+        while above is not None and self._is_read(above) and above.uid not in uids and len(uids) < LEVELS_MAX:
+            uids.append(above.uid)
+            pod_owner = self._maker(namespace, above)
+            if pod_owner is None:
+                missing = above
+                break
+            pod_owners.append(pod_owner)
+            above, namespace = pod_owner.above, pod_owner.metadata.namespace
+        return OwnerChain(tuple(uids), pod_owners, missing, self._telling_of(pod_owners))
+
+    def _maker(self, namespace: str, reference: OwnerReference) -> _TrackedOwner | None:
+        if (reference.api_version, reference.kind) != ("v1", _POD):
+            return self._makers.get(reference.uid)
+        body = self._pod_body(namespace, reference)
+        return None if body is None else _TrackedOwner(body)
+
+    def _telling_of(self, pod_owners: Sequence[_TrackedOwner]) -> tuple[str, ...]:
+        """The labels of pods by which the table tells the roles and gangs below these."""
+        kinds = tuple(
+            (str(each.body.get("apiVersion", "")), str(each.body.get("kind", ""))) for each in pod_owners
+        )
+        found = self._telling.get(kinds)
+        if found is None:
+            labels = (label for kind in kinds for label in self.kinds.telling(*kind))
+            found = self._telling[kinds] = tuple(dict.fromkeys(labels))
+        return found
+
+    def _is_read(self, above: OwnerReference) -> bool:
+        return self.kinds.knows(above.api_version, above.kind)
+
+
+class _NoOwner(OwnerChain):
+    """Above a pod that nobody made; what it says of itself isn't kept."""
+
+    __slots__ = ()
+
+    def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
+        """What is written on the pod."""
+        return annotations.read(pod)
+
+
+NOBODY = _NoOwner((), (), None)
+
+
+def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:
+    """The labels and annotations of a pod that mean something to us."""
+    if not pod.annotations and not pod.labels:
+        return ()
+    return tuple(
+        [
+            pair
+            for written in (pod.labels, pod.annotations)
+            for pair in written.items()
+            if means_something(pair[0]) and pair[0] not in _OURS
+        ]
+    )
+
+
+def pod_body(pod: Metadata, phase: str) -> Body:
+    """Return a pod that owns others as an object of the API, without what it says of itself alone."""
+    metadata = {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "uid": pod.uid,
+        "creationTimestamp": pod.creation_timestamp,
+        "labels": _of_all(pod.labels),
+        "annotations": _of_all(pod.annotations),
+        "ownerReferences": msgspec.to_builtins(pod.owner_references),
+    }
+    return {"apiVersion": "v1", "kind": _POD, "metadata": metadata, "status": {"phase": phase}}
+
+
+def _of_all(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return what is said of a whole workload."""
+    return {name: value for name, value in annotations.items() if name not in SAID_OF_ONE_POD}
+
+
+def controller_of(references: Sequence[OwnerReference]) -> OwnerReference | None:
+    """Return the reference to the controller, if there is one."""
+    return next((each for each in references if each.controller), None)

@@ -1,0 +1,490 @@
+"""What each pod is part of and asks for: it, its owners and all its constraints refer to, read together.
+
+A reading is a pure function of what is known at the moment, so that it doesn't matter in which order objects
+were heard of. Whatever changes only says which pods are to be read again (`stale`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from weir.kubernetes.api.objects import (
+    CsiNode,
+    KubePod,
+    Metadata,
+    Namespace,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodSpec,
+    PodStatus,
+    PriorityClass,
+    StorageClass,
+)
+from weir.kubernetes.state.foreign_pods import ForeignMembers, ForeignPods
+from weir.kubernetes.state.owners import Body, OwnerChain, Owners, controller_of, meaningful, pod_body
+from weir.kubernetes.translate.annotations import Annotations, means_something
+from weir.kubernetes.translate.gates import GATED, OWNER_MISSING, REFUSED, VOLUME
+from weir.kubernetes.translate.kinds import DerivedWorkload, WorkloadKinds
+from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodAffinities, PodSelectors
+from weir.kubernetes.translate.requests import DeviceResources, PodRequest, gates, parse_request, priority_of
+from weir.kubernetes.translate.resource_names import ResourceNames
+from weir.kubernetes.translate.volumes import (
+    ANYWHERE,
+    VolumeConstraints,
+    VolumeInventory,
+    attached_by,
+    claims_of,
+    exclusive_claims,
+    volume_constraints,
+)
+from weir.model.resources import ATTACHED_PREFIX
+from weir.model.workloads import Request
+
+_OVER = ("Succeeded", "Failed")
+SPARE = 20_000
+"""Words and specs that may be kept though no pod has them any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangKey:
+    """What tells workloads apart: their owner, and the gang where an owner has several."""
+
+    namespace: str
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    gang: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodInfo:
+    """What one pod comes to."""
+
+    gang: GangKey
+    derived: DerivedWorkload
+    annotations: Annotations
+    pod_request: PodRequest
+    priority: int | None  # as its class says; None: that of its type
+    submitted_s: float
+    orphan: bool = False  # an owner that ought to be there isn't
+    wait: str = ""  # why it isn't ready to be placed, in a sentence
+    wait_why: str = ""  # the same as a code of `weir.kubernetes.translate.gates`
+
+    @property
+    def request(self) -> Request:
+        """What it asks for."""
+        return self.pod_request.request
+
+
+def with_devices(info: PodInfo, devices: int, share_milli: int, gpu_memory: int) -> PodInfo:
+    """Return a reading that requests these devices instead of those that are written on the pod."""
+    request = info.request
+    if (request.devices, request.share_milli, request.gpu_memory) == (devices, share_milli, gpu_memory):
+        return info
+    bound = replace(request, devices=devices, share_milli=share_milli, gpu_memory=gpu_memory)
+    return replace(info, pod_request=replace(info.pod_request, request=bound))
+
+
+def seconds_of(written: str | None) -> float:
+    """A time of the API in seconds since the epoch; 0 without one, or if it can't be read."""
+    try:
+        return 0.0 if not written else max(0.0, datetime.fromisoformat(written).timestamp())
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+class PodResolver:
+    """All pods that are to be placed by us, and what reading them takes."""
+
+    def __init__(self, kinds: WorkloadKinds, devices: DeviceResources) -> None:
+        self.owners = Owners(kinds, self._owning_pod)
+        self.others = ForeignPods(self.owners)
+        self.devices = devices
+        self._names = ResourceNames()
+        self.marks = PodSelectors()
+        self.stale: set[str] = set()  # pods to be read again
+        self.remarked: set[str] = set()  # pods of others that bear other marks now
+        self._pods: dict[str, KubePod] = {}
+        self._key_of: dict[str, str] = {}  # by uid, of pods that bear marks
+        self._uid_of: dict[str, str] = {}
+        self._specs: dict[bytes, PodSpec] = {}
+        self._words: dict[str, str] = {}
+        self._pod_requests: dict[tuple[object, ...], PodRequest] = {}
+        self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._classes: dict[str, StorageClass] = {}
+        self._users: dict[tuple[str, str], set[str]] = {}  # pods by the claims they use
+        self._others_use: dict[str, tuple[tuple[str, str], ...]] = {}  # the claims of each pod of others
+        self._limited: Counter[str] = (
+            Counter()
+        )  # drivers, and on how many nodes they take only so many volumes
+        self._limits: dict[str, dict[str, int]] = {}  # by node and driver
+        self._priorities: dict[str, int] = {}
+
+    @property
+    def inventory(self) -> VolumeInventory:
+        """Volumes, and what is known of them."""
+        return VolumeInventory(self._claims, self._volumes, self._classes, frozenset(self._limited))
+
+    # Pods
+
+    def see(self, key: str, pod: KubePod, *, over: bool = False) -> bool:
+        """A pod of ours is there, new or changed; one that is over bears no marks any more.
+
+        Returns whether it reads as it did before, so that it needn't be read again: most of what happens to a
+        pod (it is bound, it runs) says nothing else about what it asks for.
+        """
+        before = self._pods.get(key)
+        self._slim(pod.metadata)
+        if over:
+            self.forget_marks(key)
+        else:
+            self._see_marks(key, pod)
+        self._pods[key] = self._kept(pod)
+        self._owner_changed(pod.metadata.uid)
+        for name in claims_of(pod):
+            self._users.setdefault((pod.metadata.namespace, name), set()).add(key)
+        if not over and before is not None and _reads_alike(before, pod):
+            return key not in self.stale
+        self.stale.add(key)
+        return False
+
+    def forget(self, key: str) -> None:
+        """A pod is gone."""
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return
+        self._tidy()
+        self.stale.discard(key)
+        self.forget_marks(key)
+        for name in claims_of(pod):
+            _drop(self._users, (pod.metadata.namespace, name), key)
+        self.owners.leave(key)
+        self._owner_changed(pod.metadata.uid)
+
+    def drop(self, key: str) -> None:
+        """Forget a pod that couldn't be taken in, however far that went."""
+        self.stale.discard(key)
+        pod = self._pods.pop(key, None)
+        if pod is not None:
+            for name in claims_of(pod):
+                _drop(self._users, (pod.metadata.namespace, name), key)
+        self.forget_marks(key)
+        self.owners.leave(key)
+        if pod is not None:
+            self._owner_changed(pod.metadata.uid)
+        self.forget_other(key)
+
+    def see_other(self, key: str, pod: KubePod) -> None:
+        """Note a pod of another scheduler, wherever it is: it may be a member of a workload, or own pods."""
+        if self.others.see(key, pod):
+            self._owner_changed(pod.metadata.uid)
+
+    def forget_other(self, key: str) -> None:
+        """Forget a pod of another scheduler."""
+        uid = self.others.forget(key)
+        if uid:
+            self._owner_changed(uid)
+
+    def members(self, gang: GangKey) -> ForeignMembers:
+        """Return the members of a workload that other schedulers place."""
+        return self.others.members(gang.namespace, gang.uid, gang.gang)
+
+    def take_touched(self, namespaces: Iterable[str]) -> set[str]:
+        """Return the uids of owners whose pods have changed since, in namespaces that have workloads."""
+        found = self.others.settle(namespaces) | self.owners.touched
+        self.owners.touched.clear()
+        return found
+
+    def see_foreign(self, key: str, pod: KubePod) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+        """A pod of others is there; the marks it bears, and what its volumes take of its node."""
+        self._see_marks(key, pod)
+        claims = tuple((pod.metadata.namespace, name) for name in claims_of(pod))
+        if claims:
+            self._others_use[key] = claims
+            for claim in claims:
+                self._users.setdefault(claim, set()).add(key)
+        return self.of_others(key)
+
+    def forget_marks(self, key: str) -> None:
+        """A pod is gone, or over."""
+        uid = self._uid_of.pop(key, None)
+        if uid is not None:
+            self._key_of.pop(uid, None)
+            self.marks.forget(uid)
+        for claim in self._others_use.pop(key, ()):
+            _drop(self._users, claim, key)
+        self.remarked.discard(key)
+
+    def of_others(self, key: str) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+        """The marks that a pod of others bears, and what its volumes take of its node."""
+        marks, claims = self.marks.of(self._uid_of[key]).marks, self._others_use.get(key)
+        if claims is None:
+            return marks, ()
+        return (*marks, *exclusive_claims(claims, self.inventory)), attached_by(claims, self.inventory)
+
+    def _see_marks(self, key: str, pod: KubePod) -> None:
+        uid = pod.metadata.uid
+        if self._uid_of.get(key, uid) != uid:
+            self.forget_marks(key)
+        self._uid_of[key], self._key_of[uid] = uid, key
+        self._again(self.marks.see(pod))
+        self.remarked.discard(key)
+
+    def _again(self, uids: Iterable[str]) -> None:
+        self._look_at(self._key_of[uid] for uid in uids if uid in self._key_of)
+
+    def _look_at(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            (self.stale if key in self._pods else self.remarked).add(key)
+
+    def _tidy(self) -> None:
+        """What was kept once for many pods goes when most of them must be gone; it is found out again."""
+        most = SPARE + 8 * len(self._pods)
+        if len(self._words) > most:
+            self._words.clear()
+        if len(self._specs) > most or len(self._pod_requests) > most:
+            self._forget_asked()  # it goes by the identity of specs
+            self._specs.clear()
+
+    def _slim(self, metadata: Metadata) -> None:
+        """What is kept of a pod's metadata: equal words are one object, and what nobody reads goes."""
+        once = self._words.setdefault
+        metadata.labels = {once(name, name): once(value, value) for name, value in metadata.labels.items()}
+        written = metadata.annotations
+        metadata.annotations = {once(name, name): written[name] for name in written if means_something(name)}
+        metadata.namespace = once(metadata.namespace, metadata.namespace)
+        metadata.owner_references = [
+            self.owners.shared(each) for each in metadata.owner_references if each.controller
+        ]
+        metadata.resource_version = ""
+
+    def _kept(self, pod: KubePod) -> KubePod:
+        """A pod as it is kept: pods of one template share what they ask for."""
+        spec = pod.spec
+        spec.node_name = ""
+        spec.volumes = [each for each in spec.volumes if each.persistent_volume_claim or each.ephemeral]
+        alike = msgspec.json.encode(spec)
+        shared = self._specs.get(alike)
+        if shared is None:
+            shared = self._specs[alike] = spec
+        pod.spec = shared
+        pod.status = _STATUS.get(pod.status.phase) or PodStatus(pod.status.phase)
+        return pod
+
+    # What pods refer to
+
+    def see_owner(self, body: Body) -> None:
+        """An object that makes pods is there, new or changed; `body` as `Kinds.narrow` leaves it."""
+        self._read_again(self.owners.see(body))
+
+    def forget_owner(self, uid: str) -> None:
+        """An object that makes pods is gone."""
+        self._read_again(self.owners.forget(uid))
+
+    def _owner_changed(self, uid: str) -> None:
+        """A pod has changed, which may own others."""
+        if self.owners.is_above(uid):
+            self._read_again(self.owners.changed(uid))
+
+    def _read_again(self, keys: set[str]) -> None:
+        ours = keys & self._pods.keys()
+        self.stale |= ours
+        self.others.look_again(keys - ours)
+
+    def _owning_pod(self, namespace: str, reference: OwnerReference) -> Body | None:
+        """Return a pod that owns others, as an object of the API."""
+        key = f"{namespace}/{reference.name}"
+        pod = self._pods.get(key)
+        if pod is not None and pod.metadata.uid == reference.uid:
+            return pod_body(pod.metadata, pod.status.phase)
+        return self.others.body(key, reference.uid)
+
+    def see_namespace(self, name: str, namespace: Namespace | None) -> None:
+        """A namespace is there, or gone; selectors go by its labels."""
+        self._again(self.marks.namespace(name, None if namespace is None else namespace.metadata.labels))
+
+    def see_claim(self, namespace: str, name: str, claim: PersistentVolumeClaim | None) -> None:
+        """A volume claim is there, or gone."""
+        _keep(self._claims, (namespace, name), claim)
+        self._look_at(self._users.get((namespace, name), ()))
+
+    def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
+        """A volume is there, or gone."""
+        _keep(self._volumes, name, volume)
+        self._all_with_claims()
+
+    def see_storage_class(self, name: str, found: StorageClass | None) -> None:
+        """A class of volumes is there, or gone."""
+        _keep(self._classes, name, found)
+        self._all_with_claims()
+
+    def see_drivers(self, name: str, node: CsiNode | None) -> dict[str, int]:
+        """A node says, or no longer, what drivers it has; how many volumes of them it takes, as resources."""
+        drivers = [] if node is None else node.spec.drivers
+        limits = {
+            each.name: each.allocatable.count
+            for each in drivers
+            if each.allocatable is not None and each.allocatable.count is not None
+        }
+        before = self._limited.keys()
+        self._limited = self._limited - Counter(self._limits.pop(name, {}).keys()) + Counter(limits.keys())
+        if limits:
+            self._limits[name] = limits
+        if self._limited.keys() != before:
+            self._all_with_claims()
+        return {f"{ATTACHED_PREFIX}{driver}": count for driver, count in limits.items()}
+
+    def see_priority(self, name: str, found: PriorityClass | None) -> None:
+        """A priority class is there, or gone."""
+        _keep(self._priorities, name, None if found is None else found.value)
+        self.owners.forget_readings()
+
+    def set_devices(self, devices: DeviceResources) -> None:
+        """Nodes have other kinds of devices now."""
+        if devices != self.devices:
+            self.devices = devices
+            self._forget_asked()
+            self.stale.update(self._pods)
+
+    def see_resources(self, names: Iterable[str]) -> None:
+        """Read all pods again if one of them asked for a resource that only now a node states."""
+        if self._names.state(names):
+            self._forget_asked()
+            self.stale.update(self._pods)
+
+    def set_unreadable(self, kinds: Mapping[tuple[str, str], str]) -> None:
+        """Set the kinds of owners, by apiVersion and kind, that can't be read, and why."""
+        self._read_again(self.owners.set_unreadable(kinds))
+
+    def _all_with_claims(self) -> None:
+        for keys in self._users.values():
+            self._look_at(keys)
+
+    def metadata(self, key: str) -> Metadata:
+        """The metadata of a pod that is known."""
+        return self._pods[key].metadata
+
+    def labels(self, key: str) -> Mapping[str, str]:
+        """Return the labels of a pod; none if it isn't known."""
+        pod = self._pods.get(key)
+        return {} if pod is None else pod.metadata.labels
+
+    def pod(self, key: str) -> KubePod:
+        """A pod that is known."""
+        return self._pods[key]
+
+    def read(self, key: str, *, bound: bool, over: bool = False) -> PodInfo:
+        """What a pod comes to now; `bound`: it has its place already, and needn't be ready for one."""
+        pod = self._pods[key]
+        controller = controller_of(pod.metadata.owner_references)
+        above = self.owners.above(key, pod.metadata.namespace, controller)
+        volumes = volume_constraints(pod, self.inventory) if pod.spec.volumes else ANYWHERE
+        neighbours = NO_AFFINITIES if over else self.marks.of(pod.metadata.uid)
+        if not above.pod_owners or volumes is not ANYWHERE or neighbours is not NO_AFFINITIES:
+            return self._info(pod, above, volumes, neighbours, bound=bound)
+        meta = pod.metadata
+        alike = (meta.namespace, id(pod.spec), above.words(meta), bound)
+        info: PodInfo | None = above.readings.get(alike)
+        if info is None:
+            info = self._info(pod, above, volumes, neighbours, bound=bound)
+            if info.derived.gang != meta.name and above.created(info.gang.uid):
+                above.readings[alike] = info
+        return info
+
+    def _info(
+        self,
+        pod: KubePod,
+        above: OwnerChain,
+        volumes: VolumeConstraints,
+        neighbours: PodAffinities,
+        *,
+        bound: bool,
+    ) -> PodInfo:
+        missing = above.missing
+        annotations, mistakes = above.annotations(pod.metadata)
+        derived = self.owners.derived(above, pod)
+        pod_request = self._ask(pod, annotations, volumes, neighbours)
+        wait = why = ""
+        if not bound:
+            lost = self.owners.why_missing(missing) if missing is not None else ""
+            waits = (
+                (lost, OWNER_MISSING),
+                *((each, REFUSED) for each in (*mistakes, *pod_request.refusals)),
+                (gates(pod), GATED),
+                (volumes.waits, VOLUME),
+            )
+            wait, why = next(((text, code) for text, code in waits if text), ("", ""))
+        owner = derived.owner
+        created = above.created(owner.uid) or pod.metadata.creation_timestamp
+        gang = GangKey(
+            pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, derived.gang
+        )
+        priority = priority_of(pod, annotations, self._priorities)
+        submitted_s, orphan = seconds_of(created), missing is not None
+        return PodInfo(
+            gang, derived, annotations, pod_request, priority, submitted_s, orphan, _sentence(wait), why
+        )
+
+    def _forget_asked(self) -> None:
+        self._pod_requests.clear()
+        self.owners.forget_readings()
+
+    def _ask(
+        self, pod: KubePod, annotations: Annotations, volumes: VolumeConstraints, neighbours: PodAffinities
+    ) -> PodRequest:
+        """What it asks for: found out once for all pods that say the same."""
+        alike = (id(pod.spec), annotations, volumes, neighbours)
+        pod_request = self._pod_requests.get(alike)
+        if pod_request is None:
+            pod_request = parse_request(
+                pod,
+                annotations,
+                devices=self.devices,
+                names=self._names,
+                volumes=volumes,
+                neighbours=neighbours,
+            )
+            self._pod_requests[alike] = pod_request
+        return pod_request
+
+
+_STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", *_OVER)}
+
+
+def _reads_alike(one: KubePod, other: KubePod) -> bool:
+    """Whether two states of a pod, as they are kept, say the same as far as it is read."""
+    first, second = one.metadata, other.metadata
+    return (
+        one.spec is other.spec
+        and first.labels == second.labels
+        and first.owner_references == second.owner_references
+        and meaningful(first) == meaningful(second)
+        and (bool(first.owner_references) or one.status.phase == other.status.phase)
+    )
+
+
+def _sentence(text: str) -> str:
+    """What is wrong, as a sentence."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def _keep(those: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        those.pop(key, None)
+    else:
+        those[key] = value
+
+
+def _drop(those: dict[Any, set[str]], key: Any, member: str) -> None:
+    members = those.get(key)
+    if members is not None:
+        members.discard(member)
+        if not members:
+            del those[key]

@@ -1,0 +1,49 @@
+"""Queues and their workloads as they are at one moment, for readers on another thread."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weir.kubernetes.state.cluster_state import ClusterState
+
+REFUSED_MAX = 1_000
+Key = tuple[str, str]
+"""A kind and a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A copy: nothing of it changes when the picture does."""
+
+    generations: Mapping[Key, int]
+    refused: Mapping[Key, str]
+    remarks: Mapping[Key, str]
+    leaving: Mapping[Key, str]  # those that are being deleted, and what keeps them
+    running: Mapping[str, int]  # workloads by project
+    pending: Mapping[str, int]
+    refused_workloads: Mapping[str, str]  # the first of them by name, with a sentence
+
+
+def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueView:
+    """Return the queues of a picture, which nobody may change meanwhile."""
+    running: Counter[str] = Counter()
+    pending: Counter[str] = Counter()
+    for gang in cluster_state.registry.named.values():
+        if gang.told is not None and gang.project is not None:
+            holds = any(tracked.holds for tracked in gang.pods())
+            (running if holds else pending)[gang.project] += 1
+    refused = {
+        gang.name: gang.refusal
+        for gang in cluster_state.registry.named.values()
+        if gang.refusal and gang.count
+    }
+    quota_objects = cluster_state.quota_objects
+    return QueueView(
+        dict(quota_objects.generations),
+        dict(quota_objects.refused),
+        dict(quota_objects.tree.remarks),
+        leaving,
+        running,
+        pending,
+        dict(sorted(refused.items())[:REFUSED_MAX]),
+    )

@@ -1,0 +1,225 @@
+"""Departments, projects and topologies as they count now, and which project a pod belongs to.
+
+An object that can't be used any more counts as it did when it last could. A project that is deleted while
+workloads of it run stays as it was, without taking anything new, and goes with the last of them. Who begins
+only then finds its name on them, and no quota.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from structlog import get_logger
+
+from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
+from weir.kubernetes.crd.queue_tree import QueueObject, QueueTree, topologies_of, tree_of
+from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
+from weir.kubernetes.translate.annotations import Annotations, not_there
+from weir.model.nodes import Topology
+from weir.model.queues import Queue
+from weir.model.resources import GPU
+from weir.scenario_io.complaints import nearest
+from weir.state.events import QueuesSet, TopologiesSet
+
+Key = tuple[str, str]
+_LOG = get_logger(__name__)
+NAMED_MOST = 4
+"""Projects that a refusal names."""
+_WEAK = "project"
+"""A label many things go by: it names a project of ours only if there is one of that name."""
+
+
+class QuotaObjects:
+    """All departments, projects and topologies."""
+
+    def __init__(self, without: WithoutProject = IGNORE) -> None:
+        """`without` says what becomes of pods in namespaces that no project lists."""
+        self._without = without
+        self._labels: dict[str, dict[str, str]] = {}  # of namespaces, if that rule reads them
+        self._objects: dict[str, dict[str, QueueObject]] = {"Department": {}, "Project": {}, "Topology": {}}
+        self._sound: dict[Key, QueueObject] = {}  # as it last could be used
+        self.generations: dict[Key, int] = {}
+        self.metadata: dict[Key, QueueMetadata] = {}
+        self.version = 0  # how often an object was seen
+        self.changes = 0  # how often one asked for something else, or began to leave
+        self.tree = QueueTree()
+        self.topologies: tuple[Topology, ...] = ()
+        self.refused: dict[Key, str] = {}
+        self.changed = True
+        self._known: dict[str, Queue] = {}  # every queue there was, for those that are left but used
+        self._told_queues: tuple[Queue, ...] | None = None
+        self._told_topologies: tuple[Topology, ...] | None = None
+
+    def see(self, kind: str, name: str, thing: QuotaObject | None, created_s: float = 0.0) -> None:
+        """An object is there, new or changed; None: it is gone."""
+        self.version += 1
+        before = self._objects[kind].get(name), self.is_leaving(kind, name)
+        if thing is None:
+            self._objects[kind].pop(name, None)
+            self.metadata.pop((kind, name), None)
+            self._sound.pop((kind, name), None)
+            self.generations.pop((kind, name), None)
+        else:
+            self._objects[kind][name] = QueueObject(name, thing.spec, created_s)
+            self.generations[kind, name] = thing.metadata.generation
+            self.metadata[kind, name] = thing.metadata
+        if before != (self._objects[kind].get(name), self.is_leaving(kind, name)):
+            self.changed = True
+            self.changes += 1
+
+    def see_namespace(self, name: str, labels: dict[str, str] | None) -> None:
+        """A namespace is there, new or changed; None: it is gone."""
+        if not self._without.labels or self._labels.get(name) == labels:
+            return
+        if labels is None:
+            self._labels.pop(name, None)
+        else:
+            self._labels[name] = labels
+        self.changed = True
+
+    def is_leaving(self, kind: str, name: str) -> bool:
+        """Return True if an object is being deleted, and stays until nothing uses it."""
+        found = self.metadata.get((kind, name))
+        return found is not None and found.deletion_timestamp is not None
+
+    def closing(self, project: str) -> str:
+        """Return why a project takes no new work; empty if it does."""
+        if not self.is_leaving("Project", project):
+            return ""
+        return (
+            f"Project {project} is being deleted and takes no new work: "
+            "name another project, or make it again once it is gone."
+        )
+
+    def settle(self) -> None:
+        """Make the tree anew."""
+        self.changed = False
+        departments, projects = self._objects["Department"], self._objects["Project"]
+        try:
+            tree = self._tree()
+        except Exception as error:  # noqa: BLE001 - it counts as it did before, until something changes
+            _LOG.error("queues_unreadable", exc_info=error)
+            return
+        self.refused = dict(tree.refused)
+        if any(key in self._sound for key in tree.refused):  # those count as they did before
+            tree = tree_of(self._as_sound("Department", tree), self._as_sound("Project", tree))
+        for kind, objects in (("Department", departments), ("Project", projects)):
+            for name, each in objects.items():
+                if (kind, name) not in self.refused:
+                    self._sound[kind, name] = each
+        self.tree = tree
+        self.topologies, refused = topologies_of(self._objects["Topology"].values())
+        self.refused.update(refused)
+        self._known.update({queue.name: queue for queue in tree.queues})
+
+    def _tree(self) -> QueueTree:
+        """The tree of all objects; those that make it fail by themselves are left out of it."""
+        departments, projects = self._objects["Department"], self._objects["Project"]
+        try:
+            return tree_of(departments.values(), projects.values())
+        except Exception as error:  # noqa: BLE001 - whichever it is, the others have to go on
+            _LOG.error("queue_unreadable", exc_info=error)
+        refused = {
+            (kind, each.name): f"{each.name} can't be read: {type(fault).__name__}: {fault}"
+            for kind in ("Department", "Project")
+            for each in self._objects[kind].values()
+            if (fault := _fault_of(kind, each)) is not None
+        }
+        tree = tree_of(
+            [each for name, each in departments.items() if ("Department", name) not in refused],
+            [each for name, each in projects.items() if ("Project", name) not in refused],
+        )
+        tree.refused.update(refused)
+        return tree
+
+    def _as_sound(self, kind: str, tree: QueueTree) -> Iterable[QueueObject]:
+        for name, each in self._objects[kind].items():
+            yield self._sound.get((kind, name), each) if (kind, name) in tree.refused else each
+
+    @property
+    def projects(self) -> frozenset[str]:
+        """The projects that take workloads."""
+        return frozenset(queue.name for queue in self.tree.queues if queue.is_project)
+
+    def facts(self, used: Iterable[str]) -> list[QueuesSet | TopologiesSet]:
+        """What has changed; `used` are the projects of the workloads that control knows."""
+        facts: list[QueuesSet | TopologiesSet] = []
+        queues = self._with_leaving(used)
+        if queues != self._told_queues:
+            facts.append(QueuesSet(queues))
+            self._told_queues = queues
+            left = {queue.name for queue in queues}
+            self._known = {name: queue for name, queue in self._known.items() if name in left}
+        if self.topologies != self._told_topologies:
+            facts.append(TopologiesSet(self.topologies))
+            self._told_topologies = self.topologies
+        return facts
+
+    def retell(self) -> None:
+        """Whoever is told begins anew."""
+        self._told_queues = self._told_topologies = None
+
+    def _with_leaving(self, used: Iterable[str]) -> tuple[Queue, ...]:
+        here = {queue.name for queue in self.tree.queues}
+        left = []
+        for name in sorted(set(used) - here):
+            queue = self._known.get(name) or Queue(name, quota={GPU: 0})
+            left.append(queue if queue.parent in here else replace(queue, parent=None))
+        return (*self.tree.queues, *left)
+
+    def project_left(self, name: str) -> str | None:
+        """This project, for what was started for it: it may be gone, but nothing else may have its name."""
+        taken = any(queue.name == name and not queue.is_project for queue in self.tree.queues)
+        return name if name and not taken else None
+
+    def topology_missing(self, annotations: Annotations) -> str:
+        """What there is not of the topology that a workload asks for, in a sentence."""
+        known = {topology.name: topology for topology in self.topologies}
+        return next((f"{each}." for each in not_there(annotations.topology, known)), "")
+
+    def project_of(self, namespace: str, annotations: Annotations) -> tuple[str | None, str]:
+        """The project of a pod of a namespace; or None, and a sentence about what to write."""
+        projects = self.projects
+        open_to, missing = self._open_to(namespace)
+        pod_request = annotations.project
+        if pod_request is not None and annotations.project_from == _WEAK and pod_request not in projects:
+            pod_request = None
+        if pod_request is not None:
+            if pod_request in open_to:
+                return pod_request, ""
+            if pod_request not in projects:
+                return None, f"There is no project {pod_request}; {nearest(pod_request, projects)}."
+            here = f"add {namespace} to spec.namespaces of project {pod_request}"
+            other = f", or write one of {_first(open_to)}" if open_to else ""
+            return None, f"Project {pod_request} isn't open to namespace {namespace}: {here}{other}."
+        if len(open_to) == 1:
+            return open_to[0], ""
+        if open_to:
+            choice = f"Namespace {namespace} has projects {_first(open_to)}"
+            return None, f"{choice}: say which in the label weir.dev/project."
+        add = "add it to spec.namespaces of the one it is to use"
+        return None, missing or f"Namespace {namespace} belongs to no project: {add}."
+
+    def _open_to(self, namespace: str) -> tuple[tuple[str, ...], str]:
+        """Return the projects that a namespace may use, and what is missing where the default one is."""
+        listed = self.tree.projects_of.get(namespace, ())
+        default = self._without.project_for(namespace, self._labels.get(namespace, {}))
+        if listed or default is None:
+            return listed, ""
+        if default in self.projects:
+            return (default,), ""
+        return (), f"There is no project {default}, for namespaces without a project: make it."
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return the first names as a list in words: of bounded length, and seldom another when one is added."""
+    named = ", ".join(names[:NAMED_MOST])
+    return named if len(names) <= NAMED_MOST else f"{named} and others"
+
+
+def _fault_of(kind: str, each: QueueObject) -> Exception | None:
+    """Return the fault that one queue object causes by itself."""
+    try:
+        tree_of(*(([each], []) if kind == "Department" else ([], [each])))
+    except Exception as error:  # noqa: BLE001 - it is told in the status of this one
+        return error
+    return None

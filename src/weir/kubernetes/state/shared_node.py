@@ -1,0 +1,60 @@
+"""The label and the taint by which a node serves shares of its GPUs instead of whole ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from weir.kubernetes.api.objects import KubeNode
+from weir.kubernetes.translate.gpu_sharing import BY_POLICY, GPU_SHARING, SET_ASIDE, SHARING_TAINT
+from weir.model.nodes import Node
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNode:
+    """A node with the label, the taint, or both."""
+
+    set_aside: bool  # it has the label
+    by_policy: bool  # Weir wrote the label
+    tainted: bool
+    taints: tuple[Mapping[str, str], ...]  # all others
+    version: str  # of the object, so that a change of its taints is refused if it changed meanwhile
+
+
+def shared_node_of(node: KubeNode) -> SharedNode | None:
+    """Return the part of a node that is about shares; None if it has neither the label nor the taint."""
+    label = node.metadata.labels.get(GPU_SHARING)
+    set_aside, by_policy = label in (SET_ASIDE, BY_POLICY), label == BY_POLICY
+    taints = [each for each in node.spec.taints if each.key != GPU_SHARING]
+    tainted = any(
+        each.key == GPU_SHARING and each.effect == SHARING_TAINT.effect for each in node.spec.taints
+    )
+    if not set_aside and len(taints) == len(node.spec.taints):
+        return None
+    others = tuple(
+        {
+            key: value
+            for key, value in (
+                ("key", each.key),
+                ("value", each.value),
+                ("effect", each.effect),
+                ("timeAdded", each.time_added),
+            )
+            if value
+        }
+        for each in taints
+    )
+    return SharedNode(set_aside, by_policy, tainted, others, node.metadata.resource_version)
+
+
+def taints_with(shared: SharedNode, *, taint: bool) -> list[Mapping[str, str]]:
+    """Return the taints that a node is to have, with or without the one for shares."""
+    own = {"key": GPU_SHARING, "value": SET_ASIDE, "effect": SHARING_TAINT.effect}
+    return [*shared.taints, *([own] if taint else [])]
+
+
+def as_shared(node: Node, state: str) -> Node:
+    """Return a node with its state as the value of the label, and the taint as long as it has a state."""
+    labels = {key: value for key, value in node.labels.items() if key != GPU_SHARING}
+    taints = tuple(each for each in node.taints if each.key != GPU_SHARING)
+    if state:
+        return replace(node, labels={**labels, GPU_SHARING: state}, taints=(*taints, SHARING_TAINT))
+    return replace(node, labels=labels, taints=taints)

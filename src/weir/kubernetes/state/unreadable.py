@@ -1,0 +1,113 @@
+"""Objects that couldn't be taken in, each with a sentence, and what such a pod holds at the least.
+
+One bad object costs itself and nothing else: it is marked here, people and metrics hear of it, and a bound
+pod's devices count as another's. Everything else goes on.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from structlog import get_logger
+
+from weir.kubernetes.api.objects import PodSpec
+from weir.kubernetes.state.node_states import ForeignUsage
+from weir.kubernetes.translate.quantities import exact
+from weir.kubernetes.translate.requests import DEVICES_MOST, DeviceResources
+from weir.model.resources import PODS
+
+QUARANTINED = "quarantined workloads"
+"""In place of a resource: workloads whose pods can be read, and at which the scheduler failed."""
+FRESH_MOST = 1_000
+"""Unreadable objects about which people are still to be told."""
+SENTENCE_MOST = 500
+_LOG = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableObject:
+    """An object that couldn't be taken in."""
+
+    resource: str
+    key: str
+    uid: str
+    sentence: str
+
+
+class UnreadableObjects:
+    """Return all of them, by resource and key."""
+
+    def __init__(self) -> None:
+        self._sentences: dict[tuple[str, str], str] = {}
+        self._fresh: deque[UnreadableObject] = deque(maxlen=FRESH_MOST)
+
+    def note(self, resource: str, key: str, uid: str, why: str | Exception) -> str:
+        """Mark an object as unreadable; return the sentence that people are told."""
+        found = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
+        sentence = f"Weir can't read this object and leaves it out: {found}"[:SENTENCE_MOST]
+        if self._sentences.get((resource, key)) != sentence:
+            self._sentences[resource, key] = sentence
+            self._fresh.append(UnreadableObject(resource, key, uid, sentence))
+            cause = why if isinstance(why, Exception) else None
+            _LOG.warning("object_unreadable", resource=resource, key=key, why=sentence, exc_info=cause)
+        return sentence
+
+    def clear(self, resource: str, key: str) -> bool:
+        """Forget that an object was unreadable; return True if it was."""
+        return self._sentences.pop((resource, key), None) is not None
+
+    def take(self) -> list[UnreadableObject]:
+        """Return those of which people haven't been told yet."""
+        fresh = list(self._fresh)
+        self._fresh.clear()
+        return fresh
+
+    def counts(self) -> dict[str, int]:
+        """Return how many there are of each resource."""
+        return dict(Counter(resource for resource, _ in self._sentences))
+
+
+def held_roughly(body: Any, node: str, devices: DeviceResources) -> ForeignUsage:
+    """Return what an unreadable pod holds on a node: itself, and all devices that any container requests."""
+    spec = _mapping(_mapping(body).get("spec"))
+    count = 0
+    for kind in ("containers", "initContainers"):
+        containers = spec.get(kind)
+        amounts = [_devices(each, devices) for each in containers] if isinstance(containers, list) else []
+        count = max(count, sum(amounts))
+    return ForeignUsage(node, ((PODS, 1),), min(DEVICES_MOST, count))
+
+
+def rough(spec: PodSpec, node: str, phase: str) -> Mapping[str, Any]:
+    """Return a pod as plain values, as far as `held_roughly` reads them."""
+    asks = [
+        {"resources": {"requests": each.resources.requests, "limits": each.resources.limits}}
+        for each in spec.containers
+    ]
+    return {"spec": {"nodeName": node, "containers": asks}, "status": {"phase": phase}}
+
+
+def node_in(body: Any) -> str:
+    """Return the node of an unreadable pod; empty if it has none or is over."""
+    if _mapping(_mapping(body).get("status")).get("phase") in ("Succeeded", "Failed"):
+        return ""
+    node = _mapping(_mapping(body).get("spec")).get("nodeName")
+    return node if isinstance(node, str) else ""
+
+
+def _devices(container: Any, devices: DeviceResources) -> int:
+    resources = _mapping(_mapping(container).get("resources"))
+    pod_request = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
+    return sum(_count(amount) for name, amount in pod_request.items() if devices.names(str(name)))
+
+
+def _count(written: Any) -> int:
+    try:
+        return max(0, min(DEVICES_MOST, int(exact(written))))
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

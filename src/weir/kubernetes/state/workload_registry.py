@@ -1,0 +1,299 @@
+"""The workloads there are: which one has a name, whose project it counts for, what its object remembers.
+
+Two owners of one name follow one another, and the pods of the first may outlive it. Names go to one of them
+at a time; what the other's pods still hold counts as what others hold.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from weir.control.port import EndWorkload, LifeCause, LifeRule
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.state.allocations import AllocationRecords, is_sound, life_of, settle
+from weir.kubernetes.state.gangs import Gang, object_name
+from weir.kubernetes.state.node_states import ForeignUsage, NodeStates, PodUsage, amounts_of
+from weir.kubernetes.state.non_preemptible_usage import NonPreemptibleUsage
+from weir.kubernetes.state.pod_resolver import GangKey, PodInfo, seconds_of, with_devices
+from weir.kubernetes.state.quota_objects import QuotaObjects
+from weir.kubernetes.state.tracked_pod import AllocationOrigin, TrackedPod
+from weir.kubernetes.translate.requests import has_unstated
+from weir.model.workloads import Request
+from weir.state.events import End, Place, PodKey, Promised
+
+_PHASES = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED, "Stopped": End.STOPPED}
+_VERDICTS = frozenset(rule.value for rule in LifeRule)
+
+
+class WorkloadRegistry:
+    """All workloads. `dirty` are those of which control may have to be told, `changed` people."""
+
+    def __init__(self, quota_objects: QuotaObjects, node_states: NodeStates) -> None:
+        self._quota_objects = quota_objects
+        self._node_states = node_states
+        self.gangs: dict[GangKey, Gang] = {}
+        self.named: dict[str, Gang] = {}  # those that have their name
+        self.dirty: dict[Gang, None] = {}
+        self.changed: dict[Gang, None] = {}
+        self.objects: dict[str, WorkloadObject] = {}  # the `Workload` objects there are
+        self.projects: Counter[str] = Counter()  # of the workloads that control knows
+        self.users: dict[str, dict[Gang, None]] = {}  # by project: workloads that aren't over
+        self.uses_version = 0
+        self._records: dict[str, AllocationRecords] = {}  # the allocations in them
+        self._namesakes: dict[str, list[Gang]] = {}
+        self._by_owner: dict[str, list[Gang]] = {}
+        self.namespaces: Counter[str] = Counter()  # of all workloads
+        self._fixed = NonPreemptibleUsage()
+
+    def see(self, name: str, thing: WorkloadObject | None) -> None:
+        """A `Workload` object is there, new or changed; None: it is gone."""
+        if thing is None:
+            self.objects.pop(name, None)
+            self._records.pop(name, None)
+        else:
+            self.objects[name] = thing
+            self._records[name] = AllocationRecords(
+                thing.spec.owner.uid, {each.uid: each for each in thing.status.allocations}
+            )
+
+    def of(self, info: PodInfo) -> Gang:
+        """The workload of a pod that is read like this, made if it is new."""
+        gang = self.gangs.get(info.gang)
+        if gang is None:
+            gang = self.gangs[info.gang] = Gang(info.gang)
+            gang.head = info
+            self._namesakes.setdefault(gang.name, []).append(gang)
+            self._by_owner.setdefault(gang.key.uid, []).append(gang)
+            self.namespaces[gang.key.namespace] += 1
+            if gang.name not in self.named:
+                self.named[gang.name] = gang
+                self.recollect(gang)
+        return gang
+
+    def owned_by(self, uids: Iterable[str]) -> Iterator[Gang]:
+        """Return the workloads of these owners."""
+        for uid in uids:
+            yield from self._by_owner.get(uid, ())
+
+    def recollect(self, gang: Gang) -> None:
+        """What its object remembers of it."""
+        thing = self.objects.get(gang.name)
+        if thing is None or thing.spec.owner.uid != gang.key.uid:
+            return
+        kept, why = thing.status.life, thing.status.reason
+        gang.short_since_s = seconds_of(thing.status.short_since) if thing.status.short_since else 0.0
+        gang.granted = gang.granted or any(not each.preemptible for each in thing.status.allocations)
+        life = None if kept is None else life_of(kept)
+        if life is not None and life.starts >= gang.life.starts:
+            gang.remember(life)
+        if why is not None and why.why in _VERDICTS:
+            gang.verdict = _PHASES.get(thing.status.phase)
+            if gang.verdict is not None and gang.ending is None:
+                cause = LifeCause(LifeRule(why.why), why.sentence)
+                at_s, ran_s = seconds_of(thing.status.ended_at), gang.life.ran_s
+                gang.ending = EndWorkload(gang.name, gang.verdict, at_s, why.sentence, ran_s, cause=cause)
+
+    def choose_project(self, gang: Gang) -> None:
+        """Find out which project it counts for, or why for none."""
+        wanted = self._choose_project(gang)
+        uses = gang.uses if gang.quarantined else gang.project or wanted
+        goes_on = gang.is_over() is None or any(tracked.holds for tracked in gang.pods())
+        self._use(gang, uses if goes_on else None)
+
+    def _use(self, gang: Gang, project: str | None) -> None:
+        if project == gang.uses:
+            return
+        if gang.uses is not None:
+            users = self.users[gang.uses]
+            del users[gang]
+            if not users:
+                del self.users[gang.uses]
+        if project is not None:
+            self.users.setdefault(project, {})[gang] = None
+        gang.uses = project
+        self.uses_version += 1
+
+    def _choose_project(self, gang: Gang) -> str | None:
+        """Choose, and return the project that it names, or that its namespace has."""
+        head = gang.head
+        if head is None:
+            return None
+        if gang.quarantined:
+            gang.project, gang.refusal, gang.topology = None, gang.quarantined, None
+            return None
+        project, refusal = self._quota_objects.project_of(gang.key.namespace, head.annotations)
+        wanted = project
+        missing = self._quota_objects.topology_missing(head.annotations)
+        gang.topology = None if missing else head.annotations.topology
+        if missing:
+            project, refusal = None, missing
+        holds = any(tracked.holds for tracked in gang.pods())
+        held = gang.told is not None and holds
+        if project is not None and not holds and (closing := self._quota_objects.closing(project)):
+            project, refusal = None, closing
+        gang.refusal = refusal
+        if project is None and gang.project is None and holds:
+            project = self._started_for(gang)
+        if not held or gang.project is None:
+            if gang.told is None or project is None:
+                gang.project = project
+            elif project != gang.project:
+                gang.project = None  # it leaves control under the one, and comes back under the other
+                self.dirty[gang] = None
+        return wanted
+
+    def _started_for(self, gang: Gang) -> str | None:
+        """The project that what runs counts for, as its object says, though nothing would start there now."""
+        thing = self.objects.get(gang.name)
+        if thing is None or thing.spec.owner.uid != gang.key.uid:
+            return None
+        return self._quota_objects.project_left(thing.spec.project)
+
+    def give_name(self, gang: Gang) -> None:
+        """Of those with one name, the one whose owner is there has it, then the newest; others are over."""
+        alike = self._namesakes.get(gang.name, ())
+        if self.named.get(gang.name) is gang and len(alike) == 1:
+            return
+        best = max(alike, key=_claim_to_name, default=None)
+        for each in alike:
+            if each.newer != (each is not best):
+                each.newer = each is not best
+                self.dirty[each] = None
+        if best is not None and self.named.get(gang.name) is not best:
+            self.named[gang.name] = best
+            self.recollect(best)
+
+    def settle(self, gangs: Sequence[Gang]) -> None:
+        """Find out which devices the bound pods of these workloads hold, and charge them."""
+        known = [gang for gang in gangs if _is_known(gang)]
+        settle(known, self._node_states, self._records)
+        for gang in gangs:
+            self._charge(gang)
+        queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
+        self._fixed.judge(gangs, queues, self._node_states)
+
+    def as_bound(self, tracked: TrackedPod, info: PodInfo) -> PodInfo:
+        """Return a pod's reading with the devices it was bound with: annotations may say otherwise since."""
+        if not tracked.bound or tracked.origin is AllocationOrigin.POD:
+            return info
+        before = tracked.info
+        if tracked.settled and before is not None:
+            was = before.request
+            info = _without_new_resources(info, was)
+            return with_devices(info, was.devices, was.share_milli, was.gpu_memory)
+        records = self._records.get(f"{info.gang.namespace}/{object_name(info.gang)}")
+        kept = None if records is None else records.of(info.gang.uid).get(tracked.uid)
+        if kept is None or kept.self_bound or kept.node != tracked.node or not is_sound(kept):
+            return info
+        return with_devices(info, len(kept.devices), kept.share, kept.memory)
+
+    def unsettle(self, gang: Gang) -> None:
+        """Another Weir may have decided meanwhile: all records count anew."""
+        for tracked in gang.pods():
+            if tracked.bound:
+                tracked.settled = False
+
+    def _charge(self, gang: Gang) -> None:
+        """Charge the pods' devices to the workload if control hears of it, else to the node as another's."""
+        known = _is_known(gang)
+        for tracked in gang.pods():
+            assert tracked.info is not None
+            request = tracked.info.request
+            if not tracked.holds:
+                self._node_states.ours(tracked.key, None)
+            elif known:
+                self._node_states.ours(tracked.key, PodUsage(tracked.node, request, tracked.devices))
+            else:
+                amounts = tuple(sorted(amounts_of(request)))
+                self._node_states.foreign(
+                    tracked.key, ForeignUsage(tracked.node, amounts, request.devices, request.marks)
+                )
+
+    def forget(self, gang: Gang) -> None:
+        """There is nothing left of it."""
+        if self.gangs.pop(gang.key, None) is None:
+            return
+        self._fixed.forget(gang)
+        owned, namespace = self._by_owner[gang.key.uid], gang.key.namespace
+        owned.remove(gang)
+        if not owned:
+            del self._by_owner[gang.key.uid]
+        self.namespaces[namespace] -= 1
+        if not self.namespaces[namespace]:
+            del self.namespaces[namespace]
+        self._use(gang, None)
+        alike = self._namesakes[gang.name]
+        alike.remove(gang)
+        if self.named[gang.name] is gang:
+            del self.named[gang.name]
+        if alike:
+            self.dirty[alike[0]] = None
+        else:
+            del self._namesakes[gang.name]
+
+    def count_project(self, gang: Gang) -> None:
+        """Which projects control knows workloads of."""
+        project = None if gang.told is None else gang.told.project
+        if project != gang.counted:
+            if gang.counted is not None:
+                self.projects[gang.counted] -= 1
+                if not self.projects[gang.counted]:
+                    del self.projects[gang.counted]
+            if project is not None:
+                self.projects[project] += 1
+            gang.counted = project
+
+    def room_kept(self, gang: Gang, now_s: float, stopping: Callable[[str], bool]) -> Promised | None:
+        """The room that its object says is kept for it, if its pods still wait and it is free or gets so.
+
+        The promise may have been written, and those who were to make room for it not yet told to.
+        """
+        thing = self.objects.get(gang.name)
+        kept = None if thing is None or thing.spec.owner.uid != gang.key.uid else thing.status.promised
+        if kept is None or not kept.places:
+            return None
+        waiting = {tracked.name: tracked for tracked in gang.pods() if not tracked.holds}
+        places = []
+        by_node: dict[str, list[PodUsage]] = {}
+        for each in kept.places:
+            tracked = waiting.get(each.pod)
+            if tracked is None or tracked.info is None:
+                return None
+            devices = tuple(each.devices)
+            places.append(Place(PodKey(gang.name, tracked.group, tracked.index), each.node, devices))
+            by_node.setdefault(each.node, []).append(PodUsage(each.node, tracked.info.request, devices))
+        if not all(self._node_states.is_being_freed(those, stopping) for those in by_node.values()):
+            return None
+        return Promised(gang.name, tuple(places), now_s, tuple(kept.freed_by))
+
+    def keeps_room(self, gang: Gang) -> bool:
+        """Whether its object says that room is kept for it."""
+        thing = self.objects.get(gang.name)
+        return gang.promised is not None or (thing is not None and thing.status.promised is not None)
+
+    def forget_room(self, gang: Gang) -> None:
+        """Take its object as it will be once it says that no room is kept: each of its starts asks."""
+        thing = self.objects.get(gang.name)
+        if thing is not None:
+            thing.status.promised = None
+
+
+def _without_new_resources(info: PodInfo, was: Request) -> PodInfo:
+    """Return a reading of a bound pod without the resources that nodes state only since it was bound."""
+    request, had = info.request, dict(was.further)
+    further = tuple(
+        (name, amount) for name, amount in request.further if name in had or has_unstated(name) is not None
+    )
+    if further == request.further:
+        return info
+    return replace(info, pod_request=replace(info.pod_request, request=replace(request, further=further)))
+
+
+def _is_known(gang: Gang) -> bool:
+    """Return True if control hears of a workload, or will."""
+    return gang.project is not None and not gang.newer
+
+
+def _claim_to_name(gang: Gang) -> tuple[bool, float, str]:
+    head = gang.head
+    return head is not None and not head.orphan, head.submitted_s if head else 0.0, gang.key.uid

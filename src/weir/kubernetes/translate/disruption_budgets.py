@@ -1,0 +1,92 @@
+"""What a PodDisruptionBudget says: which pods it selects, and what the eviction API makes of it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+
+from weir.kubernetes.api.objects import LabelSelector, PodDisruptionBudget
+from weir.kubernetes.translate.selectors import CompiledSelector, selector
+
+LOOKED_AT_MOST, FOUND_MOST = 256, 4
+"""Budgets of one namespace looked at for a pod, and named of those that select it."""
+_PERCENT = re.compile(r"([0-9]{1,3})%", re.ASCII)
+
+
+class BudgetCoverage:
+    """The selectors of one namespace, found by a label that they need: a pod asks those of its own labels."""
+
+    def __init__(self) -> None:
+        self._selectors: dict[str, CompiledSelector] = {}
+        self._by_label: dict[tuple[str, str], dict[str, None]] = {}
+        self._others: dict[str, None] = {}  # that need no single value of a label
+
+    def __bool__(self) -> bool:
+        """Return True if there is any budget."""
+        return bool(self._selectors)
+
+    def add(self, key: str, written: LabelSelector | None) -> None:
+        """Add a budget, or give it another selector. An empty one selects every pod, none at all no pod."""
+        self.drop(key)
+        found = selector(written, {})
+        if found is None:
+            return
+        self._selectors[key] = found
+        self._place(found).setdefault(key)
+
+    def drop(self, key: str) -> None:
+        """Take a budget out."""
+        found = self._selectors.pop(key, None)
+        if found is not None:
+            self._place(found).pop(key, None)
+            for label in _labels(found):
+                if not self._by_label.get(label, True):
+                    del self._by_label[label]
+
+    def of(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the keys of the budgets that select a pod with these labels, the first few of very many."""
+        if not self._selectors:
+            return ()
+        places = [self._by_label.get(label, {}) for label in labels.items()]
+        may = islice(chain(*places, self._others), LOOKED_AT_MOST)
+        return tuple(sorted(islice((key for key in may if self._selectors[key].holds(labels)), FOUND_MOST)))
+
+    def _place(self, found: CompiledSelector) -> dict[str, None]:
+        label = next(_labels(found), None)
+        return self._others if label is None else self._by_label.setdefault(label, {})
+
+
+def _labels(found: CompiledSelector) -> Iterator[tuple[str, str]]:
+    """Yield the labels that every pod has that this selects."""
+    for term in found.terms:
+        if term.operator == "In" and len(term.values) == 1:
+            yield term.key, term.values[0]
+
+
+def is_free(budget: PodDisruptionBudget, phase: str, *, ready: bool) -> bool:
+    """Return True if the API evicts a pod without counting it: it hasn't started, or isn't healthy."""
+    if phase == "Pending":
+        return True
+    if ready:
+        return False
+    if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+        return True
+    status = budget.status
+    return status.current_healthy >= status.desired_healthy > 0
+
+
+def allowed_at_best(budget: PodDisruptionBudget, pods: int) -> int:
+    """Return how many evictions a budget allows at once while its pods, at least so many, are healthy."""
+    expected = max(budget.status.expected_pods, pods)
+    spec = budget.spec
+    if spec.max_unavailable is not None:
+        return min(expected, _scaled(spec.max_unavailable, expected))
+    least = 1 if spec.min_available is None else _scaled(spec.min_available, expected)
+    return max(0, expected - least)
+
+
+def _scaled(written: int | str, total: int) -> int:
+    """Return a number of pods, or a percentage of all of them, rounded up."""
+    if isinstance(written, int):
+        return max(0, written)
+    found = _PERCENT.fullmatch(written)
+    return 0 if found is None else -(-int(found[1]) * total // 100)

@@ -1,0 +1,345 @@
+"""The little language of the table of kinds: numbers and conditions read off an object.
+
+Numbers: `spec.replicas|1` is what stands at a path, or 1; `+`, `-`, `*` and brackets; `min(a, b)`,
+`max(a, b)` and `sum(a, b)` leave out what isn't there. A path with a `*` step stands for all elements
+of a list or a mapping, and goes inside one of the three: `sum(spec.groups.*.replicas|1)`.
+
+Conditions: `condition Complete` holds if the status has it as True; `PATH = A or B` if one of these words
+stands there; `PATH` alone if something stands there that isn't false, 0 or empty.
+
+There is no way to loop, to call anything else, or to reach outside of the object.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Steps = tuple[str, ...]
+
+_TOKEN = re.compile(r"\s*([0-9]+|[A-Za-z_]\w*(?:\.(?:\*|[A-Za-z_]\w*))*|[-+*|(),])", re.ASCII)
+_PATH = re.compile(r"[A-Za-z_]\w*(?:\.(?:\*|[A-Za-z_]\w*))*", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+_LENGTH_MAX = 500
+_DEPTH_MAX = 16
+_FOLDS: dict[str, Callable[[list[int]], int]] = {"sum": sum, "min": min, "max": max}
+CONDITIONS: Steps = ("status", "conditions")
+
+
+def at(found: Any, steps: Steps) -> Iterator[Any]:
+    """What stands at a path of an object: nothing, one value, or several behind a `*`."""
+    if not steps:
+        yield found
+    elif steps[0] == "*":
+        several = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+        for each in several:
+            yield from at(each, steps[1:])
+    elif isinstance(found, dict) and steps[0] in found:
+        yield from at(found[steps[0]], steps[1:])
+
+
+def one_at(found: Any, steps: Steps) -> Any:
+    """What stands at a path without a `*`; None if nothing does."""
+    for step in steps:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(step)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    value: int
+
+    def read(self, _: Any) -> list[int | None]:
+        return [self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A path. Without a star it stands for exactly one number or None."""
+
+    steps: Steps
+
+    def read(self, found: Any) -> list[int | None]:
+        if "*" not in self.steps:
+            return [_counted(one_at(found, self.steps))]
+        star = len(self.steps) - self.steps[::-1].index("*")
+        return [_counted(one_at(each, self.steps[star:])) for each in at(found, self.steps[:star])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Or:
+    """What is read, or something else where nothing is."""
+
+    first: "_Node"
+    second: "_Node"
+
+    def read(self, found: Any) -> list[int | None]:
+        other = self.second.read(found)[0]
+        return [other if value is None else value for value in self.first.read(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Two:
+    """A sum, a difference or a product; nothing if one side is nothing."""
+
+    sign: Literal["+", "-", "*"]
+    first: "_Node"
+    second: "_Node"
+
+    def read(self, found: Any) -> list[int | None]:
+        first, second = self.first.read(found)[0], self.second.read(found)[0]
+        if first is None or second is None:
+            return [None]
+        if self.sign == "*":
+            return [first * second]
+        return [first + second if self.sign == "+" else first - second]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """The sum, the least or the most of what there is."""
+
+    name: str
+    parts: tuple["_Node", ...]
+
+    def read(self, found: Any) -> list[int | None]:
+        there = [value for part in self.parts for value in part.read(found) if value is not None]
+        return [_FOLDS[self.name](there) if there or self.name == "sum" else None]
+
+
+_Node = _Number | _Read | _Or | _Two | _Fold
+
+
+def _counted(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class KindAmount:
+    """A number as an expression over an object."""
+
+    text: str
+    _node: _Node
+
+    def of(self, found: Mapping[str, Any]) -> int | None:
+        """The number, never below 0; None if the object doesn't have it."""
+        value = self._node.read(found)[0]
+        return None if value is None else max(0, value)
+
+    def paths(self) -> Iterator[Steps]:
+        """The paths it reads."""
+        return _paths(self._node)
+
+
+def _paths(node: _Node) -> Iterator[Steps]:
+    if isinstance(node, _Read):
+        yield node.steps
+    elif isinstance(node, _Or | _Two):
+        yield from _paths(node.first)
+        yield from _paths(node.second)
+    elif isinstance(node, _Fold):
+        for part in node.parts:
+            yield from _paths(part)
+
+
+def parse_amount(text: str) -> KindAmount:
+    """An expression for a number.
+
+    Raises:
+        ValueError: it is none; the message says what to write.
+    """
+    reading = _Parser(text)
+    node = reading.sum(0)
+    reading.end()
+    if _several(node):
+        raise ValueError(
+            f"{text!r} stands for several numbers: write sum(...), min(...) or max(...) around it"
+        )
+    return KindAmount(text, node)
+
+
+def _several(node: _Node) -> bool:
+    return (isinstance(node, _Read) and "*" in node.steps) or (isinstance(node, _Or) and _several(node.first))
+
+
+class _Parser:
+    """One pass over the words of an expression."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > _LENGTH_MAX:
+            raise ValueError(f"is longer than {_LENGTH_MAX} characters: write a shorter expression")
+        self.text = text
+        self.words: list[str] = []
+        place, end = 0, len(text.rstrip())
+        while place < end:
+            match = _TOKEN.match(text, place)
+            if match is None:
+                raise self.wrong(f"has {text[place:].strip()[0]!r}, which means nothing here")
+            self.words.append(match[1])
+            place = match.end()
+        self.place = 0
+
+    def wrong(self, what: str) -> ValueError:
+        return ValueError(f"{self.text!r} {what}: write one such as sum(spec.groups.*.replicas|1)")
+
+    def next(self, *wanted: str) -> str:
+        """The next word, if it is one of those wanted; else nothing."""
+        if self.place < len(self.words) and self.words[self.place] in wanted:
+            self.place += 1
+            return self.words[self.place - 1]
+        return ""
+
+    def end(self) -> None:
+        if self.place < len(self.words):
+            raise self.wrong(f"has {self.words[self.place]!r} where it should end")
+
+    def sum(self, depth: int) -> _Node:
+        if depth > _DEPTH_MAX:
+            raise self.wrong(f"has brackets more than {_DEPTH_MAX} deep")
+        node = self.product(depth)
+        while sign := self.next("+", "-"):
+            node = self.two("+" if sign == "+" else "-", node, self.product(depth))
+        return node
+
+    def product(self, depth: int) -> _Node:
+        node = self.value(depth)
+        while self.next("*"):
+            node = self.two("*", node, self.value(depth))
+        return node
+
+    def two(self, sign: Literal["+", "-", "*"], first: _Node, second: _Node) -> _Node:
+        if _several(first) or _several(second):
+            raise self.wrong("reckons with several numbers at once")
+        return _Two(sign, first, second)
+
+    def value(self, depth: int) -> _Node:
+        node = self.single(depth)
+        while self.next("|"):
+            other = self.single(depth)
+            if _several(other):
+                raise self.wrong("has several numbers behind |")
+            node = _Or(node, other)
+        return node
+
+    def single(self, depth: int) -> _Node:
+        if self.next("("):
+            node = self.sum(depth + 1)
+            self.close()
+            return node
+        if self.place == len(self.words):
+            raise self.wrong("breaks off")
+        word = self.words[self.place]
+        self.place += 1
+        if word.isdigit():
+            return _Number(int(word))
+        if word in _FOLDS and self.next("("):
+            parts = [self.sum(depth + 1)]
+            while self.next(","):
+                parts.append(self.sum(depth + 1))
+            self.close()
+            return _Fold(word, tuple(parts))
+        if _PATH.fullmatch(word):
+            return _Read(tuple(word.split(".")))
+        raise self.wrong(f"has {word!r} where a number or a path should be")
+
+    def close(self) -> None:
+        if not self.next(")"):
+            raise self.wrong("has a bracket that isn't closed")
+
+
+@dataclass(frozen=True, slots=True)
+class KindCondition:
+    """Something that holds of an object or doesn't."""
+
+    text: str
+    steps: Steps
+    words: tuple[str, ...] = ()  # none: that there is something
+    type: str = ""  # of a condition in the status
+
+    def holds(self, found: Mapping[str, Any]) -> bool:
+        """Whether it does."""
+        if self.type:
+            listed = at(found, (*CONDITIONS, "*"))
+            return any(
+                isinstance(each, Mapping) and each.get("type") == self.type and each.get("status") == "True"
+                for each in listed
+            )
+        if self.words:
+            return any(
+                isinstance(each, str | int) and str(each) in self.words for each in at(found, self.steps)
+            )
+        return any(at(found, self.steps)) if "*" in self.steps else bool(next(at(found, self.steps), None))
+
+
+def parse_condition(text: str) -> KindCondition:
+    """A condition.
+
+    Raises:
+        ValueError: it is none; the message says what to write.
+    """
+    example = "write one such as condition Complete, spec.mode = Indexed or spec.suspend"
+    if len(text) > _LENGTH_MAX:
+        raise ValueError(f"is longer than {_LENGTH_MAX} characters: {example}")
+    words = text.split()
+    if len(words) == 2 and words[0] == "condition" and _WORD.fullmatch(words[1]):
+        return KindCondition(text, CONDITIONS, type=words[1])
+    path, equals, right = (part.strip() for part in text.partition("="))
+    wanted = tuple(right.split(" or ")) if equals else ()
+    if not _PATH.fullmatch(path) or not all(_WORD.fullmatch(each.strip()) for each in wanted):
+        raise ValueError(f"{text!r} is no condition: {example}")
+    return KindCondition(text, tuple(path.split(".")), tuple(each.strip() for each in wanted))
+
+
+def parse_path(text: str) -> Steps:
+    """A path.
+
+    Raises:
+        ValueError: it is none; the message says what to write.
+    """
+    if len(text) > _LENGTH_MAX or not _PATH.fullmatch(text):
+        raise ValueError(f"{text[:80]!r} is no path: write one such as spec.replicatedJobs.*")
+    return tuple(text.split("."))
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelection:
+    """What is kept of an object at one place: everything, or what is below some of its keys."""
+
+    whole: bool
+    below: Mapping[str, "FieldSelection"]
+    every: "FieldSelection | None"  # below any other key, or any element
+
+    def cut(self, found: Any) -> Any:
+        """A copy of an object with nothing in it but that."""
+        if self.whole:
+            return found
+        every = self.every
+        if isinstance(found, list):
+            return [] if every is None else [every.cut(each) for each in found]
+        if not isinstance(found, dict):
+            return None
+        if every is None:
+            return {key: below.cut(found[key]) for key, below in self.below.items() if key in found}
+        return {key: self.below.get(key, every).cut(value) for key, value in found.items()}
+
+
+def kept_at(paths: Iterable[Steps]) -> FieldSelection:
+    """To keep what stands at these paths."""
+    below: dict[str, list[Steps]] = {}
+    whole = False
+    for steps in paths:
+        whole = whole or not steps
+        if steps:
+            below.setdefault(steps[0], []).append(steps[1:])
+    every = below.pop("*", [])
+    return FieldSelection(
+        whole,
+        {key: kept_at([*those, *every]) for key, those in below.items()},
+        kept_at(every) if every else None,
+    )

@@ -1,0 +1,58 @@
+"""GPUs anywhere in an object that makes pods, whatever its kind: in the templates of its pods.
+
+Kinds differ in where they have their templates, but a template looks the same everywhere. So the object is
+searched, up to a number of values.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weir.kubernetes.translate.annotations import SAID_OF_ONE_POD
+from weir.kubernetes.translate.quantities import exact
+
+VALUES_MAX = 20_000
+"""Keys and list entries of one object that are looked at; templates have some hundreds."""
+_AMOUNTS = ("limits", "requests")
+_WORDS = ("labels", "annotations")
+
+
+def asks_for_gpus(found: Mapping[str, Any], is_device: Callable[[str], bool]) -> bool:
+    """Return True if a pod of this object will ask for devices, or for a share of one."""
+    left: list[Any] = [found]
+    count = 0
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            if _says_so(value, is_device):
+                return True
+            inside = list(value.values())
+        else:
+            inside = value
+        count += len(inside)
+        if count > VALUES_MAX:
+            return False
+        left += [each for each in inside if isinstance(each, dict | list)]
+    return False
+
+
+def _says_so(value: Mapping[str, Any], is_device: Callable[[str], bool]) -> bool:
+    """Return True if one mapping, by itself, asks for devices."""
+    for part in _AMOUNTS:
+        amounts = value.get(part)
+        if isinstance(amounts, dict) and any(
+            is_device(str(key)) and _is_some(amounts[key]) for key in amounts
+        ):
+            return True
+    for part in _WORDS:
+        words = value.get(part)
+        if isinstance(words, dict) and not SAID_OF_ONE_POD.isdisjoint(words):
+            return True
+    gpu = value.get("gpu")  # as a SparkApplication writes it
+    return isinstance(gpu, dict) and is_device(str(gpu.get("name"))) and _is_some(gpu.get("quantity"))
+
+
+def _is_some(amount: Any) -> bool:
+    try:
+        return exact(amount) > 0
+    except (TypeError, ValueError, ArithmeticError):
+        return False  # the API server refuses pods with such an amount

@@ -1,0 +1,311 @@
+"""From a pod and the objects above it to the workload it is part of: whose it is, and how big its gang.
+
+What the kinds say about their pods is in a table (`kinds.yaml`), not in code. The workload belongs to the
+highest object above a pod whose kind the table knows; a pod under none of them stands for one of many pods of
+an owner that nothing is known of, and is told how to do better.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from weir.kubernetes.api.objects import KubePod, OwnerReference
+from weir.kubernetes.translate.expressions import FieldSelection, at, kept_at, one_at
+from weir.kubernetes.translate.kind_table import KindPart, KindRule, built_in, group_of, read_table
+from weir.model.workloads import WorkloadType
+from weir.state.events import End
+
+BY_OWNER = "owner"
+BY_POD = "pod"
+
+_RETRIES_PER_INDEX = ("spec", "backoffLimitPerIndex")
+"""Of a Job: its controller pauses for each index by itself."""
+
+Found = Mapping[str, Any]
+"""An object of the API, as it was decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerIdentity:
+    """The object a workload belongs to."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedKind:
+    """Objects to be watched: of these versions the first that the API has."""
+
+    api_versions: tuple[str, ...]
+    kind: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class GangMinimum:
+    """How many pods a gang can't do without, altogether and by role."""
+
+    min_pods: int
+    minima: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerTemplate:
+    """What the table says of an object that makes pods, without any of its pods."""
+
+    gang: str  # owner, pod, or the label whose values tell its gangs
+    below: bool  # its pods are counted by the object below it
+    pods: int
+    over: End | None
+    suspended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedWorkload:
+    """What the table says about the workload of a pod."""
+
+    owner: OwnerIdentity
+    gang: str  # which of the owner's gangs; nothing where it has one
+    role: str  # of this pod
+    type: WorkloadType
+    min_pods: int
+    minima: Mapping[str, int] = field(default_factory=dict)  # by role; they sum up to no more than min_pods
+    pods: int | None = None  # as many as there are to be at once; None = not known
+    total: int | None = None  # as many as have to end well; None = it goes on until it is stopped
+    done: int = 0  # have ended well, as the owner says
+    over: End | None = None
+    suspended: bool = False
+    hint: str | None = None  # how to have more said about it
+
+    def needed(self, min_pods: int | None = None, succeeded: int = 0) -> GangMinimum:
+        """Return the minimum of the gang: the `min_pods` that people set, less pods that have succeeded."""
+        wanted = self.min_pods if min_pods is None else min_pods
+        if self.total is not None:
+            wanted = min(wanted, self.total - max(succeeded, self.done))
+        return GangMinimum(max(0, wanted), _within(self.minima, max(0, wanted)))
+
+
+class WorkloadKinds:
+    """The table of kinds, to be asked."""
+
+    def __init__(self, rules: Sequence[KindRule]) -> None:
+        self.rules = tuple(rules)
+        self._by_kind: dict[tuple[str, str], list[KindRule]] = {}
+        for rule in rules:
+            self._by_kind.setdefault((rule.group, rule.kind), []).append(rule)
+
+    def knows(self, api_version: str, kind: str) -> bool:
+        """Whether there is an entry for a kind, whatever the version of its API."""
+        return (group_of(api_version), kind) in self._by_kind
+
+    def telling(self, api_version: str, kind: str) -> tuple[str, ...]:
+        """The labels of pods by which the entries for a kind tell roles and gangs."""
+        rules = self._by_kind.get((group_of(api_version), kind), ())
+        labels = (label for rule in rules for label in (*(rule.role or ()), rule.gang))
+        return tuple(label for label in dict.fromkeys(labels) if label not in (BY_OWNER, BY_POD))
+
+    @cached_property
+    def role_labels(self) -> tuple[str, ...]:
+        """Return the labels of pods by which any entry tells roles and gangs."""
+        labels = (label for rule in self.rules for label in (*(rule.role or ()), rule.gang))
+        return tuple(label for label in dict.fromkeys(labels) if label not in (BY_OWNER, BY_POD))
+
+    @cached_property
+    def watched(self) -> tuple[WatchedKind, ...]:
+        """What to watch besides pods."""
+        found = {}
+        for key, rules in self._by_kind.items():
+            versions = dict.fromkeys(version for rule in rules for version in rule.api)
+            if key != ("", "Pod"):
+                found[key] = WatchedKind(tuple(versions), rules[0].kind, rules[0].resource)
+        return tuple(found.values())
+
+    @cached_property
+    def _kept(self) -> dict[tuple[str, str], FieldSelection]:
+        always = (("apiVersion",), ("kind",), _RETRIES_PER_INDEX)
+        return {
+            key: kept_at([*always, *(path for rule in rules for path in rule.paths())])
+            for key, rules in self._by_kind.items()
+        }
+
+    def narrow(self, found: Found) -> dict[str, Any]:
+        """An object with nothing left in it but what the table reads."""
+        kept = self._kept.get((group_of(str(found.get("apiVersion", ""))), str(found.get("kind", ""))))
+        return {} if kept is None else {**kept.cut(found)}
+
+    def derive(self, pod: KubePod, owners: Sequence[Found] = ()) -> DerivedWorkload:
+        """The workload of a pod. `owners` is the chain of its controllers, lowest first, as far as known."""
+        chain = [(rule, found) for found in owners if (rule := self._rule(found)) is not None]
+        if not chain:
+            reference = _controller(pod.metadata.owner_references)
+            if reference is not None:
+                return _unknown(reference)
+            itself = _as_found(pod)
+            rule = self._rule(itself)
+            if rule is None:
+                return _unknown(OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid))
+            chain = [(rule, itself)]
+        top, found = chain[-1]
+        below = next(((rule, each) for rule, each in chain[::-1] if not rule.below), chain[-1])
+        return _derived(pod, top, found, *below)
+
+    def wants(self, found: Found) -> OwnerTemplate | None:
+        """Return what an object says of itself; None if the table reads nothing of it."""
+        rule = self._rule(found)
+        if rule is None or not _reads_state(rule):
+            return None
+        counts, _ = _by_role(rule, found)
+        suspended = rule.suspended is not None and rule.suspended.holds(found)
+        return OwnerTemplate(rule.gang, rule.below, sum(counts.values()), _over(rule, found), suspended)
+
+    def _rule(self, found: Found) -> KindRule | None:
+        """The first entry that an object fits."""
+        key = (group_of(str(found.get("apiVersion", ""))), str(found.get("kind", "")))
+        for rule in self._by_kind.get(key, ()):
+            if rule.when is None or rule.when.holds(found):
+                return rule
+        return None
+
+
+def load_kinds(more: str | None = None, file: str = "kinds") -> WorkloadKinds:
+    """The table that comes with Weir, with an administrator's own entries before it.
+
+    Raises:
+        Refused: with everything that is wrong with them.
+    """
+    return WorkloadKinds([*(read_table(more, file) if more else ()), *built_in()])
+
+
+def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by: Found) -> DerivedWorkload:
+    """What the topmost object says of the whole, and the one whose entry counts them of its pods."""
+    role = _role(pod, rule)
+    gang = _gang(pod, rule)
+    counts, minima = _by_role(rule, made_by)
+    if rule.role is not None and rule.gang in rule.role:
+        counts, minima = {role: counts.get(role, 1)}, {role: minima.get(role, 1)}
+    pods = sum(counts.values())
+    least = rule.min.of(made_by) if rule.min is not None else None
+    min_pods = sum(minima.values()) if least is None else least
+    ends = top.succeeded is not None or rule.gang == BY_POD
+    stated = rule.total.of(made_by) if rule.total is not None else None
+    total = stated if rule.total is not None else pods if ends else None
+    return DerivedWorkload(
+        owner=_owner(found),
+        gang=gang,
+        role=role,
+        type=top.workload_type,
+        min_pods=min_pods,
+        minima=_within(minima, min_pods),
+        pods=pods,
+        total=total,
+        done=(rule.done.of(made_by) or 0) if rule.done is not None else 0,
+        over=_over(top, found),
+        suspended=any(
+            each.suspended is not None and each.suspended.holds(it)
+            for each, it in ((top, found), (rule, made_by))
+        ),
+    )
+
+
+def _reads_state(rule: KindRule) -> bool:
+    """Return True if an entry reads from an object how many pods it wants, or whether it is over."""
+    counted = any(part.each is not None or any(part.count.paths()) for part in rule.pods)
+    return counted or any((rule.below, rule.succeeded, rule.failed, rule.suspended))
+
+
+def _by_role(rule: KindRule, found: Found) -> tuple[dict[str, int], dict[str, int]]:
+    """How many pods each role has, and how many of them it can't do without."""
+    counts: dict[str, int] = {}
+    minima: dict[str, int] = {}
+    if rule.below:  # and there is nothing below
+        return {"": 1}, {"": 1}
+    for part in rule.pods:
+        for role, each in _roles(part, found):
+            count = part.count.of(each)
+            count = 1 if count is None else count
+            least = count if part.min is None else part.min.of(each) or 0
+            counts[role] = counts.get(role, 0) + count
+            minima[role] = minima.get(role, 0) + min(least, count)
+    return counts, minima
+
+
+def _roles(part: KindPart, found: Found) -> list[tuple[str, Found]]:
+    """The roles a part stands for, each with what says how many pods it has."""
+    if part.each is None:
+        return [(part.role, found)]
+    named: list[tuple[str, Found]] = []
+    for several in at(found, part.each[:-1]):
+        if isinstance(several, dict):
+            entries = [(str(key), each) for key, each in sorted(several.items())]
+        else:
+            entries = [("", each) for each in several] if isinstance(several, list) else []
+        for key, each in entries:
+            if isinstance(each, dict):
+                name = one_at(each, part.name) or "" if part.name is not None else key.lower()
+                named.append((str(name), each))
+    return named
+
+
+def _role(pod: KubePod, rule: KindRule) -> str:
+    for label in rule.role or ():
+        if label in pod.metadata.labels:
+            return pod.metadata.labels[label]
+    return ""
+
+
+def _gang(pod: KubePod, rule: KindRule) -> str:
+    if rule.gang == BY_OWNER:
+        return ""
+    return pod.metadata.name if rule.gang == BY_POD else pod.metadata.labels.get(rule.gang, "")
+
+
+def _over(rule: KindRule, found: Found) -> End | None:
+    if rule.succeeded is not None and rule.succeeded.holds(found):
+        return End.SUCCEEDED
+    return End.FAILED if rule.failed is not None and rule.failed.holds(found) else None
+
+
+def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:
+    """Minima that sum up to no more than there is, the first roles keeping theirs."""
+    kept: dict[str, int] = {}
+    for role, least in minima.items():
+        kept[role] = min(least, most)
+        most -= kept[role]
+    return kept
+
+
+def _controller(references: Sequence[OwnerReference]) -> OwnerReference | None:
+    return next((reference for reference in references if reference.controller), None)
+
+
+def _unknown(reference: OwnerReference) -> DerivedWorkload:
+    kind, api = reference.kind, reference.api_version
+    return DerivedWorkload(
+        owner=OwnerIdentity(api, kind, reference.name, reference.uid),
+        gang="",
+        role="",
+        type=WorkloadType.TRAIN,
+        min_pods=1,
+        hint=f"the kind {kind} of {api} isn't in the table of kinds, so each of its pods starts by itself: "
+        f"write weir.dev/min-pods on pods that need one another, or an entry for {kind}",
+    )
+
+
+def _owner(found: Found) -> OwnerIdentity:
+    metadata = found.get("metadata", {})
+    return OwnerIdentity(
+        str(found.get("apiVersion", "")),
+        str(found.get("kind", "")),
+        str(metadata.get("name", "")),
+        str(metadata.get("uid", "")),
+    )
+
+
+def _as_found(pod: KubePod) -> Found:
+    """A pod without an owner, as an object like those that own pods."""
+    metadata = {"name": pod.metadata.name, "uid": pod.metadata.uid, "labels": pod.metadata.labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": pod.status.phase}}

@@ -1,0 +1,364 @@
+"""Pods near to or apart from other pods, as marks that pods bear and rules that count them.
+
+A rule of the API names others by a selector in namespaces. Each such selector becomes a mark; a pod bears the
+marks of those selectors that match it and that some rule in the cluster uses, so that equal pods stay equal
+where nobody asks. Some rules work both ways, anti-affinity and wishes to be near or apart: a pod that has one
+bears a mark of its own, and whoever its selector matches has the same rule about that mark.
+
+A selector that turns up changes other pods, and so do the labels of a namespace: `see` and `namespace`
+say which.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal
+
+from weir.kubernetes.api.objects import KubePod, PodAffinityTerm, TopologySpreadConstraint
+from weir.kubernetes.translate.selectors import CompiledSelector, selector
+from weir.model.workloads import PodRule
+
+SPREAD_WISH = 100
+"""Weight of a wish to be spread, as much as the strongest wish to be near others."""
+NOBODY = "nobody"
+"""A mark that no pod bears."""
+_NAME_LENGTH_MAX = 160
+
+
+@dataclass(frozen=True, slots=True)
+class PodAffinities:
+    """What others may count a pod by, and its own rules about others."""
+
+    marks: tuple[str, ...] = ()
+    rules: tuple[PodRule, ...] = ()
+
+
+NO_AFFINITIES = PodAffinities()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PodSelector:
+    """Pods that a selector matches, in namespaces by name or by their labels."""
+
+    selector: CompiledSelector
+    namespaces: tuple[str, ...] = ()
+    by_labels: CompiledSelector | None = None
+
+    def __str__(self) -> str:
+        where = [*self.namespaces]
+        if self.by_labels is not None:
+            where.append(f"namespaces with {self.by_labels}" if self.by_labels.terms else "all namespaces")
+        return f"{self.selector} in {', '.join(where)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SymmetricRule:
+    """A rule that those have in turn whom a pod's own rule is about."""
+
+    kind: Literal["affinity", "anti_affinity"]
+    topology: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSet:
+    """Pods that are in all of several crowds; with `returned`, the pods that have a rule about those."""
+
+    crowds: tuple[PodSelector, ...]
+    returned: SymmetricRule | None = None
+
+    @property
+    def name(self) -> str:
+        """What the engine and people know it by."""
+        text = " and ".join(map(str, self.crowds))
+        if self.returned is not None:
+            how = "near" if self.returned.kind == "affinity" else "apart from"
+            wish = f"rather ({self.returned.weight}) " if self.returned.weight else ""
+            text = f"{wish}{how} {text} by {self.returned.topology}"
+        if len(text) <= _NAME_LENGTH_MAX:
+            return text
+        return f"{text[: _NAME_LENGTH_MAX - 9]} {sha256(text.encode()).hexdigest()[:8]}"
+
+
+@dataclass(slots=True)
+class _SelectedPod:
+    """A pod: where it is matched, what it wants, and which marks' rules match it."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    wants: tuple[tuple[LabelSet, PodRule], ...]
+    returned: tuple[LabelSet, ...]  # by these it is known to those whom its rules are about
+    matched: set[LabelSet] = field(default_factory=set)
+
+
+class PodSelectors:
+    """All pods, the selectors that some rule uses, and who matches which.
+
+    A selector that nobody uses any more stays for as long as pods bear its mark, so that a rule that
+    comes and goes doesn't change the pods it counts each time.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _SelectedPod] = {}
+        self._in: dict[str, dict[str, None]] = {}  # pods by namespace
+        self._uses: dict[LabelSet, int] = {}
+        self._bearers: dict[LabelSet, set[str]] = {}  # pods that match; of every mark there is
+        self._by_pair: dict[
+            tuple[str, str], dict[LabelSet, None]
+        ] = {}  # marks by a label their pods must have
+        self._others: dict[LabelSet, None] = {}  # marks without such a label
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+
+    def of(self, uid: str) -> PodAffinities:
+        """The marks and rules of a pod that has been seen."""
+        pod = self._pods.get(uid)
+        if pod is None or not (pod.matched or pod.wants or pod.returned):
+            return NO_AFFINITIES
+        marks = {mark.name for mark in pod.matched if mark.returned is None}
+        marks |= {mark.name for mark in pod.returned}
+        rules = {rule for _, rule in pod.wants}
+        rules |= {
+            PodRule(mark.returned.kind, mark.name, mark.returned.topology, mark.returned.weight)
+            for mark in pod.matched
+            if mark.returned is not None
+        }
+        return PodAffinities(tuple(sorted(marks)), tuple(sorted(rules, key=_by_words)))
+
+    def see(self, pod: KubePod) -> frozenset[str]:
+        """A pod is there or has changed; the others whose neighbours change by it."""
+        uid, metadata = pod.metadata.uid, pod.metadata
+        before = self._pods.get(uid)
+        wants: tuple[tuple[LabelSet, PodRule], ...] = ()
+        returned: tuple[LabelSet, ...] = ()
+        if pod.spec.affinity is not None or pod.spec.topology_spread_constraints:
+            wants, returned = tuple(_wants(pod)), tuple(dict.fromkeys(_returned(pod)))
+        if before is not None and (before.labels, before.wants, before.returned) == (
+            metadata.labels,
+            wants,
+            returned,
+        ):
+            return frozenset()
+        tracked = _SelectedPod(metadata.namespace, metadata.labels, wants, returned)
+        changed: set[str] = set()
+        if wants or returned:
+            for mark in _used(tracked):
+                changed |= self._use(mark)
+        if before is not None:
+            self.forget(uid)
+        self._pods[uid] = tracked
+        self._in.setdefault(tracked.namespace, {})[uid] = None
+        if self._uses:
+            self._match(uid, tracked)
+        return frozenset(changed - {uid})
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone, or over."""
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        self._in[pod.namespace].pop(uid)
+        if not self._in[pod.namespace]:
+            del self._in[pod.namespace]
+        for mark in _used(pod):
+            self._uses[mark] -= 1
+        for mark in pod.matched:
+            self._bearers[mark].discard(uid)
+        for mark in (*pod.matched, *_used(pod)):
+            self._tidy(mark)
+
+    def namespace(self, name: str, labels: Mapping[str, str] | None) -> frozenset[str]:
+        """A namespace is there or has changed (None: it is gone); the pods whose neighbours change by it."""
+        if self._namespaces.get(name) == labels:
+            return frozenset()
+        if labels is None:
+            del self._namespaces[name]
+        else:
+            self._namespaces[name] = labels
+        return frozenset(uid for uid in self._in.get(name, ()) if self._match(uid, self._pods[uid]))
+
+    def __len__(self) -> int:
+        """How many marks there are."""
+        return len(self._uses)
+
+    def _match(self, uid: str, pod: _SelectedPod) -> bool:
+        """Find the marks a pod matches; whether they are others than before."""
+        matched = {mark for mark in self._candidates(pod.labels) if self._matches(mark, pod)}
+        if matched == pod.matched:
+            return False
+        left, pod.matched = pod.matched - matched, matched
+        for mark in matched:
+            self._bearers[mark].add(uid)
+        for mark in left:
+            self._bearers[mark].discard(uid)
+            self._tidy(mark)
+        return True
+
+    def _use(self, mark: LabelSet) -> set[str]:
+        """One more pod uses a mark; the pods that match it, if it is new."""
+        if mark in self._uses:
+            self._uses[mark] += 1
+            return set()
+        self._uses[mark] = 1
+        pair = _pair(mark)
+        (self._others if pair is None else self._by_pair.setdefault(pair, {}))[mark] = None
+        found = self._bearers[mark] = {
+            uid for uid in self._within(mark) if self._matches(mark, self._pods[uid])
+        }
+        for uid in found:
+            self._pods[uid].matched.add(mark)
+        return set(found)
+
+    def _tidy(self, mark: LabelSet) -> None:
+        """Forget a mark that nobody uses and nobody bears."""
+        if self._uses.get(mark) != 0 or self._bearers[mark]:
+            return
+        del self._uses[mark], self._bearers[mark]
+        pair = _pair(mark)
+        if pair is None:
+            del self._others[mark]
+        else:
+            del self._by_pair[pair][mark]
+            if not self._by_pair[pair]:
+                del self._by_pair[pair]
+
+    def _candidates(self, labels: Mapping[str, str]) -> Iterator[LabelSet]:
+        """Marks that pods with these labels may match."""
+        yield from self._others
+        for pair in labels.items():
+            yield from self._by_pair.get(pair, ())
+
+    def _within(self, mark: LabelSet) -> Iterator[str]:
+        """Pods in the namespaces of a mark."""
+        crowd = mark.crowds[0] if mark.crowds else None
+        if crowd is not None and crowd.by_labels is None:
+            for namespace in crowd.namespaces:
+                yield from self._in.get(namespace, ())
+        elif crowd is not None:
+            yield from self._pods
+
+    def _matches(self, mark: LabelSet, pod: _SelectedPod) -> bool:
+        return bool(mark.crowds) and all(
+            crowd.selector.holds(pod.labels)
+            and (
+                pod.namespace in crowd.namespaces
+                or (
+                    crowd.by_labels is not None
+                    and crowd.by_labels.holds(self._namespaces.get(pod.namespace, {}))
+                )
+            )
+            for crowd in mark.crowds
+        )
+
+
+def _pair(mark: LabelSet) -> tuple[str, str] | None:
+    """A label that all pods of a mark must have, where there is one."""
+    for crowd in mark.crowds:
+        for term in crowd.selector.terms:
+            if term.operator == "In" and len(term.values) == 1:
+                return term.key, term.values[0]
+    return None
+
+
+def _used(pod: _SelectedPod) -> Iterator[LabelSet]:
+    yield from dict.fromkeys([*(mark for mark, _ in pod.wants), *pod.returned])
+
+
+def _by_words(rule: PodRule) -> tuple[str, str, str, int]:
+    return rule.kind, rule.topology, rule.mark, rule.weight
+
+
+# What a pod writes
+
+
+def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodRule]]:
+    """The rules a pod writes itself, each with the mark it counts."""
+    affinity = pod.spec.affinity
+    near = affinity.pod_affinity if affinity is not None else None
+    away = affinity.pod_anti_affinity if affinity is not None else None
+    if near is not None:
+        # Kubernetes counts those pods that all required terms match
+        mark = _mark(_crowd(term, pod) for term in near.required)
+        for term in near.required:
+            yield mark, PodRule("affinity", _name(mark), term.topology_key)
+        for wish in near.preferred:
+            yield from _single(
+                _crowd(wish.pod_affinity_term, pod), "affinity", wish.pod_affinity_term, wish.weight
+            )
+    if away is not None:
+        for term in away.required:
+            yield from _single(_crowd(term, pod), "anti_affinity", term, 0)
+        for wish in away.preferred:
+            yield from _single(
+                _crowd(wish.pod_affinity_term, pod), "anti_affinity", wish.pod_affinity_term, wish.weight
+            )
+    for constraint in pod.spec.topology_spread_constraints:
+        yield _spread(constraint, pod)
+
+
+def _returned(pod: KubePod) -> Iterator[LabelSet]:
+    """The marks by which those know a pod whom its rules are about, where these work both ways."""
+    affinity = pod.spec.affinity
+    near = affinity.pod_affinity if affinity is not None else None
+    away = affinity.pod_anti_affinity if affinity is not None else None
+    terms: list[tuple[Literal["affinity", "anti_affinity"], PodAffinityTerm, int]] = []
+    if near is not None:
+        terms += [("affinity", wish.pod_affinity_term, wish.weight) for wish in near.preferred]
+    if away is not None:
+        terms += [("anti_affinity", term, 0) for term in away.required]
+        terms += [("anti_affinity", wish.pod_affinity_term, wish.weight) for wish in away.preferred]
+    for kind, term, weight in terms:
+        crowd = _crowd(term, pod)
+        if crowd is not None:
+            yield LabelSet((crowd,), SymmetricRule(kind, term.topology_key, weight))
+
+
+def _single(
+    crowd: PodSelector | None, kind: Literal["affinity", "anti_affinity"], term: PodAffinityTerm, weight: int
+) -> Iterator[tuple[LabelSet, PodRule]]:
+    """A rule about one crowd; about nobody there is nothing to say."""
+    if crowd is not None:
+        mark = LabelSet((crowd,))
+        yield mark, PodRule(kind, mark.name, term.topology_key, weight)
+
+
+def _spread(constraint: TopologySpreadConstraint, pod: KubePod) -> tuple[LabelSet, PodRule]:
+    labels = pod.metadata.labels
+    chosen = selector(constraint.label_selector, labels, constraint.match_label_keys)
+    mark = _mark([None if chosen is None else PodSelector(chosen, (pod.metadata.namespace,))])
+    must = constraint.when_unsatisfiable == "DoNotSchedule"
+    return mark, PodRule(
+        "spread",
+        _name(mark),
+        constraint.topology_key,
+        weight=0 if must else SPREAD_WISH,
+        max_skew=constraint.max_skew,
+        min_domains=(constraint.min_domains or 1) if must else 1,
+        every_node=constraint.node_affinity_policy == "Ignore",
+        untainted=constraint.node_taints_policy == "Honor",
+    )
+
+
+def _mark(crowds: Iterable[PodSelector | None]) -> LabelSet:
+    """The pods that are in all of these; with None among them, nobody."""
+    found = list(crowds)
+    return (
+        LabelSet(())
+        if None in found
+        else LabelSet(tuple(sorted({crowd for crowd in found if crowd is not None})))
+    )
+
+
+def _name(mark: LabelSet) -> str:
+    return mark.name if mark.crowds else NOBODY
+
+
+def _crowd(term: PodAffinityTerm, pod: KubePod) -> PodSelector | None:
+    labels = pod.metadata.labels
+    chosen = selector(term.label_selector, labels, term.match_label_keys, term.mismatch_label_keys)
+    if chosen is None:
+        return None
+    by_labels = selector(term.namespace_selector, {})
+    namespaces = tuple(sorted(set(term.namespaces)))
+    if not namespaces and by_labels is None:
+        namespaces = (pod.metadata.namespace,)
+    return PodSelector(chosen, namespaces, by_labels)

@@ -1,0 +1,370 @@
+"""What one pod asks for: from the words of the API to a request the engine can place.
+
+Amounts follow Kubernetes' own formula, so that what Weir counts is what the kubelet will admit. What can't
+be placed as it is written comes out as a sentence that says what to write instead; nothing is guessed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from weir.kubernetes.api.objects import Container, ContainerResources, KubePod, PodSpec
+from weir.kubernetes.translate.annotations import Annotations
+from weir.kubernetes.translate.gpu_sharing import SHARING_TOLERATION, sharing_rules
+from weir.kubernetes.translate.node_terms import terms
+from weir.kubernetes.translate.pod_affinity import NO_AFFINITIES, PodAffinities
+from weir.kubernetes.translate.quantities import amounts, in_unit
+from weir.kubernetes.translate.resource_names import ResourceNames
+from weir.kubernetes.translate.volumes import ANYWHERE, VolumeConstraints
+from weir.model.nodes import Effect, Toleration
+from weir.model.resources import ATTACHED_PREFIX, CPU, HOST_PORT_PREFIX, MEMORY
+from weir.model.workloads import WHOLE_MILLI, Expression, NodeRule, PodRule, Request
+
+DEVICES_LABEL = "weir.dev/devices"
+"""A label Weir gives nodes in its own books: the device resource that they have."""
+CLUSTER_LABEL = "weir.dev/cluster"
+"""Another one: the same on all nodes, which makes one domain of them."""
+ADDRESSES_MOST = 1 << 10
+"""A node has so much of a port of all its addresses: who listens on one takes 1, who on all takes all."""
+PLENTY = 1 << 20
+_ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - nothing listens here
+DEVICES_MOST = 1024
+DEVICE_MEMORY_MOST = 1 << 50
+"""Bytes of one device: a pebibyte is more than any has."""
+FAMILIAR_CLASSES = {
+    "train": 50,
+    "build-preemptible": 75,
+    "interactive-preemptible": 75,
+    "build": 100,
+    "inference": 125,
+}
+"""Priority classes that KAI and Run:ai bring along, where the cluster doesn't have them."""
+
+Amounts = dict[str, Fraction]
+
+_OF_THE_POD = ("cpu", "memory")
+_HUGE = "hugepages-"
+_EFFECTS: Mapping[str, Effect | None] = {
+    "": None,
+    "NoSchedule": "NoSchedule",
+    "PreferNoSchedule": "PreferNoSchedule",
+    "NoExecute": "NoExecute",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResources:
+    """Which resources are devices, and which of them the nodes have; a name may end in `*`.
+
+    `no_shares` is the sentence by which shares are refused; empty if a node takes them.
+    """
+
+    resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
+    present: frozenset[str] = field(default_factory=frozenset)
+    no_shares: str = ""
+    weights: tuple[tuple[str, int], ...] = ()  # thousandths of a GPU, of those that count as another part
+
+    @classmethod
+    def weighted(cls, weights: Mapping[str, int]) -> "DeviceResources":
+        """Return devices of these resources, each with the thousandths of a GPU that it counts as."""
+        others = tuple((name, milli) for name, milli in weights.items() if milli != WHOLE_MILLI)
+        return cls(tuple(weights), weights=others)
+
+    def gpu_weight_milli(self, resource: str) -> int:
+        """Return the thousandths of a GPU that a device of this resource counts as."""
+        if not self.weights:
+            return WHOLE_MILLI
+        name = next((each for each in self.resources if _is_named(resource, each)), "")
+        return dict(self.weights).get(name, WHOLE_MILLI)
+
+    def names(self, resource: str) -> bool:
+        """Whether a resource is one of devices."""
+        return any(_is_named(resource, each) for each in self.resources)
+
+
+def _is_named(resource: str, name: str) -> bool:
+    return resource.startswith(name[:-1]) if name.endswith("*") else resource == name
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    """What a pod asks for, and what else it says that placing it depends on."""
+
+    request: Request
+    refusals: tuple[str, ...] = ()  # why it isn't placed as it is written, and what to write
+    may_take: bool = True  # whether room may be made for it by stopping others
+    max_runtime_s: float | None = None
+    grace_s: float | None = None
+
+
+# Amounts
+
+
+def requested(pod: KubePod) -> Amounts:
+    """What a pod takes of a node: as much as it ever needs at once, start to end, and its overhead.
+
+    Raises:
+        ValueError: a quantity can't be read.
+    """
+    spec = pod.spec
+    running: Amounts = {}
+    for container in spec.containers:
+        _add(running, _of(container.resources))
+    beside: Amounts = {}  # of the sidecars begun so far
+    starting: Amounts = {}
+    for container in spec.init_containers:
+        each = _of(container.resources)
+        if _is_sidecar(container):
+            _add(beside, each)
+            _add(running, each)
+            _raise_to(starting, beside)
+        else:
+            _add(each, beside)
+            _raise_to(starting, each)
+    _raise_to(running, starting)
+    if spec.resources is not None:
+        stated = amounts(spec.resources.requests)
+        running.update(
+            (name, each) for name, each in stated.items() if name in _OF_THE_POD or name.startswith(_HUGE)
+        )
+    _add(running, amounts(spec.overhead))
+    return running
+
+
+def in_units(exactly: Mapping[str, Fraction], devices: DeviceResources) -> dict[str, int]:
+    """Amounts in the units Weir counts in, without devices and what is nothing.
+
+    Raises:
+        ValueError: an amount is negative or can't be counted.
+    """
+    return {
+        name: in_unit(name, each)
+        for name, each in sorted(exactly.items())
+        if each and not devices.names(name)
+    }
+
+
+def _of(resources: ContainerResources) -> Amounts:
+    """What is requested; where only a limit is stated, the limit."""
+    return amounts({**resources.limits, **resources.requests})
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _add(to: Amounts, more: Mapping[str, Fraction]) -> None:
+    for name, each in more.items():
+        to[name] = to.get(name, Fraction()) + each
+
+
+def _raise_to(to: Amounts, least: Mapping[str, Fraction]) -> None:
+    for name, each in least.items():
+        to[name] = max(to.get(name, Fraction()), each)
+
+
+def host_ports(spec: PodSpec) -> dict[str, int]:
+    """Ports of the node that a pod takes, as resources: two pods collide where their addresses do."""
+    sidecars = (container for container in spec.init_containers if _is_sidecar(container))
+    taken: dict[str, int] = {}
+    for container in (*spec.containers, *sidecars):
+        for port in container.ports:
+            if not port.host_port:
+                continue
+            everywhere = f"{HOST_PORT_PREFIX}{port.protocol or 'TCP'}/{port.host_port}"
+            if port.host_ip in _ANY_ADDRESS:
+                taken[everywhere] = ADDRESSES_MOST
+            elif f"{everywhere}/{port.host_ip}" not in taken:
+                taken[f"{everywhere}/{port.host_ip}"] = 1
+                taken[everywhere] = min(ADDRESSES_MOST, taken.get(everywhere, 0) + 1)
+    return taken
+
+
+def has_unstated(name: str) -> int | None:
+    """How much a node has of what no node states: host ports, and volumes whose drivers take any number."""
+    if name.startswith(ATTACHED_PREFIX):
+        return PLENTY
+    if not name.startswith(HOST_PORT_PREFIX):
+        return None
+    return 1 if name.count("/") > HOST_PORT_PREFIX.count("/") + 1 else ADDRESSES_MOST
+
+
+def unstated_in_use(requests: Iterable[Request]) -> frozenset[str]:
+    """What any of these requests takes of which nodes say nothing: every node has each of them."""
+    return frozenset(
+        name
+        for request in requests
+        for name, _ in request.further
+        if name.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
+    )
+
+
+# The request
+
+
+def parse_request(
+    pod: KubePod,
+    annotations: Annotations,
+    *,
+    devices: DeviceResources,
+    names: ResourceNames | None = None,
+    volumes: VolumeConstraints = ANYWHERE,
+    neighbours: PodAffinities = NO_AFFINITIES,
+) -> PodRequest:
+    """What a pod asks for, with what was said about it, where its volumes are and who is to be near it.
+
+    `names` are the resources that may be asked for; None: any.
+    """
+    spec, refusals = pod.spec, []
+    try:
+        exactly = requested(pod)
+        counted = in_units(exactly, devices)
+    except ValueError as error:
+        exactly, counted = {}, {}
+        refusals.append(str(error))
+    if spec.resource_claims:
+        claims = ", ".join(claim.name for claim in spec.resource_claims)
+        instead = "ask for devices in resources.limits, such as nvidia.com/gpu: 1"
+        refusals.append(f"it has resource claims ({claims}), which Weir doesn't place: {instead}")
+    wanted = {name: int(each) for name, each in exactly.items() if each and devices.names(name)}
+    count, share_milli, gpu_memory = _devices(wanted, annotations, refusals)
+    share, tolerated = bool(count) and not wanted, tolerations(spec)
+    if share:
+        tolerated = (*tolerated, SHARING_TOLERATION)
+        refusals += filter(None, (devices.no_shares,))
+    cpu, memory = counted.pop(CPU, 0), counted.pop(MEMORY, 0)
+    ports = host_ports(spec)
+    if names is not None:
+        refusals += [*names.leave_out(counted), *names.leave_out_ports(ports)]
+    counted.update(ports)
+    counted.update(volumes.attached)
+    request = Request(
+        devices=count,
+        share_milli=share_milli,
+        gpu_memory=gpu_memory,
+        cpu_milli=cpu,
+        memory=memory,
+        further=tuple(sorted(counted.items())),
+        node_selector=tuple(sorted(spec.node_selector.items())),
+        tolerations=tolerated,
+        gpu_weight_milli=_weight(wanted, devices),
+        rules=(
+            *node_rules(spec),
+            *volumes.rules,
+            *_of_the_kind(wanted, devices, is_share=share),
+            *(sharing_rules(share=share, tolerations=tolerated) if count else ()),
+        ),
+        marks=(*neighbours.marks, *volumes.alone),
+        pod_rules=(
+            *neighbours.rules,
+            *(PodRule("anti_affinity", mark, CLUSTER_LABEL) for mark in volumes.alone),
+        ),
+    )
+    return PodRequest(
+        request=request,
+        refusals=tuple(refusals),
+        may_take=spec.preemption_policy != "Never",
+        max_runtime_s=_sooner(annotations.max_runtime_s, spec.active_deadline_seconds),
+        grace_s=spec.termination_grace_period_seconds,
+    )
+
+
+def _devices(
+    wanted: Mapping[str, int], annotations: Annotations, refusals: list[str]
+) -> tuple[int, int, int]:
+    """How many devices, what share of each and how much memory of each."""
+    several = " and ".join(sorted(wanted))
+    if len(wanted) > 1:
+        refusals.append(f"it asks for {several}, and no node has both: ask for one of them")
+    count = sum(wanted.values())
+    if count > DEVICES_MOST:
+        refusals.append(f"it asks for {count} devices, more than a node can have: ask for fewer in more pods")
+        count = DEVICES_MOST
+    part = annotations.fraction_milli or annotations.gpu_memory
+    if not part:
+        return count, WHOLE_MILLI, 0
+    if count:
+        whole = f"it asks for a part of a device and for whole ones ({several})"
+        refusals.append(f"{whole}: take {several} out of resources, or the fraction out of the annotations")
+        return count, WHOLE_MILLI, 0
+    shared = annotations.devices or 1
+    return (
+        (shared, annotations.fraction_milli, 0)
+        if annotations.fraction_milli
+        else (shared, 0, annotations.gpu_memory or 0)
+    )
+
+
+def _weight(wanted: Mapping[str, int], devices: DeviceResources) -> int:
+    """Return the thousandths of a GPU that each device of a pod counts as."""
+    return max((devices.gpu_weight_milli(name) for name in wanted), default=WHOLE_MILLI)
+
+
+def _of_the_kind(
+    wanted: Mapping[str, int], devices: DeviceResources, *, is_share: bool
+) -> tuple[NodeRule, ...]:
+    """Keep a pod that asks for one kind of devices off nodes that have another kind.
+
+    A share is of a whole GPU, so that it stays off devices that count as another part of one.
+    """
+    others = tuple(sorted(devices.present - wanted.keys())) if wanted else ()
+    if is_share:
+        weighted = (name for name in devices.present if devices.gpu_weight_milli(name) != WHOLE_MILLI)
+        others = tuple(sorted(weighted))
+    return (NodeRule(((Expression(DEVICES_LABEL, "NotIn", others),),)),) if others else ()
+
+
+def _sooner(*spans: float | None) -> float | None:
+    stated = [float(span) for span in spans if span is not None]
+    return min(stated) if stated else None
+
+
+# Nodes
+
+
+def node_rules(spec: PodSpec) -> tuple[NodeRule, ...]:
+    """The node affinity of a pod: what must be, then what it would like."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is None:
+        return ()
+    must = () if affinity.required is None else (NodeRule(terms(affinity.required.node_selector_terms)),)
+    likes = (
+        NodeRule(each, preferred.weight)
+        for preferred in affinity.preferred
+        if preferred.weight > 0 and (each := terms([preferred.preference]))
+    )
+    return (*must, *likes)
+
+
+def tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
+    """The taints a pod puts up with; what isn't understood tolerates nothing."""
+    return tuple(
+        dict.fromkeys(
+            Toleration(each.key, "Exists", "", _EFFECTS[each.effect])
+            if each.operator == "Exists"
+            else Toleration(each.key, "Equal", each.value, _EFFECTS[each.effect])
+            for each in spec.tolerations
+            if each.effect in _EFFECTS and each.operator in ("", "Equal", "Exists")
+        )
+    )
+
+
+# What else
+
+
+def gates(pod: KubePod) -> str | None:
+    """What a pod waits for before it is to be placed at all."""
+    names = [gate.name for gate in pod.spec.scheduling_gates]
+    if not names:
+        return None
+    return f"waits for its scheduling gate{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def priority_of(pod: KubePod, annotations: Annotations, classes: Mapping[str, int]) -> int | None:
+    """The priority a pod's class gives it; None where no class is named, so that the type's holds."""
+    named, priority = pod.spec.priority_class_name, pod.spec.priority
+    if named:
+        return priority if priority is not None else classes.get(named)
+    if annotations.priority_class:
+        return classes.get(annotations.priority_class, FAMILIAR_CLASSES.get(annotations.priority_class))
+    return None

@@ -1,0 +1,71 @@
+"""Selectors of labels, in a form that can be compared, named and looked up.
+
+Two ways of writing one selector give one value, so that equal rules become equal marks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from weir.kubernetes.api.objects import LabelSelector
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SelectorTerm:
+    """One expression; values sorted."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels are like this. A label that isn't there is in no list of values."""
+        if self.operator in ("Exists", "DoesNotExist"):
+            return (self.key in labels) == (self.operator == "Exists")
+        return (self.key in labels and labels[self.key] in self.values) == (self.operator == "In")
+
+    def __str__(self) -> str:
+        if self.operator in ("Exists", "DoesNotExist"):
+            return self.key if self.operator == "Exists" else f"!{self.key}"
+        if len(self.values) == 1:
+            return f"{self.key}{'=' if self.operator == 'In' else '!='}{self.values[0]}"
+        return f"{self.key} {'in' if self.operator == 'In' else 'not in'} ({','.join(self.values)})"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CompiledSelector:
+    """All of its terms hold; without terms it matches everything."""
+
+    terms: tuple[SelectorTerm, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether it matches these labels."""
+        return all(term.holds(labels) for term in self.terms)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.terms)) or "every pod"
+
+
+def selector(
+    written: LabelSelector | None,
+    labels: Mapping[str, str],
+    same: Sequence[str] = (),
+    other: Sequence[str] = (),
+) -> CompiledSelector | None:
+    """A selector as it is written, for a pod with these labels; None matches nothing.
+
+    `same` are keys whose value has to be the pod's own, `other` those where it mustn't be; keys that the pod
+    doesn't have say nothing.
+    """
+    if written is None:
+        return None
+    found = {SelectorTerm(key, "In", (value,)) for key, value in written.match_labels.items()}
+    found |= {
+        SelectorTerm(each.key, each.operator, tuple(sorted(set(each.values))))
+        for each in written.match_expressions
+    }
+    found |= {SelectorTerm(key, "In", (labels[key],)) for key in same if key in labels}
+    found |= {SelectorTerm(key, "NotIn", (labels[key],)) for key in other if key in labels}
+    return CompiledSelector(tuple(sorted(found)))

@@ -1,0 +1,272 @@
+"""Carries out writes: hundreds at a time, at a rate, in order for each object, and again until it is settled.
+
+Every write gets exactly one final outcome, told to one function. What the server can't take now, or
+what got lost on the way, waits out its back-off beside the road; nothing else waits for it.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+from weir.kubernetes.api.backoff import Backoff, RateLimiter
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiError, ApiRefused, TooManyRequests
+from weir.kubernetes.api.leader_election import Leadership
+from weir.kubernetes.writes.congestion import CongestionWindow, is_congestion
+from weir.kubernetes.writes.event_recorder import EventRecorder
+from weir.kubernetes.writes.keyed_queue import KeyedQueue, ObjectQueue, PendingWrite, merge
+from weir.kubernetes.writes.leader_guard import LeaderGuard, NotLeading
+from weir.kubernetes.writes.operations import (
+    Bind,
+    EmitEvent,
+    Evict,
+    Outcome,
+    Urgency,
+    Write,
+    WriteDelayed,
+    WriteDone,
+    WriteNotSent,
+    WriteRefused,
+    WriteSuperseded,
+    WriteUnknown,
+)
+from weir.kubernetes.writes.requests import emit, refused_by_budget, send
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast, how many at a time, and how long."""
+
+    per_s: float = 0.0  # writes a second; 0: as fast as the server takes them
+    in_flight: int = 128  # at most; fewer while the server answers late
+    others_in_flight: int = 8  # of these, of each other urgency than pods: a busy server slows them down
+    beside_pods: int = 4  # of these, while pods are under way: to the server they cost as much as pods do
+    few: int = 32  # so many pods under way are no burst: why they are evicted is said before
+    events_per_s: float = 50.0
+    events_waiting: int = 5000
+    first_s: float = 0.2  # the first wait before a write is tried again
+    most_s: float = 15.0
+    give_up_s: float = 60.0  # on a binding, after its first try: plan it anew
+    evicts_for_s: float = 30.0  # the same on an eviction that a plan ordered
+    congested_for_s: float = (
+        120.0  # the same where the server can't keep up: it would take no other one either
+    )
+
+
+def _go(_: Bind | Evict) -> str:
+    return ""
+
+
+class ApiWriter:
+    """The writes that wait and those that are under way. `run` it as a task."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        leadership: Leadership,
+        told: Callable[[Write, Outcome], None],
+        *,
+        check: Callable[[Bind | Evict], str] = _go,
+        pace: Pace = Pace(),
+        chance: Random | None = None,
+    ) -> None:
+        """`check` is asked right before a binding or an eviction is sent: a sentence means no."""
+        self._api = api
+        self._leadership = leadership
+        self._told = told
+        self._check = check
+        self._pace = pace
+        self._chance = chance or Random()  # noqa: S311 - nothing here is secret
+        self._wake = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._queues = KeyedQueue(time.monotonic, self._wake.set)
+        self._rate = RateLimiter(pace.per_s, burst=max(1.0, pace.per_s / 20))
+        self._under_way = dict.fromkeys(Urgency, 0)
+        self.window = CongestionWindow(pace.in_flight)
+        self._term = leadership.term
+        self._closed = False
+        self.recorder = EventRecorder(
+            api,
+            leadership,
+            per_s=pace.events_per_s,
+            waiting_most=pace.events_waiting,
+            busy=lambda: self._under_way[Urgency.PODS] > pace.beside_pods,
+        )
+        self.outcomes: Counter[str] = Counter()
+        """By the kinds of write and outcome, such as "Bind Done"."""
+        self.tries = 0
+        self.retries = 0
+        self.throttled = 0
+
+    def __len__(self) -> int:
+        """How many objects have writes that wait or are under way."""
+        return len(self._queues)
+
+    @property
+    def in_flight(self) -> int:
+        """How many are under way."""
+        return sum(self._under_way.values())
+
+    def submit(self, writes: Iterable[Write | EmitEvent]) -> None:
+        """Have these carried out. Their outcomes are told later, even if nothing is to be sent any more."""
+        if self._term != self._leadership.term:
+            self._term = self._leadership.term
+            self._drop("This one stopped leading before it was sent.")
+        for write in writes:
+            if isinstance(write, EmitEvent):
+                self.recorder.say(write)
+                continue
+            backoff = Backoff(self._pace.first_s, self._pace.most_s, self._chance)
+            swallowed = self._queues.add(PendingWrite(write, self._term, backoff))
+            if swallowed is not None:
+                self._settle(swallowed, WriteSuperseded())
+
+    async def run(self) -> None:
+        """Carry them out, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.recorder.run(), name="weir-events")
+            while True:
+                object_queue = self._next()
+                if object_queue is None:
+                    self._wake.clear()
+                    await self._wake.wait()
+                    continue
+                one = object_queue.under_way
+                assert one is not None, "a lane that was taken has a write under way"
+                self._under_way[one.write.urgency] += 1
+                await self._rate.wait()
+                group.create_task(self._carry_out(object_queue, one))
+
+    async def drain(self, within_s: float) -> None:
+        """Finish what there is in this time, send nothing after it, and wait for what is still under way."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._until(lambda: not len(self._queues))
+        self._closed = True
+        self._drop("Weir is stopping.")
+        await self._until(lambda: not self.in_flight)
+
+    async def _until(self, true: Callable[[], bool]) -> None:
+        while not true():
+            self._moved.clear()
+            await self._moved.wait()
+
+    def _next(self) -> ObjectQueue | None:
+        if self.in_flight >= self.window.limit:
+            return None
+        pods = self._under_way[Urgency.PODS]
+        others = self._pace.beside_pods if pods else self._pace.others_in_flight
+        for urgency in Urgency:
+            if urgency is not Urgency.PODS and self._under_way[urgency] >= others:
+                continue
+            object_queue = self._queues.take(urgency)
+            if object_queue is not None:
+                return object_queue
+        return None
+
+    async def _carry_out(self, object_queue: ObjectQueue, one: PendingWrite) -> None:
+        try:
+            outcome = await self._try(one)
+        finally:
+            self._under_way[one.write.urgency] -= 1
+            self._wake.set()
+            self._moved.set()
+        if outcome is not None:
+            object_queue.waiting.remove(one)
+            self._settle(one, outcome)
+        elif self._swallowed(object_queue, one):
+            self._settle(one, WriteSuperseded())
+        self._queues.give_back(object_queue)
+
+    async def _try(self, one: PendingWrite) -> Outcome | None:
+        """Try it once; None: it is to be tried again."""
+        if self._closed:
+            return _unsent(one, "Weir is stopping.")
+        if isinstance(one.write, Bind | Evict):
+            no = self._check(one.write)
+            if no:
+                return _unsent(one, no)
+        self.tries += 1
+        sent_s = time.monotonic()
+        one.tried_s = one.tried_s or sent_s
+        try:
+            fenced = LeaderGuard(self._api, self._leadership, one.term)
+            fenced.check()
+            await self._explain(fenced, one)
+            sent_s = time.monotonic()
+            outcome = await send(fenced, one.write, uncertain=one.uncertain)
+        except NotLeading as error:
+            return _unsent(one, str(error))
+        except ApiError as error:
+            self.window.answered(sent_s, error)
+            return self._again(one, error)
+        self.window.answered(sent_s)
+        return outcome
+
+    async def _explain(self, fenced: LeaderGuard, one: PendingWrite) -> None:
+        """Say why a pod is evicted before it is; among many that is said when there is time."""
+        because = one.write.because if isinstance(one.write, Evict) else None
+        if because is None or one.explained or self._under_way[Urgency.PODS] > self._pace.few:
+            return
+        one.explained = True
+        with suppress(ApiError):  # the eviction doesn't hang on it
+            await emit(fenced, because)
+
+    def _again(self, one: PendingWrite, error: ApiError) -> Outcome | None:
+        """When it is to be tried again, or what comes of it if that has lasted too long."""
+        self.retries += 1
+        one.uncertain = one.uncertain or error.may_have_happened
+        wait_s = one.backoff.next_s()
+        now_s = time.monotonic()
+        tries_for_s = self._pace.congested_for_s if is_congestion(error) else self._pace.evicts_for_s
+        gives_up = isinstance(one.write, Evict) and not one.write.insists
+        if gives_up and (refused_by_budget(error) or now_s - one.tried_s > tries_for_s):
+            if one.uncertain and not refused_by_budget(error):
+                return WriteUnknown(str(error))
+            return WriteRefused(error.status if isinstance(error, ApiRefused) else 0, str(error))
+        if isinstance(error, TooManyRequests) and error.by_budget:
+            if one.said != error.message:
+                one.said = error.message
+                self._told(one.write, WriteDelayed(error.message))
+        elif isinstance(error, TooManyRequests):
+            self.throttled += 1
+            wait_s = max(wait_s, error.retry_after_s * self._chance.uniform(1.0, 1.25))
+        one.not_before_s = now_s + wait_s
+        if isinstance(one.write, Bind) and one.not_before_s - one.tried_s > self._pace.give_up_s:
+            if one.uncertain:
+                return WriteUnknown(str(error))
+            return WriteRefused(error.status if isinstance(error, ApiRefused) else 0, str(error))
+        return None
+
+    def _swallowed(self, object_queue: ObjectQueue, one: PendingWrite) -> bool:
+        """Whether a status that has to be sent again could go with one that came meanwhile."""
+        for place, later in enumerate(object_queue.waiting):
+            both = merge(one, later) if later is not one else None
+            if both is not None:
+                object_queue.waiting[place] = both
+                object_queue.waiting.remove(one)
+                return True
+        return False
+
+    def _drop(self, sentence: str) -> None:
+        """Send nothing of what waits."""
+        for object_queue in self._queues:
+            for one in [one for one in object_queue.waiting if one is not object_queue.under_way]:
+                object_queue.waiting.remove(one)
+                self._settle(one, _unsent(one, sentence))
+            self._queues.schedule(object_queue)
+
+    def _settle(self, one: PendingWrite, outcome: Outcome) -> None:
+        self.outcomes[f"{type(one.write).__name__} {type(outcome).__name__}"] += 1
+        because = one.write.because if isinstance(one.write, Evict) else None
+        if because is not None and not one.explained and isinstance(outcome, WriteDone):
+            self.recorder.say(because)
+        self._told(one.write, outcome)
+
+
+def _unsent(one: PendingWrite, sentence: str) -> Outcome:
+    return WriteUnknown(sentence) if one.uncertain else WriteNotSent(sentence)

@@ -1,0 +1,30 @@
+"""How a workload is ended for good: its pods are stopped, and say that no others are to take their place.
+
+Weir changes no owner. A Job with the failure policy of the webhook fails by the condition; what other owners
+do with their stopped pods is their own affair, and new pods of an ended workload aren't placed.
+"""
+
+from weir.control.port import LifeCause, LifeRule, StopPod
+from weir.kubernetes.admission.job_defaults import ENDED
+from weir.kubernetes.writes.operations import PodCondition
+
+_FOR_GOOD = {
+    LifeRule.MAX_RUNTIME: "MaxRuntime",
+    LifeRule.LIFETIME: "Lifetime",
+    LifeRule.IDLE: "Idle",
+    LifeRule.WITHDRAWN: "Withdrawn",
+}
+
+
+def ended(stop: StopPod) -> PodCondition | None:
+    """Return what is written on a pod that stops with its whole workload, and for good."""
+    cause = stop.cause
+    if not isinstance(cause, LifeCause) or cause.rule not in _FOR_GOOD:
+        return None
+    return PodCondition(ENDED, _FOR_GOOD[cause.rule], cause.sentence)
+
+
+def still_made(kind: str, sentence: str) -> str:
+    """Return why pods of an ended workload wait that its owner made all the same."""
+    goes_on = f"Its {kind} makes new pods. They aren't placed: delete the {kind}."
+    return sentence if sentence.endswith(goes_on) else f"{sentence} {goes_on}"

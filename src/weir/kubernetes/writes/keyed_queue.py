@@ -1,0 +1,129 @@
+"""Writes that wait: those to one object one after another, those to different objects never for one another.
+
+A lane is the writes to one object. Of a lane the most urgent write goes first, among equals the one
+that came first. A lane whose next write has to wait is off the road until then.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from weir.kubernetes.api.backoff import Backoff
+from weir.kubernetes.writes.operations import PatchStatus, Urgency, Write, merged
+
+
+@dataclass(slots=True, eq=False)
+class PendingWrite:
+    """A write, from when it was asked for until its outcome is known."""
+
+    write: Write
+    term: int
+    backoff: Backoff
+    tried_s: float = 0.0  # first; 0: not yet
+    not_before_s: float = 0.0
+    uncertain: bool = False  # an earlier try may have been carried out
+    said: str = ""  # of the last thing that held it up
+    explained: bool = False  # people were told why it is done
+
+
+@dataclass(slots=True, eq=False)
+class ObjectQueue:
+    """The writes to one object."""
+
+    path: str
+    waiting: list[PendingWrite] = field(default_factory=list)
+    under_way: PendingWrite | None = None  # one of them
+    ready: Urgency | None = None  # the queue it stands in
+    timer: asyncio.TimerHandle | None = None
+
+    def next(self) -> PendingWrite:
+        """The one whose turn it is."""
+        if len(self.waiting) == 1:
+            return self.waiting[0]
+        return min(self.waiting, key=lambda one: one.write.urgency)
+
+
+class KeyedQueue:
+    """All of them. `wake` is called when one has become ready."""
+
+    def __init__(self, clock: Callable[[], float], wake: Callable[[], None]) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._by_path: dict[str, ObjectQueue] = {}
+        self._ready: dict[Urgency, deque[ObjectQueue]] = {urgency: deque() for urgency in Urgency}
+
+    def __len__(self) -> int:
+        """How many objects have writes that wait or are under way."""
+        return len(self._by_path)
+
+    def __iter__(self) -> Iterator[ObjectQueue]:
+        return iter(list(self._by_path.values()))
+
+    def add(self, one: PendingWrite) -> PendingWrite | None:
+        """Let a write wait. Returns the status that it has swallowed."""
+        path = one.write.object_path
+        object_queue = self._by_path.get(path)
+        if object_queue is None:
+            object_queue = self._by_path[path] = ObjectQueue(path)
+        swallowed = _swallow(object_queue, one)
+        if swallowed is None:
+            object_queue.waiting.append(one)
+        self.schedule(object_queue)
+        return swallowed
+
+    def take(self, urgency: Urgency) -> ObjectQueue | None:
+        """The next lane of this urgency, its write now under way."""
+        queue = self._ready[urgency]
+        while queue:
+            object_queue = queue.popleft()
+            if object_queue.ready is urgency:  # else it has moved on to another queue since
+                object_queue.ready = None
+                object_queue.under_way = object_queue.next()
+                return object_queue
+        return None
+
+    def give_back(self, object_queue: ObjectQueue) -> None:
+        """What was under way in it is over, or has to wait."""
+        object_queue.under_way = None
+        self.schedule(object_queue)
+
+    def schedule(self, object_queue: ObjectQueue) -> None:
+        """Put it where it belongs now."""
+        if object_queue.timer is not None:
+            object_queue.timer.cancel()
+            object_queue.timer = None
+        if object_queue.under_way is not None:
+            return
+        if not object_queue.waiting:
+            self._by_path.pop(object_queue.path, None)
+            return
+        one = object_queue.next()
+        wait_s = one.not_before_s - self._clock()
+        if wait_s > 0:
+            object_queue.ready = None
+            object_queue.timer = asyncio.get_running_loop().call_later(wait_s, self.schedule, object_queue)
+        elif object_queue.ready is None or one.write.urgency < object_queue.ready:
+            object_queue.ready = one.write.urgency
+            self._ready[one.write.urgency].append(object_queue)
+            self._wake()
+
+
+def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | None:
+    """Merge a status into one that waits already; it keeps that one's place and patience."""
+    for place, earlier in enumerate(object_queue.waiting):
+        if earlier is not object_queue.under_way and (both := merge(earlier, later)) is not None:
+            object_queue.waiting[place] = both
+            return earlier
+    return None
+
+
+def merge(earlier: PendingWrite, later: PendingWrite) -> PendingWrite | None:
+    """The one write that does what these two do after one another, if they are statuses."""
+    first, second = earlier.write, later.write
+    if not (isinstance(first, PatchStatus) and isinstance(second, PatchStatus)):
+        return None
+    if first.kind is not second.kind or earlier.term != later.term:
+        return None
+    write = replace(second, patch=merged(first.patch, second.patch), urgent=first.urgent or second.urgent)
+    return replace(later, write=write, backoff=earlier.backoff, not_before_s=earlier.not_before_s)

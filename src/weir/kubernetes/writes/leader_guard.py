@@ -1,0 +1,53 @@
+"""A connection on which one who doesn't lead writes nothing.
+
+The fence is asked before every single request that writes, so that nobody has to remember to.
+"""
+
+from typing import TypeVar
+
+from weir.kubernetes.api.client import ApiClient, Patch
+from weir.kubernetes.api.errors import ApiError
+from weir.kubernetes.api.leader_election import Leadership
+
+T = TypeVar("T")
+
+
+class NotLeading(ApiError):
+    """It wasn't sent."""
+
+
+class LeaderGuard:
+    """The connection as it may be used for what was decided in one term."""
+
+    def __init__(self, api: ApiClient, leadership: Leadership, term: int) -> None:
+        self._api = api
+        self._leadership = leadership
+        self._term = term
+
+    def check(self) -> None:
+        """Nothing, for a leader in this term.
+
+        Raises:
+            NotLeading: it isn't one.
+        """
+        if self._leadership.term != self._term or not self._leadership.may_write():
+            raise NotLeading("This one doesn't lead any more.")
+
+    async def get(self, path: str, of: type[T]) -> T:
+        """One object. Reading is free."""
+        return await self._api.get(path, of)
+
+    async def post(self, path: str, body: object, of: type[T]) -> T:
+        """Create an object, or carry out what a subresource stands for."""
+        self.check()
+        return await self._api.post(path, body, of)
+
+    async def delete(self, path: str, *, uid: str) -> None:
+        """Delete an object, if its uid is this one."""
+        self.check()
+        await self._api.delete(path, uid=uid)
+
+    async def patch(self, path: str, body: object, kind: Patch, of: type[T]) -> T:
+        """Change part of an object."""
+        self.check()
+        return await self._api.patch(path, body, kind, of)

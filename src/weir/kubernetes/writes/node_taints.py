@@ -1,0 +1,38 @@
+"""The taint of nodes for shares of GPUs: added after the label, removed after the last share."""
+
+from weir.kubernetes.state.node_states import NodeStates
+from weir.kubernetes.state.shared_node import taints_with
+from weir.kubernetes.writes.operations import PatchNode
+
+AGAIN_S = 15.0
+"""A taint that isn't seen after this time is written again."""
+
+
+class NodeTaints:
+    """Writes the taint where it is missing or left over. All calls come from the control thread."""
+
+    def __init__(self, node_states: NodeStates) -> None:
+        self._node_states = node_states
+        self._again_s: dict[str, float] = {}  # by node, from when a write may be repeated
+
+    @property
+    def due_s(self) -> float | None:
+        """Return when to look again; None if every taint is as it is to be."""
+        return min(self._again_s.values(), default=None)
+
+    def take(self, now_s: float) -> list[PatchNode]:
+        """Return the writes that are due."""
+        patches, before = [], self._again_s
+        self._again_s = {}
+        for name, shared in self._node_states.shared.items():
+            taint = self._node_states.keeps_taint(name)
+            if taint == shared.tainted:
+                continue
+            self._again_s[name] = before.get(name, now_s)
+            if self._again_s[name] <= now_s:
+                self._again_s[name] = now_s + AGAIN_S
+                spec = {"taints": taints_with(shared, taint=taint)}
+                patches.append(
+                    PatchNode(name, {"metadata": {"resourceVersion": shared.version}, "spec": spec})
+                )
+        return patches

@@ -1,0 +1,267 @@
+"""What Weir writes to the API server, and what can come of it.
+
+`about` belongs to whoever asked for the write: it comes back with the outcome, untouched.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal
+
+from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.paths import path_of
+
+
+class Urgency(IntEnum):
+    """What goes first when not all can go at once."""
+
+    PODS = 0  # what people wait for: places and evictions
+    OBJECTS = 1
+    STATUSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class EventSubject:
+    """The object an event is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent:
+    """An event for people to read. It may be dropped when there are too many.
+
+    Events about work that `waits` go before all others.
+    """
+
+    regarding: EventSubject
+    reason: str  # one word in camel case, such as "Scheduled"
+    note: str
+    action: str = "Scheduling"
+    type: Literal["Normal", "Warning"] = "Normal"
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A merge patch of another object, to be sent before a pod is bound."""
+
+    path: str
+    patch: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class PodCondition:
+    """A condition of a pod that is true."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPod:
+    """What is written of one very pod: another one of its name is left alone."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def object_path(self) -> str:
+        """Return the path of the object that is written to."""
+        return path_of("v1", "pods", self.namespace, self.name)
+
+    @property
+    def urgency(self) -> Urgency:
+        """Return the lane in which it is sent."""
+        return Urgency.PODS
+
+
+@dataclass(frozen=True, slots=True)
+class Bind(_OfPod):
+    """Give a pod its node; the annotations come upon the pod in the same moment."""
+
+    node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    about: object = None
+    before: tuple[Preparation, ...] = ()  # if one of them is refused, so is the binding
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(_OfPod):
+    """Have a pod stopped, as far as its disruption budget allows. `because` is said before; of many after.
+
+    One that `insists` is tried until the budget allows it; any other is over with the first refusal. One that
+    `overrides` deletes the pod where its budget refuses. `needed_by` is the workload that it makes room for.
+    """
+
+    grace_s: int | None = None  # None: its own
+    because: EmitEvent | None = None
+    about: object = None
+    ends: PodCondition | None = None  # written on the pod before: its owner is to make no other pod
+    insists: bool = False
+    overrides: bool = False
+    needed_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertWorkload:
+    """Make an object, or change it to this if it is there; what the body doesn't name stays as it is."""
+
+    path: str  # of the collection
+    name: str
+    body: Mapping[str, object]
+    there: bool = False  # it is there already, as far as is known
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """Return the path of the object that is written to."""
+        return f"{self.path}/{self.name}"
+
+    @property
+    def urgency(self) -> Urgency:
+        """Return the lane in which it is sent."""
+        return Urgency.OBJECTS
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Change an object's status. Those that wait are merged, field by field; a list is one field."""
+
+    path: str  # of the object
+    patch: Mapping[str, object]  # {"status": {...}}
+    kind: Patch = Patch.MERGE
+    urgent: bool = False
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """Return the path of the object that is written to."""
+        return self.path
+
+    @property
+    def urgency(self) -> Urgency:
+        """Return the lane in which it is sent."""
+        return Urgency.OBJECTS if self.urgent else Urgency.STATUSES
+
+
+@dataclass(frozen=True, slots=True)
+class PatchNode:
+    """Change a node, unless it has changed since the version that the patch names."""
+
+    name: str
+    patch: Mapping[str, object]
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """Return the path of the object that is written to."""
+        return path_of("v1", "nodes", name=self.name)
+
+    @property
+    def urgency(self) -> Urgency:
+        """Return the lane in which it is sent."""
+        return Urgency.OBJECTS
+
+
+@dataclass(frozen=True, slots=True)
+class PatchMetadata:
+    """Change the metadata of an object as it was seen: without effect if it has changed since."""
+
+    path: str  # of the object
+    patch: Mapping[str, object]  # {"metadata": {"resourceVersion": ..., ...}}
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """Return the path of the object that is written to."""
+        return self.path
+
+    @property
+    def urgency(self) -> Urgency:
+        """Return the lane in which it is sent."""
+        return Urgency.OBJECTS
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyObject:
+    """Have an object say this, and nothing else of what Weir had it say before."""
+
+    path: str  # of the object
+    body: Mapping[str, object]
+    about: object = None
+
+    @property
+    def object_path(self) -> str:
+        """Return the path of the object that is written to."""
+        return self.path
+
+    @property
+    def urgency(self) -> Urgency:
+        """Return the lane in which it is sent."""
+        return Urgency.OBJECTS
+
+
+Write = Bind | Evict | UpsertWorkload | PatchStatus | PatchNode | PatchMetadata | ApplyObject
+
+
+# What comes of a write: one of these, once; `WriteDelayed` may come before it any number of times
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDone:
+    """It is so now. Of an eviction: the pod stops, or is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRefused:
+    """It isn't so, and trying it again wouldn't help."""
+
+    status: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteUnknown:
+    """It may be so or not; what is watched will tell."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteNotSent:
+    """It isn't so: somebody said no at the last moment, or this one doesn't lead any more."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSuperseded:
+    """A status that a later one has swallowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDelayed:
+    """A disruption budget allows no eviction now. It is tried again and again."""
+
+    sentence: str
+
+
+Outcome = WriteDone | WriteRefused | WriteUnknown | WriteNotSent | WriteSuperseded | WriteDelayed
+
+
+def merged(earlier: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
+    """The one merge patch that does what these two do after one another."""
+    both = dict(earlier)
+    for key, value in later.items():
+        before = both.get(key)
+        both[key] = (
+            merged(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+        )
+    return both

@@ -1,0 +1,49 @@
+"""Over-committed nodes for people: a condition of each Workload concerned, events and log lines of nodes."""
+
+from collections.abc import Sequence
+
+from weir.engine.overcommit import Overcommitted
+from weir.kubernetes.state.overcommit import OvercommitChange
+from weir.kubernetes.writes.operations import EmitEvent, EventSubject
+from weir.kubernetes.writes.status_values import Words, moment
+
+GPU_OVERCOMMITTED = "GPUOvercommitted"
+_NODES_NAMED_MAX = 4
+
+
+def overcommit_conditions(nodes: Sequence[Overcommitted]) -> list[Words] | None:
+    """Return the conditions of a Workload with devices on these nodes; None if there are none."""
+    if not nodes:
+        return None
+    sentences = [each.sentence for each in nodes[:_NODES_NAMED_MAX]]
+    more = len(nodes) - len(sentences)
+    told = "; ".join(sentences) + (f"; and {more} more nodes" if more else "")
+    return [
+        {
+            "type": GPU_OVERCOMMITTED,
+            "status": "True",
+            "reason": "MoreInUseThanThere",
+            "message": f"{told}.",
+            "lastTransitionTime": moment(min(each.since_s for each in nodes)),
+        }
+    ]
+
+
+def overcommit_event(change: OvercommitChange) -> EmitEvent:
+    """Return the event on a node; administrators read those, so it names the pods of others."""
+    node, now = EventSubject("v1", "Node", change.node, uid=change.node), change.now
+    if now is None:
+        return EmitEvent(node, "GPUOvercommitEnded", "Each pod has the GPUs that it holds again.")
+    by = f" ({', '.join(change.users)})" if change.users else ""
+    return EmitEvent(node, GPU_OVERCOMMITTED, f"{now.sentence}{by}.", type="Warning")
+
+
+def stuck_event(over: Overcommitted) -> EmitEvent:
+    """Return the event that nothing on an over-committed node may be stopped any more."""
+    note = (
+        f"{over.sentence}. What Weir placed there isn't preemptible, so Weir doesn't stop it: "
+        "delete or move pods of other schedulers, or pods that bound themselves."
+    )
+    return EmitEvent(
+        EventSubject("v1", "Node", over.node, uid=over.node), "GPUOvercommitStays", note, type="Warning"
+    )

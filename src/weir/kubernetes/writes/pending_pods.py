@@ -1,0 +1,93 @@
+"""Pods that wait: the condition that says why, and the event that `kubectl describe pod` shows.
+
+Each pod has its own record of what it was told, so that nothing is written twice. A sentence that changes is
+written again at a modest rate, a reason that changes almost at once.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from weir.api.answers import Why
+from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.tracked_pod import TrackedPod
+from weir.kubernetes.translate.gates import GATED
+from weir.kubernetes.writes.condition_reasons import UNSCHEDULABLE, condition_reason
+from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write
+from weir.kubernetes.writes.status_values import moment
+
+REASON_EVERY_S, SENTENCE_EVERY_S = 1.0, 60.0
+"""Shortest time between two conditions of a pod, where the reason or only the sentence has changed."""
+EVENT_AGAIN_S = 1800.0
+"""An event is said again after so long: the API server forgets events after an hour."""
+_NEVER_S = float("-inf")
+
+
+@dataclass(slots=True)
+class _WrittenCondition:
+    """Last condition and event of a pod."""
+
+    reason: str = ""
+    sentence: str = ""
+    since_s: float = 0.0
+    written_s: float = _NEVER_S
+    event: str = ""
+    event_s: float = _NEVER_S
+
+
+class PendingPods:
+    """The pods of one workload that wait, and what they were told."""
+
+    __slots__ = ("_told", "next_s")
+
+    def __init__(self) -> None:
+        self._told: dict[str, _WrittenCondition] = {}  # by the uid of a pod
+        self.next_s: float | None = None  # when the next word about one of them is due
+
+    def take(
+        self, gang: Gang, pods: Iterable[tuple[TrackedPod, Why]], now_s: float
+    ) -> Iterator[Write | EmitEvent]:
+        """Yield what is to be written of these pods, which are all that wait."""
+        there: dict[str, _WrittenCondition] = {}
+        due: list[float] = []
+        for tracked, why in pods:
+            told = there[tracked.uid] = self._told.get(tracked.uid) or _WrittenCondition(since_s=now_s)
+            yield from self._of(gang, tracked, why, told, now_s)
+            due.append(told.event_s + EVENT_AGAIN_S)
+            if told.sentence != why.sentence:
+                every_s = REASON_EVERY_S if told.reason != condition_reason(why) else SENTENCE_EVERY_S
+                due.append(told.written_s + every_s)
+        self._told = there
+        self.next_s = min(due, default=None)
+
+    def _of(
+        self, gang: Gang, tracked: TrackedPod, why: Why, told: _WrittenCondition, now_s: float
+    ) -> Iterator[Write | EmitEvent]:
+        reason = condition_reason(why)
+        every_s = REASON_EVERY_S if told.reason != reason else SENTENCE_EVERY_S
+        if told.sentence != why.sentence and now_s >= told.written_s + every_s:
+            told.reason, told.sentence, told.written_s = reason, why.sentence, now_s
+            if why.why != GATED:  # the API server has written that condition itself
+                yield condition(
+                    gang.key.namespace, tracked.name, tracked.uid, reason, why.sentence, told.since_s
+                )
+        if told.reason == reason and (told.event != reason or now_s >= told.event_s + EVENT_AGAIN_S):
+            told.event, told.event_s = reason, now_s
+            type_: Literal["Normal", "Warning"] = "Warning" if reason == UNSCHEDULABLE else "Normal"
+            about = EventSubject("v1", "Pod", tracked.name, gang.key.namespace, tracked.uid)
+            yield EmitEvent(about, reason, why.sentence, type=type_, waits=True)
+
+
+def condition(namespace: str, name: str, uid: str, reason: str, sentence: str, since_s: float) -> PatchStatus:
+    """Return the write of the condition `PodScheduled` of a pod that waits."""
+    words = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": sentence,
+        "lastTransitionTime": moment(since_s),
+    }
+    body = {"metadata": {"uid": uid}, "status": {"conditions": [words]}}
+    return PatchStatus(path_of("v1", "pods", namespace, name), body, kind=Patch.STRATEGIC)

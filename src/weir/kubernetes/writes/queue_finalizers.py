@@ -1,0 +1,143 @@
+"""Keep projects and departments there while work uses them: a finalizer, as for volume claims in use.
+
+A deleted project stays as `Leaving` until its last workload is over, with its quota and its namespaces. So
+one wrong deletion neither frees a namespace of its quota nor sends its pods to another scheduler.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.schemas import API_VERSION, GROUP
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.quota_objects import Key, QuotaObjects
+from weir.kubernetes.state.workload_registry import WorkloadRegistry
+from weir.kubernetes.writes.operations import PatchMetadata
+
+FINALIZER = f"{GROUP}/in-use"
+IDLE_S = 60.0
+"""A queue without work keeps the finalizer for this time: most get work again."""
+AGAIN_S = 30.0
+"""A write without effect is repeated after this time."""
+PLURALS = {"Department": "departments", "Project": "projects"}
+NAMES_TOLD_MAX = 3
+
+
+class QueueFinalizers:
+    """The finalizers of all departments and projects."""
+
+    def __init__(self, quota_objects: QuotaObjects, registry: WorkloadRegistry) -> None:
+        self._quota_objects = quota_objects
+        self._registry = registry
+        self._looked_at: tuple[int, int] | None = None
+        self._idle_since_s: dict[Key, float] = {}
+        # Of each change that was asked for: the version it is of, the finalizers, and when
+        self._asked: dict[Key, tuple[str, list[str], float]] = {}
+        self.due_s: float | None = 0.0  # when to look without a change
+
+    @property
+    def has_work(self) -> bool:
+        """Return True if something changed that finalizers depend on."""
+        return self._looked_at != (self._quota_objects.version, self._registry.uses_version)
+
+    def take(self, now_s: float) -> list[PatchMetadata]:
+        """Return the changes of finalizers to be written now."""
+        if not self.has_work and (self.due_s is None or now_s < self.due_s):
+            return []
+        self._looked_at = self._quota_objects.version, self._registry.uses_version
+        self.due_s = None
+        used = queues_used(self._quota_objects, self._registry.users)
+        writes = []
+        for key, metadata in self._quota_objects.metadata.items():
+            if key[0] not in PLURALS:
+                continue
+            has, leaving = FINALIZER in metadata.finalizers, metadata.deletion_timestamp is not None
+            if key in used:
+                self._idle_since_s.pop(key, None)
+                wanted = has or not leaving  # the API server takes no new one then
+            else:
+                wanted = has and not leaving and not self._is_idle(key, now_s)
+            if wanted == has:
+                self._asked.pop(key, None)
+                continue
+            others = [each for each in metadata.finalizers if each != FINALIZER]
+            finalizers = [*others, FINALIZER] if wanted else others
+            version, asked_for, asked_s = self._asked.get(key, ("", [], 0.0))
+            if (version, asked_for) == (metadata.resource_version, finalizers) and now_s < asked_s + AGAIN_S:
+                self._look_at(asked_s + AGAIN_S)
+                continue
+            self._asked[key] = metadata.resource_version, finalizers, now_s
+            self._look_at(now_s + AGAIN_S)
+            writes.append(_patch(key, metadata.resource_version, finalizers))
+        self._forget_gone()
+        return writes
+
+    def _is_idle(self, key: Key, now_s: float) -> bool:
+        since_s = self._idle_since_s.setdefault(key, now_s)
+        if now_s < since_s + IDLE_S:
+            self._look_at(since_s + IDLE_S)
+            return False
+        return True
+
+    def _look_at(self, at_s: float) -> None:
+        self.due_s = at_s if self.due_s is None else min(self.due_s, at_s)
+
+    def _forget_gone(self) -> None:
+        for kept in (self._idle_since_s, self._asked):
+            for key in kept.keys() - self._quota_objects.metadata.keys():
+                del kept[key]
+
+
+def queues_used(quota_objects: QuotaObjects, users: Iterable[str]) -> set[Key]:
+    """Return the queues with work that isn't over, and those above them."""
+    parents = {queue.name: queue.parent for queue in quota_objects.tree.queues}
+    used: set[Key] = set()
+    for project in users:
+        used.add(("Project", project))
+        above = parents.get(project)
+        while above is not None and ("Department", above) not in used:
+            used.add(("Department", above))
+            above = parents.get(above)
+    return used
+
+
+def leaving_messages(quota_objects: QuotaObjects, users: Mapping[str, Iterable[Gang]]) -> dict[Key, str]:
+    """Return what keeps each queue that is being deleted, in a sentence."""
+    found: dict[Key, str] = {}
+    parents = {queue.name: queue.parent for queue in quota_objects.tree.queues}
+    for key, metadata in quota_objects.metadata.items():
+        kind, name = key
+        if metadata.deletion_timestamp is None or kind not in PLURALS:
+            continue
+        if kind == "Project":
+            keeps = sorted(gang.name for gang in users.get(name, ()))
+            end = "has ended" if len(keeps) == 1 else "have ended"
+            found[key] = _kept(keeps, f"{end}, and takes no new work")
+        else:
+            below = sorted(each for each in users if name in _above(each, parents))
+            end = "has" if len(below) == 1 else "have"
+            found[key] = _kept(below, f"{end} no work or another department")
+    return found
+
+
+def _above(name: str, parents: Mapping[str, str | None]) -> list[str]:
+    found: list[str] = []
+    at = parents.get(name)
+    while at is not None and at not in found:
+        found.append(at)
+        at = parents.get(at)
+    return found
+
+
+def _kept(names: list[str], until: str) -> str:
+    if not names:
+        return "It is being deleted."
+    told = ", ".join(names[:NAMES_TOLD_MAX])
+    if len(names) > NAMES_TOLD_MAX:
+        told += f" and {len(names) - NAMES_TOLD_MAX} more"
+    return f"It is being deleted. It stays until {told} {until}."
+
+
+def _patch(key: Key, version: str, finalizers: list[str]) -> PatchMetadata:
+    kind, name = key
+    metadata = {"resourceVersion": version, "finalizers": finalizers}
+    return PatchMetadata(path_of(API_VERSION, PLURALS[kind], "", name), {"metadata": metadata})

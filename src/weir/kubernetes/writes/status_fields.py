@@ -1,0 +1,82 @@
+"""Fields of a workload's status, and which of its pods they are about."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.schemas import API_VERSION
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.tracked_pod import AllocationOrigin, TrackedPod
+from weir.kubernetes.writes.operations import PatchStatus
+from weir.kubernetes.writes.status_values import Words, cut, moment
+from weir.model.reasons import Cause, Why
+from weir.state.events import PodKey
+
+ALLOCATED_BYTES_MOST = 1 << 19
+"""Allocations of one workload that are recorded: an object of the API holds little more than a megabyte."""
+
+
+def pending(gang: Gang) -> Iterator[TrackedPod]:
+    """Yield its pods that have no place and could have one."""
+    return (tracked for tracked in gang.pods() if not tracked.holds and not tracked.deleting)
+
+
+def eviction_of(cause: Cause, now_s: float) -> Words:
+    """Return an eviction as the status of a workload keeps it."""
+    return {"at": moment(now_s), "rule": cause.rule.value, "sentence": cut(cause.sentence), "by": cause.by}
+
+
+def gate_why(gang: Gang) -> str:
+    """Return the code of why a workload isn't ready to be started at all."""
+    assert gang.head is not None
+    if gang.head.derived.suspended:
+        return "suspended"
+    waits = gang.waits_first()
+    if waits is None:
+        return Why.NOT_READY
+    return waits.info.wait_why or "retrying" if waits.info is not None else "retrying"
+
+
+def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
+    """Where pods are and on which devices, as far as Weir counts them and an object can hold it."""
+    found: list[Words] = []
+    left = ALLOCATED_BYTES_MOST
+    for tracked in sorted(holding, key=lambda each: each.name):
+        if not tracked.settled:
+            continue
+        words: Words = {
+            "pod": tracked.name,
+            "uid": tracked.uid,
+            "node": tracked.node,
+            "devices": list(tracked.devices),
+            "start": tracked.start,
+        }
+        if tracked.devices and tracked.info is not None:
+            request = tracked.info.request
+            words |= {"memory": request.gpu_memory} if request.gpu_memory else {"share": request.share_milli}
+        if tracked.origin is not AllocationOrigin.WEIR:
+            words["selfBound"] = True
+        if granted:
+            words["preemptible"] = False
+        left -= len(msgspec.json.encode(words))
+        if left < 0:
+            break
+        found.append(words)
+    return found
+
+
+def status_path(gang: Gang) -> str:
+    """Where its object is, whose status is patched."""
+    return path_of(API_VERSION, "workloads", gang.key.namespace, gang.object_name)
+
+
+def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[PatchStatus]:
+    """Where pods will be, for others who look at them: other schedulers, and what makes nodes."""
+    for pod, node in nodes.items():
+        tracked = gang.at(pod)
+        if tracked is not None and not tracked.holds:
+            path = path_of("v1", "pods", gang.key.namespace, tracked.name)
+            body = {"metadata": {"uid": tracked.uid}, "status": {"nominatedNodeName": node}}
+            yield PatchStatus(path, body, kind=Patch.MERGE)

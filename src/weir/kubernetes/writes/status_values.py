@@ -1,0 +1,93 @@
+"""Workloads as their objects say them: the words of a status, and what of them differs from other words."""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from weir.api.answers import Why
+from weir.control.port import Status
+from weir.kubernetes.state.gangs import Gang
+from weir.state.events import Promised
+
+Words = dict[str, Any]
+SENTENCE_MOST = 2000
+NAMED_MOST = 16
+"""Workloads and nodes that a list of an object names: a reclaim may stop thousands."""
+LATEST_S = 253402300799.0
+"""The last second that a time of the API can say, in the year 9999."""
+
+
+def moment(at_s: float) -> str:
+    """A time as the API writes it."""
+    at_s = min(max(at_s, 0.0), LATEST_S) if math.isfinite(at_s) else LATEST_S
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def life_of(status: Status) -> Words:
+    """What control remembers, as it is kept."""
+    return {
+        "starts": status.starts,
+        "settled": status.settled,
+        "failures": status.failures,
+        "ranSeconds": status.ran_s,
+        "retryAtSeconds": status.retry_at_s,
+        "restarts": status.restarts,
+    }
+
+
+def room_of(gang: Gang, promised: Promised) -> Words:
+    """Room that is promised, as it is kept: by the names of pods, which outlive their slots."""
+    places = []
+    for place in promised.places:
+        tracked = gang.at(place.pod)
+        if tracked is not None:
+            places.append({"pod": tracked.name, "node": place.node, "devices": list(place.devices)})
+    return {"at": moment(promised.at_s), "places": places, "freedBy": list(promised.freed_by[:NAMED_MOST])}
+
+
+def digest(words: Words) -> str:
+    """What tells one spec from another, and one status."""
+    return hashlib.blake2b(msgspec.json.encode(words), digest_size=8).hexdigest()
+
+
+def over(status: Words, before: Words) -> Words:
+    """A merge patch that leaves nothing of the numbers before; all of it where nothing was written before."""
+    if not before:
+        return status
+    patch = {key: value for key, value in status.items() if before.get(key) != value}
+    reason, last = patch.get("reason"), before.get("reason")
+    if reason and last:
+        gone = dict.fromkeys(set(last["numbers"]) - set(reason["numbers"]))
+        patch["reason"] = {**reason, "numbers": {**reason["numbers"], **gone}}
+    return patch
+
+
+def is_reworded(patch: Words, before: Words) -> bool:
+    """Return True if a patch changes nothing but the words and numbers of the reason."""
+    if set(patch) != {"reason"}:
+        return False
+    reason, last = patch["reason"], before.get("reason")
+    return reason is not None and last is not None and bool(reason["why"] == last["why"])
+
+
+def cut(sentence: str) -> str:
+    """Return as much of a sentence as an object holds, and as anybody reads."""
+    return sentence if len(sentence) <= SENTENCE_MOST else f"{sentence[: SENTENCE_MOST - 1]}…"
+
+
+def expected(why: Why | None) -> str | None:
+    """When it may start, where that is only a matter of time."""
+    until_s = None if why is None else why.numbers.get("until_s")
+    return moment(until_s) if isinstance(until_s, int | float) else None
+
+
+def plain(numbers: Mapping[str, object]) -> Words:
+    """Numbers of a reason as an object holds them; of a list the first NAMED_MOST."""
+    return {
+        key: list(value)[:NAMED_MOST] if isinstance(value, list | tuple | set | frozenset) else value
+        for key, value in numbers.items()
+    }

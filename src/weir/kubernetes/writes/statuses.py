@@ -1,0 +1,506 @@
+"""What people are told of workloads: their `Workload` objects, the conditions of pods that wait, and Events.
+
+Nothing of it decides anything. What is written is the difference to what was written before; an object that
+changes often is written as often as there is room for it, with what holds by then.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from weir.api.answers import Why
+from weir.control.port import Status, StopPod
+from weir.kubernetes.api.client import Patch
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.objects import WRITTEN_KEY
+from weir.kubernetes.crd.schemas import API_VERSION, OwnerReferenceSpec
+from weir.kubernetes.crd.workload_spec import spec_of
+from weir.kubernetes.state.cluster_state import ClusterState
+from weir.kubernetes.state.gangs import Gang
+from weir.kubernetes.state.tracked_pod import TrackedPod
+from weir.kubernetes.state.unreadable import QUARANTINED
+from weir.kubernetes.writes.event_bodies import regarding
+from weir.kubernetes.writes.final_conditions import still_made
+from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, UpsertWorkload, Write
+from weir.kubernetes.writes.overcommit import overcommit_conditions
+from weir.kubernetes.writes.pending_pods import PendingPods
+from weir.kubernetes.writes.status_fields import allocations, eviction_of, gate_why, pending, status_path
+from weir.kubernetes.writes.status_values import (
+    Words,
+    cut,
+    digest,
+    expected,
+    is_reworded,
+    life_of,
+    moment,
+    over,
+    plain,
+)
+from weir.model.reasons import Cause, inside
+from weir.model.resources import GPU, written
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.events import End
+
+PHASES = {End.SUCCEEDED: "Succeeded", End.FAILED: "Failed", End.STOPPED: "Stopped"}
+AT_ONCE = 500
+"""Workloads looked at in one turn."""
+AGAIN_S = 5.0
+PASSING_S = 1.0
+"""What a workload is only in passing isn't told before it has lasted so long."""
+OWNER_S = 10.0
+"""So long for the owners of pods to be known: until then it may be part of another workload."""
+AGAIN_AFTER_S = 1.0
+"""Least time between two writes about a workload that stays in its phase, while pods join it."""
+FEW = 32
+"""So many workloads are told of at once even in a burst: that costs nothing."""
+BUSY_EVERY_S = 2.0
+"""How often is looked in a burst what can't wait any longer."""
+WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
+"""How long it waits in a burst: why a workload waits, or that it is over; that it waits; that it runs,
+starts or stops."""
+SETTLED_S, ARRIVING_S = 0.3, 2.0
+"""How long a pod has to wait before people are told: usually, and while its gang's pods are still coming."""
+REWORDED_S = 60.0
+"""Where more than FEW workloads wait: how late a reason is written that changed in its words alone."""
+WAITING_AT_ONCE = 8
+"""In a burst, workloads that wait and are told why in one turn."""
+EVENTS_HELD_MOST = 16
+"""Events about a workload that wait for its object."""
+NODES_NAMED_MOST = 16
+_MOVING = frozenset(("Starting", "Running", "Stopping"))
+_WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
+
+
+NO_LIFE = Status()
+
+
+class _WrittenStatus:
+    """What was written of one workload."""
+
+    __slots__ = (
+        "at_s",
+        "counts",
+        "eviction",
+        "found",
+        "life",
+        "pending",
+        "phase",
+        "since_s",
+        "spec",
+        "status",
+        "status_s",
+        "to_say",
+        "why",
+    )
+
+    def __init__(self) -> None:
+        self.spec = ""  # what was written, as a digest
+        self.counts: tuple[int, ...] = ()  # of it, the pods of each group
+        self.found = ""  # what somebody else has, as a digest
+        self.status = b""
+        self.status_s = float("-inf")  # when that was written
+        self.life = NO_LIFE
+        self.phase = ""
+        self.since_s = 0.0
+        self.why = ""
+        self.at_s = float("-inf")  # of the last write
+        self.pending = PendingPods()
+
+
+class StatusWriter:
+    """All that is written for people about workloads. All calls come from the control thread."""
+
+    def __init__(self, cluster_state: ClusterState, reasons: Mapping[str, Why]) -> None:
+        self._cluster_state = cluster_state
+        self._reasons = reasons
+        self._written: dict[Gang, _WrittenStatus] = {}
+        self._stops: dict[Gang, Why] = {}
+        self._later: dict[Gang, float] = {}
+        self._busy_next_s = 0.0
+        self._held: dict[Gang, float] = {}  # not told in a burst, and since when
+        self._evictions: dict[Gang, Words] = {}  # the last one of each, as its status says it
+        self._events: dict[Gang, list[EmitEvent]] = {}  # about its object, until that has a uid
+        self._reasoned: dict[Gang, None] = {}  # whose reason is new, or is to be told by now
+
+    def stops(self, gang: Gang, stop: StopPod, now_s: float) -> None:
+        """A pod of it is being stopped, and this is why."""
+        cause = stop.cause
+        why = Why(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
+        before, self._stops[gang] = self._stops.get(gang), why
+        if isinstance(cause, Cause):
+            self._evictions[gang] = eviction_of(cause, now_s)
+            if before != why:
+                self._say(gang, "Evicted", cause.sentence, "Evicting", "Warning")
+
+    def say(self, gang: Gang, reason: str, sentence: str, action: str) -> None:
+        """Say something of a workload that people should look at."""
+        self._say(gang, reason, sentence, action, "Warning")
+        self._cluster_state.registry.changed[gang] = None
+
+    def _say(
+        self, gang: Gang, reason: str, sentence: str, action: str, type_: Literal["Normal", "Warning"]
+    ) -> None:
+        """Say something of a workload once its object can be named."""
+        events = self._events.setdefault(gang, [])
+        if len(events) < EVENTS_HELD_MOST:
+            events.append(EmitEvent(regarding(gang, ""), reason, cut(sentence), action, type_, waits=True))
+
+    def reasons_changed(self, names: Iterable[str]) -> None:
+        """These wait for another reason now."""
+        named, names = self._cluster_state.registry.named, list(names)
+        changed = {named[name]: None for name in names if name in named}
+        if len(names) > FEW:  # of most of them a number has changed that the next one changes again
+            changed = {gang: None for gang in changed if not self._is_reworded_soon(gang)}
+        self._cluster_state.registry.changed.update(changed)
+        self._reasoned.update(changed)
+
+    def _is_reworded_soon(self, gang: Gang) -> bool:
+        """Return True if only the words of its reason have changed, which are then written later."""
+        done, why = self._written.get(gang), self._reasons.get(gang.name)
+        if done is None or why is None or done.why != why.why:
+            return False
+        self._look_again(gang, done.status_s + REWORDED_S)
+        return True
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything may have to be written."""
+        return bool(self._cluster_state.registry.changed)
+
+    @property
+    def due_s(self) -> float | None:
+        """When pods have waited for long enough to be told why."""
+        return min(self._later.values(), default=None)
+
+    def take(self, now_s: float, *, busy: bool = False) -> list[Write | EmitEvent]:
+        """What is to be written now; `busy`: while many pods start or stop what can wait does.
+
+        To the API server a word about a workload costs as much as a binding, and most of what changes in
+        a burst is about to change again.
+        """
+        self._come_due(now_s)
+        changed = self._cluster_state.registry.changed
+        writes: list[Write | EmitEvent] = []
+        busy = busy and len(changed) > FEW
+        if busy and now_s < self._busy_next_s:
+            return []
+        self._busy_next_s = now_s + BUSY_EVERY_S
+        left = AT_ONCE
+        for gang in list(changed):
+            if busy and self._can_wait(gang, now_s):
+                continue
+            writes += self._told(gang, now_s)
+            left -= 1
+            if not left:
+                break
+        return writes
+
+    def take_waiting(self, now_s: float, *, busy: bool = False) -> list[Write | EmitEvent]:
+        """Return what is to be written now of workloads that wait, and whose reason is new.
+
+        They don't wait for others; while many pods start or stop they are told few at a time.
+        """
+        self._come_due(now_s)
+        writes: list[Write | EmitEvent] = []
+        for gang in list(self._reasoned)[: WAITING_AT_ONCE if busy else AT_ONCE]:
+            del self._reasoned[gang]
+            if gang in self._cluster_state.registry.changed and self._phase(gang) in _WAITING:
+                writes += self._told(gang, now_s)
+        return writes
+
+    def _come_due(self, now_s: float) -> None:
+        for gang in [gang for gang, at_s in self._later.items() if at_s <= now_s]:
+            del self._later[gang]
+            self._cluster_state.registry.changed[gang] = None
+            if gang.name in self._reasons:
+                self._reasoned[gang] = None
+
+    def _look_again(self, gang: Gang, at_s: float) -> None:
+        self._later[gang] = min(self._later.get(gang, at_s), at_s)
+
+    def _told(self, gang: Gang, now_s: float) -> list[Write | EmitEvent]:
+        """Return what is to be written of a workload that has changed."""
+        del self._cluster_state.registry.changed[gang]
+        self._reasoned.pop(gang, None)
+        try:
+            return self._of(gang, now_s, self._held.pop(gang, now_s))
+        except Exception as error:  # noqa: BLE001 - the others have to be told
+            self._cluster_state.unreadable.note(QUARANTINED, gang.name, "", error)
+            return []
+
+    def _can_wait(self, gang: Gang, now_s: float) -> bool:
+        waited_s = now_s - self._held.setdefault(gang, now_s)
+        if waited_s < WAITS_S or waited_s >= RUNS_S:
+            return waited_s < WAITS_S
+        done = self._written.get(gang)
+        if gang.life != (NO_LIFE if done is None else done.life):
+            return False
+        phase = self._phase(gang)
+        if phase in _MOVING:
+            return not any(pending(gang))
+        return phase == "Pending" and waited_s < UNKNOWN_S and self._why(gang, phase) is None
+
+    def _follows(self, gang: Gang, done: _WrittenStatus, now_s: float) -> bool:
+        """Return True if it was written of a moment ago, without an event or a pending pod to tell of now."""
+        soon = now_s < done.at_s + AGAIN_AFTER_S and done.phase in _MOVING
+        return soon and gang not in self._events and not any(pending(gang))
+
+    def keep(
+        self, gang: Gang, words: Words, now_s: float, *, urgent: bool = False
+    ) -> list[Write | EmitEvent]:
+        """Have this kept in the status of its object, which is made first if there is none yet."""
+        done = self._written.get(gang)
+        first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
+        status = {"phase": self._phase(gang), "written": "", **words}
+        patch = PatchStatus(
+            status_path(gang), {"status": status}, kind=Patch.MERGE, urgent=urgent, about=gang
+        )
+        return [*first, patch]
+
+    def not_written(self, gang: Gang, now_s: float) -> None:
+        """Something of it was refused: all of it is written anew after a while, if it is still there."""
+        done = self._written.get(gang)
+        if not gang.count:
+            self._drop(gang)  # its object may have gone with its owner
+        elif done is not None:
+            done.spec, done.status, done.found = "", b"", ""
+            self._later[gang] = now_s + AGAIN_S
+
+    def _of(
+        self, gang: Gang, now_s: float, since_s: float, *, at_once: bool = False
+    ) -> list[Write | EmitEvent]:
+        """What is to be written of one, that has changed at `since_s`."""
+        if gang.newer or gang.head is None:
+            self._drop(gang)
+            return []
+        phase = self._phase(gang)
+        done = self._written.get(gang)
+        if done is None:
+            if not gang.count and gang.ending is None:
+                return []
+            done = self._written[gang] = _WrittenStatus()
+            self._begin(gang, done, now_s)
+        if not (gang.count or gang.starts or done.spec or gang.ending):
+            self._drop(gang)  # its pods turned out to be of another workload
+            return []
+        if phase != done.phase:
+            done.phase, done.since_s = phase, since_s
+        elif self._follows(gang, done, now_s) and not at_once:
+            self._later[gang] = done.at_s + AGAIN_AFTER_S
+            return []
+        why = self._why(gang, phase)
+        passing = phase == "Starting" or (phase == "Pending" and why is None)
+        passing_s = OWNER_S if phase == "Pending" and gang.head.orphan else PASSING_S if passing else 0.0
+        if passing_s and not at_once and now_s < done.since_s + passing_s:
+            self._later[gang] = done.since_s + passing_s
+            return []  # it is something else in a moment, and one write says it all
+        writes: list[Write | EmitEvent] = []
+        spec = self._spec(gang, done)
+        if (text := digest(spec)) != done.spec and (gang.count or not done.spec):
+            done.spec = text
+            writes.append(self._upsert(gang, spec, text))
+        gang.note_shortness(now_s)
+        writes += self._said(gang, self._status(gang, phase, why, done), done, now_s)
+        writes += self._waits(gang, phase, why, done, now_s)
+        writes += self._events_of(gang)
+        if writes:
+            done.at_s = now_s
+        if gang.key not in self._cluster_state.registry.gangs:
+            self._drop(gang)
+        return writes
+
+    def _said(self, gang: Gang, status: Words, done: _WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
+        """What of its status has changed; all of it, if nobody knows what is there."""
+        text = msgspec.json.encode(status)
+        if text == done.status:
+            return
+        now_there = digest(status)
+        if now_there != done.found:
+            before = msgspec.json.decode(done.status) if done.status else {}
+            patch = over(status, before)
+            if len(self._reasons) > FEW and now_s < done.status_s + REWORDED_S and is_reworded(patch, before):
+                self._look_again(gang, done.status_s + REWORDED_S)
+                return
+            patch = {**patch, "phase": status["phase"], "written": now_there}
+            yield PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE, about=gang)
+            done.status_s = now_s
+        done.status, done.life, done.found = text, gang.life, ""
+
+    def _drop(self, gang: Gang) -> None:
+        self._written.pop(gang, None)
+        self._evictions.pop(gang, None)
+        self._events.pop(gang, None)
+        self._stops.pop(gang, None)
+        self._later.pop(gang, None)
+        self._held.pop(gang, None)
+        self._reasoned.pop(gang, None)
+
+    def _begin(self, gang: Gang, done: _WrittenStatus, now_s: float) -> None:
+        """What its object says already needn't be written again; times go on from there."""
+        thing = self._cluster_state.registry.objects.get(gang.name)
+        if thing is None or thing.spec.owner.uid != gang.key.uid:
+            return
+        done.spec, done.found = thing.written, thing.status.written
+        last = thing.status.last_eviction
+        if last is not None:
+            words = {"at": last.at, "rule": last.rule, "sentence": last.sentence, "by": last.by}
+            self._evictions.setdefault(gang, words)
+        if thing.status.since:
+            done.phase = thing.status.phase
+            since_s = datetime.fromisoformat(thing.status.since).timestamp()
+            done.since_s = min(since_s, now_s)  # written by another clock, perhaps
+
+    # What it says
+
+    def _phase(self, gang: Gang) -> str:
+        pods = list(gang.pods())
+        holding = [tracked for tracked in pods if tracked.holds]
+        if holding:
+            if all(tracked.stopping for tracked in holding):
+                return "Stopping"
+            return "Running" if any(tracked.phase == "Running" for tracked in holding) else "Starting"
+        over = gang.is_over()
+        if over is not None:
+            return PHASES[over]
+        return "Refused" if gang.project is None else "Pending"
+
+    def _why(self, gang: Gang, phase: str) -> Why | None:
+        if phase == "Refused" or gang.quarantined:
+            return Why(why="refused", sentence=gang.refusal)
+        if gang.ending is not None and gang.ending.cause is not None and phase in ("Stopped", "Failed"):
+            cause = gang.ending.cause
+            told = still_made(gang.key.kind, cause.sentence) if gang.count else cause.sentence
+            return Why(why=cause.rule.value, sentence=told, numbers=dict(cause.numbers))
+        if phase in ("Running", "Starting"):
+            self._stops.pop(gang, None)
+            return self._reasons.get(gang.name) if any(pending(gang)) else None
+        if phase != "Pending":
+            return self._stops.get(gang) if phase == "Stopping" else None
+        if gang.told_gate:
+            return Why(why=gate_why(gang), sentence=gang.told_gate)
+        return self._reasons.get(gang.name) or self._stops.get(gang)
+
+    def _spec(self, gang: Gang, done: _WrittenStatus) -> Words:
+        key = gang.key
+        workload = gang.told or gang.workload()
+        counts = gang.counts_without_replaced(workload.groups, done.counts)
+        done.counts = counts
+        groups = tuple(
+            replace(group, count=count) if group.count != count else group
+            for group, count in zip(workload.groups, counts, strict=True)
+        )
+        return spec_of(
+            replace(workload, groups=gang.groups_in_use(groups)),
+            OwnerReferenceSpec(api_version=key.api_version, kind=key.kind, name=key.name, uid=key.uid),
+        )
+
+    def _upsert(self, gang: Gang, spec: Words, written: str) -> UpsertWorkload:
+        key = gang.key
+        reference = {
+            "apiVersion": key.api_version,
+            "kind": key.kind,
+            "name": key.name,
+            "uid": key.uid,
+            "blockOwnerDeletion": False,
+        }
+        meta = {
+            "name": gang.object_name,
+            "namespace": key.namespace,
+            "annotations": {WRITTEN_KEY: written},
+            "ownerReferences": [reference],
+        }
+        body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": spec}
+        path = path_of(API_VERSION, "workloads", key.namespace)
+        thing = self._cluster_state.registry.objects.get(gang.name)
+        there = thing is not None and thing.spec.owner.uid == key.uid
+        return UpsertWorkload(path, gang.object_name, body, there=there, about=gang)
+
+    def _status(self, gang: Gang, phase: str, why: Why | None, done: _WrittenStatus) -> Words:
+        pods = list(gang.pods())
+        running = [
+            tracked
+            for tracked in pods
+            if tracked.bound and tracked.phase == "Running" and not tracked.deleting
+        ]
+        holding = [tracked for tracked in pods if tracked.holds]
+        there, count = len(pods) + gang.members.count, len(running) + gang.members.running
+        total = max(there, gang.whole) if phase not in PHASES.values() else there
+        head = gang.head
+        assert head is not None
+        return {
+            "phase": phase,
+            "running": f"{count}/{total}",
+            "pods": total,
+            "podsRunning": count,
+            "gpus": written(GPU, self._devices_milli(gang, ended=phase in PHASES.values())),
+            "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
+            "reason": None
+            if why is None
+            else {"why": why.why, "sentence": cut(why.sentence), "numbers": plain(why.numbers)},
+            **({"lastEviction": self._evictions[gang]} if gang in self._evictions else {}),
+            "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
+            "since": moment(done.since_s),
+            "submittedAt": moment(head.submitted_s),
+            "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
+            "endedAt": moment(gang.ending.at_s) if gang.ending is not None and not holding else None,
+            "estimatedStart": expected(why),
+            "suspended": head.derived.suspended,
+            "conditions": overcommit_conditions(
+                self._cluster_state.overcommitted.of(tracked.node for tracked in holding if tracked.devices)
+            ),
+            "allocations": allocations(holding, granted=gang.granted),
+            **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
+        }
+
+    def _devices_milli(self, gang: Gang, *, ended: bool) -> int:
+        """Thousandths of devices of all its pods, and of those still to come unless it has ended."""
+        places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
+        if not ended:
+            places += [(request, "") for request in gang.absent_requests()]
+        node_states = self._cluster_state.node_states
+        return sum(
+            request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(node)))
+            for request, node in places
+            if request.devices
+        )
+
+    # Pods that wait
+
+    def _waits(
+        self, gang: Gang, phase: str, why: Why | None, done: _WrittenStatus, now_s: float
+    ) -> Iterator[Write | EmitEvent]:
+        """Yield the conditions and events of its pods that wait, and an event of its own."""
+        settled_s = done.since_s + (ARRIVING_S if gang.told_gate else SETTLED_S)
+        if now_s < settled_s:
+            if any(pending(gang)):
+                self._later[gang] = settled_s
+            return
+        if why is None or phase not in _WAITING:
+            done.why = ""
+        elif why.why != done.why:
+            done.why = why.why
+            self._say(gang, "Waiting", why.sentence, "Scheduling", "Normal")
+        yield from done.pending.take(gang, self._whys(gang, phase, why), now_s)
+        if done.pending.next_s is not None:
+            self._look_again(gang, done.pending.next_s)
+
+    def _whys(self, gang: Gang, phase: str, why: Why | None) -> Iterator[tuple[TrackedPod, Why]]:
+        """Yield its pods that wait, each with the reason of its own or else that of the workload."""
+        if why is not None and phase in PHASES.values():
+            why = Why(why="workload_ended", sentence=f"its workload has ended: {inside(why.sentence)}")
+        for tracked in pending(gang):
+            info = tracked.info
+            if info is not None and info.wait and info.wait_why:
+                yield tracked, Why(why=info.wait_why, sentence=cut(info.wait))
+            elif why is not None:
+                yield tracked, why
+
+    def _events_of(self, gang: Gang) -> Iterator[EmitEvent]:
+        """Yield the events about its object, once its uid is known."""
+        thing = self._cluster_state.registry.objects.get(gang.name)
+        if gang in self._events and thing is not None and thing.uid and thing.spec.owner.uid == gang.key.uid:
+            about = regarding(gang, thing.uid)
+            yield from (replace(event, regarding=about) for event in self._events.pop(gang))

@@ -1,0 +1,44 @@
+"""What is written on claims and volumes right before a pod is bound, as patches of the API."""
+
+from weir.kubernetes.api.objects import KubePod
+from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.translate.volumes import (
+    BOUND_BY,
+    SELECTED_NODE,
+    BindVolume,
+    SelectNode,
+    VolumeInventory,
+    before_bind,
+)
+from weir.kubernetes.writes.operations import Preparation
+from weir.model.nodes import Node
+
+
+def preparations(pod: KubePod, node: Node, inventory: VolumeInventory) -> tuple[Preparation, ...] | str:
+    """What to send before a pod is bound to a node; a sentence says why it can't be bound there."""
+    writes = before_bind(pod, node, inventory)
+    if isinstance(writes, str):
+        return writes
+    return tuple(
+        _selected(write) if isinstance(write, SelectNode) else _taken(write, inventory) for write in writes
+    )
+
+
+def _selected(write: SelectNode) -> Preparation:
+    path = path_of("v1", "persistentvolumeclaims", write.namespace, write.claim)
+    return Preparation(path, {"metadata": {"annotations": {SELECTED_NODE: write.node}}})
+
+
+def _taken(write: BindVolume, inventory: VolumeInventory) -> Preparation:
+    """Only as the volume was when it was chosen: the version makes sure that nobody else has it by then."""
+    version = inventory.volumes[write.volume].metadata.resource_version
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": write.namespace,
+        "name": write.claim,
+        "uid": write.claim_uid,
+    }
+    metadata = {"resourceVersion": version, "annotations": {BOUND_BY: "yes"}}
+    path = path_of("v1", "persistentvolumes", name=write.volume)
+    return Preparation(path, {"metadata": metadata, "spec": {"claimRef": claim}})

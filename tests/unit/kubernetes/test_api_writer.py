@@ -1,0 +1,273 @@
+"""What goes first, what waits for what, and how many go together: without a server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from weir.kubernetes.api.backoff import Backoff
+from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.errors import ApiUnreachable, NotFound, TooManyRequests
+from weir.kubernetes.api.leader_election import AlwaysLeader
+from weir.kubernetes.writes.api_writer import ApiWriter, Pace
+from weir.kubernetes.writes.operations import (
+    Bind,
+    EmitEvent,
+    EventSubject,
+    Evict,
+    Outcome,
+    PatchStatus,
+    UpsertWorkload,
+    Write,
+    WriteDone,
+    WriteSuperseded,
+)
+
+
+class Server:
+    """Takes everything when it is told to, and remembers in which order it came."""
+
+    def __init__(self) -> None:
+        self.came: list[str] = []
+        self.under_way = 0
+        self.most = 0
+        self.faults: list[Exception] = []
+        self.lets = asyncio.Event()
+        self.lets.set()
+
+    async def post(self, path: str, body: object, of: type) -> Any:
+        await self._take(f"POST {path.rpartition('/namespaces/')[2]}")
+
+    async def patch(self, path: str, body: object, kind: object, of: type) -> Any:
+        await self._take(f"PATCH {path.rpartition('/namespaces/')[2]} {body}")
+
+    async def _take(self, what: str) -> None:
+        self.came.append(what)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await self.lets.wait()
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        if self.faults:
+            raise self.faults.pop(0)
+
+
+class Told(list[tuple[Write, Outcome]]):
+    def __call__(self, write: Write, outcome: Outcome) -> None:
+        self.append((write, outcome))
+
+
+@asynccontextmanager
+async def acting_on(server: Server, pace: Pace) -> AsyncIterator[tuple[ApiWriter, Told]]:
+    told = Told()
+    writer = ApiWriter(cast(ApiClient, server), AlwaysLeader(), told, pace=pace, chance=Random(1))
+    running = asyncio.create_task(writer.run())
+    yield writer, told
+    running.cancel()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not true():  # noqa: ASYNC110 - the truth sends no events
+            await asyncio.sleep(0.001)
+
+
+def bind(name: str) -> Bind:
+    return Bind("n", name, "u", "node")
+
+
+def status(name: str, value: int, *, urgent: bool = False) -> PatchStatus:
+    return PatchStatus(f"/api/v1/namespaces/n/pods/{name}", {"v": value}, urgent=urgent)
+
+
+async def test_places_go_before_objects_before_statuses() -> None:
+    server = Server()
+    server.lets.clear()
+    async with acting_on(server, Pace(in_flight=1)) as (writer, told):
+        writer.submit([status("a", 1)])
+        await until(lambda: len(server.came) == 1)
+        writer.submit(
+            [status("b", 1), status("c", 1, urgent=True), UpsertWorkload("/x/namespaces/n/o", "o", {})]
+        )
+        writer.submit([bind("d"), Evict("n", "e", "u")])
+        server.lets.set()
+        await until(lambda: len(told) == 6)
+        assert [what.split()[1] for what in server.came] == [
+            *("n/pods/a/status", "n/pods/d/binding", "n/pods/e/eviction"),
+            *("n/pods/c/status", "n/o", "n/pods/b/status"),
+        ]
+
+
+async def test_of_one_object_one_goes_at_a_time_and_in_order() -> None:
+    server = Server()
+    async with acting_on(server, Pace(in_flight=50)) as (writer, told):
+        server.lets.clear()
+        writer.submit([bind("a"), Evict("n", "a", "u"), status("a", 1), bind("b")])
+        await until(lambda: len(server.came) == 2)
+        await asyncio.sleep(0.02)
+        assert sorted(server.came) == ["POST n/pods/a/binding", "POST n/pods/b/binding"]
+        server.lets.set()
+        await until(lambda: len(told) == 4)
+        assert [type(write) for write, _ in told if "b" not in write.object_path[-1]] == [
+            *(Bind, Evict, PatchStatus)
+        ]
+
+
+async def test_no_more_go_together_than_they_may() -> None:
+    server = Server()
+    server.lets.clear()
+    async with acting_on(server, Pace(in_flight=7, others_in_flight=3)) as (writer, told):
+        writer.submit([status(str(number), 1) for number in range(20)])
+        await until(lambda: server.under_way == 3)
+        writer.submit([bind(f"p{number}") for number in range(20)])
+        await until(lambda: server.under_way == 7)
+        await asyncio.sleep(0.02)
+        assert writer.in_flight == server.under_way == 7
+        server.lets.set()
+        await until(lambda: len(told) == 40)
+        assert server.most == 7
+        assert len(writer) == writer.in_flight == 0
+
+
+async def test_while_pods_are_under_way_little_else_is() -> None:
+    server = Server()
+    server.lets.clear()
+    async with acting_on(server, Pace(in_flight=50, others_in_flight=9, beside_pods=2)) as (writer, told):
+        writer.submit([bind("p")])
+        await until(lambda: server.under_way == 1)
+        writer.submit([status(str(number), 1) for number in range(20)])
+        await until(lambda: server.under_way == 3)
+        await asyncio.sleep(0.02)
+        assert server.under_way == 3
+        server.lets.set()
+        await until(lambda: len(told) == 21)
+
+
+async def test_events_wait_while_many_pods_are_under_way() -> None:
+    server = Server()
+    server.lets.clear()
+    said = EmitEvent(EventSubject("v1", "Pod", "p", "n"), "Waiting", "It waits.")
+    async with acting_on(server, Pace(in_flight=50, beside_pods=2)) as (writer, told):
+        writer.submit([bind(f"p{number}") for number in range(20)])
+        await until(lambda: server.under_way == 20)
+        writer.submit([said])
+        await asyncio.sleep(0.3)
+        assert server.under_way == 20
+        server.lets.set()
+        await until(lambda: writer.recorder.said == 1)
+        assert server.came[20:] == ["POST n/events"]
+        assert len(told) == 20
+
+
+async def test_why_a_pod_is_evicted_is_said_before_it_is_and_once() -> None:
+    server = Server()
+    server.faults = [ApiUnreachable("gone", may_have_happened=False)] * 2
+    why = EmitEvent(EventSubject("v1", "Pod", "p", "n"), "Preempted", "Others are owed it.")
+    async with acting_on(server, Pace(first_s=0.01)) as (writer, told):
+        writer.submit([Evict("n", "p", "u", because=why)])
+        await until(lambda: len(told) == 1)
+        assert server.came == ["POST n/events", *["POST n/pods/p/eviction"] * 2]
+        assert [outcome for _, outcome in told] == [WriteDone()]
+
+
+async def test_why_many_pods_are_evicted_is_said_when_there_is_time() -> None:
+    server = Server()
+    server.lets.clear()
+    why = EmitEvent(EventSubject("v1", "Pod", "p", "n"), "Preempted", "Others are owed it.")
+    async with acting_on(server, Pace(in_flight=50, few=10)) as (writer, told):
+        writer.submit([Evict("n", f"p{number}", "u", because=why) for number in range(20)])
+        await until(lambda: server.under_way == 20)
+        server.lets.set()
+        await until(lambda: len(told) == writer.recorder.said == 20)
+        assert all("eviction" in what for what in server.came[:20])
+        assert server.came.count("POST n/events") == 20
+        assert len(server.came) == 40
+
+
+async def test_what_is_there_is_changed_and_made_again_only_if_it_is_gone() -> None:
+    server = Server()
+    server.faults = [NotFound(404, "NotFound", "It is not there.")]
+    async with acting_on(server, Pace()) as (writer, told):
+        writer.submit([UpsertWorkload("/x/namespaces/n/o", "gone", {}, there=True)])
+        await until(lambda: len(told) == 1)
+        writer.submit([UpsertWorkload("/x/namespaces/n/o", "there", {}, there=True)])
+        await until(lambda: len(told) == 2)
+        assert server.came == ["PATCH n/o/gone {}", "POST n/o", "PATCH n/o/there {}"]
+
+
+async def test_a_status_that_failed_goes_with_one_that_came_meanwhile() -> None:
+    server = Server()
+    server.faults = [ApiUnreachable("gone", may_have_happened=True)]
+    server.lets.clear()
+    async with acting_on(server, Pace(first_s=0.01)) as (writer, told):
+        first, second = status("a", 1), status("a", 2)
+        writer.submit([first])
+        await until(lambda: server.under_way == 1)
+        writer.submit([second])
+        server.lets.set()
+        await until(lambda: len(told) == 2)
+        assert told[0] == (first, WriteSuperseded())
+        assert told[1][1] == WriteDone()
+        assert len(server.came) == 2
+
+
+async def test_what_waits_lets_what_is_more_urgent_pass() -> None:
+    server = Server()
+    server.faults = [TooManyRequests(429, "", "no", retry_after_s=60.0, by_budget=False)]
+    async with acting_on(server, Pace()) as (writer, told):
+        writer.submit([status("a", 1)])
+        await until(lambda: writer.throttled == 1)
+        writer.submit([bind("a")])
+        await until(lambda: len(told) == 1)
+        assert told[0] == (bind("a"), WriteDone())
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_every_write_has_one_outcome(seed: int) -> None:
+    chance = Random(seed)
+    server = Server()
+    server.faults = [
+        ApiUnreachable("no", may_have_happened=False)
+        if chance.random() < 0.5
+        else TooManyRequests(429, "", "no", retry_after_s=0.0, by_budget=False)
+        for _ in range(40)
+    ]
+    writes: list[Write] = []
+    for number in range(100):
+        name = str(chance.randrange(10))
+        kind = chance.random()
+        writes.append(bind(name) if kind < 0.4 else status(name, number, urgent=kind < 0.6))
+    async with acting_on(server, Pace(in_flight=5, first_s=0.001, most_s=0.005)) as (writer, told):
+        for write in writes:
+            writer.submit([write])
+            if chance.random() < 0.3:
+                await asyncio.sleep(0)
+        await until(lambda: len(told) == 100)
+        await asyncio.sleep(0.02)
+        assert len(told) == 100
+        binds = [write for write, _ in told if isinstance(write, Bind)]
+        assert len(binds) == sum(isinstance(write, Bind) for write in writes)
+        for name in map(str, range(10)):
+            last = max(
+                (
+                    write.patch["v"]
+                    for write in writes
+                    if isinstance(write, PatchStatus) and write.path.endswith(f"/{name}")
+                ),
+                default=None,
+            )
+            sent = [what for what in server.came if what.startswith(f"PATCH n/pods/{name}/status")]
+            assert last is None or sent[-1].endswith(f"{{'v': {last}}}"), "the latest status is what stays"
+        assert len(writer) == 0
+
+
+def test_waits_grow_to_their_most() -> None:
+    backoff = Backoff(0.2, 5.0, Random(1))
+    waits = [backoff.next_s() for _ in range(100)]
+    assert 0.1 <= waits[0] <= 0.2
+    assert all(2.5 <= wait <= 5.0 for wait in waits[6:])
+    backoff.reset()
+    assert backoff.next_s() <= 0.2

@@ -1,0 +1,339 @@
+"""Gangs as controllers make them: members of other schedulers, pods that own pods, owners that come late."""
+
+import re
+from itertools import permutations
+from typing import Any, cast
+
+import pytest
+
+from weir.kubernetes.api.objects import KubePod, OwnerReference
+from weir.kubernetes.state.gangs import NAME_MOST, Gang, object_name
+from weir.kubernetes.state.pod_resolver import GangKey
+from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
+from weir.kubernetes.writes.statuses import StatusWriter
+
+from .small_world import Told, maker, node, pod, project, reference
+
+MPI_ROLE = "training.kubeflow.org/job-role"
+LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+MPI = maker(
+    "MPIJob",
+    "kubeflow.org/v2beta1",
+    "mpi",
+    "m",
+    {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}}},
+)
+LAUNCHER_JOB = maker("Job", "batch/v1", "mpi-launcher", "mj", {}, above=reference(MPI))
+
+
+def node_states() -> Told:
+    told = Told()
+    told.see("nodes", node("n1", 8), node("n2", 8))
+    told.see("projects", project("team", gpus=32))
+    return told
+
+
+def launcher(**more: Any) -> KubePod:
+    return pod("mpi-launcher", owner=reference(LAUNCHER_JOB), gpus=0, labels={MPI_ROLE: "launcher"}, **more)
+
+
+def worker(at: int, **more: Any) -> KubePod:
+    return pod(f"mpi-worker-{at}", owner=reference(MPI), gpus=8, labels={MPI_ROLE: "worker"}, **more)
+
+
+def gang(told: Told, name: str = "mpijob-mpi") -> Gang:
+    return told.cluster_state.registry.named[f"team/{name}"]
+
+
+def why(told: Told, name: str = "mpijob-mpi") -> str | None:
+    return gang(told, name).told_gate
+
+
+def numbers(told: Told, name: str = "mpijob-mpi") -> tuple[str, str]:
+    """GPUS and RUNNING, as people read them."""
+    statuses, found = StatusWriter(told.cluster_state, {}), gang(told, name)
+    told.cluster_state.registry.changed[found] = None
+    writes = [*statuses.take(told.now_s), *statuses.take(told.now_s + 20.0)]
+    said = [
+        cast("dict[str, Any]", each.patch["status"])
+        for each in writes
+        if isinstance(each, PatchStatus) and each.about is found
+    ]
+    return said[0]["gpus"], said[0]["running"]
+
+
+def test_a_member_that_another_scheduler_placed_counts_as_present() -> None:
+    told = node_states()
+    told.see("owners", MPI, LAUNCHER_JOB)
+    told.see("pods", worker(0), worker(1))
+    told.step()
+    assert why(told) == "2 of 3 pods exist."
+    assert numbers(told) == ("16", "0/3"), "a launcher that nobody knows yet isn't taken for a worker"
+    told.see("pods", launcher(scheduler="default-scheduler"))
+    told.step()
+    assert why(told) == (
+        "2 of 3 pods are ready to be placed; mpi-launcher: It waits for the scheduler default-scheduler."
+    )
+    told.see("pods", launcher(scheduler="default-scheduler", on="n1", phase="Running"))
+    told.step()
+    assert why(told) is None
+    assert gang(told).needed == 2
+    assert gang(told).workload().min_pods == 2
+    assert numbers(told) == ("16", "1/3")
+    told.gone("pods", "team/mpi-launcher", "u-mpi-launcher")
+    told.step()
+    assert why(told) == "2 of 3 pods exist."
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_the_order_of_owners_and_members_does_not_matter(order: tuple[int, ...]) -> None:
+    told = node_states()
+    placed = launcher(scheduler="default-scheduler", on="n1", phase="Running")
+    arrivals: list[tuple[str, list[Any]]] = [
+        ("owners", [MPI]),
+        ("owners", [LAUNCHER_JOB]),
+        ("pods", [placed]),
+        ("pods", [worker(0), worker(1)]),
+    ]
+    for at in order:
+        told.see(arrivals[at][0], *arrivals[at][1])
+        told.step()
+    assert set(told.control.cluster.jobs) == {"team/mpijob-mpi"}
+    assert why(told) is None
+    assert gang(told).members.placed == {"launcher": 1}
+    assert gang(told).workload().min_pods == 2
+
+
+def test_members_of_other_schedulers_are_known_after_control_begins_anew() -> None:
+    told = node_states()
+    told.see("owners", MPI, LAUNCHER_JOB)
+    told.see("pods", worker(0), worker(1), launcher(scheduler="other", on="n1", phase="Running"))
+    told.step()
+    before = told.state()
+    told.begin_anew()
+    assert told.state() == before
+    assert why(told) is None
+
+
+def test_a_member_that_has_ended_well_is_not_waited_for() -> None:
+    told = node_states()
+    jobset = maker(
+        "JobSet",
+        "jobset.x-k8s.io/v1alpha2",
+        "js",
+        "s",
+        {"replicatedJobs": [{"name": "driver"}, {"name": "workers", "replicas": 2}]},
+    )
+    jobs = [maker("Job", "batch/v1", f"js-{at}", f"sj{at}", {}, above=reference(jobset)) for at in range(3)]
+    role = "jobset.sigs.k8s.io/replicatedjob-name"
+    told.see("owners", jobset, *jobs)
+    told.see(
+        "pods",
+        *(pod(f"js-{at}", owner=reference(jobs[at]), labels={role: "workers"}) for at in (1, 2)),
+        pod(
+            "js-0",
+            owner=reference(jobs[0]),
+            gpus=0,
+            labels={role: "driver"},
+            scheduler="other",
+            on="n1",
+            phase="Succeeded",
+        ),
+    )
+    told.step()
+    assert why(told, "jobset-js") is None
+
+
+def test_pods_of_another_namespace_are_no_members() -> None:
+    """A reference to an owner may name anything: it counts in its own namespace alone."""
+    told = node_states()
+    told.see("owners", MPI, LAUNCHER_JOB)
+    told.see("pods", launcher(namespace="evil", scheduler="other", on="n1", phase="Running"))
+    told.see("pods", worker(0), worker(1))
+    told.step()
+    assert why(told) == "2 of 3 pods exist."
+
+
+def _group(leader_scheduler: str) -> tuple[list[dict[str, Any]], list[KubePod]]:
+    """A LeaderWorkerSet of one group: its leader owns the StatefulSet of its workers."""
+    lws = maker(
+        "LeaderWorkerSet",
+        "leaderworkerset.x-k8s.io/v1",
+        "serve",
+        "l",
+        {"leaderWorkerTemplate": {"size": 3}},
+    )
+    leaders = maker("StatefulSet", "apps/v1", "serve", "ls", {}, above=reference(lws))
+    labels = {LWS_GROUP: "0"}
+    on: dict[str, Any] = {} if leader_scheduler == "weir" else {"on": "n1", "phase": "Running"}
+    leader = pod("serve-0", owner=reference(leaders), gpus=0, labels=labels, scheduler=leader_scheduler, **on)
+    workers = maker("StatefulSet", "apps/v1", "serve-0", "ws", {}, above=reference(leader))
+    below = [pod(f"serve-0-{at}", owner=reference(workers), gpus=4, labels=labels) for at in (1, 2)]
+    return [lws, leaders, workers], [leader, *below]
+
+
+@pytest.mark.parametrize("leader_scheduler", ["weir", "default-scheduler"])
+def test_workers_below_the_pod_of_their_leader_are_of_its_group(leader_scheduler: str) -> None:
+    for reverse in (False, True):
+        told = node_states()
+        owners, pods = _group(leader_scheduler)
+        for resource, made in (
+            (("owners", owners), ("pods", pods))
+            if not reverse
+            else (("pods", pods[::-1]), ("owners", owners[::-1]))
+        ):
+            for each in made:
+                told.see(resource, each)
+                told.step()
+        assert set(told.control.cluster.jobs) == {"team/leaderworkerset-serve-0"}
+        assert why(told, "leaderworkerset-serve-0") is None
+
+
+def test_executors_are_of_the_driver_that_made_them() -> None:
+    told = node_states()
+    driver = pod(
+        "driver",
+        gpus=0,
+        scheduler="default-scheduler",
+        on="n1",
+        phase="Running",
+        labels={"spark-role": "driver"},
+    )
+    told.see("pods", driver)
+    told.see(
+        "pods",
+        *(pod(f"exec-{at}", owner=reference(driver), labels={"spark-role": "executor"}) for at in range(2)),
+    )
+    told.step()
+    assert set(told.control.cluster.jobs) == {"team/pod-driver"}
+    assert why(told, "pod-driver") is None
+    told.gone("pods", "team/driver", "u-driver")
+    told.step()
+    assert why(told, "pod-driver") == "Its Pod driver isn't there."
+
+
+def test_a_circle_and_a_tower_of_owners_end() -> None:
+    told = node_states()
+    one = OwnerReference("v1", "Pod", "b", "u-b", controller=True)
+    other = OwnerReference("v1", "Pod", "a", "u-a", controller=True)
+    told.see("pods", pod("a", owner=one), pod("b", owner=other))
+    told.step()
+    below = None
+    for at in range(200):
+        made = pod(f"t{at}", owner=below, scheduler="weir" if at % 2 else "other")
+        told.see("pods", made)
+        below = reference(made)
+    told.step()
+    assert told.pods()
+
+
+PYTORCH = maker(
+    "PyTorchJob",
+    "kubeflow.org/v1",
+    "train",
+    "t",
+    {"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}},
+)
+ROLE = "training.kubeflow.org/replica-type"
+
+
+def _training() -> list[KubePod]:
+    master = pod("master-0", owner=reference(PYTORCH), gpus=2, labels={ROLE: "master"})
+    return [
+        master,
+        *(pod(f"worker-{at}", owner=reference(PYTORCH), gpus=2, labels={ROLE: "worker"}) for at in range(3)),
+    ]
+
+
+def test_a_kind_that_comes_after_its_pods_leaves_no_empty_group() -> None:
+    told = node_states()
+    told.cluster_state.resolver.set_unreadable({("kubeflow.org/v1", "PyTorchJob"): "it is away"})
+    told.see("pods", *_training())
+    told.step()
+    assert why(told, "pytorchjob-train") is not None
+    told.cluster_state.resolver.set_unreadable({})
+    told.see("owners", PYTORCH)
+    told.step()
+    assert why(told, "pytorchjob-train") is None
+    groups = gang(told, "pytorchjob-train").workload().groups
+    assert sorted((group.name, group.count, group.min) for group in groups) == [
+        ("master", 1, 1),
+        ("worker", 3, 3),
+    ]
+    assert numbers(told, "pytorchjob-train") == ("8", "0/4")
+
+
+def test_what_runs_when_its_owner_becomes_known_is_counted_once() -> None:
+    """Weir is started while the kind can't be read, and the pods run already."""
+    told = node_states()
+    told.cluster_state.resolver.set_unreadable({("kubeflow.org/v1", "PyTorchJob"): "it is away"})
+    made = _training()
+    for at, each in enumerate(made):
+        each.spec.node_name, each.status.phase = "n1", "Running"
+        each.metadata.annotations = {"weir.dev/start": str(at + 1), "weir.dev/gpus": f"{2 * at},{2 * at + 1}"}
+    told.see("pods", *made)
+    told.step()
+    told.see("owners", PYTORCH)
+    told.step()
+    assert numbers(told, "pytorchjob-train") == ("8", "4/4")
+    assert len(gang(told, "pytorchjob-train").workload().groups) == 2
+
+
+def test_a_pod_whose_owners_come_late_leaves_no_workload_behind() -> None:
+    told = node_states()
+    told.see("owners", LAUNCHER_JOB)
+    told.see("pods", launcher())
+    told.step()
+    assert set(told.cluster_state.registry.named) == {"team/job-mpi-launcher"}
+    statuses = StatusWriter(told.cluster_state, {})
+    assert statuses.take(told.now_s) == []
+    told.see("owners", MPI)
+    told.step()
+    told.step()
+    told_of = {each.name for each in statuses.take(told.now_s + 20.0) if isinstance(each, UpsertWorkload)}
+    assert told_of <= {"mpijob-mpi"}
+    assert set(told.cluster_state.registry.named) == {"team/mpijob-mpi"}
+    assert set(told.control.cluster.jobs) == {"team/mpijob-mpi"}
+
+
+def test_a_group_whose_pods_were_replaced_by_others_is_not_counted() -> None:
+    """A rolling update: the new pods ask for something else, and come before the old ones go."""
+    told = node_states()
+    web = maker("ReplicaSet", "apps/v1", "web", "w", {"replicas": 1})
+    old, new = pod("old", owner=reference(web), gpus=2), pod("new", owner=reference(web), gpus=1)
+    told.see("owners", web)
+    told.see("pods", old)
+    told.step()
+    told.see("pods", new)
+    told.step()
+    told.gone("pods", "team/old", "u-old")
+    told.step()
+    assert numbers(told, "replicaset-web") == ("1", "0/1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "gang"),
+    [
+        ("Foo", "x HTTP/1.1\r\nX-Evil: y\r\n\r\n", ""),
+        ("job-victim/status/", "..", ""),
+        ("Foo", "../../nodes/a", ""),
+        ("Foo", "\u2603", "%2e%2e%2f"),
+        ("/", "/", ""),
+        ("\x00" * 300, "a.", "."),
+        ("Job", "a" * 180 + "..b" * 40, ""),
+    ],
+)
+def test_a_workload_has_a_name_that_can_be_written_whatever_its_owner_is_called(
+    kind: str, name: str, gang: str
+) -> None:
+    key = GangKey("team", "x/v1", kind, name, "u", gang)
+    made = object_name(key)
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", made), made
+    assert ".." not in made
+    assert len(made) <= NAME_MOST
+    assert made != object_name(GangKey("team", "x/v1", kind, f"{name}x", "u", gang))
+
+
+def test_names_that_can_be_written_stay_as_they_are() -> None:
+    key = GangKey("team", "kubeflow.org/v1", "PyTorchJob", "my.train-1", "u", "A-0")
+    assert object_name(key) == "pytorchjob-my.train-1-a-0"
