@@ -1,1 +1,1 @@
-"""What is changed in objects and said of them before the API server takes them, and the port for it."""
+"""Admission webhooks: patches and refusals of objects, and the server that answers with them."""

@@ -52,7 +52,7 @@ class ServiceReference(Struct):
 
 
 class ClientConfig(Struct, rename="camel"):
-    """How the API server reaches a webhook."""
+    """Address and trusted authority of a webhook, as the API server uses them."""
 
     ca_bundle: str = ""
     service: ServiceReference | None = None
@@ -71,7 +71,7 @@ class ClientConfig(Struct, rename="camel"):
 
 
 class Webhook(Struct, rename="camel"):
-    """One webhook of a configuration."""
+    """Webhook of a configuration."""
 
     name: str
     client_config: ClientConfig
@@ -132,7 +132,7 @@ class CertificateRotation:
         return AGAIN_S if missing else EVERY_S
 
     async def _held(self) -> Certificates:
-        """What the Secret holds, after what was due is renewed in it."""
+        """Return the certificates of the Secret, after renewing those that are due."""
         path = f"{self._secrets}/{self._secret}"
         for left in reversed(range(_TRIES)):
             try:

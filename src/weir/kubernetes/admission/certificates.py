@@ -32,7 +32,7 @@ _CALLER_KEY_FORM = re.compile(r"[0-9a-f]{32}", re.ASCII)  # a step of a webhook'
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What the Secret holds, in PEM."""
+    """Certificates and keys of the Secret, in PEM."""
 
     authority: bytes
     authority_key: bytes = field(repr=False)
@@ -43,7 +43,9 @@ class Certificates:
 
     @property
     def bundle(self) -> bytes:
-        """Whom to trust: the authority, and the one before it as long as it may still be needed."""
+        """Authorities to trust: the present one, and the former one while certificates of it may be in
+        use.
+        """
         return self.authority + self.old_authority
 
 
@@ -57,7 +59,7 @@ def first(names: Sequence[str], now: datetime) -> Certificates:
 
 
 def renewed(held: Certificates, names: Sequence[str], now: datetime) -> Certificates:
-    """What should be there instead of what is; the same object if nothing is due."""
+    """Return the certificates with those renewed that are due; the same object if none is."""
     authority = x509.load_pem_x509_certificate(held.authority)
     serving = x509.load_pem_x509_certificate(held.certificate)
     old = held.old_authority
@@ -82,7 +84,7 @@ def renewed(held: Certificates, names: Sequence[str], now: datetime) -> Certific
 
 
 def read(data: Mapping[str, str]) -> Certificates | None:
-    """What a Secret holds; None if that is nothing that can be used."""
+    """Return the certificates of a Secret; None if it holds none that can be used."""
     try:
         raw = {key: base64.b64decode(value, validate=True) for key, value in data.items()}
         caller_key = raw.get(_CALLER_KEY, b"").decode("ascii")
@@ -101,7 +103,7 @@ def read(data: Mapping[str, str]) -> Certificates | None:
 
 
 def written(held: Certificates) -> dict[str, Any]:
-    """The data of a Secret of type kubernetes.io/tls."""
+    """Return the data of a Secret of type kubernetes.io/tls."""
     parts = {
         _CA: held.authority,
         _CA_KEY: held.authority_key,

@@ -1,4 +1,4 @@
-"""What is changed in, and said of, objects before the API server takes them: pure, one review at a time.
+"""Answers to admission reviews: patches and refusals. Pure, one review at a time.
 
 Pods that ask for GPUs in a namespace bound to a project come to Weir by themselves, and Jobs are told that
 a preemption is no failure. What can't be right is refused at the door, with what to write instead: later
@@ -59,7 +59,7 @@ class QuotaTree:
         return {each.name: each for each in topologies_of(self.topologies.values())[0]}
 
     def of(self, namespace: str) -> tuple[str, ...]:
-        """The projects a namespace may use."""
+        """Return the projects a namespace may use."""
         listed = self.tree.projects_of.get(namespace, ())
         if listed:
             return listed
@@ -75,7 +75,7 @@ class QuotaTree:
 
 @dataclass(frozen=True, slots=True)
 class PodRules:
-    """How pods are read: which scheduler is ours, which resources are devices, what can't be placed."""
+    """Rules by which reviews read pods: Weir's scheduler name, the device resources, the checks."""
 
     scheduler: str
     is_device: Callable[[str], bool]
@@ -86,7 +86,7 @@ class PodRules:
 
 
 def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
-    """The JSON patch of a new object; empty where it stays as it is."""
+    """Return the JSON patch of a new object; empty if it needs no change."""
     kind, new = request["kind"]["kind"], request.get("object") or {}
     namespace = request.get("namespace", "")
     if kind == "Pod":
@@ -116,7 +116,7 @@ def _of_pod(new: Object, namespace: str, known: QuotaTree, reading: PodRules) ->
 
 
 def _is_ours(pod: Object, namespace: str, known: QuotaTree, reading: PodRules) -> bool:
-    """Whether Weir places a pod: it says so, or it asks for GPUs where a project's quota counts.
+    """Return True if Weir places a pod: it names Weir, or it asks for GPUs where a project's quota counts.
 
     A pod of a DaemonSet has its node already, and so has one that names it.
     """
@@ -140,7 +140,7 @@ def _template_is_ours(owner: Object, namespace: str, known: QuotaTree, reading: 
 
 
 def _controller(pod: Object) -> str:
-    """The kind of the object that controls a pod, if one does."""
+    """Return the kind of the pod's controller; empty without one."""
     owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
     return next((str(each.get("kind", "")) for each in owners if each.get("controller")), "")
 
@@ -232,7 +232,7 @@ def _read(pod: Object, owners: Iterable[Object] = ()) -> tuple[Annotations, list
 
 
 def _metadata(thing: Object) -> Metadata:
-    """Of an object that may have no name yet."""
+    """Return the metadata of an object that may have no name yet."""
     return msgspec.convert({"name": "", **_without_nothing(thing.get("metadata"))}, Metadata)
 
 
@@ -264,7 +264,7 @@ def _without_nothing(values: Object | None) -> dict[str, Any]:
 
 
 def _project(annotations: Annotations, known: QuotaTree) -> str | None:
-    """The project that is named; the bare word `project` may mean something else altogether."""
+    """Return the project that is named; the bare key `project` counts only if such a project exists."""
     if annotations.project_from == "project" and annotations.project not in known.projects:
         return None
     return annotations.project
@@ -299,7 +299,7 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 def _of_queue(request: Object, known: QuotaTree) -> list[str]:
-    """What is wrong with a department or a project, among the others there are."""
+    """Return the mistakes of a department or project among the others."""
     kind, name = request["kind"]["kind"], request["name"]
     objects = {"Department": dict(known.departments), "Project": dict(known.projects)}
     before = objects[kind].pop(name, None)

@@ -1,4 +1,4 @@
-"""Whether the bearer of a token may read our metrics: the API server is asked who that is and what it may.
+"""Access to Weir's metrics: the API server authenticates a token and says what its bearer may read.
 
 Answers are kept for a minute, by the token's digest: a Prometheus asks all the time.
 """
@@ -19,7 +19,7 @@ TOKENS_MOST, TOKEN_LENGTH_MOST = 1024, 16_384
 
 
 class User(Struct):
-    """Who a token belongs to."""
+    """User of a token."""
 
     username: str = ""
     groups: list[str] = []
@@ -27,7 +27,7 @@ class User(Struct):
 
 
 class TokenStatus(Struct):
-    """What the API server makes of a token."""
+    """Result of a TokenReview."""
 
     authenticated: bool = False
     user: User = field(default_factory=User)
@@ -40,7 +40,7 @@ class TokenReview(Struct):
 
 
 class AccessStatus(Struct):
-    """Whether it may."""
+    """Result of a SubjectAccessReview."""
 
     allowed: bool = False
 
@@ -52,7 +52,7 @@ class AccessReview(Struct):
 
 
 class TokenReviewer:
-    """Who may get a path that is no resource, such as /metrics."""
+    """Check of rights to non-resource paths such as /metrics."""
 
     def __init__(self, api: ApiClient, now_s: Callable[[], float] = time.monotonic) -> None:
         self._api = api
@@ -61,7 +61,7 @@ class TokenReviewer:
         self._under_way = 0
 
     async def may_get(self, authorization: str, path: str) -> bool | None:
-        """Whether the bearer of this header may get this path; None if it isn't known who that is."""
+        """Return True if the bearer of this header may get this path; None if the token is unknown."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not 0 < len(token) <= TOKEN_LENGTH_MOST:

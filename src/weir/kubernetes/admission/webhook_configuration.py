@@ -1,4 +1,4 @@
-"""How the API server is told of the webhooks: which objects it sends, and what comes of it if nobody answers.
+"""Webhook configurations: the objects that the API server sends, and its choice if nobody answers.
 
 `failurePolicy` is Ignore everywhere. A webhook that is away must not keep a cluster from making pods, and
 nothing depends on having been asked: the scheduler reads every object for itself. For the same reason only
@@ -115,7 +115,7 @@ def _condition(rule: str) -> dict[str, Any]:
 
 
 def _says(thing: str) -> str:
-    """Whether a label or an annotation of an object speaks of Weir."""
+    """Return the CEL condition that a label or annotation of an object concerns Weir."""
     known = ", ".join(f"'{word}'" for word in _WORDS)
     key = f"k.startsWith('{PREFIX}') || k in [{known}]"
     return " || ".join(
@@ -125,7 +125,10 @@ def _says(thing: str) -> str:
 
 
 def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) -> str:
-    """Whether a pod may be one of ours. What asks for devices says so in its limits, always."""
+    """Return the CEL condition that a pod may be Weir's.
+
+    A pod that asks for devices has them in its limits.
+    """
     named = " || ".join(is_device(each) for each in devices) or "false"
     asks = " || ".join(
         f"(has({spec}.{part}) && {spec}.{part}.exists(c, has(c.resources) && has(c.resources.limits) && "

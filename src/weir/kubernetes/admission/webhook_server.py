@@ -42,7 +42,7 @@ _LOG = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WebhookServices:
-    """What is answered from."""
+    """Services that answer requests: the state for reviews, health, metrics."""
 
     known: Callable[[], QuotaTree | None]  # None: not yet
     reading: PodRules

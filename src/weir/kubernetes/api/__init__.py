@@ -1,1 +1,1 @@
-"""What is said to the API server and heard from it, and nothing of what it means."""
+"""Client of the API server: requests, lists, watches, leader election. It knows no rule of scheduling."""

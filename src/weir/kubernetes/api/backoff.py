@@ -1,4 +1,4 @@
-"""How long to wait: before the next try, and before the next of many."""
+"""Delays between retries, and between requests of a rate."""
 
 import asyncio
 import time
@@ -16,19 +16,19 @@ class Backoff:
     tries: int = 0
 
     def next_s(self) -> float:
-        """How long to wait this time."""
+        """Return the next delay in seconds."""
         whole_s: float = min(self.first_s * 2.0 ** min(self.tries, 30), self.most_s)
         self.tries += 1
         return whole_s * self.chance.uniform(0.5, 1.0)
 
     def reset(self) -> None:
-        """It went well."""
+        """Start again with the shortest delay, after a success."""
         self.tries = 0
 
 
 @dataclass(slots=True)
 class RateLimiter:
-    """So many a second, and up to `burst` at once after a quiet time. 0 a second: as many as you like."""
+    """Limit of a rate: `per_second`, and up to `burst` at once after a pause; 0 means no limit."""
 
     per_s: float
     burst: float

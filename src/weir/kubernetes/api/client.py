@@ -40,7 +40,7 @@ class ApiSilent(ApiUnreachable):
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """How long and how much, at most."""
+    """Limits of times and sizes of requests."""
 
     connect_s: float = 5.0
     read_s: float = 60.0  # for one object, or one piece of a list
@@ -53,7 +53,7 @@ class ClientLimits:
 
 
 class Patch(Enum):
-    """How a change is written."""
+    """Content type of a patch."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -82,7 +82,7 @@ class ApiClient:
 
     @property
     def limits(self) -> ClientLimits:
-        """How long and how much, at most."""
+        """Limits of times and sizes of requests."""
         return self._limits
 
     def __repr__(self) -> str:
@@ -108,7 +108,7 @@ class ApiClient:
             await self._lines.close()
 
     async def get(self, path: str, of: type[T]) -> T:
-        """One object."""
+        """Return one object."""
         return read(await self._ask("GET", path, within_s=self._limits.read_s), of)
 
     async def post(
@@ -145,7 +145,7 @@ class ApiClient:
     async def pieces(
         self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
     ) -> AsyncGenerator[ListPage[T], None]:
-        """A list, piece by piece, as of one moment that isn't before the call."""
+        """Yield the pages of a list, as of one moment that isn't before the call."""
         query = _selectors(field_selector, label_selector) | {"limit": str(self._limits.list_pieces)}
         coming = self._piece(path, query)
         try:
@@ -178,14 +178,14 @@ class ApiClient:
     async def list_all(
         self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
     ) -> list[T]:
-        """A whole list. What can't be read is left out."""
+        """Return a whole list without the objects that can't be read."""
         items: list[T] = []
         async for page in self.pieces(path, of, field_selector=field_selector, label_selector=label_selector):
             items += [item for item in page.items if not isinstance(item, UndecodedObject)]
         return items
 
     async def version_of(self, path: str, *, field_selector: str = "", label_selector: str = "") -> str:
-        """The resource version at which a resource is now."""
+        """Return the present resource version of a resource."""
         query = urlencode({"limit": "1", **_selectors(field_selector, label_selector)})
         body = await self._ask("GET", path, query=query, within_s=self._limits.read_s)
         return read(body, BookmarkObject).metadata.resource_version
@@ -199,7 +199,7 @@ class ApiClient:
         field_selector: str = "",
         label_selector: str = "",
     ) -> AsyncGenerator[list[WatchEvent], None]:
-        """What changes after this resource version, as it comes, for so long.
+        """Yield the changes after this resource version, as they come, for `for_s` seconds.
 
         Ends without an error when its time is over. An event that says what is wrong is raised.
         """
@@ -261,7 +261,7 @@ class ApiClient:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> bytes:
-        """The bytes of the answer; a refused token is renewed once."""
+        """Return the bytes of the answer; renew a refused token once."""
         assert self._lines is not None, _OPENED
         self.requests += 1
         try:
@@ -308,7 +308,7 @@ _UNSENT = (RequestNotSent, NoCredentials)
 
 
 def _unreachable(error: Exception, method: str, path: str) -> ApiUnreachable:
-    """What went wrong, in words: the error itself may hold the request with its credentials."""
+    """Return the error as a sentence: the exception itself may hold the request with its credentials."""
     said = str(error) or (
         "there was no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
     )

@@ -36,7 +36,7 @@ class RequestNotSent(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Whom to speak to, and how."""
+    """Address of a server and the way to it."""
 
     server: str
     tls: ssl.SSLContext | None = None
@@ -62,7 +62,7 @@ class ConnectionPool:
         self._before, self._fixed = self._of_every_request()
 
     def request(self, method: str, path: str, headers: str, body: bytes | None) -> bytes:
-        """The bytes of a request; `headers` are whole lines."""
+        """Return the bytes of a request; `headers` are whole lines."""
         if not (path.isascii() and path.isprintable()) or " " in path:
             path = quote(path, safe=_RESERVED)
         length = "" if body is None else f"Content-Length: {len(body)}\r\n"
@@ -70,7 +70,7 @@ class ConnectionPool:
         return head.encode("latin-1") + (body or b"")
 
     async def ask(self, request: bytes, *, again: bool = False) -> HttpResponse:
-        """The answer to a request.
+        """Return the answer to a request.
 
         `again`: it may be sent twice, for a connection may end before the server has read from it.
 
@@ -104,7 +104,7 @@ class ConnectionPool:
     async def stream(
         self, request: bytes, within_s: float
     ) -> AsyncIterator[tuple[HttpResponse, AsyncGenerator[bytes, None]]]:
-        """The head of an answer, and its body as it comes; TimeoutError if nothing comes for so long."""
+        """Yield the head of an answer and its body as it comes; TimeoutError after `within_s` of silence."""
         async with self._room:
             line = await self._new()
             try:
@@ -131,7 +131,7 @@ class ConnectionPool:
                 await self._none.wait()
 
     def _kept(self) -> HttpConnection | None:
-        """The one that was used last, if it still can be."""
+        """Return the connection used last, if it can be used again."""
         while self._idle:
             line, _ = self._idle.popitem()
             if time.monotonic() - line.used_s < IDLE_S:
@@ -175,7 +175,7 @@ class ConnectionPool:
         return line
 
     async def _by_proxy(self, proxy: SplitResult) -> HttpConnection:
-        """A connection through a proxy, which for TLS is asked for a tunnel."""
+        """Return a connection through a proxy, with a tunnel for TLS."""
         if proxy.scheme not in {"http", "https"}:
             raise NotHttp(f"proxies of {proxy.scheme or 'no scheme'} aren't understood, those of http are")
         loop, tls = asyncio.get_running_loop(), self._to.tls
@@ -212,7 +212,7 @@ class ConnectionPool:
         )
 
     def _of_every_request(self) -> tuple[str, str]:
-        """What stands before the path, and the lines that every head has."""
+        """Return the prefix of the path and the header lines of every request."""
         path, lines = self._at.path.rstrip("/"), f"Host: {self._host}\r\n"
         if self._through is not None and self._to.tls is None:
             return f"http://{self._host}{path}", lines + _credentials(self._through)
@@ -236,7 +236,7 @@ def _address(at: SplitResult) -> tuple[str, int]:
 
 
 def _credentials(proxy: SplitResult) -> str:
-    """The line by which a proxy knows who asks."""
+    """Return the header line with the credentials for a proxy."""
     if proxy.username is None:
         return ""
     said = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
@@ -244,7 +244,7 @@ def _credentials(proxy: SplitResult) -> str:
 
 
 async def _connected(host: str, port: int) -> socket.socket:
-    """A socket to the first address of a host that answers."""
+    """Return a socket to the first address of a host that answers."""
     loop = asyncio.get_running_loop()
     known = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for left, (family, kind, protocol, _, address) in zip(reversed(range(len(known))), known, strict=True):
@@ -265,7 +265,7 @@ async def _connected(host: str, port: int) -> socket.socket:
 
 
 def _socket(family: int, kind: int, protocol: int) -> socket.socket:
-    """A socket that notices within half a minute that the other side is gone without a word."""
+    """Return a socket that notices a silent loss of its peer within half a minute."""
     made = socket.socket(family, kind, protocol)
     made.setblocking(False)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,4 +1,4 @@
-"""Where the API server is, and how Weir proves to it who it is.
+"""Address of the API server, and Weir's credentials for it.
 
 The two ways of the field: a kubeconfig, which the official package reads (tokens, client certificates,
 plug-ins that are executed), and the service account of a pod. Tokens change while Weir runs: both
@@ -36,11 +36,11 @@ class Credentials(Protocol):
     is_verified: bool  # False: the server's certificate isn't checked
 
     def tls(self) -> ssl.SSLContext | None:
-        """How to speak TLS with it; always the same object."""
+        """Return the TLS context, always the same object; None for plain HTTP."""
         ...
 
     async def authorization(self, *, refused: bool = False) -> str:
-        """What to send as `Authorization`, or "". `refused`: the last one didn't do."""
+        """Return the `Authorization` header, or "". `refused`: the server refused the last one."""
         ...
 
 
@@ -67,11 +67,11 @@ class ServiceAccount:
         self._read()
 
     def tls(self) -> ssl.SSLContext:
-        """How to speak TLS with it."""
+        """Return the TLS context; None for plain HTTP."""
         return self._tls
 
     async def authorization(self, *, refused: bool = False) -> str:
-        """The token as it is in the file, which is replaced long before it runs out."""
+        """Return the token in the file, which is replaced long before it expires."""
         if refused or time.monotonic() - self._read_at_s > LOOK_AGAIN_S:
             self._read()
         return self._authorization
@@ -111,11 +111,11 @@ class Kubeconfig:
         self._tls = None if self.server.startswith("http:") else self._make_tls()
 
     def tls(self) -> ssl.SSLContext | None:
-        """How to speak TLS with it."""
+        """Return the TLS context; None for plain HTTP."""
         return self._tls
 
     async def authorization(self, *, refused: bool = False) -> str:
-        """The token, after the package has renewed it if it had to."""
+        """Return the token, renewed by the package where needed."""
         if refused or time.monotonic() - self._looked_at_s > LOOK_AGAIN_S:
             self._looked_at_s = time.monotonic()
             await asyncio.to_thread(self._look_again, refused=refused)

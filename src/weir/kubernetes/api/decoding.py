@@ -39,7 +39,7 @@ class ListPage(Generic[T]):
 
 
 class ListMetadata(ApiStruct):
-    """What a list has in place of an object's metadata."""
+    """Metadata of a list."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
@@ -69,7 +69,7 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def _decoder(of: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder of a type; making one costs as much as a thousand uses."""
+    """Return the decoder of a type; making one costs as much as a thousand uses."""
     decoder = _decoders.get(of)
     if decoder is None:
         decoder = _decoders[of] = msgspec.json.Decoder(of)
@@ -77,7 +77,7 @@ def _decoder(of: Any) -> msgspec.json.Decoder[Any]:
 
 
 def read(body: bytes | Raw, of: type[T]) -> T:
-    """One object."""
+    """Return one object."""
     try:
         decoded: T = _decoder(of).decode(body)
     except msgspec.DecodeError as error:
@@ -86,7 +86,7 @@ def read(body: bytes | Raw, of: type[T]) -> T:
 
 
 def read_list(body: bytes, of: type[T]) -> tuple[Sequence[T | UndecodedObject], ListMetadata]:
-    """What is in a piece of a list; if it can't be read as a whole, one by one."""
+    """Return the objects of a page of a list, decoded one by one if the page can't be read as a whole."""
     try:
         listed: ListResponse[T] = _decoder(ListResponse[of]).decode(body)  # type: ignore[valid-type]
     except (msgspec.DecodeError, RecursionError):
@@ -96,7 +96,7 @@ def read_list(body: bytes, of: type[T]) -> tuple[Sequence[T | UndecodedObject], 
 
 
 def read_object(raw: Raw, of: type[T]) -> T | UndecodedObject:
-    """An object, or what is left of one that doesn't look as it should."""
+    """Return an object, or the remains of one that can't be decoded."""
     try:
         decoded: T = _decoder(of).decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -123,7 +123,7 @@ def _unread(raw: Raw, sentence: str) -> UndecodedObject:
 
 
 def events_of(lines: list[bytes]) -> Iterator[list[WatchEvent]]:
-    """The events of whole lines; one that says what is wrong is raised after those before it."""
+    """Yield the events of whole lines; an error event is raised after the events before it."""
     events: list[WatchEvent] = []
     wrong: ApiError | None = None
     for line in lines:

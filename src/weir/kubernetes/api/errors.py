@@ -12,7 +12,7 @@ RETRY_AFTER_MOST_S = 60.0
 
 
 class StatusCause(Struct, gc=False):
-    """One of the reasons for a refusal."""
+    """Single cause of a refusal."""
 
     reason: str = ""
     message: str = ""
@@ -20,7 +20,7 @@ class StatusCause(Struct, gc=False):
 
 
 class StatusDetails(Struct, rename="camel", gc=False):
-    """What a refusal is about."""
+    """Object and causes of a refusal."""
 
     name: str = ""
     causes: list[StatusCause] = []
@@ -106,7 +106,7 @@ _STATUS = msgspec.json.Decoder(ApiStatus)
 
 
 def refusal(code: int, body: bytes, retry_after: str = "") -> ApiRefused:
-    """The exception for an answer with this status code; `retry_after` as its head says it."""
+    """Return the exception for an answer with this status code; `retry_after` is that header's value."""
     try:
         status = _STATUS.decode(body)
     except msgspec.DecodeError:  # some answers, and those of proxies, are plain text
@@ -115,7 +115,7 @@ def refusal(code: int, body: bytes, retry_after: str = "") -> ApiRefused:
 
 
 def refusal_of(status: ApiStatus, code: int = 0, retry_after_s: float | None = None) -> ApiRefused:
-    """The exception for what the server said, which in a watch comes without a status code of HTTP."""
+    """Return the exception for a status; in a watch it comes without a status code of HTTP."""
     code = code or status.code or 500
     message = status.message or status.reason or f"The API server answered {code}."
     details = status.details or StatusDetails()

@@ -34,7 +34,7 @@ def _count(more: int) -> None:
 
 
 def freeze() -> None:
-    """What there is now stays: the collector needn't look at it again.
+    """Exempt the present objects from garbage collection.
 
     Within a pause, else the collector looks at it all once more. What is then garbage already isn't found any
     more, unless nothing refers to it, which frees it anyway: of what decoding leaves that is next to nothing.

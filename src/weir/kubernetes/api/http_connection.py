@@ -1,4 +1,4 @@
-"""One connection that speaks HTTP/1.1 with an API server: bytes go out, an answer comes back.
+"""Connection over HTTP/1.1 to an API server.
 
 asyncio carries the bytes and httptools reads the answers. It carries one request at a time, and whatever goes
 wrong on it ends it: no answer can ever be taken for that of another request.
@@ -22,25 +22,25 @@ class ConnectionLost(OSError):
 
 
 class NotHttp(Exception):
-    """What came isn't HTTP."""
+    """Answer that isn't HTTP."""
 
 
 @dataclass(slots=True)
 class HttpResponse:
-    """What came back."""
+    """Status, headers and body of an answer."""
 
     status: int = 0
     head: list[tuple[bytes, bytes]] = field(default_factory=list)
     body: bytes = b""
 
     def said(self, name: str) -> str:
-        """What the head says of this, or ""; `name` in lower case."""
+        """Return the value of a header, or ""; `name` in lower case."""
         known = (value for key, value in self.head if key.decode("latin-1").lower() == name)
         return next(known, b"").decode("latin-1")
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection. `lost` is called when it has ended."""
+    """Connection to one server. `lost` is called when it has ended."""
 
     def __init__(self, lost: Callable[["HttpConnection"], None]) -> None:
         self.used_s = time.monotonic()
@@ -72,7 +72,7 @@ class HttpConnection(asyncio.Protocol):
         return self._answer
 
     async def pieces(self, within_s: float) -> AsyncGenerator[bytes, None]:
-        """The body of an answer as it comes, until its end; TimeoutError if nothing comes for so long.
+        """Yield the body of an answer as it comes; TimeoutError after `within_s` of silence.
 
         Nothing is read while whoever takes it is busy, or rests: the server waits.
         """
@@ -88,7 +88,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether another request may follow."""
+        """True if another request may follow."""
         return self._ended and self._stays and self._why is None
 
     def end(self) -> None:
@@ -139,7 +139,7 @@ class HttpConnection(asyncio.Protocol):
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is there."""
+        """Keep the transport of the new connection."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -159,7 +159,7 @@ class HttpConnection(asyncio.Protocol):
         self.end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
+        """Fail the request under way and report the loss."""
         if exc is None and self._why is None and self._head and not self._says_its_end():
             self._ended = True
         self._why = self._why or ConnectionLost(
@@ -171,14 +171,14 @@ class HttpConnection(asyncio.Protocol):
     # httptools
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One line of the head."""
+        """Take in one header."""
         self._head_bytes += len(name) + len(value)
         if self._head_bytes > HEAD_BYTES_MOST:  # asked for more, httptools says what was wrong
             raise ValueError(f"its head has more than {HEAD_BYTES_MOST} bytes")
         self._answer.head.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head is there; those of interim answers don't count."""
+        """Take in the end of the head; those of interim answers don't count."""
         status = self._parser.get_status_code()
         if status < 200:
             self._answer.head.clear()
@@ -190,12 +190,12 @@ class HttpConnection(asyncio.Protocol):
         self._pieces.append(body)
 
     def on_message_complete(self) -> None:
-        """The answer has ended, and with it the connection if the server wants that."""
+        """Finish the answer, and the connection if the server closes it."""
         if self._head:
             self._ended = True
             self._stays = self._parser.should_keep_alive()
             self.used_s = time.monotonic()
 
     def _says_its_end(self) -> bool:
-        """Whether the answer has a length; one without goes on until the connection ends."""
+        """Return True if the answer has a length; one without lasts until the connection ends."""
         return bool(self._answer.said("content-length") or self._answer.said("transfer-encoding"))

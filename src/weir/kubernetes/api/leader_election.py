@@ -1,4 +1,4 @@
-"""One of several leads, by a Lease in the API server, and stops in time when it can't keep it.
+"""Leader election by a Lease: one of several processes leads, and stops in time when it can't renew.
 
     |- asked -------------- renew_deadline_s ----------| write_s |- lease_s: another may begin
       the leader writes                                 stops: requests
@@ -30,7 +30,7 @@ from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet, Refl
 
 
 class Leadership(Protocol):
-    """Who may write, asked before every write."""
+    """Right to write, checked before every write."""
 
     @property
     def term(self) -> int:
@@ -38,7 +38,7 @@ class Leadership(Protocol):
         ...
 
     def may_write(self) -> bool:
-        """Whether a request may be sent now."""
+        """Return True if a request may be sent now."""
         ...
 
 
@@ -48,13 +48,13 @@ class AlwaysLeader:
     term = 1
 
     def may_write(self) -> bool:
-        """Always."""
+        """Return True always."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """How long a leader may be silent. The customary values of the field."""
+    """Times of a lease. The defaults are the customary values of the field."""
 
     lease_s: int = 15  # after which another may take it
     renew_deadline_s: float = 10.0  # after which it stops writing
@@ -62,7 +62,7 @@ class LeaseTiming:
 
 
 class LeaseSpec(ApiStruct, omit_defaults=True):
-    """Who holds it."""
+    """Holder of a lease."""
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
@@ -131,11 +131,11 @@ class LeaderElection:
 
     @property
     def term(self) -> int:
-        """How often this one has won."""
+        """Number of elections that this process has won."""
         return self._term
 
     def may_write(self) -> bool:
-        """Whether this one leads, and its renewal isn't overdue."""
+        """Return True if this process leads and its renewal isn't overdue."""
         return (
             self._leads
             and not self._released
@@ -180,7 +180,7 @@ class LeaderElection:
                 self._see(await self._api.put(self._path, left, Lease))
 
     def _hear(self, changes: Sequence[Change[Lease]]) -> None:
-        """Those who wait are woken when the lease is free; otherwise they look now and then."""
+        """Wake the candidate when the lease is free; otherwise it looks at intervals."""
         last = changes[-1]
         if isinstance(last, ObjectRemoved) or (
             isinstance(last, ObjectSet) and not last.object.spec.holder_identity
@@ -251,7 +251,7 @@ class LeaderElection:
         return self._clock() - self._seen_s > self._lease.spec.lease_duration_seconds
 
     def _wanted(self) -> Lease:
-        """The lease with this one as its holder."""
+        """Return the lease with this process as its holder."""
         now = _now()
         if self._lease is None:
             metadata, transitions, since = Metadata(self._name), 0, now
@@ -269,7 +269,7 @@ class LeaderElection:
 
 
 def _with_spec(lease: Lease, **changes: object) -> Lease:
-    """The lease with another spec."""
+    """Return the lease with a changed spec."""
     return msgspec.structs.replace(lease, spec=msgspec.structs.replace(lease.spec, **changes))
 
 

@@ -17,7 +17,7 @@ class ApiStruct(Struct, rename="camel", gc=False):
 
 
 class OwnerReference(ApiStruct):
-    """Who made an object."""
+    """Owner of an object."""
 
     api_version: str
     kind: str
@@ -27,7 +27,7 @@ class OwnerReference(ApiStruct):
 
 
 class Metadata(ApiStruct):
-    """What every object has. Times are RFC 3339 in whole seconds."""
+    """Metadata of an object. Times are RFC 3339 in whole seconds."""
 
     name: str
     uid: str = ""
@@ -54,7 +54,7 @@ class ApiObject(ApiStruct):
 
 
 class NodeSelectorRequirement(ApiStruct):
-    """One expression over node labels or fields."""
+    """Expression over node labels or fields."""
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -62,14 +62,14 @@ class NodeSelectorRequirement(ApiStruct):
 
 
 class NodeSelectorTerm(ApiStruct):
-    """All of its expressions hold; one without any matches nothing."""
+    """Expressions that must all hold; a term without any matches nothing."""
 
     match_expressions: list[NodeSelectorRequirement] = []
     match_fields: list[NodeSelectorRequirement] = []
 
 
 class NodeSelector(ApiStruct):
-    """One of its terms holds."""
+    """Terms of which at least one must hold."""
 
     node_selector_terms: list[NodeSelectorTerm] = []
 
@@ -91,7 +91,7 @@ class NodeAffinity(ApiStruct):
 
 
 class LabelSelectorRequirement(ApiStruct):
-    """One expression over the labels of pods or namespaces."""
+    """Expression over the labels of pods or namespaces."""
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
@@ -99,7 +99,7 @@ class LabelSelectorRequirement(ApiStruct):
 
 
 class LabelSelector(ApiStruct):
-    """All of it holds; an empty one matches everything, none at all matches nothing."""
+    """Conditions that must all hold; an empty selector matches everything, a missing one nothing."""
 
     match_labels: dict[str, str] = {}
     match_expressions: list[LabelSelectorRequirement] = []
@@ -135,7 +135,7 @@ class PodAffinity(ApiStruct):
 
 
 class KubeAffinity(ApiStruct):
-    """All a pod says about where it wants to be."""
+    """Affinities of a pod."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -143,7 +143,7 @@ class KubeAffinity(ApiStruct):
 
 
 class TopologySpreadConstraint(ApiStruct):
-    """How evenly pods are to be spread over the domains of a node label."""
+    """Limit of the skew of pods over the domains of a node label."""
 
     max_skew: int
     topology_key: str
@@ -203,7 +203,7 @@ class Volume(ApiStruct):
 
 
 class SchedulingGate(ApiStruct):
-    """Why a pod isn't to be scheduled yet."""
+    """Gate that keeps a pod from being scheduled."""
 
     name: str
 
@@ -215,7 +215,7 @@ class PodResourceClaim(ApiStruct):
 
 
 class PodSpec(ApiStruct):
-    """What a pod asks for."""
+    """Spec of a pod."""
 
     scheduler_name: str = "default-scheduler"
     node_name: str = ""
@@ -239,7 +239,7 @@ class PodSpec(ApiStruct):
 
 
 class ObjectCondition(ApiStruct):
-    """One condition of an object's status."""
+    """Condition of an object's status."""
 
     type: str
     status: str
@@ -249,7 +249,7 @@ class ObjectCondition(ApiStruct):
 
 
 class PodStatus(ApiStruct):
-    """How a pod is."""
+    """Status of a pod."""
 
     phase: str = "Pending"
     reason: str = ""
@@ -311,14 +311,14 @@ class NodeTaint(ApiStruct):
 
 
 class NodeSpec(ApiStruct):
-    """What an administrator says of a node."""
+    """Spec of a node."""
 
     unschedulable: bool = False
     taints: list[NodeTaint] = []
 
 
 class NodeStatus(ApiStruct):
-    """What a node has to give."""
+    """Status of a node: capacity, allocatable resources, conditions."""
 
     allocatable: dict[str, str | int | float] = {}
     capacity: dict[str, str | int | float] = {}
@@ -351,7 +351,7 @@ class Namespace(ApiStruct):
 
 
 class ClaimSpec(ApiStruct):
-    """What a volume claim asks for."""
+    """Spec of a volume claim."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -362,7 +362,7 @@ class ClaimSpec(ApiStruct):
 
 
 class ClaimStatus(ApiStruct):
-    """Whether a claim is bound."""
+    """Status of a volume claim."""
 
     phase: str = "Pending"
 
@@ -396,7 +396,7 @@ class CsiSource(ApiStruct):
 
 
 class VolumeSpec(ApiStruct):
-    """What a volume is."""
+    """Spec of a volume."""
 
     capacity: dict[str, str | int | float] = {}
     storage_class_name: str = ""
@@ -422,13 +422,13 @@ class TopologySelectorRequirement(ApiStruct):
 
 
 class TopologySelectorTerm(ApiStruct):
-    """All of its expressions hold."""
+    """Expressions that must all hold."""
 
     match_label_expressions: list[TopologySelectorRequirement] = []
 
 
 class StorageClass(ApiStruct):
-    """How volumes of a class come about."""
+    """Provisioning of the volumes of a class."""
 
     metadata: Metadata
     provisioner: str = ""
@@ -437,7 +437,7 @@ class StorageClass(ApiStruct):
 
 
 class CsiCount(ApiStruct):
-    """How many volumes a driver takes to a node at most."""
+    """Limit of a driver's volumes on a node."""
 
     count: int | None = None
 
@@ -456,7 +456,7 @@ class CsiNodeSpec(ApiStruct):
 
 
 class CsiNode(ApiStruct):
-    """What a node says of its drivers of volumes."""
+    """Volume drivers of a node."""
 
     metadata: Metadata
     spec: CsiNodeSpec = field(default_factory=CsiNodeSpec)
@@ -466,7 +466,7 @@ class CsiNode(ApiStruct):
 
 
 class JobSpec(ApiStruct):
-    """What a Job says of its pods."""
+    """Spec of a Job."""
 
     parallelism: int = 1
     completions: int | None = None
@@ -475,7 +475,7 @@ class JobSpec(ApiStruct):
 
 
 class JobStatus(ApiStruct):
-    """How far a Job is."""
+    """Status of a Job."""
 
     succeeded: int = 0
     conditions: list[ObjectCondition] = []

@@ -1,4 +1,4 @@
-"""Where things are on an API server."""
+"""Paths of resources on an API server."""
 
 from urllib.parse import quote
 
@@ -6,7 +6,7 @@ from urllib.parse import quote
 def path_of(
     group_version: str, resource: str, namespace: str = "", name: str = "", subresource: str = ""
 ) -> str:
-    """The path of a resource, of those of a namespace, of one object, or of a part of one.
+    """Return the path of a resource, of its objects in a namespace, of one object, or of a subresource.
 
     `group_version` is "v1" for the core and "apps/v1" for others; `resource` the plural in lower case. A name
     may be anything: that of an owner is what people wrote, and the API server takes any text for it.
@@ -24,5 +24,5 @@ def path_of(
 
 
 def key_of(namespace: str, name: str) -> str:
-    """What an object is called within its resource: "NAMESPACE/NAME", or "NAME"."""
+    """Return the name of an object within its resource: "NAMESPACE/NAME", or "NAME"."""
     return f"{namespace}/{name}" if namespace else name

@@ -91,7 +91,7 @@ Change = ObjectSet[T] | ObjectRemoved | ObjectUnreadable
 
 @dataclass(frozen=True, slots=True)
 class RetryDelays:
-    """How long to wait before what is tried again."""
+    """Delays before retries."""
 
     first_s: float = 0.2
     most_s: float = 30.0
@@ -100,7 +100,7 @@ class RetryDelays:
 
 @dataclass(slots=True)
 class ReflectorCounts:
-    """What has happened so far."""
+    """Counts of lists, watches and errors so far."""
 
     lists: int = 0
     watches: int = 0
@@ -116,7 +116,7 @@ class ReflectorCounts:
 
 
 class Reflector(Generic[T]):
-    """One resource, or those of it that the selectors choose. `run` it as a task."""
+    """Reflector of one resource, or of the objects of it that selectors choose. `run` it as a task."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Reflector(Generic[T]):
         return self._backoff.next_s()
 
     def _passes(self, error: ApiError) -> bool:
-        """Whether the watch can go on where it was; where in doubt, everything is looked at again."""
+        """Return True if the watch can go on after an error; where in doubt, everything is listed again."""
         if isinstance(error, ApiUnreachable):
             return True
         return isinstance(error, ApiRefused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
@@ -308,7 +308,7 @@ class Reflector(Generic[T]):
     def _differences(
         self, key: str, uid: str, version: str, item: T | UndecodedObject
     ) -> Iterator[Change[T]]:
-        """What is to be told of an object, given what is known of it."""
+        """Yield the changes to report for an object, given its last known version."""
         known_uid, known_version = self._known.get(key, (uid, ""))
         if known_uid != uid:
             yield ObjectRemoved(key, known_uid)
@@ -321,7 +321,7 @@ class Reflector(Generic[T]):
             yield ObjectSet(key, item)
 
     def _forget_all(self) -> None:
-        """The server doesn't have this kind, or not any more."""
+        """Report all objects as removed, because the server no longer has this kind."""
         self._tell([ObjectRemoved(key, uid) for key, (uid, _) in self._known.items()])
         self._known = {}
         self._resource_version = ""

@@ -144,7 +144,7 @@ _OF_GROUPS = (
 
 
 def definitions() -> list[dict[str, Any]]:
-    """All kinds, as CustomResourceDefinitions."""
+    """Return the CustomResourceDefinitions of all kinds."""
     return [
         _definition(
             "Department",
@@ -309,7 +309,7 @@ def _workload_spec() -> Schema:
 
 
 def _spec(*forms: type[BaseModel]) -> Schema:
-    """What people write, less what the object's metadata says."""
+    """Return the schema of a spec, without what the object's metadata states."""
     spec = _object(forms[0])
     for form in forms[1:]:
         spec["properties"] |= _object(form)["properties"]
@@ -327,7 +327,7 @@ def _object(form: type[BaseModel]) -> Schema:
 
 
 def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> Schema:
-    """A schema as the API server takes it, of what stands at a word."""
+    """Return a schema in the API server's form, for the value of a key."""
     if "$ref" in schema:
         return _translated(shapes[schema["$ref"].rsplit("/", 1)[1]], shapes, word)
     if "anyOf" in schema:  # something or nothing; nothing is as if it weren't there
@@ -361,7 +361,7 @@ def _amount(schema: Mapping[str, Any], word: str) -> Schema:
 
 
 def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> Schema:
-    """The properties of an object, or the values of a mapping."""
+    """Return the properties of an object, or the values of a mapping."""
     if "properties" in schema:
         properties = schema["properties"]
         found: Schema = {

@@ -12,7 +12,7 @@ WRITTEN_KEY = f"{PREFIX}written"
 
 
 class QueueMetadata(Metadata):
-    """What the metadata of a queue says beside that of every object."""
+    """Metadata of a Department, Project or Topology, with finalizers."""
 
     finalizers: list[str] = field(default_factory=list)
 
@@ -26,13 +26,13 @@ class QuotaObject(ApiStruct):
 
 
 class OwnerUid(ApiStruct):
-    """Whose pods a workload is made of."""
+    """Owner of a workload's pods."""
 
     uid: str = ""
 
 
 class StoredSpec(ApiStruct):
-    """What is read of a workload's spec."""
+    """Fields of a workload's spec that Weir reads back."""
 
     owner: OwnerUid = field(default_factory=OwnerUid)
     project: str = ""
@@ -54,7 +54,7 @@ class StoredNomination(ApiStruct):
 
 
 class StoredLifecycle(ApiStruct):
-    """What control remembers of a workload."""
+    """Lifecycle of a workload, as control recorded it."""
 
     starts: int = 0
     settled: int = 0
@@ -65,7 +65,7 @@ class StoredLifecycle(ApiStruct):
 
 
 class StoredReason(ApiStruct):
-    """Why a workload waits, or how it ended."""
+    """Reason why a workload is pending, or of its end."""
 
     why: str = ""
     sentence: str = ""
@@ -94,7 +94,7 @@ class StoredAllocation(ApiStruct):
 
 
 class StoredStatus(ApiStruct):
-    """What is read of a workload's status."""
+    """Fields of a workload's status that Weir reads back."""
 
     phase: str = ""
     since: str | None = None

@@ -25,7 +25,7 @@ Any_ = TypeVar("Any_", bound=WrittenQueue)
 
 @dataclass(frozen=True, slots=True)
 class QueueObject:
-    """What matters of a Department, a Project or a Topology. `spec` is as it stands in the object."""
+    """Name, creation and unparsed spec of a Department, a Project or a Topology."""
 
     name: str
     spec: Mapping[str, Any]
@@ -43,7 +43,7 @@ class QueueTree:
 
 
 def tree_of(departments: Iterable[QueueObject], projects: Iterable[QueueObject]) -> QueueTree:
-    """The quota tree of these objects."""
+    """Return the quota tree of these objects."""
     tree = QueueTree()
     rows: dict[str, tuple[float, str, WrittenDepartment | WrittenProject, tuple[str, ...]]] = {}
     for kind, objects in (("Department", departments), ("Project", projects)):
@@ -76,7 +76,7 @@ def tree_of(departments: Iterable[QueueObject], projects: Iterable[QueueObject])
 
 
 def topologies_of(objects: Iterable[QueueObject]) -> tuple[tuple[Topology, ...], dict[Key, str]]:
-    """The topologies of these objects, and those that can't be used with what is wrong."""
+    """Return the topologies of these objects, and the mistake of each that can't be used."""
     found, refused = [], {}
     for each in sorted(objects, key=lambda each: each.name):
         try:
@@ -131,7 +131,7 @@ def _placed(each: Any_, above: Mapping[str, WrittenDepartment], tree: QueueTree)
 
 
 def circle_from(name: str, parents: Mapping[str, str | None]) -> list[str]:
-    """The departments of the circle that one leads into, if it leads into one."""
+    """Return the departments of the cycle above a department; empty without one."""
     tracked: list[str] = []
     here: str | None = name
     while here is not None and here not in tracked:
@@ -143,7 +143,7 @@ def circle_from(name: str, parents: Mapping[str, str | None]) -> list[str]:
 def _cut_circles(
     above: dict[str, WrittenDepartment], rows: Mapping[str, tuple[float, Any, Any, Any]], tree: QueueTree
 ) -> None:
-    """Where parents go in a circle, the newest of it stands at the root."""
+    """Put the newest department of each cycle of parents at the root."""
     for name in list(above):
         circle = circle_from(name, {each.name: each.parent for each in above.values()})
         if not circle:

@@ -36,7 +36,7 @@ class WrittenSharedNodes(Shape):
 
 
 class WrittenWithoutProject(Shape):
-    """What becomes of GPU pods in namespaces that no project lists."""
+    """Treatment of GPU pods in namespaces that no project lists."""
 
     action: Literal["ignore", "refuse", "queue"] = "ignore"
     project: Name | None = None
@@ -45,7 +45,7 @@ class WrittenWithoutProject(Shape):
 
 
 class WrittenSettings(Shape):
-    """What a `SchedulerConfig` says beside its policy and its kinds."""
+    """Fields of a `SchedulerConfig` besides its policy and its kinds."""
 
     device_resources: Annotated[list[WrittenDevices], Field(max_length=NAMES_MAX)] | None = None
     overcommit_grace: Term | None = None
@@ -62,7 +62,7 @@ class SchedulerConfigSpec(WrittenSettings):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """What a scheduler decides by. `kinds` are an administrator's entries for the table, as text."""
+    """Settings of a scheduler. `kinds` are an administrator's entries for the table, as text."""
 
     policy: Policy
     kinds: str | None = None

@@ -42,13 +42,13 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 class ClusterProject(Shape):
-    """What a Project says that a scenario file needn't."""
+    """Project with the fields that scenario files don't have."""
 
     namespaces: Annotated[list[Namespace], Field(max_length=1024)] = Field(default=[])
 
 
 class QueueStatus(Shape):
-    """How a department or a project fares, in amounts as people write them."""
+    """Amounts of a department or a project, as people write them."""
 
     phase: QueuePhase
     message: str = ""  # what is wrong with it, or what comes of it
@@ -74,7 +74,7 @@ class StatusCondition(Shape):
 
 
 class SchedulerConfigStatus(Shape):
-    """Whether settings are in force. `in_force` are the last good ones, as JSON."""
+    """State of the settings. `in_force` are the last valid ones, as JSON."""
 
     phase: QueuePhase
     message: Annotated[str, Field(max_length=32768)] = ""
@@ -84,7 +84,7 @@ class SchedulerConfigStatus(Shape):
 
 
 class TopologyStatus(Shape):
-    """Whether a topology can be used."""
+    """State of a topology."""
 
     phase: QueuePhase
     message: str = ""
@@ -104,7 +104,7 @@ class OwnerReferenceSpec(Shape):
 
 
 class WorkloadSpec(Shape):
-    """What a workload asks for, as Weir found it: written by Weir, read by people."""
+    """Request of a workload: written by Weir, read by people."""
 
     owner: OwnerReferenceSpec
     project: str | None = None
@@ -118,7 +118,7 @@ class WorkloadSpec(Shape):
 
 
 class PendingReason(Shape):
-    """Why a workload waits, or how it ended."""
+    """Reason why a workload is pending, or of its end."""
 
     why: str  # a class of reasons; docs/reasons.md has them all
     sentence: str
@@ -165,7 +165,7 @@ class AllocationStatus(Shape):
 
 
 class LifecycleStatus(Shape):
-    """What Weir has to remember of a workload, so that a restart loses nothing."""
+    """Lifecycle of a workload, kept so that a restart loses nothing."""
 
     starts: int = 0
     settled: int = 0
@@ -186,7 +186,7 @@ class WorkloadCondition(Shape):
 
 
 class WorkloadStatus(Shape):
-    """How a workload is."""
+    """Status of a workload."""
 
     phase: Phase
     running: str = "0/0"  # pods that run, of those there are to be
@@ -215,19 +215,19 @@ class WorkloadStatus(Shape):
 
 
 def camel(word: str) -> str:
-    """A word of scenario files in the case of Kubernetes: `max_runtime` is `maxRuntime`."""
+    """Return a key of scenario files in the case of Kubernetes: `max_runtime` becomes `maxRuntime`."""
     head, *tail = word.split("_")
     return head + "".join(each.capitalize() for each in tail)
 
 
 def plain(shape: BaseModel) -> dict[str, Any]:
-    """A shape as it stands in an object, without what isn't there."""
+    """Return a model as an object states it, without absent fields."""
     words = {camel(name): _plain(getattr(shape, name)) for name in type(shape).model_fields}
     return {word: value for word, value in words.items() if value is not None}
 
 
 def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes one of the other: what differs, and null for what is there no more."""
+    """Return the merge patch from one mapping to another: the differences, and null for removed keys."""
     patch: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
@@ -253,7 +253,7 @@ class InvalidObject(ValueError):
 
 
 def department_of(name: str, spec: Mapping[str, Any], created_s: float) -> WrittenDepartment:
-    """A Department as it would stand in a file; its creation is in seconds since the epoch.
+    """Return a Department as a scenario file states it; its creation is in seconds since the epoch.
 
     Raises:
         Unsound: it can't be used.
@@ -264,7 +264,7 @@ def department_of(name: str, spec: Mapping[str, Any], created_s: float) -> Writt
 def project_of(
     name: str, spec: Mapping[str, Any], created_s: float
 ) -> tuple[WrittenProject, tuple[str, ...]]:
-    """A Project as it would stand in a file, and the namespaces that may use it.
+    """Return a Project as a scenario file states it, and the namespaces that may use it.
 
     Raises:
         Unsound: it can't be used.
@@ -276,7 +276,7 @@ def project_of(
 
 
 def topology_of(name: str, spec: Mapping[str, Any]) -> WrittenTopology:
-    """A Topology as it would stand in a file.
+    """Return a Topology as a scenario file states it.
 
     Raises:
         Unsound: it can't be used.
@@ -311,7 +311,7 @@ def _read(form: type[Form], spec: Mapping[str, Any], known: Mapping[str, Any]) -
 
 
 class _FieldMistakes(Mistakes):
-    """What is wrong with an object, its keys called as they are called there."""
+    """Mistakes of an object, with its keys in camel case."""
 
     def __init__(self, form: type[BaseModel]) -> None:
         super().__init__("")
@@ -334,7 +334,7 @@ def _names(form: type[BaseModel]) -> Iterator[str]:
 
 
 def snaked(form: type[BaseModel], spec: Any) -> Any:
-    """An object's spec in the words of scenario files; keys that mean nothing there stay as they are.
+    """Return an object's spec with the keys of scenario files; unknown keys stay as they are.
 
     Only where a model names the keys: those of a mapping such as a quota are names people chose.
     """
@@ -353,7 +353,7 @@ def snaked(form: type[BaseModel], spec: Any) -> Any:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model an annotation is made of, if its value is one or a list of it."""
+    """Return the model of an annotation, if its value is a model or a list of one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if getattr(annotation, "__origin__", None) is dict:

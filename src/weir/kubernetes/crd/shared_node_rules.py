@@ -1,4 +1,4 @@
-"""How many nodes Weir sets aside for shares of GPUs by itself, and how soon."""
+"""Numbers and delays by which Weir sets nodes aside for shares of GPUs."""
 
 from dataclasses import dataclass
 

@@ -13,7 +13,7 @@ Action = Literal["ignore", "refuse", "queue"]
 
 @dataclass(frozen=True, slots=True)
 class WithoutProject:
-    """What becomes of such pods, and in which namespaces the rule holds."""
+    """Treatment of pods without a project, and the namespaces in which it holds."""
 
     action: Action = "ignore"
     project: str = ""  # that they are queued under

@@ -8,7 +8,7 @@ from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
 
 
 def spec_of(workload: Workload, owner: OwnerReferenceSpec) -> dict[str, Any]:
-    """What people read of it, and what the CLI lists it by."""
+    """Return the spec of a Workload object, for people and for listings."""
     topology = workload.topology
     return _stated(
         {

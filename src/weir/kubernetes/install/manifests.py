@@ -38,7 +38,7 @@ _OWN = ("departments", "projects", "topologies", "workloads")
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What can be said of an installation."""
+    """Options of an installation."""
 
     namespace: str = "weir-system"
     image: str = f"weir:{__version__}"
@@ -54,7 +54,7 @@ class Installation:
 
 
 def manifests(of: Installation, kinds: WorkloadKinds | None = None) -> list[Thing]:
-    """All objects, in an order in which they can be made."""
+    """Return all objects, in an order in which they can be created."""
     return [
         thing("v1", "Namespace", of.namespace, labels={**LABELS, **RESTRICTED}),
         *definitions(),
@@ -103,7 +103,7 @@ def as_yaml(things: Iterable[Thing]) -> str:
 
 
 def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
-    """The account, and no more rights than Weir uses."""
+    """Return the service account and its roles, with no more rights than Weir uses."""
     account = {"kind": "ServiceAccount", "name": NAME, "namespace": of.namespace}
     aggregated = {"clusterRoleSelectors": [{"matchLabels": {MORE_KINDS: "true"}}]}
     return [
@@ -181,7 +181,7 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
 
 
 def _owners(kinds: WorkloadKinds) -> Iterable[Thing]:
-    """Reading the kinds of the table."""
+    """Yield the roles that read the kinds of the table."""
     by_group: dict[str, set[str]] = {}
     for watched in kinds.watched:
         for api_version in watched.api_versions:
@@ -204,7 +204,7 @@ def _rules_at_home() -> list[Thing]:
 
 
 def _settings_for_all(of: Installation) -> list[Thing]:
-    """Copies of the scheduler's settings for the command line, which runs with any account."""
+    """Return copies of the scheduler's settings for the command line, which runs with any account."""
     rule = of.optional.without_project
     data = {
         "scheduler": of.scheduler,

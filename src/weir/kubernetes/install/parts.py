@@ -1,4 +1,4 @@
-"""What the objects of an installation have in common."""
+"""Common parts of the objects of an installation."""
 
 from typing import Any
 

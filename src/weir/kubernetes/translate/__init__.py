@@ -1,1 +1,1 @@
-"""What people write of their pods becomes what the engine reads. All of it is pure."""
+"""Translation of pods and the objects around them into the engine's terms. All of it is pure."""

@@ -1,4 +1,4 @@
-"""What people say about their work in labels and annotations: ours, and those of Run:ai and KAI.
+"""Labels and annotations about workloads: Weir's own, and those of Run:ai and KAI.
 
 `weir.dev/...` says it all; the words of the other two are understood so that manifests can move here
 as they are. A key may stand in labels or in annotations. Where both ours and a foreign word are
@@ -40,7 +40,7 @@ _DIGITS_MOST = 18
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What was said about a pod and the workload it is part of; None = nothing."""
+    """Labels and annotations of a pod and its workload, read; None if absent."""
 
     project: str | None = None
     project_from: str = ""  # the key it was said by; the bare "project" may mean something else altogether
@@ -116,7 +116,7 @@ def _memory(text: str) -> int:
 
 
 def _mebibytes(text: str) -> int:
-    """A bare number of the other two counts mebibytes."""
+    """Return bytes; a bare number counts mebibytes, as in Run:ai and KAI."""
     short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
     return _memory(f"{text}Mi") if short and int(text) else _memory(text)
 
@@ -152,7 +152,7 @@ def _duration(text: str) -> float:
 
 
 def _instant(text: str) -> float:
-    """A time without a zone is taken as UTC, as the API writes times."""
+    """Return a time in seconds since the epoch; one without a zone is UTC, as the API writes times."""
     try:
         if "-" not in text:
             return float(int(text))
@@ -263,12 +263,12 @@ NOTHING = Annotations()
 
 @lru_cache(maxsize=4096)
 def means_something(name: str) -> bool:
-    """Whether a label or an annotation says something to us."""
+    """Return True if Weir reads a label or annotation of this name."""
     return name in _FOREIGN_NAMES or name.startswith(_PREFIXES)
 
 
 def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, tuple[str, ...]]:
-    """What is said of a pod, by itself and by its owners, lowest first; and what is wrong with it.
+    """Return the annotations of a pod and its owners, lowest first, and the mistakes in them.
 
     What a pod takes is the pod's word first; what the workload is, the topmost owner's: that is what
     people write, while a pod is made from a template.
@@ -283,7 +283,7 @@ def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, t
 
 
 def read_one(metadata: Metadata) -> tuple[Annotations, tuple[str, ...]]:
-    """What stands on one object, and what is wrong with it."""
+    """Return the annotations of one object, and the mistakes in them."""
     if not any(map(means_something, metadata.labels)) and not any(map(means_something, metadata.annotations)):
         return NOTHING, ()
     mistakes: list[str] = []
@@ -307,7 +307,7 @@ def read_one(metadata: Metadata) -> tuple[Annotations, tuple[str, ...]]:
 
 
 def not_there(asked: TopologyRequest | None, known: Mapping[str, Topology]) -> tuple[str, ...]:
-    """What of a topology that is asked for there isn't, among those there are."""
+    """Return the names in a topology request that don't exist."""
     if asked is None:
         return ()
     key, topology = f"{PREFIX}topology", known.get(asked.name)
@@ -321,7 +321,7 @@ def not_there(asked: TopologyRequest | None, known: Mapping[str, Topology]) -> t
 
 
 def _under(below: Annotations, above: Annotations) -> Annotations:
-    """What is said on a pod with what is said on its owner put over it."""
+    """Return the annotations of a pod, overridden by those of its owner."""
     if above is NOTHING or below is NOTHING:
         return below if above is NOTHING else above
     at_once = below if below.fraction_milli or below.gpu_memory else above
@@ -380,7 +380,7 @@ def _take(name: str, key: AnnotationKey, value: str, found: dict[str, Any], mist
 
 
 def _check_parts(found: dict[str, Any], mistakes: list[str]) -> None:
-    """A part of a device is said in one way, and how many devices only where a part is said."""
+    """Check that one key alone states a fraction, and that a number of devices comes with a fraction."""
     fraction, memory = f"{PREFIX}gpu-fraction", f"{PREFIX}gpu-memory"
     if "fraction_milli" in found and "gpu_memory" in found:
         mistakes.append(

@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget says: which pods it selects, and what the eviction API makes of it."""
+"""PodDisruptionBudgets: the pods they select, and their meaning to the eviction API."""
 
 import re
 from collections.abc import Iterator, Mapping

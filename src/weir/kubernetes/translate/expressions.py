@@ -27,7 +27,7 @@ CONDITIONS: Steps = ("status", "conditions")
 
 
 def at(found: Any, steps: Steps) -> Iterator[Any]:
-    """What stands at a path of an object: nothing, one value, or several behind a `*`."""
+    """Yield the values at a path of an object: none, one, or several behind a `*`."""
     if not steps:
         yield found
     elif steps[0] == "*":
@@ -39,7 +39,7 @@ def at(found: Any, steps: Steps) -> Iterator[Any]:
 
 
 def one_at(found: Any, steps: Steps) -> Any:
-    """What stands at a path without a `*`; None if nothing does."""
+    """Return the value at a path without a `*`; None if there is none."""
     for step in steps:
         if not isinstance(found, dict):
             return None
@@ -57,7 +57,7 @@ class _Number:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A path. Without a star it stands for exactly one number or None."""
+    """Return a path."""
 
     steps: Steps
 
@@ -70,7 +70,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Or:
-    """What is read, or something else where nothing is."""
+    """Value of an expression, with a default."""
 
     first: "_Node"
     second: "_Node"
@@ -128,12 +128,12 @@ class KindAmount:
     _node: _Node
 
     def of(self, found: Mapping[str, Any]) -> int | None:
-        """The number, never below 0; None if the object doesn't have it."""
+        """Return the number, at least 0; None if the object doesn't have it."""
         value = self._node.read(found)[0]
         return None if value is None else max(0, value)
 
     def paths(self) -> Iterator[Steps]:
-        """The paths it reads."""
+        """Yield the paths that the expression reads."""
         return _paths(self._node)
 
 
@@ -149,7 +149,7 @@ def _paths(node: _Node) -> Iterator[Steps]:
 
 
 def parse_amount(text: str) -> KindAmount:
-    """An expression for a number.
+    """Return the expression for a number.
 
     Raises:
         ValueError: it is none; the message says what to write.
@@ -169,7 +169,7 @@ def _several(node: _Node) -> bool:
 
 
 class _Parser:
-    """One pass over the words of an expression."""
+    """Parser of an expression, token by token."""
 
     def __init__(self, text: str) -> None:
         if len(text) > _LENGTH_MAX:
@@ -189,7 +189,7 @@ class _Parser:
         return ValueError(f"{self.text!r} {what}: write one such as sum(spec.groups.*.replicas|1)")
 
     def next(self, *wanted: str) -> str:
-        """The next word, if it is one of those wanted; else nothing."""
+        """Return the next token if it is one of those wanted, else an empty string."""
         if self.place < len(self.words) and self.words[self.place] in wanted:
             self.place += 1
             return self.words[self.place - 1]
@@ -263,7 +263,7 @@ class KindCondition:
     type: str = ""  # of a condition in the status
 
     def holds(self, found: Mapping[str, Any]) -> bool:
-        """Whether it does."""
+        """Return True if the condition holds for an object."""
         if self.type:
             listed = at(found, (*CONDITIONS, "*"))
             return any(
@@ -278,7 +278,7 @@ class KindCondition:
 
 
 def parse_condition(text: str) -> KindCondition:
-    """A condition.
+    """Return a condition.
 
     Raises:
         ValueError: it is none; the message says what to write.
@@ -297,7 +297,7 @@ def parse_condition(text: str) -> KindCondition:
 
 
 def parse_path(text: str) -> Steps:
-    """A path.
+    """Return a path.
 
     Raises:
         ValueError: it is none; the message says what to write.
@@ -309,14 +309,14 @@ def parse_path(text: str) -> Steps:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelection:
-    """What is kept of an object at one place: everything, or what is below some of its keys."""
+    """Selection of the fields of an object: everything below a key, or some of its keys."""
 
     whole: bool
     below: Mapping[str, "FieldSelection"]
     every: "FieldSelection | None"  # below any other key, or any element
 
     def cut(self, found: Any) -> Any:
-        """A copy of an object with nothing in it but that."""
+        """Return a copy of an object with the selected fields alone."""
         if self.whole:
             return found
         every = self.every

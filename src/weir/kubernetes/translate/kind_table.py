@@ -90,7 +90,7 @@ class KindPart(Shape):
 
 
 class KindRule(Shape):
-    """One entry: objects of a kind, and what they say about their pods."""
+    """Entry of the table: objects of a kind, and how to read their pods."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -112,7 +112,7 @@ class KindRule(Shape):
 
     @property
     def workload_type(self) -> WorkloadType:
-        """What its workloads are, unless they say otherwise."""
+        """Type of the workloads, unless their annotations state another."""
         return WorkloadType(self.type)
 
     @property
@@ -147,12 +147,12 @@ class KindTable(Shape):
 
 
 def group_of(api_version: str) -> str:
-    """The group of an apiVersion."""
+    """Return the group of an apiVersion."""
     return api_version.rpartition("/")[0]
 
 
 def read_table(text: str, file: str) -> list[KindRule]:
-    """The rules a text states; `file` is what mistakes are told of.
+    """Return the rules of a text; mistakes name `file`.
 
     Raises:
         Refused: with everything that is wrong with it.
@@ -171,12 +171,12 @@ def read_table(text: str, file: str) -> list[KindRule]:
 
 
 def built_in() -> list[KindRule]:
-    """The table that comes with Weir."""
+    """Return the table that comes with Weir."""
     return read_table(files(__package__).joinpath(BUILT_IN).read_text("utf-8"), BUILT_IN)
 
 
 def _check(rule: KindRule, path: tuple[str | int, ...], mistakes: Mistakes) -> None:
-    """What is wrong between the words of one entry."""
+    """Record the mistakes between the keys of one entry."""
     if bool(rule.pods) == rule.below:
         mistakes.at(path, "pods or below: write one of them, pods: [{count: 1}] if each pod is by itself")
     for at, part in enumerate(rule.pods):

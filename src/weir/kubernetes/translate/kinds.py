@@ -47,7 +47,7 @@ class WatchedKind:
 
 @dataclass(frozen=True, slots=True)
 class GangMinimum:
-    """How many pods a gang can't do without, altogether and by role."""
+    """Minimum of a gang, in total and by role."""
 
     min_pods: int
     minima: Mapping[str, int]
@@ -55,7 +55,7 @@ class GangMinimum:
 
 @dataclass(frozen=True, slots=True)
 class OwnerTemplate:
-    """What the table says of an object that makes pods, without any of its pods."""
+    """Facts of the table about an owner, without any of its pods."""
 
     gang: str  # owner, pod, or the label whose values tell its gangs
     below: bool  # its pods are counted by the object below it
@@ -66,7 +66,7 @@ class OwnerTemplate:
 
 @dataclass(frozen=True, slots=True)
 class DerivedWorkload:
-    """What the table says about the workload of a pod."""
+    """Facts of the table about the workload of a pod."""
 
     owner: OwnerIdentity
     gang: str  # which of the owner's gangs; nothing where it has one
@@ -99,11 +99,11 @@ class WorkloadKinds:
             self._by_kind.setdefault((rule.group, rule.kind), []).append(rule)
 
     def knows(self, api_version: str, kind: str) -> bool:
-        """Whether there is an entry for a kind, whatever the version of its API."""
+        """Return True if the table has an entry for a kind, in any version of its API."""
         return (group_of(api_version), kind) in self._by_kind
 
     def telling(self, api_version: str, kind: str) -> tuple[str, ...]:
-        """The labels of pods by which the entries for a kind tell roles and gangs."""
+        """Return the labels of pods by which the entries for a kind tell roles and gangs."""
         rules = self._by_kind.get((group_of(api_version), kind), ())
         labels = (label for rule in rules for label in (*(rule.role or ()), rule.gang))
         return tuple(label for label in dict.fromkeys(labels) if label not in (BY_OWNER, BY_POD))
@@ -116,7 +116,7 @@ class WorkloadKinds:
 
     @cached_property
     def watched(self) -> tuple[WatchedKind, ...]:
-        """What to watch besides pods."""
+        """Kinds to watch besides pods."""
         found = {}
         for key, rules in self._by_kind.items():
             versions = dict.fromkeys(version for rule in rules for version in rule.api)
@@ -133,12 +133,15 @@ class WorkloadKinds:
         }
 
     def narrow(self, found: Found) -> dict[str, Any]:
-        """An object with nothing left in it but what the table reads."""
+        """Return an object with nothing in it but what the table reads."""
         kept = self._kept.get((group_of(str(found.get("apiVersion", ""))), str(found.get("kind", ""))))
         return {} if kept is None else {**kept.cut(found)}
 
     def derive(self, pod: KubePod, owners: Sequence[Found] = ()) -> DerivedWorkload:
-        """The workload of a pod. `owners` is the chain of its controllers, lowest first, as far as known."""
+        """Return the workload of a pod.
+
+        `owners` is the chain of its controllers, lowest first, as far as known.
+        """
         chain = [(rule, found) for found in owners if (rule := self._rule(found)) is not None]
         if not chain:
             reference = _controller(pod.metadata.owner_references)
@@ -163,7 +166,7 @@ class WorkloadKinds:
         return OwnerTemplate(rule.gang, rule.below, sum(counts.values()), _over(rule, found), suspended)
 
     def _rule(self, found: Found) -> KindRule | None:
-        """The first entry that an object fits."""
+        """Return the first entry that an object fits."""
         key = (group_of(str(found.get("apiVersion", ""))), str(found.get("kind", "")))
         for rule in self._by_kind.get(key, ()):
             if rule.when is None or rule.when.holds(found):
@@ -172,7 +175,7 @@ class WorkloadKinds:
 
 
 def load_kinds(more: str | None = None, file: str = "kinds") -> WorkloadKinds:
-    """The table that comes with Weir, with an administrator's own entries before it.
+    """Return the table that comes with Weir, with an administrator's own entries before it.
 
     Raises:
         Refused: with everything that is wrong with them.
@@ -181,7 +184,7 @@ def load_kinds(more: str | None = None, file: str = "kinds") -> WorkloadKinds:
 
 
 def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by: Found) -> DerivedWorkload:
-    """What the topmost object says of the whole, and the one whose entry counts them of its pods."""
+    """Return the workload as the topmost owner and the owner that counts its pods describe it."""
     role = _role(pod, rule)
     gang = _gang(pod, rule)
     counts, minima = _by_role(rule, made_by)
@@ -218,7 +221,7 @@ def _reads_state(rule: KindRule) -> bool:
 
 
 def _by_role(rule: KindRule, found: Found) -> tuple[dict[str, int], dict[str, int]]:
-    """How many pods each role has, and how many of them it can't do without."""
+    """Return the number and the minimum of pods by role."""
     counts: dict[str, int] = {}
     minima: dict[str, int] = {}
     if rule.below:  # and there is nothing below
@@ -234,7 +237,7 @@ def _by_role(rule: KindRule, found: Found) -> tuple[dict[str, int], dict[str, in
 
 
 def _roles(part: KindPart, found: Found) -> list[tuple[str, Found]]:
-    """The roles a part stands for, each with what says how many pods it has."""
+    """Return the roles of a part, each with the object that counts its pods."""
     if part.each is None:
         return [(part.role, found)]
     named: list[tuple[str, Found]] = []
@@ -306,6 +309,6 @@ def _owner(found: Found) -> OwnerIdentity:
 
 
 def _as_found(pod: KubePod) -> Found:
-    """A pod without an owner, as an object like those that own pods."""
+    """Return a pod without an owner in the form of objects that own pods."""
     metadata = {"name": pod.metadata.name, "uid": pod.metadata.uid, "labels": pod.metadata.labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": pod.status.phase}}

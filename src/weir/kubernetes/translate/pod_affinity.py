@@ -27,7 +27,7 @@ _NAME_LENGTH_MAX = 160
 
 @dataclass(frozen=True, slots=True)
 class PodAffinities:
-    """What others may count a pod by, and its own rules about others."""
+    """Label sets of a pod, and its rules about other pods' label sets."""
 
     marks: tuple[str, ...] = ()
     rules: tuple[PodRule, ...] = ()
@@ -69,7 +69,7 @@ class LabelSet:
 
     @property
     def name(self) -> str:
-        """What the engine and people know it by."""
+        """Name in the engine and in messages."""
         text = " and ".join(map(str, self.crowds))
         if self.returned is not None:
             how = "near" if self.returned.kind == "affinity" else "apart from"
@@ -92,7 +92,7 @@ class _SelectedPod:
 
 
 class PodSelectors:
-    """All pods, the selectors that some rule uses, and who matches which.
+    """Index of all pods, of the selectors in use, and of the pods that match each.
 
     A selector that nobody uses any more stays for as long as pods bear its mark, so that a rule that
     comes and goes doesn't change the pods it counts each time.
@@ -110,7 +110,7 @@ class PodSelectors:
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
     def of(self, uid: str) -> PodAffinities:
-        """The marks and rules of a pod that has been seen."""
+        """Return the label sets and rules of a known pod."""
         pod = self._pods.get(uid)
         if pod is None or not (pod.matched or pod.wants or pod.returned):
             return NO_AFFINITIES
@@ -125,7 +125,7 @@ class PodSelectors:
         return PodAffinities(tuple(sorted(marks)), tuple(sorted(rules, key=_by_words)))
 
     def see(self, pod: KubePod) -> frozenset[str]:
-        """A pod is there or has changed; the others whose neighbours change by it."""
+        """Take in a new or changed pod; return the other pods whose affinities change by it."""
         uid, metadata = pod.metadata.uid, pod.metadata
         before = self._pods.get(uid)
         wants: tuple[tuple[LabelSet, PodRule], ...] = ()
@@ -152,7 +152,7 @@ class PodSelectors:
         return frozenset(changed - {uid})
 
     def forget(self, uid: str) -> None:
-        """A pod is gone, or over."""
+        """Take in the end of a pod."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
@@ -167,7 +167,7 @@ class PodSelectors:
             self._tidy(mark)
 
     def namespace(self, name: str, labels: Mapping[str, str] | None) -> frozenset[str]:
-        """A namespace is there or has changed (None: it is gone); the pods whose neighbours change by it."""
+        """Take in a namespace (None: it is gone); return the pods whose affinities change by it."""
         if self._namespaces.get(name) == labels:
             return frozenset()
         if labels is None:
@@ -177,7 +177,7 @@ class PodSelectors:
         return frozenset(uid for uid in self._in.get(name, ()) if self._match(uid, self._pods[uid]))
 
     def __len__(self) -> int:
-        """How many marks there are."""
+        """Return the number of label sets."""
         return len(self._uses)
 
     def _match(self, uid: str, pod: _SelectedPod) -> bool:
@@ -194,7 +194,7 @@ class PodSelectors:
         return True
 
     def _use(self, mark: LabelSet) -> set[str]:
-        """One more pod uses a mark; the pods that match it, if it is new."""
+        """Count one more user of a label set; return the pods that match it, if it is new."""
         if mark in self._uses:
             self._uses[mark] += 1
             return set()
@@ -222,7 +222,7 @@ class PodSelectors:
                 del self._by_pair[pair]
 
     def _candidates(self, labels: Mapping[str, str]) -> Iterator[LabelSet]:
-        """Marks that pods with these labels may match."""
+        """Yield the label sets that pods with these labels may match."""
         yield from self._others
         for pair in labels.items():
             yield from self._by_pair.get(pair, ())
@@ -251,7 +251,7 @@ class PodSelectors:
 
 
 def _pair(mark: LabelSet) -> tuple[str, str] | None:
-    """A label that all pods of a mark must have, where there is one."""
+    """Return a label that all pods of a label set must have; None without one."""
     for crowd in mark.crowds:
         for term in crowd.selector.terms:
             if term.operator == "In" and len(term.values) == 1:
@@ -271,7 +271,7 @@ def _by_words(rule: PodRule) -> tuple[str, str, str, int]:
 
 
 def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodRule]]:
-    """The rules a pod writes itself, each with the mark it counts."""
+    """Yield the rules of a pod, each with the label set it counts."""
     affinity = pod.spec.affinity
     near = affinity.pod_affinity if affinity is not None else None
     away = affinity.pod_anti_affinity if affinity is not None else None
@@ -296,7 +296,7 @@ def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodRule]]:
 
 
 def _returned(pod: KubePod) -> Iterator[LabelSet]:
-    """The marks by which those know a pod whom its rules are about, where these work both ways."""
+    """Yield the label sets under which a pod's own rules apply to other pods, where rules work both ways."""
     affinity = pod.spec.affinity
     near = affinity.pod_affinity if affinity is not None else None
     away = affinity.pod_anti_affinity if affinity is not None else None
@@ -315,7 +315,7 @@ def _returned(pod: KubePod) -> Iterator[LabelSet]:
 def _single(
     crowd: PodSelector | None, kind: Literal["affinity", "anti_affinity"], term: PodAffinityTerm, weight: int
 ) -> Iterator[tuple[LabelSet, PodRule]]:
-    """A rule about one crowd; about nobody there is nothing to say."""
+    """Yield the rule about one selector; nothing if it matches no pod."""
     if crowd is not None:
         mark = LabelSet((crowd,))
         yield mark, PodRule(kind, mark.name, term.topology_key, weight)
@@ -339,7 +339,7 @@ def _spread(constraint: TopologySpreadConstraint, pod: KubePod) -> tuple[LabelSe
 
 
 def _mark(crowds: Iterable[PodSelector | None]) -> LabelSet:
-    """The pods that are in all of these; with None among them, nobody."""
+    """Return the label set of the pods that match all selectors; None among them matches no pod."""
     found = list(crowds)
     return (
         LabelSet(())

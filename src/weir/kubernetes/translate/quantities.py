@@ -24,7 +24,7 @@ _REMEMBERED = 4096
 
 @lru_cache(maxsize=_REMEMBERED, typed=True)
 def exact(written: Written) -> Fraction:
-    """What a quantity amounts to.
+    """Return the exact value of a quantity.
 
     Raises:
         ValueError: it is none; the message says what to write.
@@ -50,7 +50,7 @@ def amounts(written: Mapping[str, Written]) -> dict[str, Fraction]:
 
 
 def in_unit(resource: str, exactly: Fraction) -> int:
-    """An amount in the unit that Weir counts a resource in, rounded up.
+    """Return an amount in Weir's unit of a resource, rounded up.
 
     Raises:
         ValueError: it is negative or more than can be counted.
@@ -64,6 +64,6 @@ def in_unit(resource: str, exactly: Fraction) -> int:
 
 
 def _shown(exactly: Fraction) -> str:
-    """An amount as people read it, however large it is."""
+    """Return an amount for people, however large it is."""
     digits = len(str(abs(int(exactly)))) if abs(exactly) < 10**_DIGITS_SHOWN else _DIGITS_SHOWN
     return f"{float(exactly):g}" if digits < _DIGITS_SHOWN else f"an amount of over {_DIGITS_SHOWN} digits"

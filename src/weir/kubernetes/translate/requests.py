@@ -1,4 +1,4 @@
-"""What one pod asks for: from the words of the API to a request the engine can place.
+"""Requests of pods: from the fields of the API to a request that the engine can place.
 
 Amounts follow Kubernetes' own formula, so that what Weir counts is what the kubelet will admit. What can't
 be placed as it is written comes out as a sentence that says what to write instead; nothing is guessed.
@@ -78,7 +78,7 @@ class DeviceResources:
         return dict(self.weights).get(name, WHOLE_MILLI)
 
     def names(self, resource: str) -> bool:
-        """Whether a resource is one of devices."""
+        """Return True if a resource is one of devices."""
         return any(_is_named(resource, each) for each in self.resources)
 
 
@@ -88,7 +88,7 @@ def _is_named(resource: str, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """What a pod asks for, and what else it says that placing it depends on."""
+    """Request of a pod, and the other facts that its placement depends on."""
 
     request: Request
     refusals: tuple[str, ...] = ()  # why it isn't placed as it is written, and what to write
@@ -101,7 +101,7 @@ class PodRequest:
 
 
 def requested(pod: KubePod) -> Amounts:
-    """What a pod takes of a node: as much as it ever needs at once, start to end, and its overhead.
+    """Return the resources a pod takes of a node: its greatest need at any moment, and its overhead.
 
     Raises:
         ValueError: a quantity can't be read.
@@ -145,7 +145,7 @@ def in_units(exactly: Mapping[str, Fraction], devices: DeviceResources) -> dict[
 
 
 def _of(resources: ContainerResources) -> Amounts:
-    """What is requested; where only a limit is stated, the limit."""
+    """Return the requests of a container; a limit stands for a missing request."""
     return amounts({**resources.limits, **resources.requests})
 
 
@@ -181,7 +181,7 @@ def host_ports(spec: PodSpec) -> dict[str, int]:
 
 
 def has_unstated(name: str) -> int | None:
-    """How much a node has of what no node states: host ports, and volumes whose drivers take any number."""
+    """Return a node's capacity of a resource that no node states: host ports, volumes without a limit."""
     if name.startswith(ATTACHED_PREFIX):
         return PLENTY
     if not name.startswith(HOST_PORT_PREFIX):
@@ -190,7 +190,7 @@ def has_unstated(name: str) -> int | None:
 
 
 def unstated_in_use(requests: Iterable[Request]) -> frozenset[str]:
-    """What any of these requests takes of which nodes say nothing: every node has each of them."""
+    """Return the resources in these requests that no node states: every node has each of them."""
     return frozenset(
         name
         for request in requests
@@ -211,7 +211,7 @@ def parse_request(
     volumes: VolumeConstraints = ANYWHERE,
     neighbours: PodAffinities = NO_AFFINITIES,
 ) -> PodRequest:
-    """What a pod asks for, with what was said about it, where its volumes are and who is to be near it.
+    """Return the request of a pod with its annotations, volumes and affinities.
 
     `names` are the resources that may be asked for; None: any.
     """
@@ -272,7 +272,7 @@ def parse_request(
 def _devices(
     wanted: Mapping[str, int], annotations: Annotations, refusals: list[str]
 ) -> tuple[int, int, int]:
-    """How many devices, what share of each and how much memory of each."""
+    """Return the number of devices, the fraction of each and the memory of each."""
     several = " and ".join(sorted(wanted))
     if len(wanted) > 1:
         refusals.append(f"it asks for {several}, and no node has both: ask for one of them")
@@ -323,7 +323,7 @@ def _sooner(*spans: float | None) -> float | None:
 
 
 def node_rules(spec: PodSpec) -> tuple[NodeRule, ...]:
-    """The node affinity of a pod: what must be, then what it would like."""
+    """Return the node affinity of a pod: required terms, then preferred ones."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is None:
         return ()
@@ -337,7 +337,7 @@ def node_rules(spec: PodSpec) -> tuple[NodeRule, ...]:
 
 
 def tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
-    """The taints a pod puts up with; what isn't understood tolerates nothing."""
+    """Return the tolerations of a pod; one that can't be read tolerates nothing."""
     return tuple(
         dict.fromkeys(
             Toleration(each.key, "Exists", "", _EFFECTS[each.effect])
@@ -353,7 +353,7 @@ def tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
 
 
 def gates(pod: KubePod) -> str | None:
-    """What a pod waits for before it is to be placed at all."""
+    """Return the scheduling gates of a pod as a sentence; None without any."""
     names = [gate.name for gate in pod.spec.scheduling_gates]
     if not names:
         return None
@@ -361,7 +361,7 @@ def gates(pod: KubePod) -> str | None:
 
 
 def priority_of(pod: KubePod, annotations: Annotations, classes: Mapping[str, int]) -> int | None:
-    """The priority a pod's class gives it; None where no class is named, so that the type's holds."""
+    """Return the priority of a pod's class; None without a class, so that the type's default holds."""
     named, priority = pod.spec.priority_class_name, pod.spec.priority
     if named:
         return priority if priority is not None else classes.get(named)

@@ -14,14 +14,14 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class SelectorTerm:
-    """One expression; values sorted."""
+    """Expression of a selector; its values are sorted."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels are like this. A label that isn't there is in no list of values."""
+        """Return True if labels satisfy the expression. A missing label is in no list of values."""
         if self.operator in ("Exists", "DoesNotExist"):
             return (self.key in labels) == (self.operator == "Exists")
         return (self.key in labels and labels[self.key] in self.values) == (self.operator == "In")
@@ -36,12 +36,12 @@ class SelectorTerm:
 
 @dataclass(frozen=True, slots=True, order=True)
 class CompiledSelector:
-    """All of its terms hold; without terms it matches everything."""
+    """Terms that must all hold; without terms it matches everything."""
 
     terms: tuple[SelectorTerm, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether it matches these labels."""
+        """Return True if the selector matches these labels."""
         return all(term.holds(labels) for term in self.terms)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ def selector(
     same: Sequence[str] = (),
     other: Sequence[str] = (),
 ) -> CompiledSelector | None:
-    """A selector as it is written, for a pod with these labels; None matches nothing.
+    """Return a selector for a pod with these labels; None matches nothing.
 
     `same` are keys whose value has to be the pod's own, `other` those where it mustn't be; keys that the pod
     doesn't have say nothing.

@@ -1,4 +1,4 @@
-"""Where a pod's volumes let it be, and what must be written before it is bound there.
+"""Constraints of a pod's volumes, and the writes they need before a binding.
 
 A claim that is bound ties the pod to the nodes its volume can be reached from. One that waits for its
 first pod leaves the choice to the scheduler: within what its class allows, or where a volume that fits lies
@@ -53,7 +53,7 @@ ANYWHERE = VolumeConstraints()
 
 @dataclass(frozen=True, slots=True)
 class VolumeInventory:
-    """What is known of volumes."""
+    """Volumes, claims and storage classes."""
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(
         default_factory=dict
@@ -86,7 +86,7 @@ Write = SelectNode | BindVolume
 
 
 def claims_of(pod: KubePod) -> tuple[str, ...]:
-    """The names of the claims a pod uses, all in its namespace."""
+    """Return the names of the claims of a pod, all in its namespace."""
     names = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -97,7 +97,7 @@ def claims_of(pod: KubePod) -> tuple[str, ...]:
 
 
 def volume_constraints(pod: KubePod, inventory: VolumeInventory) -> VolumeConstraints:
-    """Where a pod's volumes let it be."""
+    """Return the constraints of a pod's volumes."""
     rules: list[NodeRule] = []
     names, namespace = claims_of(pod), pod.metadata.namespace
     if not names:
@@ -113,7 +113,7 @@ def volume_constraints(pod: KubePod, inventory: VolumeInventory) -> VolumeConstr
 
 
 def exclusive_claims(claims: Iterable[tuple[str, str]], inventory: VolumeInventory) -> tuple[str, ...]:
-    """The marks of who uses these claims (namespace, name), of those that one pod at a time may use."""
+    """Return the label sets of the users of those claims (namespace, name) that one pod at a time may use."""
     return tuple(
         sorted(
             f"{ONE_POD_CLAIM}{name} of {namespace}, which only one pod may use at a time"
@@ -125,7 +125,7 @@ def exclusive_claims(claims: Iterable[tuple[str, str]], inventory: VolumeInvento
 
 
 def attached_by(claims: Iterable[tuple[str, str]], inventory: VolumeInventory) -> tuple[tuple[str, int], ...]:
-    """What the volumes of these claims (namespace, name) take of a node, where there is not plenty of it."""
+    """Return the limited attachments that the volumes of these claims (namespace, name) take of a node."""
     if not inventory.limited:
         return ()
     counts = Counter(driver for claim in claims if (driver := _driver(claim, inventory)) in inventory.limited)
@@ -133,7 +133,7 @@ def attached_by(claims: Iterable[tuple[str, str]], inventory: VolumeInventory) -
 
 
 def _driver(of: tuple[str, str], inventory: VolumeInventory) -> str:
-    """The driver of a claim's volume, be it there already or still to be made; "" if it has none."""
+    """Return the driver of a claim's volume, existing or still to be made; "" without one."""
     claim = inventory.claims.get(of)
     if claim is None:
         return ""
@@ -145,7 +145,7 @@ def _driver(of: tuple[str, str], inventory: VolumeInventory) -> str:
 
 
 def before_bind(pod: KubePod, node: Node, inventory: VolumeInventory) -> tuple[Write, ...] | str:
-    """What to write before a pod is bound to a node; a sentence says why it can't be bound there."""
+    """Return the writes before a binding to a node, or a sentence why the pod can't be bound there."""
     writes: list[Write] = []
     taken: set[str] = set()
     namespace = pod.metadata.namespace
