@@ -73,7 +73,10 @@ See = Callable[[ClusterState, list[Change[Any]], float], None]
 
 
 class KubernetesBackend:
-    """One cluster. `submit` takes writes to be carried out, from any thread; `wake` tells control to ask."""
+    """Backend of one cluster.
+
+    `submit` takes writes to be carried out, from any thread; `wake` asks control to step.
+    """
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class KubernetesBackend:
     # From the thread that talks to the API server
 
     def deliver(self, resource: str) -> Callable[[Sequence[Change[Any]]], None]:
-        """What takes in the changes of a resource."""
+        """Return the function that takes in the changes of a resource."""
 
         def see(cluster_state: ClusterState, changes: list[Change[Any]], now_s: float) -> None:
             cluster_state.see(resource, changes, now_s)
@@ -118,7 +121,7 @@ class KubernetesBackend:
         return self._taker(see)
 
     def deliver_owners(self) -> Callable[[Sequence[Change[Any]]], None]:
-        """What takes in the changes of a kind that makes pods."""
+        """Return the function that takes in the changes of a kind of owner."""
         return self._taker(ClusterState.see_owners)
 
     def _taker(self, see: See) -> Callable[[Sequence[Change[Any]]], None]:
@@ -145,7 +148,7 @@ class KubernetesBackend:
             return self.cluster_state.resolver.owners.awaited()
 
     def told(self, write: Write, outcome: Outcome) -> None:
-        """What became of a write."""
+        """Take in the outcome of a write."""
         if isinstance(write, Bind | Evict):
             self._outcomes.append((write, outcome))
             self.wake()
@@ -156,7 +159,7 @@ class KubernetesBackend:
                 _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
 
     def check(self, write: Bind | Evict) -> str:
-        """Why a binding must not be sent after all, by the newest there is to know; empty if it may."""
+        """Return why a binding must not be sent after all, by the newest state; empty if it may."""
         if isinstance(write, Evict):
             return self._no_longer_needed(write)
         about: tuple[TrackedPod, int, PodUsage] = write.about  # type: ignore[assignment]
@@ -181,7 +184,7 @@ class KubernetesBackend:
     # The port
 
     def connect(self) -> None:
-        """The next `events` is the whole picture. A workload at which control broke is left out of it."""
+        """Make the next `events` tell the whole state, without the workloads at which control failed."""
         broke_at, self._handing_over = self._handing_over, None
         with self._lock:
             gang = None if broke_at is None else self.cluster_state.registry.named.get(_workload_of(broke_at))
@@ -214,7 +217,7 @@ class KubernetesBackend:
         return self._handed_over(facts)
 
     def _handed_over(self, facts: Sequence[Fact]) -> Iterator[Fact]:
-        """These facts, remembering which one control is taking in."""
+        """Yield these facts, remembering which one control is taking in."""
         for fact in facts:
             self._handing_over = fact
             yield fact
@@ -265,7 +268,7 @@ class KubernetesBackend:
         return self.statuses.has_work or self.protection.has_work
 
     def reasons_changed(self, names: Iterable[str]) -> None:
-        """These workloads wait for another reason now."""
+        """Note that these workloads wait for another reason now."""
         with self._lock:
             self.statuses.reasons_changed(names)
 
@@ -402,7 +405,7 @@ class KubernetesBackend:
             yield Bind(gang.key.namespace, tracked.name, tracked.uid, place.node, words, about, before)
 
     def _before(self, tracked: TrackedPod, name: str) -> tuple[Preparation, ...] | str:
-        """What has to be written for the pod's volumes before it is bound to a node."""
+        """Return the writes for the pod's volumes before its binding, or why it can't be bound there."""
         resolver, node = self.cluster_state.resolver, self.cluster_state.node_states.node(name)
         pod = resolver.pod(tracked.key)
         if node is None or not pod.spec.volumes:
@@ -491,7 +494,7 @@ def _workload(effect: Effect) -> str:
 
 
 def _workload_of(fact: Fact) -> str:
-    """The workload that a fact is about; empty if it is about none."""
+    """Return the workload that a fact is about; empty if it is about none."""
     if isinstance(fact, WorkloadSubmitted | WorkloadChanged):
         return fact.workload.name
     if isinstance(fact, PodRuns):

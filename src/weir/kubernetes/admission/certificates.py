@@ -43,9 +43,7 @@ class Certificates:
 
     @property
     def bundle(self) -> bytes:
-        """Authorities to trust: the present one, and the former one while certificates of it may be in
-        use.
-        """
+        """Authorities to trust: the present one, and the former one while its certificates may be in use."""
         return self.authority + self.old_authority
 
 

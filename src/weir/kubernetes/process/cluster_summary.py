@@ -39,7 +39,7 @@ class ClusterNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """What of the pending work some node could ever take."""
+    """Pending work that some node could ever run."""
 
     pending: Mapping[str, int]  # workloads by project
     unschedulable: Mapping[str, int]  # the others

@@ -1,4 +1,4 @@
-"""What a Weir in front of a cluster does around the steps of its control loop: reasons, statuses, counts."""
+"""Hooks around the steps of the control loop of a cluster: reasons, statuses, counts."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -61,7 +61,7 @@ class ClusterHooks:
         self._healing.grace_s = grace_s
 
     def connect(self) -> Control:
-        """A new control; the next facts are the whole picture."""
+        """Return a new control, whose next facts are the whole state."""
         self._paused.close()
         self._begins = True
         self.backend.connect()
@@ -82,7 +82,7 @@ class ClusterHooks:
         return self._control
 
     def begins(self, now_s: float) -> None:  # noqa: ARG002 - the first is like any other
-        """A step begins. The first one makes all there is, and hardly any garbage."""
+        """Prepare for a step. The first one creates everything, and hardly any garbage."""
         self._began = perf_counter()
         control = self._control
         if control is not None and control.policy is not self.policy:
@@ -91,7 +91,7 @@ class ClusterHooks:
             self._paused.enter_context(collector_paused())
 
     def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what was made stays
-        """A step was carried out whole."""
+        """Take note of a completed step."""
         self.counts.cycles.add(perf_counter() - self._began)
         if self._begins:
             self._begins = False

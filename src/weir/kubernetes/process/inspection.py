@@ -47,7 +47,7 @@ _HOLDS = ("held", "suspended")
 
 @dataclass(slots=True)
 class Glance:
-    """What was seen."""
+    """State of a cluster, and the settings it is scheduled by."""
 
     cluster: Cluster
     policy: Policy
@@ -55,17 +55,17 @@ class Glance:
     node_states: NodeStates
 
     def snapshot(self) -> str:
-        """A scenario that replays the next decision."""
+        """Return a scenario that replays the next decision."""
         return snapshot(picture_of(self.cluster), self.policy, self.now_s)
 
     def nodes(self) -> list[NodeRow]:
-        """The machines, and what of each is held."""
+        """Return the nodes and the use of each."""
         nodes = (node for node in self.cluster.nodes if node is not None)
         rows = node_rows(self.cluster, {})
         return [cluster_node_row(row, node, self.node_states) for row, node in zip(rows, nodes, strict=True)]
 
     def status(self, version: str, started_s: float) -> PoolStatus:
-        """The whole in one glance."""
+        """Return a summary of the cluster."""
         rows = self.nodes()
         holding = sum(bool(job.running_pods()) for job in self.cluster.jobs.values())
         return PoolStatus(
@@ -81,7 +81,7 @@ class Glance:
         )
 
     def why(self, row: WorkloadRow, priorities: Sequence[int]) -> WhyAnswer:
-        """Why a workload waits, its queues' numbers, and what would let it start now.
+        """Return why a workload waits, its queues' numbers, and what would let it start now.
 
         `priorities` are those of the cluster's PriorityClasses.
         """

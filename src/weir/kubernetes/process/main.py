@@ -106,7 +106,7 @@ def run(
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """What went wrong first, of tasks within tasks."""
+    """Return the first error of nested tasks."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""What a Weir in a cluster tells Prometheus: projects, nodes, decisions, and how its requests fare.
+"""Prometheus metrics of a scheduler: projects, nodes, decisions, and its requests to the API server.
 
 Names and labels of projects and departments are those of a pool on one machine (metrics.py). What only the
 leader knows is left out by the others.

@@ -1,4 +1,4 @@
-"""What departments and projects say of themselves: what they ask for, what is theirs, what they hold."""
+"""Statuses of departments and projects: demand, fair share and allocation."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ Words = dict[str, Any]
 
 
 class QueueStatuses:
-    """What was written of each, so that only what changed is written again."""
+    """Statuses as last written, so that only changes are written again."""
 
     def __init__(self) -> None:
         self._written: dict[tuple[str, str], Words] = {}
@@ -68,7 +68,7 @@ def _words(amounts: Mapping[str, float]) -> dict[str, str]:
 
 
 def _cleared(status: Words, before: Words) -> Words:
-    """A merge patch that leaves nothing of amounts that are gone."""
+    """Return a merge patch that removes the amounts that are gone."""
     patch: Words = {}
     for key, value in status.items():
         last = before.get(key)

@@ -1,4 +1,4 @@
-"""One Weir in front of a cluster: the control loop, for as long as this one leads.
+"""Scheduler of one cluster: the control loop, for as long as this process leads.
 
 Two threads: one talks to the API server, the other is control. Reflectors run whether this one leads or not,
 so that it can take over at once; control begins with the whole picture each time it is won.
@@ -73,7 +73,7 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
 
 @dataclass(slots=True)
 class Options:
-    """How to run."""
+    """Options of a scheduler."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -102,7 +102,7 @@ class Options:
 
 
 class Instance:
-    """One Weir in front of a cluster; everything but control on the event loop that runs it."""
+    """Scheduler of one cluster; everything but control is on the event loop that runs it."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class Instance:
             self.backend.leave()
 
     async def close(self) -> None:
-        """A clean stop: what was ordered is carried out, and another one may lead at once."""
+        """Stop cleanly: carry out what was ordered, then let another process lead at once."""
         await self._stop()
         await self.writer.drain(2.0)
         if isinstance(self.election, LeaderElection):

@@ -42,7 +42,7 @@ class CannotListen(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Where to listen, and as what."""
+    """Address to listen at, and names to be reached by."""
 
     service: str  # its name in the cluster, and that of its webhook configurations
     namespace: str
@@ -52,12 +52,12 @@ class Opening:
 
     @property
     def secret(self) -> str:
-        """Where its certificates are."""
+        """Name of the Secret with its certificates."""
         return f"{self.service}-webhook"
 
     @property
     def names(self) -> list[str]:
-        """What it is called by those who connect."""
+        """Host names by which clients connect."""
         within = f"{self.service}.{self.namespace}"
         names = [f"{within}.svc", f"{within}.svc.cluster.local", within, self.service]
         return names + ([self.host] if self.host is not None and _is_loopback(self.host) else [])

@@ -1,1 +1,1 @@
-"""What is known of the cluster: objects go in, facts for control come out. All of it is pure."""
+"""State of the cluster: objects go in, facts for control come out. All of it is pure."""

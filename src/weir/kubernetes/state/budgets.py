@@ -22,7 +22,7 @@ _NAMED_MOST = 3
 
 
 class Budgets:
-    """All budgets, and what control was told of them."""
+    """Budgets as the API server states them, and as control was told of them."""
 
     def __init__(self, labels: Labels) -> None:
         """`labels`: of a pod by its key."""
@@ -48,7 +48,7 @@ class Budgets:
     # What is seen
 
     def see(self, key: str, budget: PodDisruptionBudget | None) -> None:
-        """A budget is there, new or changed; None: it is gone."""
+        """Take in a new or changed budget; None: it is gone."""
         namespace = _namespace(key)
         before = self._found.pop(key, None)
         coverage = self._coverage.setdefault(namespace, BudgetCoverage())
@@ -96,7 +96,7 @@ class Budgets:
     # What Weir does
 
     def ordered(self, tracked: TrackedPod, *, by_plan: bool) -> None:
-        """An eviction is ordered. Control has counted one that a plan made."""
+        """Count an ordered eviction. Control has counted one that a plan made."""
         for key in self._charged(tracked):
             self._ordered.setdefault(key, {})[tracked.name] = False
             self._ordered_for.setdefault(tracked.key, set()).add(key)
@@ -105,14 +105,14 @@ class Budgets:
             self._told[name] -= 1
 
     def accepted(self, tracked: TrackedPod) -> None:
-        """The API server has accepted an eviction."""
+        """Take in that the API server accepted an eviction."""
         for key in self._ordered_for.get(tracked.key, ()):
             pods = self._ordered.get(key, {})
             if tracked.name in pods:
                 pods[tracked.name] = True
 
     def refused(self, tracked: TrackedPod, now_s: float) -> float:
-        """An eviction was refused; control takes the pod's budgets for shut. Return until when they are."""
+        """Take in a refused eviction: control counts the pod's budgets as used up. Return until when."""
         until_s = now_s + self._rules.retry
         self.withdrawn(tracked)
         for key in self._charged(tracked):
@@ -124,7 +124,10 @@ class Budgets:
         return until_s
 
     def withdrawn(self, tracked: TrackedPod) -> None:
-        """A pod isn't evicted any more, or is gone. An accepted eviction counts until the status shows it."""
+        """Forget an eviction, or a pod that is gone.
+
+        An accepted eviction counts until the status shows it.
+        """
         for key in sorted(self._ordered_for.pop(tracked.key, ())):
             pods = self._ordered.get(key, {})
             if pods.get(tracked.name) is False:
@@ -267,7 +270,7 @@ class Budgets:
         self._shut.clear()
 
     def forget(self, gang: Gang) -> None:
-        """A workload is gone."""
+        """Forget a workload."""
         self._waits.pop(gang, None)
         _, known = self._pods_told.pop(gang, (None, {}))
         self._uses.subtract(name for names in known.values() for name in names)

@@ -1,4 +1,4 @@
-"""What is known of the cluster, and what of it control hasn't been told yet.
+"""State of the cluster, and the part of it that control hasn't been told yet.
 
 A state machine without a clock, a thread or a connection: changes of objects go in (`see`), facts come out
 (`facts`). Nothing depends on the order in which different objects are heard of: what a pod comes to is read
@@ -48,7 +48,7 @@ SKEW_S_MOST = 60.0
 
 
 class ClusterState:
-    """All that is known."""
+    """State of one cluster."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class ClusterState:
         owners.news.clear()
 
     def _drop(self, key: str) -> None:
-        """A pod can't be taken in: nothing is left of what was known of it."""
+        """Drop everything known of a pod that can't be taken in."""
         tracked = self._seen.pop(key, None)
         try:
             if tracked is not None and tracked.gang is not None:
@@ -221,13 +221,13 @@ class ClusterState:
         self.node_states.foreign(key, held)
 
     def _once(self, value: Any) -> Any:
-        """The same value, but one object of it."""
+        """Return one shared object for equal values."""
         if len(self._shapes) > SHAPES_MOST:
             self._shapes.clear()
         return self._shapes.setdefault(value, value)
 
     def _bound(self, tracked: TrackedPod, pod: KubePod) -> None:
-        """The API says where it is."""
+        """Take in the node of a bound pod."""
         if tracked.bound:
             return
         node = self._once(pod.spec.node_name)
@@ -264,7 +264,7 @@ class ClusterState:
         return None if tracked.info is None else self.registry.gangs.get(tracked.info.gang)
 
     def _leaves(self, tracked: TrackedPod, how: Exit) -> None:
-        """A pod holds nothing any more, and is no part of what is to be placed."""
+        """Release a pod's resources and take it out of its workload."""
         gang = tracked.gang
         if gang is None:
             return
@@ -286,7 +286,7 @@ class ClusterState:
     # What follows
 
     def facts(self, now_s: float) -> list[Fact]:
-        """What control doesn't know yet."""
+        """Return the facts that control hasn't been told yet."""
         self._now_s = max(self._now_s, now_s)
         self._come_due()
         self._settle_devices()
@@ -378,7 +378,7 @@ class ClusterState:
 
     @property
     def due_s(self) -> float | None:
-        """When to ask for facts though nothing is seen."""
+        """Time of the next call of `facts` without a change; None if there is none."""
         if self.registry.dirty or self.resolver.stale or self.node_states.no_shares != self._no_shares:
             return self._now_s
         return self._due[0][0] if self._due else None
@@ -451,7 +451,7 @@ class ClusterState:
         self.registry.dirty[gang] = None
 
     def _set_aside(self, tracked: TrackedPod, error: Exception) -> None:
-        """A pod can't be read: it isn't placed, and where it is bound its devices count as another's."""
+        """Set a pod aside that can't be read: it isn't placed, and its devices count as foreign usage."""
         tracked.unreadable = self.unreadable.note("pods", tracked.key, tracked.uid, error)
         if tracked.gang is not None:
             self._leaves(tracked, Exit.LOST)
@@ -538,7 +538,7 @@ class ClusterState:
     # What becomes of what control orders
 
     def moving(self, now_s: float) -> int:
-        """How many pods have been told to start or to stop a moment ago, and don't run yet or still do."""
+        """Return the number of pods that were just told to start or stop and haven't yet."""
         moving = self._moving
         while moving:
             key = next(iter(moving))
@@ -552,13 +552,13 @@ class ClusterState:
         self._moving[tracked.key] = now_s
 
     def stops(self, tracked: TrackedPod, now_s: float, *, by_plan: bool = True) -> None:
-        """A pod is to be evicted, by a plan or for its own sake."""
+        """Take in the order to evict a pod, by a plan or for its own sake."""
         self.budgets.ordered(tracked, by_plan=by_plan)
         tracked.evicted = tracked.told_stopping = True
         self._moves(tracked, now_s)
 
     def assume(self, tracked: TrackedPod, place: Place, start: int, now_s: float) -> PodUsage:
-        """A pod is to be bound: it holds its place from now on."""
+        """Assume a pod's placement, because it is about to be bound."""
         assert tracked.gang is not None
         assert tracked.info is not None
         tracked.assumed, tracked.node, tracked.devices = True, place.node, place.devices
@@ -578,7 +578,7 @@ class ClusterState:
     def refused(
         self, tracked: TrackedPod, start: int, sentence: str, now_s: float, *, again: bool = False
     ) -> None:
-        """It could not be bound. It is tried again after a while; `again`: at once."""
+        """Take in a refused binding. The pod is tried again after a while; `again`: at once."""
         if not tracked.assumed or tracked.written_start != start or tracked.gang is None:
             return
         self._now_s = max(self._now_s, now_s)
@@ -600,7 +600,7 @@ class ClusterState:
             self._look_again(tracked.doubted_s, tracked.key)
 
     def stop_refused(self, tracked: TrackedPod, by: str | None, sentence: str, now_s: float) -> None:
-        """A plan had it evicted, and that was refused: it runs on, and control chooses again."""
+        """Take in the refusal of an eviction that a plan made: the pod runs on, and control chooses again."""
         gang = tracked.gang
         if not tracked.evicted or tracked.deleting or gang is None:
             return
@@ -611,7 +611,7 @@ class ClusterState:
         self.registry.dirty[gang] = None
 
     def not_stopped(self, tracked: TrackedPod, now_s: float) -> None:
-        """It could not be told to stop: it runs on, as if it had just been started."""
+        """Take in that a pod could not be stopped: it runs on, as if it had just been started."""
         if tracked.evicted and tracked.gang is not None:
             tracked.evicted = False
             self.budgets.withdrawn(tracked)

@@ -24,7 +24,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
-    """What is kept of a pod of another scheduler."""
+    """Pod of another scheduler, with the fields that count."""
 
     name: str
     uid: str
@@ -69,7 +69,7 @@ NO_MEMBERS = ForeignMembers()
 
 
 class ForeignPods:
-    """All pods of other schedulers that may be members or owners."""
+    """Pods of other schedulers that may be members of workloads or owners of pods."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
@@ -128,7 +128,7 @@ class ForeignPods:
         return pod.uid
 
     def look_again(self, keys: Iterable[str]) -> None:
-        """The owners of these pods have changed."""
+        """Read the owners of these pods again."""
         for key in keys:
             if key in self._pods:
                 self._unsettled.setdefault(key.partition("/")[0], set()).add(key)

@@ -1,4 +1,4 @@
-"""One workload as its pods make it up: groups, slots, and what control was told of it.
+"""Workload as its pods form it: groups, slots, and the facts that control was told of it.
 
 A pod takes the lowest slot of its group that has none, and keeps it. A slot without a pod that could be
 placed is absent: control neither waits for it nor counts it. Everything control is told is a difference
@@ -56,7 +56,7 @@ _ENDS = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED}
 
 
 class Gang:
-    """One workload."""
+    """Workload of pods that belong together."""
 
     __slots__ = (
         "_exits",
@@ -155,14 +155,14 @@ class Gang:
         return (tracked for group in self.groups for tracked in group.slots if tracked is not None)
 
     def at(self, pod: PodKey) -> TrackedPod | None:
-        """The pod in a slot."""
+        """Return the pod in a slot."""
         if not 0 <= pod.group < len(self.groups):
             return None
         slots = self.groups[pod.group].slots
         return slots[pod.index] if 0 <= pod.index < len(slots) else None
 
     def join(self, tracked: TrackedPod, info: PodInfo) -> None:
-        """A pod is part of it."""
+        """Add a pod."""
         for at, group in enumerate(self.groups):  # noqa: B007 - the place it was found at counts
             if group.role == info.derived.role and group.request == info.request:
                 break
@@ -187,7 +187,7 @@ class Gang:
         return len(self.groups) - 1
 
     def leave(self, tracked: TrackedPod, now_s: float, how: Exit, annotations: str = "") -> None:
-        """A pod is no part of it any more; nobody holds what it held."""
+        """Remove a pod and release its resources."""
         self.exits(tracked, now_s, how, annotations)
         self.groups[tracked.group].slots[tracked.index] = None
         tracked.gang, tracked.group, tracked.index = None, -1, -1
@@ -202,7 +202,7 @@ class Gang:
             tracked.told, tracked.told_stopping = 0, False
 
     def never_started(self, pod: PodKey, start: int, now_s: float) -> None:
-        """A start was ordered for which there is no pod any more."""
+        """Tell control that an ordered start has no pod any more."""
         self.starts = max(self.starts, start)
         self._exits.append(PodExited(pod, start, Exit.LOST, now_s, "The pod was gone before it was bound."))
 
@@ -223,7 +223,7 @@ class Gang:
     # What it is as a whole
 
     def is_over(self) -> End | None:
-        """How it ended, if whoever makes its pods, or control, says so."""
+        """Return how it ended, by its owner's status or by control; None if it hasn't."""
         if self.verdict is not None:
             return self.verdict
         over = None if self.head is None else self.head.derived.over
@@ -249,7 +249,7 @@ class Gang:
         return self.priority < PREEMPTIBLE_BELOW if stated is None else stated
 
     def workload(self) -> Workload:
-        """What it asks for."""
+        """Return the workload for the engine."""
         assert self.head is not None
         head = self.head
         derived, annotations = head.derived, head.annotations
@@ -300,7 +300,7 @@ class Gang:
             self.groups.pop()
 
     def _minima(self, by_role: Mapping[str, int], counts: list[int]) -> list[int]:
-        """How many pods of each group are needed, where a role's pods are of several groups."""
+        """Return the minimum of each group, where a role's pods are of several groups."""
         left = dict(by_role)
         minima = []
         for group, count in zip(self.groups, counts, strict=True):
@@ -310,7 +310,7 @@ class Gang:
         return minima
 
     def absent(self, is_node: Container[str]) -> frozenset[PodKey]:
-        """The slots without a pod that runs, or could be placed."""
+        """Return the slots without a pod that runs or could be placed."""
         name = self.name
         over = self.is_over() is not None
         return frozenset(
@@ -323,7 +323,7 @@ class Gang:
         )
 
     def gate(self, absent: int) -> str | None:
-        """Why it isn't ready to be started, in a sentence; None if it is."""
+        """Return why it isn't ready to be started, in a sentence; None if it is."""
         if self.is_over() is not None:
             return "It is over."
         assert self.head is not None
@@ -335,7 +335,7 @@ class Gang:
         return self._shortage(ready)
 
     def _shortage(self, ready: int) -> str:
-        """Why too few pods can be placed, in a sentence."""
+        """Return why too few pods can be placed, in a sentence."""
         waits = self.waits_first()
         if waits is not None and self.whole == 1:
             return waits.wait
@@ -394,7 +394,7 @@ class Gang:
     # What control is told
 
     def tell(self, now_s: float, is_node: Container[str]) -> list[Fact]:
-        """What it doesn't know yet. `is_node`: nodes that control knows."""
+        """Return the facts that control hasn't been told. `is_node`: nodes that control knows."""
         for tracked in self.pods():
             if tracked.told and tracked.node not in is_node:
                 self.exits(tracked, now_s, Exit.LOST, f"Node {tracked.node} is gone.")
@@ -449,13 +449,13 @@ class Gang:
 
     @property
     def is_schedulable(self) -> bool:
-        """Whether control is to hear of it."""
+        """True if control is to be told of it."""
         if self.head is None or self.project is None or self.newer:
             return False
         return self.count > 0 and (self.is_over() is None or any(each.holds for each in self.pods()))
 
     def _is_left(self) -> bool:
-        """Whether control has nothing to do with it any more."""
+        """Return True if control has nothing to do with it any more."""
         if any(each.holds for each in self.pods()):
             return self.newer
         return self.newer or self.project is None or self.is_over() is not None
@@ -494,7 +494,7 @@ class Gang:
                     yield PodStopping(pod, now_s)
 
     def next_start(self) -> int:
-        """A number no start of it had."""
+        """Return a number that no start of it has had."""
         self.starts = max(self.starts, self.life.starts, self.life.settled) + 1
         return self.starts
 
@@ -503,13 +503,13 @@ class Gang:
         self.promised, self.room_told = promised, True
 
     def remember(self, status: Status) -> None:
-        """What control wants remembered."""
+        """Keep the status that control wants kept."""
         self.life = replace(status)
         self.starts = max(self.starts, status.starts)
 
 
 def object_name(key: GangKey) -> str:
-    """What its `Workload` object is called: the kind and name of its owner, cut if that is too long.
+    """Return the name of its `Workload` object: the kind and name of its owner, cut if too long.
 
     A pod may name an owner that doesn't exist, with any text for a kind and a name.
     """

@@ -28,7 +28,7 @@ _EFFECTS: Mapping[str, Effect] = {
 
 
 def node_of(node: KubeNode, devices: DeviceResources, mistakes: list[str] | None = None) -> Node:
-    """A node with nobody on it; `mistakes` takes what of it can't be used."""
+    """Return a node without pods; `mistakes` collects the fields that can't be used."""
     wrong: list[str] = [] if mistakes is None else mistakes
     capacity: dict[str, int] = {}
     kind, gpus = "", 0

@@ -41,7 +41,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class ForeignUsage:
-    """What a pod of others holds on a node."""
+    """Resources that a pod of another scheduler holds on a node."""
 
     node: str
     amounts: Amounts
@@ -51,13 +51,13 @@ class ForeignUsage:
 
     @property
     def takes(self) -> Amounts:
-        """All of it but devices."""
+        """Amounts besides devices."""
         return (*self.amounts, *self.attached)
 
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """What a pod of ours holds on a node, or will once it is bound."""
+    """Resources that a pod of Weir's holds on a node, or will once it is bound."""
 
     node: str
     request: Request
@@ -71,7 +71,7 @@ def foreign_usage(
     attached: Amounts,
     once: Callable[[Any], Any],
 ) -> ForeignUsage:
-    """What a pod of others holds; `once` gives one object for equal values."""
+    """Return the resources that a foreign pod holds; `once` gives one object for equal values."""
     try:
         pod_request = requested(pod)
         counted = in_units(pod_request, devices)
@@ -83,7 +83,7 @@ def foreign_usage(
 
 
 class _NodeState:
-    """One node, and who is on it."""
+    """Node and the pods on it."""
 
     __slots__ = ("base", "foreign", "limits", "numbers", "ours", "shared", "told", "unschedulable")
 
@@ -99,12 +99,15 @@ class _NodeState:
 
 
 def amounts_of(request: Request) -> Amounts:
-    """What a request takes of a node besides devices."""
+    """Return the resources that a request takes of a node besides devices."""
     return (("cpu", request.cpu_milli), ("memory", request.memory), (PODS, 1), *request.further)
 
 
 class NodeStates:
-    """All nodes. Of what no node states (host ports, volumes) each has whatever pods ask for."""
+    """Nodes of the cluster.
+
+    A resource that no node states (host ports, volumes) counts as present on each.
+    """
 
     def __init__(self, devices: DeviceResources) -> None:
         self._devices = devices
@@ -118,7 +121,7 @@ class NodeStates:
         self._recount: set[str] = set()  # nodes whose devices may be used otherwise since they were counted
 
     def __contains__(self, node: object) -> bool:
-        """Whether whoever is told of nodes knows this one."""
+        """Return True if control was told of this node."""
         site = self._sites.get(node) if isinstance(node, str) else None
         return site is not None and site.told is not None
 
@@ -130,7 +133,7 @@ class NodeStates:
     # What is seen
 
     def set(self, node: KubeNode) -> list[str]:
-        """A node is there, new or changed. Returns what of it can't be used, in sentences."""
+        """Take in a new or changed node. Return the fields that can't be used, in sentences."""
         mistakes: list[str] = []
         base = node_of(node, self._devices, mistakes)
         site = self._site(node.metadata.name)
@@ -142,14 +145,14 @@ class NodeStates:
         return mistakes
 
     def gone(self, name: str) -> None:
-        """A node is no more."""
+        """Take in the end of a node."""
         site = self._site(name)
         self._count_kind(site.base, -1)
         site.base = None
         self._share(name, site, None)
 
     def foreign(self, pod: str, held: ForeignUsage | None) -> None:
-        """A pod of others holds this; None: nothing any more."""
+        """Take in the usage of a foreign pod; None: it is gone."""
         at = self._where.get(pod)
         before = None if at is None else self._sites[at].foreign.get(pod)
         if before == held:
@@ -161,19 +164,19 @@ class NodeStates:
             self._where[pod] = held.node
 
     def remark(self, pod: str, marks: tuple[str, ...], attached: Amounts) -> None:
-        """A pod of others bears these marks and has these volumes now."""
+        """Take in the label sets and volumes of a foreign pod."""
         at = self._where.get(pod)
         held = None if at is None else self._sites[at].foreign.get(pod)
         if at is not None and held is not None and (held.marks, held.attached) != (marks, attached):
             self._site(at).foreign[pod] = replace(held, marks=marks, attached=attached)
 
     def limit(self, name: str, limits: dict[str, int]) -> None:
-        """A node takes only so many volumes of these drivers, as resources."""
+        """Take in a node's limits of volumes by driver, as resources."""
         if limits or name in self._sites:
             self._site(name).limits = limits
 
     def ours(self, pod: str, ours: PodUsage | None) -> None:
-        """A pod of ours holds this; None: nothing any more."""
+        """Take in the usage of a pod of Weir's; None: it is gone."""
         at = self._where.get(pod)
         if at is not None:
             if ours is not None and self._sites[at].ours.get(pod) == ours:
@@ -193,7 +196,7 @@ class NodeStates:
         return () if site is None else tuple(site.ours)
 
     def node(self, name: str) -> Node | None:
-        """A node as if nobody were on it."""
+        """Return a node without its pods."""
         site = self._sites.get(name)
         return None if site is None else site.base
 
@@ -205,7 +208,7 @@ class NodeStates:
         return min(self._memories, default=0)
 
     def use_unstated(self, names: Iterable[str]) -> None:
-        """These are asked for."""
+        """Take note of requested resources that no node states."""
         if self._unstated.keys() != set(names):
             self._unstated = {name: has_unstated(name) or 0 for name in sorted(names)}
             self._changed.update(self._sites)
@@ -219,7 +222,7 @@ class NodeStates:
     # What follows
 
     def facts(self) -> list[NodeSet | NodeLost]:
-        """What has changed of the nodes since the last call."""
+        """Return the changes of nodes since the last call."""
         facts: list[NodeSet | NodeLost] = []
         for name in sorted(self._changed):
             site = self._sites[name]
@@ -261,7 +264,7 @@ class NodeStates:
         return all(shares.get(at, 0) + pod_request <= WHOLE_MILLI for at in place.devices)
 
     def refusal(self, pod: str, place: PodUsage) -> str:
-        """Why this pod of ours, counted already, must not go to its place after all; empty if it may."""
+        """Return why this pod, counted already, must not go to its node after all; empty if it may."""
         site = self._sites.get(place.node)
         if site is None or site.base is None:
             return f"Node {place.node} is gone."
@@ -289,7 +292,7 @@ class NodeStates:
         return ""
 
     def is_being_freed(self, places: Sequence[PodUsage], stopping: Callable[[str], bool]) -> bool:
-        """Whether there is room for these on one node once all pods of ours that are `stopping` are gone."""
+        """Return True if one node fits these once all stopping pods of Weir's on it are gone."""
         site = self._sites.get(places[0].node)
         if site is None or site.base is None or not all(_are_of(each, site.base) for each in places):
             return False
@@ -392,7 +395,7 @@ class NodeStates:
     # Below
 
     def _still(self, name: str) -> _NodeState:
-        """A node of which nothing changes that is told of it."""
+        """Return a node that has no unreported change."""
         site = self._sites.get(name)
         if site is None:
             site = self._sites[name] = _NodeState()
@@ -431,7 +434,7 @@ class NodeStates:
         self._kinds, self._memories = +self._kinds, +self._memories  # without those that no node has
 
     def _less(self, site: _NodeState, base: Node) -> Node:
-        """The node less what others hold of it."""
+        """Return the node without what foreign pods hold of it."""
         if site.shared is not None:
             base = as_shared(base, self._sharing(site))
         if not site.foreign:
@@ -451,7 +454,7 @@ class NodeStates:
         return replace(base, capacity=capacity, foreign_devices=devices, foreign_marks=marks)
 
     def _numbers(self, site: _NodeState, base: Node) -> dict[str, tuple[int, ...]]:
-        """The devices of each pod of others: the highest that are free, chosen once."""
+        """Return the devices of each foreign pod: the highest free ones, chosen once."""
         ours = {at for each in site.ours.values() for at in each.devices}
         for pod, numbers in list(site.numbers.items()):
             if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
@@ -488,7 +491,7 @@ def _tolerated(request: Request, taint: Taint) -> bool:
 
 
 def _total(amounts: Iterable[Amounts]) -> dict[str, int]:
-    """The sum of what several hold."""
+    """Return the sum of several amounts."""
     totals: dict[str, int] = {}
     for each in amounts:
         for name, amount in each:

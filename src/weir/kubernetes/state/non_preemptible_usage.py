@@ -50,7 +50,7 @@ class NonPreemptibleUsage:
                     )  # a binding of Weir's whose record was still to be written
 
     def forget(self, gang: Gang) -> None:
-        """A workload is gone."""
+        """Forget a workload."""
         self._discharge(gang)
 
     def _charge(self, gang: Gang, path: tuple[str, ...], amounts: Amounts) -> None:

@@ -22,7 +22,7 @@ class OvercommitChange:
 
 
 class OvercommittedNodes:
-    """All of them, by name."""
+    """Over-committed nodes by name."""
 
     def __init__(self, node_states: NodeStates) -> None:
         self._node_states = node_states

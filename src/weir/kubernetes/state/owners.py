@@ -61,12 +61,12 @@ class OwnerChain:
         self._derived: dict[tuple[str | None, ...], DerivedWorkload] = {}
 
     def words(self, pod: Metadata) -> Words:
-        """What is written on the pod that means something below these: all of its metadata that is read."""
+        """Return the metadata of the pod that matters below these owners."""
         labels = pod.labels
         return meaningful(pod), tuple([labels.get(each) for each in self.telling])
 
     def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
-        """What is written on the pod and on those above it."""
+        """Return the annotations of the pod and its owners, and their mistakes."""
         words = meaningful(pod)
         found = self._said.get(words)
         if found is None:
@@ -76,7 +76,7 @@ class OwnerChain:
         return found
 
     def derived(self, pod: KubePod, kinds: WorkloadKinds) -> DerivedWorkload:
-        """What the table of kinds says."""
+        """Return the workload by the table of kinds."""
         words = tuple([pod.metadata.labels.get(each) for each in self.telling])
         found = self._derived.get(words)
         if found is None:
@@ -86,7 +86,7 @@ class OwnerChain:
         return found
 
     def created(self, uid: str) -> str | None:
-        """When one of them came to be."""
+        """Return the creation time of one of the owners."""
         return next(
             (each.metadata.creation_timestamp for each in self.pod_owners if each.metadata.uid == uid), None
         )
@@ -107,7 +107,7 @@ def _no_pod(_namespace: str, _reference: OwnerReference) -> Body | None:
 
 
 class Owners:
-    """All objects that make pods, and which pods are below each.
+    """Owners of pods, and the pods below each.
 
     A pod may own others, as leaders and drivers do: `pod_body` returns such a pod as an object of the API.
     """
@@ -138,7 +138,7 @@ class Owners:
         return self._references.setdefault(words, reference)
 
     def see(self, body: Body) -> set[str]:
-        """One is there, new or changed, as `Kinds.narrow` leaves it; the pods to be read again."""
+        """Take in an owner, as `WorkloadKinds.narrow` leaves it; return the pods to read again."""
         pod_owner = _TrackedOwner(body)
         uid = pod_owner.metadata.uid
         self._unlink(uid)
@@ -149,7 +149,7 @@ class Owners:
         return self.changed(uid)
 
     def forget(self, uid: str) -> set[str]:
-        """One is gone; the pods to be read again."""
+        """Take in the end of an owner; return the pods to read again."""
         if uid not in self._makers:
             return set()
         self._note_changed(uid)
@@ -247,16 +247,16 @@ class Owners:
         return [key for lowest in self._through.get(uid, ()) for key in self._pods.get(lowest, ())]
 
     def derived(self, chain: OwnerChain, pod: KubePod) -> DerivedWorkload:
-        """What the table of kinds says of a pod below these."""
+        """Return the workload of a pod below these owners, by the table of kinds."""
         return chain.derived(pod, self.kinds)
 
     def forget_readings(self) -> None:
-        """What pods are read by has changed."""
+        """Forget what was read, because the rules of reading have changed."""
         for chain in self._chains.values():
             chain.readings.clear()
 
     def leave(self, key: str) -> None:
-        """A pod is gone."""
+        """Forget a pod."""
         lowest = self._lowest.pop(key, None)
         if lowest is not None:
             pods = self._pods[lowest]
@@ -266,7 +266,7 @@ class Owners:
                 self._drop_chain(lowest)
 
     def changed(self, uid: str) -> set[str]:
-        """An owner has changed; return the pods to be read again."""
+        """Take in that an owner changed; return the pods to read again."""
         stale: set[str] = set()
         for lowest in list(self._through.get(uid, ())):
             stale |= self._pods.get(lowest, set())
@@ -304,7 +304,7 @@ class Owners:
         return None if body is None else _TrackedOwner(body)
 
     def _telling_of(self, pod_owners: Sequence[_TrackedOwner]) -> tuple[str, ...]:
-        """The labels of pods by which the table tells the roles and gangs below these."""
+        """Return the labels of pods by which the table tells the roles and gangs below these owners."""
         kinds = tuple(
             (str(each.body.get("apiVersion", "")), str(each.body.get("kind", ""))) for each in pod_owners
         )
@@ -324,7 +324,7 @@ class _NoOwner(OwnerChain):
     __slots__ = ()
 
     def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
-        """What is written on the pod."""
+        """Return the annotations of the pod, and their mistakes."""
         return annotations.read(pod)
 
 
@@ -332,7 +332,7 @@ NOBODY = _NoOwner((), (), None)
 
 
 def meaningful(pod: Metadata) -> tuple[tuple[str, str], ...]:
-    """The labels and annotations of a pod that mean something to us."""
+    """Return the labels and annotations of a pod that Weir reads."""
     if not pod.annotations and not pod.labels:
         return ()
     return tuple(

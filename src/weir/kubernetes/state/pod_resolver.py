@@ -1,4 +1,4 @@
-"""What each pod is part of and asks for: it, its owners and all its constraints refer to, read together.
+"""Resolution of pods: their workload, request and constraints, from the pod, its owners and volumes.
 
 A reading is a pure function of what is known at the moment, so that it doesn't matter in which order objects
 were heard of. Whatever changes only says which pods are to be read again (`stale`).
@@ -52,7 +52,7 @@ SPARE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class GangKey:
-    """What tells workloads apart: their owner, and the gang where an owner has several."""
+    """Identity of a workload: its owner, and the gang where an owner has several."""
 
     namespace: str
     api_version: str
@@ -64,7 +64,7 @@ class GangKey:
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """What one pod comes to."""
+    """Workload, request and constraints of one pod."""
 
     gang: GangKey
     derived: DerivedWorkload
@@ -78,7 +78,7 @@ class PodInfo:
 
     @property
     def request(self) -> Request:
-        """What it asks for."""
+        """Request of the pod."""
         return self.pod_request.request
 
 
@@ -92,7 +92,7 @@ def with_devices(info: PodInfo, devices: int, share_milli: int, gpu_memory: int)
 
 
 def seconds_of(written: str | None) -> float:
-    """A time of the API in seconds since the epoch; 0 without one, or if it can't be read."""
+    """Return a time of the API in seconds since the epoch; 0 without one, or if it can't be read."""
     try:
         return 0.0 if not written else max(0.0, datetime.fromisoformat(written).timestamp())
     except (ValueError, OverflowError):
@@ -100,7 +100,7 @@ def seconds_of(written: str | None) -> float:
 
 
 class PodResolver:
-    """All pods that are to be placed by us, and what reading them takes."""
+    """Pods for Weir to place, and everything they refer to."""
 
     def __init__(self, kinds: WorkloadKinds, devices: DeviceResources) -> None:
         self.owners = Owners(kinds, self._owning_pod)
@@ -135,7 +135,7 @@ class PodResolver:
     # Pods
 
     def see(self, key: str, pod: KubePod, *, over: bool = False) -> bool:
-        """A pod of ours is there, new or changed; one that is over bears no marks any more.
+        """Take in a pod of Weir's; one that is over bears no label sets any more.
 
         Returns whether it reads as it did before, so that it needn't be read again: most of what happens to a
         pod (it is bound, it runs) says nothing else about what it asks for.
@@ -156,7 +156,7 @@ class PodResolver:
         return False
 
     def forget(self, key: str) -> None:
-        """A pod is gone."""
+        """Forget a pod."""
         pod = self._pods.pop(key, None)
         if pod is None:
             return
@@ -203,7 +203,7 @@ class PodResolver:
         return found
 
     def see_foreign(self, key: str, pod: KubePod) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
-        """A pod of others is there; the marks it bears, and what its volumes take of its node."""
+        """Take in a foreign pod; return its label sets and its volumes' limited attachments."""
         self._see_marks(key, pod)
         claims = tuple((pod.metadata.namespace, name) for name in claims_of(pod))
         if claims:
@@ -213,7 +213,7 @@ class PodResolver:
         return self.of_others(key)
 
     def forget_marks(self, key: str) -> None:
-        """A pod is gone, or over."""
+        """Forget the label sets of a pod that is gone or over."""
         uid = self._uid_of.pop(key, None)
         if uid is not None:
             self._key_of.pop(uid, None)
@@ -223,7 +223,7 @@ class PodResolver:
         self.remarked.discard(key)
 
     def of_others(self, key: str) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
-        """The marks that a pod of others bears, and what its volumes take of its node."""
+        """Return the label sets of a foreign pod, and its volumes' limited attachments."""
         marks, claims = self.marks.of(self._uid_of[key]).marks, self._others_use.get(key)
         if claims is None:
             return marks, ()
@@ -245,7 +245,7 @@ class PodResolver:
             (self.stale if key in self._pods else self.remarked).add(key)
 
     def _tidy(self) -> None:
-        """What was kept once for many pods goes when most of them must be gone; it is found out again."""
+        """Drop shared values when most of their pods must be gone; they are found again."""
         most = SPARE + 8 * len(self._pods)
         if len(self._words) > most:
             self._words.clear()
@@ -254,7 +254,7 @@ class PodResolver:
             self._specs.clear()
 
     def _slim(self, metadata: Metadata) -> None:
-        """What is kept of a pod's metadata: equal words are one object, and what nobody reads goes."""
+        """Shrink a pod's metadata: equal texts are one object, and unread fields go."""
         once = self._words.setdefault
         metadata.labels = {once(name, name): once(value, value) for name, value in metadata.labels.items()}
         written = metadata.annotations
@@ -266,7 +266,7 @@ class PodResolver:
         metadata.resource_version = ""
 
     def _kept(self, pod: KubePod) -> KubePod:
-        """A pod as it is kept: pods of one template share what they ask for."""
+        """Return a pod as it is kept: pods of one template share their spec."""
         spec = pod.spec
         spec.node_name = ""
         spec.volumes = [each for each in spec.volumes if each.persistent_volume_claim or each.ephemeral]
@@ -281,15 +281,15 @@ class PodResolver:
     # What pods refer to
 
     def see_owner(self, body: Body) -> None:
-        """An object that makes pods is there, new or changed; `body` as `Kinds.narrow` leaves it."""
+        """Take in an owner; `body` as `WorkloadKinds.narrow` leaves it."""
         self._read_again(self.owners.see(body))
 
     def forget_owner(self, uid: str) -> None:
-        """An object that makes pods is gone."""
+        """Forget an owner."""
         self._read_again(self.owners.forget(uid))
 
     def _owner_changed(self, uid: str) -> None:
-        """A pod has changed, which may own others."""
+        """Take in that a pod changed, which may own others."""
         if self.owners.is_above(uid):
             self._read_again(self.owners.changed(uid))
 
@@ -307,26 +307,26 @@ class PodResolver:
         return self.others.body(key, reference.uid)
 
     def see_namespace(self, name: str, namespace: Namespace | None) -> None:
-        """A namespace is there, or gone; selectors go by its labels."""
+        """Take in a namespace, by whose labels selectors choose; None: it is gone."""
         self._again(self.marks.namespace(name, None if namespace is None else namespace.metadata.labels))
 
     def see_claim(self, namespace: str, name: str, claim: PersistentVolumeClaim | None) -> None:
-        """A volume claim is there, or gone."""
+        """Take in a volume claim; None: it is gone."""
         _keep(self._claims, (namespace, name), claim)
         self._look_at(self._users.get((namespace, name), ()))
 
     def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
-        """A volume is there, or gone."""
+        """Take in a volume; None: it is gone."""
         _keep(self._volumes, name, volume)
         self._all_with_claims()
 
     def see_storage_class(self, name: str, found: StorageClass | None) -> None:
-        """A class of volumes is there, or gone."""
+        """Take in a storage class; None: it is gone."""
         _keep(self._classes, name, found)
         self._all_with_claims()
 
     def see_drivers(self, name: str, node: CsiNode | None) -> dict[str, int]:
-        """A node says, or no longer, what drivers it has; how many volumes of them it takes, as resources."""
+        """Take in the volume drivers of a node; return its limits of volumes, as resources."""
         drivers = [] if node is None else node.spec.drivers
         limits = {
             each.name: each.allocatable.count
@@ -342,7 +342,7 @@ class PodResolver:
         return {f"{ATTACHED_PREFIX}{driver}": count for driver, count in limits.items()}
 
     def see_priority(self, name: str, found: PriorityClass | None) -> None:
-        """A priority class is there, or gone."""
+        """Take in a priority class; None: it is gone."""
         _keep(self._priorities, name, None if found is None else found.value)
         self.owners.forget_readings()
 
@@ -368,7 +368,7 @@ class PodResolver:
             self._look_at(keys)
 
     def metadata(self, key: str) -> Metadata:
-        """The metadata of a pod that is known."""
+        """Return the metadata of a known pod."""
         return self._pods[key].metadata
 
     def labels(self, key: str) -> Mapping[str, str]:
@@ -377,11 +377,11 @@ class PodResolver:
         return {} if pod is None else pod.metadata.labels
 
     def pod(self, key: str) -> KubePod:
-        """A pod that is known."""
+        """Return a known pod."""
         return self._pods[key]
 
     def read(self, key: str, *, bound: bool, over: bool = False) -> PodInfo:
-        """What a pod comes to now; `bound`: it has its place already, and needn't be ready for one."""
+        """Return the workload, request and constraints of a pod; `bound`: it needn't be ready for a node."""
         pod = self._pods[key]
         controller = controller_of(pod.metadata.owner_references)
         above = self.owners.above(key, pod.metadata.namespace, controller)
@@ -439,7 +439,7 @@ class PodResolver:
     def _ask(
         self, pod: KubePod, annotations: Annotations, volumes: VolumeConstraints, neighbours: PodAffinities
     ) -> PodRequest:
-        """What it asks for: found out once for all pods that say the same."""
+        """Return the request, computed once for all pods of the same template."""
         alike = (id(pod.spec), annotations, volumes, neighbours)
         pod_request = self._pod_requests.get(alike)
         if pod_request is None:
@@ -459,7 +459,7 @@ _STATUS = {phase: PodStatus(phase) for phase in ("Pending", "Running", *_OVER)}
 
 
 def _reads_alike(one: KubePod, other: KubePod) -> bool:
-    """Whether two states of a pod, as they are kept, say the same as far as it is read."""
+    """Return True if two states of a pod are the same in all fields that are read."""
     first, second = one.metadata, other.metadata
     return (
         one.spec is other.spec
@@ -471,7 +471,7 @@ def _reads_alike(one: KubePod, other: KubePod) -> bool:
 
 
 def _sentence(text: str) -> str:
-    """What is wrong, as a sentence."""
+    """Return a mistake as a sentence."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 

@@ -29,7 +29,7 @@ _WEAK = "project"
 
 
 class QuotaObjects:
-    """All departments, projects and topologies."""
+    """Departments, projects and topologies."""
 
     def __init__(self, without: WithoutProject = IGNORE) -> None:
         """`without` says what becomes of pods in namespaces that no project lists."""
@@ -50,7 +50,7 @@ class QuotaObjects:
         self._told_topologies: tuple[Topology, ...] | None = None
 
     def see(self, kind: str, name: str, thing: QuotaObject | None, created_s: float = 0.0) -> None:
-        """An object is there, new or changed; None: it is gone."""
+        """Take in a new or changed object; None: it is gone."""
         self.version += 1
         before = self._objects[kind].get(name), self.is_leaving(kind, name)
         if thing is None:
@@ -67,7 +67,7 @@ class QuotaObjects:
             self.changes += 1
 
     def see_namespace(self, name: str, labels: dict[str, str] | None) -> None:
-        """A namespace is there, new or changed; None: it is gone."""
+        """Take in a new or changed namespace; None: it is gone."""
         if not self._without.labels or self._labels.get(name) == labels:
             return
         if labels is None:
@@ -112,7 +112,7 @@ class QuotaObjects:
         self._known.update({queue.name: queue for queue in tree.queues})
 
     def _tree(self) -> QueueTree:
-        """The tree of all objects; those that make it fail by themselves are left out of it."""
+        """Return the tree of all objects, without those that can't be part of it."""
         departments, projects = self._objects["Department"], self._objects["Project"]
         try:
             return tree_of(departments.values(), projects.values())
@@ -141,7 +141,7 @@ class QuotaObjects:
         return frozenset(queue.name for queue in self.tree.queues if queue.is_project)
 
     def facts(self, used: Iterable[str]) -> list[QueuesSet | TopologiesSet]:
-        """What has changed; `used` are the projects of the workloads that control knows."""
+        """Return the changes; `used` are the projects of the workloads that control knows."""
         facts: list[QueuesSet | TopologiesSet] = []
         queues = self._with_leaving(used)
         if queues != self._told_queues:
@@ -167,17 +167,17 @@ class QuotaObjects:
         return (*self.tree.queues, *left)
 
     def project_left(self, name: str) -> str | None:
-        """This project, for what was started for it: it may be gone, but nothing else may have its name."""
+        """Return this project for work started for it. It may be gone, but no other may have its name."""
         taken = any(queue.name == name and not queue.is_project for queue in self.tree.queues)
         return name if name and not taken else None
 
     def topology_missing(self, annotations: Annotations) -> str:
-        """What there is not of the topology that a workload asks for, in a sentence."""
+        """Return the missing part of a requested topology, in a sentence."""
         known = {topology.name: topology for topology in self.topologies}
         return next((f"{each}." for each in not_there(annotations.topology, known)), "")
 
     def project_of(self, namespace: str, annotations: Annotations) -> tuple[str | None, str]:
-        """The project of a pod of a namespace; or None, and a sentence about what to write."""
+        """Return the project of a pod of a namespace; or None, and a sentence about what to write."""
         projects = self.projects
         open_to, missing = self._open_to(namespace)
         pod_request = annotations.project

@@ -102,17 +102,17 @@ class TrackedPod:
 
     @property
     def holds(self) -> bool:
-        """Whether it has a place."""
+        """True if it has a node."""
         return self.bound or self.assumed
 
     @property
     def stopping(self) -> bool:
-        """Whether its place is being freed."""
+        """True if it is leaving its node."""
         return self.deleting or self.evicted
 
     @property
     def wait(self) -> str:
-        """Why it isn't ready to be placed; empty if it is."""
+        """Sentence why it isn't ready to be placed; empty if it is."""
         if self.deleting:
             return "It is being deleted."
         if self.back_at_s:
@@ -130,7 +130,7 @@ class PodGroupSlots:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no pod is in it."""
+        """True if it has no pod."""
         return not any(self.slots)
 
 

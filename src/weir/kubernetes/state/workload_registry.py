@@ -26,7 +26,7 @@ _VERDICTS = frozenset(rule.value for rule in LifeRule)
 
 
 class WorkloadRegistry:
-    """All workloads. `dirty` are those of which control may have to be told, `changed` people."""
+    """Workloads by name. `dirty` are those with news for control, `changed` those with news for people."""
 
     def __init__(self, quota_objects: QuotaObjects, node_states: NodeStates) -> None:
         self._quota_objects = quota_objects
@@ -46,7 +46,7 @@ class WorkloadRegistry:
         self._fixed = NonPreemptibleUsage()
 
     def see(self, name: str, thing: WorkloadObject | None) -> None:
-        """A `Workload` object is there, new or changed; None: it is gone."""
+        """Take in a new or changed `Workload` object; None: it is gone."""
         if thing is None:
             self.objects.pop(name, None)
             self._records.pop(name, None)
@@ -57,7 +57,7 @@ class WorkloadRegistry:
             )
 
     def of(self, info: PodInfo) -> Gang:
-        """The workload of a pod that is read like this, made if it is new."""
+        """Return the workload of a resolved pod, made if it is new."""
         gang = self.gangs.get(info.gang)
         if gang is None:
             gang = self.gangs[info.gang] = Gang(info.gang)
@@ -76,7 +76,7 @@ class WorkloadRegistry:
             yield from self._by_owner.get(uid, ())
 
     def recollect(self, gang: Gang) -> None:
-        """What its object remembers of it."""
+        """Take over what its object records."""
         thing = self.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return
@@ -143,14 +143,14 @@ class WorkloadRegistry:
         return wanted
 
     def _started_for(self, gang: Gang) -> str | None:
-        """The project that what runs counts for, as its object says, though nothing would start there now."""
+        """Return the project that its running pods count for, as its object records it."""
         thing = self.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return None
         return self._quota_objects.project_left(thing.spec.project)
 
     def give_name(self, gang: Gang) -> None:
-        """Of those with one name, the one whose owner is there has it, then the newest; others are over."""
+        """Give a shared name to the workload whose owner exists, then to the newest; the others are over."""
         alike = self._namesakes.get(gang.name, ())
         if self.named.get(gang.name) is gang and len(alike) == 1:
             return
@@ -244,7 +244,7 @@ class WorkloadRegistry:
             gang.counted = project
 
     def room_kept(self, gang: Gang, now_s: float, stopping: Callable[[str], bool]) -> Promised | None:
-        """The room that its object says is kept for it, if its pods still wait and it is free or gets so.
+        """Return the nomination in its object, if its pods still wait and the nodes are or become free.
 
         The promise may have been written, and those who were to make room for it not yet told to.
         """
@@ -267,7 +267,7 @@ class WorkloadRegistry:
         return Promised(gang.name, tuple(places), now_s, tuple(kept.freed_by))
 
     def keeps_room(self, gang: Gang) -> bool:
-        """Whether its object says that room is kept for it."""
+        """Return True if its object holds a nomination."""
         thing = self.objects.get(gang.name)
         return gang.promised is not None or (thing is not None and thing.status.promised is not None)
 

@@ -1,1 +1,1 @@
-"""What Weir writes to the API server: bindings, evictions, statuses, events."""
+"""Writes to the API server: bindings, evictions, statuses, events."""

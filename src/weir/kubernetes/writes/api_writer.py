@@ -39,7 +39,7 @@ from weir.kubernetes.writes.requests import emit, refused_by_budget, send
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast, how many at a time, and how long."""
+    """Limits of writes: rate, concurrency and time."""
 
     per_s: float = 0.0  # writes a second; 0: as fast as the server takes them
     in_flight: int = 128  # at most; fewer while the server answers late
@@ -103,12 +103,12 @@ class ApiWriter:
         self.throttled = 0
 
     def __len__(self) -> int:
-        """How many objects have writes that wait or are under way."""
+        """Return the number of objects with writes pending or under way."""
         return len(self._queues)
 
     @property
     def in_flight(self) -> int:
-        """How many are under way."""
+        """Number of writes under way."""
         return sum(self._under_way.values())
 
     def submit(self, writes: Iterable[Write | EmitEvent]) -> None:
@@ -217,7 +217,7 @@ class ApiWriter:
             await emit(fenced, because)
 
     def _again(self, one: PendingWrite, error: ApiError) -> Outcome | None:
-        """When it is to be tried again, or what comes of it if that has lasted too long."""
+        """Schedule a retry and return None, or return the outcome if retries have lasted too long."""
         self.retries += 1
         one.uncertain = one.uncertain or error.may_have_happened
         wait_s = one.backoff.next_s()
@@ -243,7 +243,7 @@ class ApiWriter:
         return None
 
     def _swallowed(self, object_queue: ObjectQueue, one: PendingWrite) -> bool:
-        """Whether a status that has to be sent again could go with one that came meanwhile."""
+        """Return True if a later status takes in one that would have to be sent again."""
         for place, later in enumerate(object_queue.waiting):
             both = merge(one, later) if later is not one else None
             if both is not None:

@@ -27,7 +27,7 @@ def regarding(gang: Gang, uid: str) -> EventSubject:
 
 
 def regarding_pod(gang: Gang, tracked: TrackedPod) -> EventSubject:
-    """A pod, as an Event names it."""
+    """Return a pod as the subject of an Event."""
     return EventSubject("v1", "Pod", tracked.name, gang.key.namespace, tracked.uid)
 
 

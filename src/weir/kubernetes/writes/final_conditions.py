@@ -1,4 +1,4 @@
-"""How a workload is ended for good: its pods are stopped, and say that no others are to take their place.
+"""Final ends of workloads: their pods are stopped with a condition that asks for no replacement.
 
 Weir changes no owner. A Job with the failure policy of the webhook fails by the condition; what other owners
 do with their stopped pods is their own affair, and new pods of an ended workload aren't placed.

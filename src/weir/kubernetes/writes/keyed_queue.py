@@ -38,14 +38,14 @@ class ObjectQueue:
     timer: asyncio.TimerHandle | None = None
 
     def next(self) -> PendingWrite:
-        """The one whose turn it is."""
+        """Return the next write."""
         if len(self.waiting) == 1:
             return self.waiting[0]
         return min(self.waiting, key=lambda one: one.write.urgency)
 
 
 class KeyedQueue:
-    """All of them. `wake` is called when one has become ready."""
+    """Queue of writes by object. `wake` is called when one has become ready."""
 
     def __init__(self, clock: Callable[[], float], wake: Callable[[], None]) -> None:
         self._clock = clock
@@ -54,7 +54,7 @@ class KeyedQueue:
         self._ready: dict[Urgency, deque[ObjectQueue]] = {urgency: deque() for urgency in Urgency}
 
     def __len__(self) -> int:
-        """How many objects have writes that wait or are under way."""
+        """Return the number of objects with writes pending or under way."""
         return len(self._by_path)
 
     def __iter__(self) -> Iterator[ObjectQueue]:
@@ -73,7 +73,7 @@ class KeyedQueue:
         return swallowed
 
     def take(self, urgency: Urgency) -> ObjectQueue | None:
-        """The next lane of this urgency, its write now under way."""
+        """Return the next object queue of this urgency, with its write now under way."""
         queue = self._ready[urgency]
         while queue:
             object_queue = queue.popleft()
@@ -84,7 +84,7 @@ class KeyedQueue:
         return None
 
     def give_back(self, object_queue: ObjectQueue) -> None:
-        """What was under way in it is over, or has to wait."""
+        """Take in that the write under way is over, or has to wait."""
         object_queue.under_way = None
         self.schedule(object_queue)
 
@@ -119,7 +119,7 @@ def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | N
 
 
 def merge(earlier: PendingWrite, later: PendingWrite) -> PendingWrite | None:
-    """The one write that does what these two do after one another, if they are statuses."""
+    """Return one status write with the effect of two, or None if they aren't statuses."""
     first, second = earlier.write, later.write
     if not (isinstance(first, PatchStatus) and isinstance(second, PatchStatus)):
         return None

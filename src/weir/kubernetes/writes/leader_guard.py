@@ -34,7 +34,7 @@ class LeaderGuard:
             raise NotLeading("This one doesn't lead any more.")
 
     async def get(self, path: str, of: type[T]) -> T:
-        """One object. Reading is free."""
+        """Return one object. Reading needs no leadership."""
         return await self._api.get(path, of)
 
     async def post(self, path: str, body: object, of: type[T]) -> T:

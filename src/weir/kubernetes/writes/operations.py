@@ -1,4 +1,4 @@
-"""What Weir writes to the API server, and what can come of it.
+"""Operations on the API server, and their outcomes.
 
 `about` belongs to whoever asked for the write: it comes back with the outcome, untouched.
 """
@@ -13,7 +13,7 @@ from weir.kubernetes.api.paths import path_of
 
 
 class Urgency(IntEnum):
-    """What goes first when not all can go at once."""
+    """Order of operations that can't all be sent at once."""
 
     PODS = 0  # what people wait for: places and evictions
     OBJECTS = 1
@@ -65,7 +65,7 @@ class PodCondition:
 
 @dataclass(frozen=True, slots=True)
 class _OfPod:
-    """What is written of one very pod: another one of its name is left alone."""
+    """Operation on one pod by its uid: another one of the same name is left alone."""
 
     namespace: str
     name: str
@@ -257,7 +257,7 @@ Outcome = WriteDone | WriteRefused | WriteUnknown | WriteNotSent | WriteSupersed
 
 
 def merged(earlier: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
-    """The one merge patch that does what these two do after one another."""
+    """Return one merge patch with the effect of two after one another."""
     both = dict(earlier)
     for key, value in later.items():
         before = both.get(key)

@@ -1,4 +1,4 @@
-"""One try at a write: what is sent, and what the answer means.
+"""Attempt at an operation: the request, and the meaning of the answer.
 
 An `ApiError` that leaves here means: try again later. If it `may_have_happened`, the next try is told
 that the write is uncertain and looks first at how things are.
@@ -86,7 +86,7 @@ async def send(api: LeaderGuard, write: Write, *, uncertain: bool) -> Outcome:
 
 
 def _passes(error: ApiRefused) -> bool:
-    """Whether it isn't this write that was refused."""
+    """Return True if the refusal wasn't about this operation."""
     return isinstance(error, TooManyRequests) or error.status >= 500 or error.status in {401, 408}
 
 
@@ -112,7 +112,7 @@ async def _bind(api: LeaderGuard, write: Bind, *, uncertain: bool) -> Outcome:
 
 
 async def _bound(api: LeaderGuard, write: Bind) -> Outcome | None:
-    """What has become of a binding whose answer was lost; None: nothing yet."""
+    """Return the outcome of a binding whose answer was lost; None if it hasn't happened."""
     pod = await _pod(api, write)
     if pod is None:
         return WriteRefused(404, f"The pod {write.namespace}/{write.name} is gone.")
@@ -179,13 +179,13 @@ def refused_by_budget(error: ApiError) -> bool:
 
 
 async def _stops(api: LeaderGuard, write: Evict) -> bool:
-    """Whether the pod stops already, or is gone."""
+    """Return True if the pod stops already, or is gone."""
     pod = await _pod(api, write)
     return pod is None or pod.metadata.deletion_timestamp is not None
 
 
 async def _pod(api: LeaderGuard, write: Bind | Evict) -> _Placed | None:
-    """The very pod: another one of the same name isn't it."""
+    """Return the pod of this uid; None if it is gone."""
     try:
         pod = await api.get(write.object_path, _Placed)
     except NotFound:

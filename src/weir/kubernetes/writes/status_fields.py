@@ -40,7 +40,7 @@ def gate_why(gang: Gang) -> str:
 
 
 def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
-    """Where pods are and on which devices, as far as Weir counts them and an object can hold it."""
+    """Return the nodes and devices of pods, as far as Weir counts them and an object can hold them."""
     found: list[Words] = []
     left = ALLOCATED_BYTES_MOST
     for tracked in sorted(holding, key=lambda each: each.name):
@@ -68,12 +68,12 @@ def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
 
 
 def status_path(gang: Gang) -> str:
-    """Where its object is, whose status is patched."""
+    """Return the path of its object for status patches."""
     return path_of(API_VERSION, "workloads", gang.key.namespace, gang.object_name)
 
 
 def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[PatchStatus]:
-    """Where pods will be, for others who look at them: other schedulers, and what makes nodes."""
+    """Yield the nominated nodes of pods, for other schedulers and autoscalers."""
     for pod, node in nodes.items():
         tracked = gang.at(pod)
         if tracked is not None and not tracked.holds:

@@ -22,13 +22,13 @@ LATEST_S = 253402300799.0
 
 
 def moment(at_s: float) -> str:
-    """A time as the API writes it."""
+    """Return a time as the API writes it."""
     at_s = min(max(at_s, 0.0), LATEST_S) if math.isfinite(at_s) else LATEST_S
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def life_of(status: Status) -> Words:
-    """What control remembers, as it is kept."""
+    """Return the lifecycle of a workload as its status records it."""
     return {
         "starts": status.starts,
         "settled": status.settled,
@@ -50,12 +50,12 @@ def room_of(gang: Gang, promised: Promised) -> Words:
 
 
 def digest(words: Words) -> str:
-    """What tells one spec from another, and one status."""
+    """Return a digest by which equal specs or statuses are recognised."""
     return hashlib.blake2b(msgspec.json.encode(words), digest_size=8).hexdigest()
 
 
 def over(status: Words, before: Words) -> Words:
-    """A merge patch that leaves nothing of the numbers before; all of it where nothing was written before."""
+    """Return a merge patch that removes former numbers; all of it where nothing was written before."""
     if not before:
         return status
     patch = {key: value for key, value in status.items() if before.get(key) != value}
@@ -80,7 +80,7 @@ def cut(sentence: str) -> str:
 
 
 def expected(why: Why | None) -> str | None:
-    """When it may start, where that is only a matter of time."""
+    """Return when it may start, where that is only a matter of time; else None."""
     until_s = None if why is None else why.numbers.get("until_s")
     return moment(until_s) if isinstance(until_s, int | float) else None
 

@@ -1,4 +1,4 @@
-"""What people are told of workloads: their `Workload` objects, the conditions of pods that wait, and Events.
+"""Reports to people: `Workload` objects, conditions of pending pods, and Events.
 
 Nothing of it decides anything. What is written is the difference to what was written before; an object that
 changes often is written as often as there is room for it, with what holds by then.
@@ -78,7 +78,7 @@ NO_LIFE = Status()
 
 
 class _WrittenStatus:
-    """What was written of one workload."""
+    """Status of one workload as last written."""
 
     __slots__ = (
         "at_s",
@@ -111,7 +111,7 @@ class _WrittenStatus:
 
 
 class StatusWriter:
-    """All that is written for people about workloads. All calls come from the control thread."""
+    """Writer of everything for people about workloads. All calls come from the control thread."""
 
     def __init__(self, cluster_state: ClusterState, reasons: Mapping[str, Why]) -> None:
         self._cluster_state = cluster_state
@@ -126,7 +126,7 @@ class StatusWriter:
         self._reasoned: dict[Gang, None] = {}  # whose reason is new, or is to be told by now
 
     def stops(self, gang: Gang, stop: StopPod, now_s: float) -> None:
-        """A pod of it is being stopped, and this is why."""
+        """Report that a pod is being stopped, and why."""
         cause = stop.cause
         why = Why(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
         before, self._stops[gang] = self._stops.get(gang), why
@@ -149,7 +149,7 @@ class StatusWriter:
             events.append(EmitEvent(regarding(gang, ""), reason, cut(sentence), action, type_, waits=True))
 
     def reasons_changed(self, names: Iterable[str]) -> None:
-        """These wait for another reason now."""
+        """Note that these workloads wait for another reason now."""
         named, names = self._cluster_state.registry.named, list(names)
         changed = {named[name]: None for name in names if name in named}
         if len(names) > FEW:  # of most of them a number has changed that the next one changes again
@@ -167,16 +167,16 @@ class StatusWriter:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything may have to be written."""
+        """True if something may have to be written."""
         return bool(self._cluster_state.registry.changed)
 
     @property
     def due_s(self) -> float | None:
-        """When pods have waited for long enough to be told why."""
+        """Time at which the reasons of pending pods are due."""
         return min(self._later.values(), default=None)
 
     def take(self, now_s: float, *, busy: bool = False) -> list[Write | EmitEvent]:
-        """What is to be written now; `busy`: while many pods start or stop what can wait does.
+        """Return the operations due now; `busy`: while many pods start or stop, the rest waits.
 
         To the API server a word about a workload costs as much as a binding, and most of what changes in
         a burst is about to change again.
@@ -272,7 +272,7 @@ class StatusWriter:
     def _of(
         self, gang: Gang, now_s: float, since_s: float, *, at_once: bool = False
     ) -> list[Write | EmitEvent]:
-        """What is to be written of one, that has changed at `since_s`."""
+        """Return the operations for one workload that changed at `since_s`."""
         if gang.newer or gang.head is None:
             self._drop(gang)
             return []
@@ -313,7 +313,7 @@ class StatusWriter:
         return writes
 
     def _said(self, gang: Gang, status: Words, done: _WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
-        """What of its status has changed; all of it, if nobody knows what is there."""
+        """Yield the changes of its status; all of it if its present one is unknown."""
         text = msgspec.json.encode(status)
         if text == done.status:
             return
@@ -339,7 +339,7 @@ class StatusWriter:
         self._reasoned.pop(gang, None)
 
     def _begin(self, gang: Gang, done: _WrittenStatus, now_s: float) -> None:
-        """What its object says already needn't be written again; times go on from there."""
+        """Take over the fields that its object has already, so that times go on from there."""
         thing = self._cluster_state.registry.objects.get(gang.name)
         if thing is None or thing.spec.owner.uid != gang.key.uid:
             return

@@ -1,4 +1,4 @@
-"""What is written on claims and volumes right before a pod is bound, as patches of the API."""
+"""Patches of claims and volumes right before a pod is bound."""
 
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.api.paths import path_of
@@ -15,7 +15,7 @@ from weir.model.nodes import Node
 
 
 def preparations(pod: KubePod, node: Node, inventory: VolumeInventory) -> tuple[Preparation, ...] | str:
-    """What to send before a pod is bound to a node; a sentence says why it can't be bound there."""
+    """Return the patches before a binding to a node, or a sentence why the pod can't be bound there."""
     writes = before_bind(pod, node, inventory)
     if isinstance(writes, str):
         return writes
