@@ -50,22 +50,22 @@ def setup(app: Sphinx) -> None:
 
 
 def _fill(app: Sphinx, name: str, source: list[str]) -> None:
-    if name == "configuration":
+    if name == "reference/configuration":
         source[0] = source[0].replace(_PLACE, _settings())
     if _PICTURE.search(source[0]):
         from pictures import picture
 
         app.env.note_dependency(str(_HERE / "pictures.py"))
         source[0] = _PICTURE.sub(lambda match: f"```{{raw}} html\n{picture(match[1])}\n```", source[0])
-    if name == "cli":
+    if name == "reference/cli":
         from cli_reference import reference as commands
 
         source[0] = source[0].replace(_COMMANDS, commands())
-    if name == "rest":
+    if name == "reference/rest":
         from rest_reference import reference
 
         source[0] = source[0].replace(_REST, reference())
-    if name == "reasons":
+    if name == "reference/reasons":
         for word in (*Why, *Rule):
             if f"`{word.value}`" not in source[0]:
                 _LOG.warning("reasons.md doesn't explain %s", word.value)

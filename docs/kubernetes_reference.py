@@ -1,6 +1,6 @@
 """The reference of what Weir adds to a cluster, generated from the code that reads it.
 
-python docs/kubernetes_reference.py      write the tables into docs/kubernetes/reference.md
+python docs/kubernetes_reference.py      write the tables into docs/reference/kubernetes.md
 
 The page is a file that can be read without building the manual. A test compares it with the code.
 """
@@ -17,7 +17,7 @@ from weir.kubernetes.translate.kind_table import built_in
 _GANGS = {"owner": "all its pods", "pod": "each pod by itself"}
 
 
-PAGE = Path(__file__).with_name("kubernetes") / "reference.md"
+PAGE = Path(__file__).with_name("reference") / "kubernetes.md"
 
 
 def tables() -> dict[str, str]:

@@ -112,7 +112,7 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
         ), f"has the character {odd!r}; leave it out, or write it as an escape"
     if isinstance(error, UnicodeEncodeError):
         return LineCounter(text).of(error.start), "has half a character; save the file as UTF-8 text"
-    return 1, "is not YAML; write a scenario as docs/scenarios.md shows"
+    return 1, "is not YAML; write a scenario as docs/reference/scenarios.md shows"
 
 
 class _Frame:

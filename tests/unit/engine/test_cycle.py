@@ -21,4 +21,4 @@ def _steps(text: str) -> list[str]:
 def test_steps_of_the_documentation_are_those_of_the_code() -> None:
     steps = _steps(ast.get_docstring(ast.parse((ROOT / "src/weir/engine/cycle.py").read_text())) or "")
     assert len(steps) == 7
-    assert _steps((ROOT / "docs/cycle.md").read_text()) == steps
+    assert _steps((ROOT / "docs/explanation/cycle.md").read_text()) == steps

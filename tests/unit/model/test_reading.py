@@ -293,7 +293,7 @@ def test_many_nodes_and_pods_are_read() -> None:
 
 
 def test_the_example_of_the_manual_does_what_the_manual_says() -> None:
-    example, *_ = re.findall(r"```yaml\n(.*?)```", (DOCS / "scenarios.md").read_text(), re.DOTALL)
+    example, *_ = re.findall(r"```yaml\n(.*?)```", (DOCS / "reference/scenarios.md").read_text(), re.DOTALL)
     scenario = read(example)
     played = play(scenario, scenario.expect.cycles, scenario.expect.stable)
     assert differences(scenario.expect, played) == []

@@ -15,7 +15,7 @@ GO_ON = (
     ("weir top --watch", "who holds what, and what the GPUs do"),
     ("weir why NAME", "why it waits, and what would let it start"),
 )
-_READ = "examples/digits.py is the job that was stopped; docs/quickstart.md is the next page."
+_READ = "examples/digits.py is the job that was stopped; docs/tutorials/quickstart.md is the next page."
 
 
 def summary(facts: Facts, claims: Sequence[Claim], here: Screen) -> list[str]:

@@ -120,7 +120,7 @@ class WorkloadSpec(Shape):
 class PendingReason(Shape):
     """Reason why a workload is pending, or of its end."""
 
-    why: str  # a class of reasons; docs/reasons.md has them all
+    why: str  # a class of reasons; docs/reference/reasons.md has them all
     sentence: str
     numbers: dict[str, Any] = Field(default={})
 
@@ -129,7 +129,7 @@ class LastEviction(Shape):
     """The last time that pods of a workload were stopped for another one, or to repair its gang."""
 
     at: Moment
-    rule: str  # docs/reasons.md has them all
+    rule: str  # docs/reference/reasons.md has them all
     sentence: str
     by: str | None = None  # the workload it was stopped for
 

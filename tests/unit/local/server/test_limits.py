@@ -279,7 +279,7 @@ def test_errors_of_the_event_loop_are_bounded_too() -> None:
 
 
 def test_every_limit_is_in_the_manual_with_its_default() -> None:
-    manual = (ROOT / "docs" / "server.md").read_text("utf-8")
+    manual = (ROOT / "docs" / "reference" / "server.md").read_text("utf-8")
     for name, field in ServerLimits.model_fields.items():
         assert f"| `{name}` | {round(field.default):,} |" in manual, name
 
