@@ -1,5 +1,6 @@
 """How tests are shared out among the processes of a run."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,17 @@ LANES = 3
 """Tests in front of a control plane go through so many processes, file by file. They mostly wait."""
 TOGETHER = {"tests/e2e/test_up.py", "tests/unit/local/server/test_rest_schema.py"}
 """Files whose tests share a server."""
+
+
+def pytest_configure() -> None:
+    """Leave garbage alone while thousands of tests are collected."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, and never in what was collected: that stays to the end."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

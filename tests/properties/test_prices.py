@@ -12,7 +12,6 @@ from math import log
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from weir.engine.cycle import decide
 from weir.engine.memo import Memo
@@ -248,6 +247,12 @@ def _solved(
     upper: Sequence[float],
     most: Sequence[float],
 ) -> float:
+    from scipy.optimize import (
+        Bounds,
+        LinearConstraint,
+        milp,
+    )  # not above: every process of a run collects this file
+
     found = milp(
         cost,
         constraints=LinearConstraint(np.array(rows), lower, upper),

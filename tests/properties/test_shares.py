@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 from weir.engine.share import demands, shares, water_fill
 from weir.model.queues import Queue
@@ -192,6 +191,8 @@ def test_water_filling_is_the_weighted_max_min(amount: float, claims: list[tuple
 
 def level_by_linear_program(amount: float, wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
     """The weighted max-min division, by raising the lowest level again and again until none can rise."""
+    from scipy.optimize import linprog  # not above: every process of a run collects this file
+
     count = len(wanted)
     fixed: dict[int, float] = {at: 0.0 for at in range(count) if weights[at] <= 0}
     while len(fixed) < count:
