@@ -102,6 +102,11 @@ class Weir:
         """End it the hard way."""
         self._end(signal.SIGKILL)
 
+    @property
+    def is_started(self) -> bool:
+        """Return True from its start to its end by `stop` or `kill`."""
+        return self._process is not None
+
     def check(self) -> None:
         """Raise if it has ended by itself."""
         assert self._process is not None
