@@ -5,12 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 LANES = 3
 """Tests in front of a control plane go through so many processes, file by file. They mostly wait."""
 TOGETHER = {"tests/e2e/test_up.py", "tests/unit/local/server/test_rest_schema.py"}
 """Files whose tests share a server."""
+
+
+settings.register_profile(
+    "weir",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("weir")  # nothing is said about how long an example may take on a busy machine
 
 
 def pytest_configure() -> None:

@@ -47,7 +47,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def up(tmp: Path, *tries: str) -> list[subprocess.CompletedProcess[str]]:
     """What comes of `weir up` with each of these arguments."""
     command = [sys.executable, "-c", TRIES, str(tmp), *tries]
-    codes = subprocess.run(command, capture_output=True, text=True, timeout=90, check=True).stdout.split()
+    codes = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout.split()
     return [
         subprocess.CompletedProcess(
             words, int(code), *((tmp / f"{name}{at}").read_text() for name in ("out", "err"))
@@ -114,7 +114,7 @@ def test_it_says_where_it_is_and_goes_quietly(tmp_path: Path) -> None:
 
 def test_jobs_go_on_without_the_server_and_are_found_again(tmp_path: Path) -> None:
     server = Serving(tmp_path / "home")
-    server.submit("sleep", "60", name="long")
+    server.submit("sleep", "3600", name="long")
     server.submit("sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo done", name="short")
     for name in ("long", "short"):
         server.until(name, "running")
@@ -155,7 +155,7 @@ def test_an_owner_gets_room_back(tmp_path: Path, server: Serving) -> None:
         server.until(f"guest-{at}", "running")
     for turn in range(3):
         mark = tmp_path / f"mark-{turn}"
-        server.submit("sh", "-c", f"touch {mark}; sleep 60", project="owners", name=f"owner-{turn}")
+        server.submit("sh", "-c", f"touch {mark}; sleep 3600", project="owners", name=f"owner-{turn}")
         _wait_for(mark.exists)
         server.ask("POST", f"/api/v1/workloads/owner-{turn}/stop")
         server.until(f"owner-{turn}", "stopped")
@@ -213,7 +213,7 @@ def test_what_a_job_reported_last_can_be_read_when_it_is_over(server: Serving) -
 
 
 def test_exec_runs_beside_a_pod_and_counts_for_its_limits(server: Serving) -> None:
-    script = "cat /proc/self/cgroup; exec sleep 60"
+    script = "cat /proc/self/cgroup; exec sleep 3600"
     uid = server.submit("sh", "-c", script, name="beside", env={"SEEN": "yes"})["uid"]
     server.until("beside", "running")
     words = ["exec", "beside", "--", "sh", "-c", "echo $SEEN; cat /proc/self/cgroup"]

@@ -72,7 +72,7 @@ def is_now(run: Run, name: str, status: str) -> Callable[[], bool]:
 
 def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None:
     def submit(team: str, name: str, gpus: str) -> None:
-        words = ("-p", team, "--gpus", gpus, "--name", name, "--image", "busybox", "--", "sleep", "100")
+        words = ("-p", team, "--gpus", gpus, "--name", name, "--image", "busybox", "--", "sleep", "3600")
         code, out, err = run("submit", *words)
         assert (code, out) == (0, f"{team}/job-{name}\n"), err
         assert f"kubectl logs -n {team} job/{name} -f" in err

@@ -144,7 +144,7 @@ def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path) -> None:
         "import pathlib, signal, sys\n"
         "from tools.controlplane.processes import Processes\n"
         "begun = Processes(pathlib.Path(sys.argv[1]))\n"
-        "print(begun.start('sleeps', ['sleep', '100']).pid, flush=True)\n"
+        "print(begun.start('sleeps', ['sleep', '3600']).pid, flush=True)\n"
         "signal.pause()\n"
     )
     (tmp_path / "kept").mkdir()

@@ -17,7 +17,7 @@ REPLAYED_EACH = 3
 """One in so many plans is made anew from all that happened: the longer the story, the more that costs."""
 
 
-@examples(54)
+@examples(36)
 @given(worlds() | weighted_worlds())
 def test_room_limits_quotas_and_gangs_hold(world: World) -> None:
     running = Running(world)
@@ -29,7 +29,7 @@ def test_room_limits_quotas_and_gangs_hold(world: World) -> None:
             truths.gangs_are_whole(running.cluster)
 
 
-@examples(36)
+@examples(24)
 @given(worlds(happens=ROUGH, topology=True))
 def test_room_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
     running = Running(world)
@@ -39,7 +39,7 @@ def test_room_limits_and_quotas_hold_whatever_breaks(world: World) -> None:
         truths.fixed_work_is_in_quota(running.cluster)
 
 
-@examples(36)
+@examples(24)
 @given(worlds(happens=ROUGH, topology=True))
 def test_nobody_is_stopped_who_may_not_be_or_for_nothing(world: World) -> None:
     running = Running(world)
@@ -48,7 +48,7 @@ def test_nobody_is_stopped_who_may_not_be_or_for_nothing(world: World) -> None:
         pass
 
 
-@examples(48)
+@examples(32)
 @given(worlds(happens=ROUGH, topology=True, rules=True))
 def test_no_pod_comes_to_stand_against_a_rule_of_its(world: World) -> None:
     running = Running(world)
@@ -59,7 +59,7 @@ def test_no_pod_comes_to_stand_against_a_rule_of_its(world: World) -> None:
     running.settle(6)
 
 
-@examples(24)
+@examples(16)
 @given(worlds(happens=ROUGH, policies=(Policy(gang_grace=30),), limits=False))
 def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) -> None:
     running = Running(world)
@@ -73,7 +73,7 @@ def test_no_gang_runs_below_its_minimum_for_longer_than_the_grace(world: World) 
     truths.gangs_are_whole(running.cluster, broken=held)
 
 
-@examples(36)
+@examples(24)
 @given(worlds(happens=CHANGING, topology=True) | worlds(rules=True) | weighted_worlds() | plain_worlds())
 def test_what_it_remembers_and_where_it_began_change_nothing(world: World) -> None:
     running = Running(world)

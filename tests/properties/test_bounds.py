@@ -22,7 +22,7 @@ CHEAP_TO_MOVE = tuple(
 """Policies under which moves are within the budget for a while, and later no more."""
 
 
-@examples(18)
+@examples(12)
 @given(
     st.one_of(
         worlds(happens=ROUGH, policies=(*POLICIES, *CHEAP_TO_MOVE)),

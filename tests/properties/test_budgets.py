@@ -156,7 +156,7 @@ class Refusing(Running):
         return all(pod.phase is Phase.RUNNING or (pod.promise and not running) for pod in pods)
 
 
-@examples(200)
+@examples(133)
 @given(protected())
 def test_owner_has_its_gpus_whenever_allowed_victims_suffice(case: Protected) -> None:
     running = Refusing(_slow(case))

@@ -16,7 +16,7 @@ from .worlds import ROUGH, World, node, single, worlds
 CYCLES_MOST = 150
 
 
-@examples(48)
+@examples(32)
 @given(worlds(happens=ROUGH, topology=True))
 def test_without_news_evictions_end(world: World) -> None:
     running = Running(world)
@@ -26,7 +26,7 @@ def test_without_news_evictions_end(world: World) -> None:
     assert running.settle(CYCLES_MOST, quiet=6), _turns(running)
 
 
-@examples(24)
+@examples(16)
 @given(worlds())
 def test_no_pair_stops_one_another_in_turn(world: World) -> None:
     running = Running(world)

@@ -26,7 +26,7 @@ def said(plan: Plan) -> dict[str, object]:
     return {name: getattr(plan, name) for name in PARTS}
 
 
-@examples(12)
+@examples(8)
 @given(worlds(happens=CHANGING, topology=True, rules=True))
 def test_deciding_writes_nothing_into_the_cluster(world: World) -> None:
     running = Running(world)
@@ -41,7 +41,7 @@ def test_deciding_writes_nothing_into_the_cluster(world: World) -> None:
         pass
 
 
-@examples(12)
+@examples(8)
 @given(worlds(happens=CHANGING, topology=True))
 def test_a_policy_decided_under_before_changes_nothing(world: World) -> None:
     """One memo goes through all policies in turn, on one cluster; each is held against a memo

@@ -131,14 +131,14 @@ def one_node(draw: st.DrawFn, most: int = 14) -> Scene:
     return Scene((first,), tuple(victims), 1, draw(st.integers(1, first)))
 
 
-@examples(54)
+@examples(36)
 @given(one_node())
 def test_on_one_node_the_price_is_the_least(scene: Scene) -> None:
     plan = decide(scene.cluster(), UNPAID, 0.0, Memo())
     assert np.isclose(price_of(scene, stopped(plan)), least_price(scene))
 
 
-@examples(36)
+@examples(24)
 @given(one_node(most=9))
 def test_on_one_node_the_price_is_the_least_with_the_credit_for_size(scene: Scene) -> None:
     def price(victim: Victim) -> float:
@@ -171,7 +171,7 @@ def shared_node(draw: st.DrawFn) -> Scene:
     return Scene((gpus,), tuple(victims), 1, draw(st.integers(1, gpus)))
 
 
-@examples(36)
+@examples(24)
 @given(shared_node())
 def test_on_one_node_with_shared_devices_the_price_is_the_least(scene: Scene) -> None:
     plan = decide(scene.cluster(), UNPAID, 0.0, Memo())
@@ -199,14 +199,14 @@ def many_nodes(draw: st.DrawFn, *, own: bool, gangs: bool = False) -> Scene:
     return Scene((4,) * count, tuple(victims), draw(st.integers(1, count)), each)
 
 
-@examples(36)
+@examples(24)
 @given(many_nodes(own=True))
 def test_a_gang_that_needs_a_node_for_each_pod_pays_the_least(scene: Scene) -> None:
     plan = decide(scene.cluster(), UNPAID, 0.0, Memo())
     assert np.isclose(price_of(scene, stopped(plan)), least_price(scene))
 
 
-@examples(36)
+@examples(24)
 @given(many_nodes(own=False) | many_nodes(own=True, gangs=True))
 def test_a_gang_never_pays_more_than_twice_the_least(scene: Scene) -> None:
     plan = decide(scene.cluster(), UNPAID, 0.0, Memo())
@@ -281,7 +281,7 @@ def scattered(draw: st.DrawFn) -> Scene:
     return Scene((4,) * count, tuple(victims), 1, draw(st.integers(2, 4)))
 
 
-@examples(54)
+@examples(36)
 @given(scattered())
 def test_moves_cost_the_least_there_is(scene: Scene) -> None:
     cluster = scene.cluster(same_project=True)

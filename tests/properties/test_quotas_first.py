@@ -69,7 +69,7 @@ def _work(draw: st.DrawFn, at: int, projects: tuple[str, ...]) -> Workload:
     return Workload(f"w{at}", draw(st.sampled_from(projects)), (group,), count, -60.0 * (20 - at))
 
 
-@examples(36)
+@examples(24)
 @given(over_committed())
 def test_no_work_within_its_quota_is_stopped_while_work_over_quota_would_do(world: World) -> None:
     running = Running(world)

@@ -93,7 +93,7 @@ def guarantee_of(queue: Queue, demand: dict[str, int]) -> int:
     return min(queue.quota.get("gpu", UNLIMITED), demand[queue.name])
 
 
-@examples(72)
+@examples(48)
 @given(books())
 def test_demand_is_what_is_held_and_asked_for_within_the_limits(of: Books) -> None:
     expected = demand_of(of)
@@ -101,7 +101,7 @@ def test_demand_is_what_is_held_and_asked_for_within_the_limits(of: Books) -> No
     assert {queue.name: found[at][GPU_ROW] for at, queue in enumerate(of.queues)} == expected
 
 
-@examples(90)
+@examples(60)
 @given(books() | books(whole=True))
 def test_shares_add_up_and_nobody_has_more_than_it_wants(of: Books) -> None:
     share, demand = of.shares(), demand_of(of)
@@ -112,7 +112,7 @@ def test_shares_add_up_and_nobody_has_more_than_it_wants(of: Books) -> None:
             assert -NEAR <= share[queue.name] <= demand[queue.name] + NEAR
 
 
-@examples(90)
+@examples(60)
 @given(books() | books(whole=True))
 def test_guarantees_are_honoured_where_they_can_be(of: Books) -> None:
     share, demand = of.shares(), demand_of(of)
@@ -123,7 +123,7 @@ def test_guarantees_are_honoured_where_they_can_be(of: Books) -> None:
                 assert share[queue.name] >= wanted[queue.name] - NEAR, queue.name
 
 
-@examples(90)
+@examples(60)
 @given(books())
 def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of: Books) -> None:
     share, demand = of.shares(), demand_of(of)
@@ -139,7 +139,7 @@ def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of
             left -= sum(wanted)
 
 
-@examples(90)
+@examples(60)
 @given(books())
 def test_the_surplus_goes_by_priority_and_nothing_wanted_is_left_over(of: Books) -> None:
     share, demand = of.shares(), demand_of(of)
@@ -162,7 +162,7 @@ def test_the_surplus_goes_by_priority_and_nothing_wanted_is_left_over(of: Books)
                 )
 
 
-@examples(60)
+@examples(40)
 @given(books(deep=False))
 def test_inside_one_priority_the_surplus_is_divided_as_a_linear_program_divides_it(of: Books) -> None:
     of = replace(of, queues=tuple(replace(queue, priority=100) for queue in of.queues))
@@ -178,7 +178,7 @@ def test_inside_one_priority_the_surplus_is_divided_as_a_linear_program_divides_
     assert np.allclose(found, fair, atol=NEAR)
 
 
-@examples(72)
+@examples(48)
 @given(
     st.floats(0, 50),
     st.lists(st.tuples(st.floats(0, 20), st.sampled_from((0.0, 0.5, 1.0, 2.0, 3.0))), max_size=6),
@@ -214,7 +214,7 @@ def level_by_linear_program(amount: float, wanted: Sequence[float], weights: Seq
     return [fixed[at] for at in range(count)]
 
 
-@examples(60)
+@examples(40)
 @given(books(whole=True))
 def test_whole_devices_are_divided_whole_and_nobody_loses_one_by_it(of: Books) -> None:
     exact = replace(of, sharing=frozenset(queue.name for queue in of.queues if queue.is_project)).shares()
@@ -226,7 +226,7 @@ def test_whole_devices_are_divided_whole_and_nobody_loses_one_by_it(of: Books) -
         assert abs(rounded[queue.name] - exact[queue.name]) <= 2 * WHOLE_MILLI + NEAR
 
 
-@examples(36)
+@examples(24)
 @given(books(deep=False), st.floats(0.1, 4.0), st.integers(0, 4))
 def test_who_used_more_in_the_past_has_no_larger_share_for_it(of: Books, k: float, which: int) -> None:
     name = of.queues[which % len(of.queues)].name
@@ -238,7 +238,7 @@ def test_who_used_more_in_the_past_has_no_larger_share_for_it(of: Books, k: floa
             assert used[queue.name] >= spared[queue.name] - NEAR
 
 
-@examples(30)
+@examples(20)
 @given(books(), st.dictionaries(st.sampled_from(("p0", "p1", "p2")), st.floats(0, 1)))
 def test_without_a_memory_past_use_counts_for_nothing(of: Books, usage: dict[str, float]) -> None:
     assert of.shares(usage, 0.0) == of.shares()

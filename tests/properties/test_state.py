@@ -25,7 +25,7 @@ from .running import Running, key_of, pods_of, replayed
 from .worlds import CHANGING, World, worlds
 
 
-@examples(36)
+@examples(24)
 @given(worlds(happens=CHANGING, topology=True, rules=True))
 def test_the_state_is_the_one_rebuilt_from_how_things_are(world: World) -> None:
     running = Running(world)
@@ -33,7 +33,7 @@ def test_the_state_is_the_one_rebuilt_from_how_things_are(world: World) -> None:
         assert not differs(picture(running.cluster, history=False), picture(rebuilt(running), history=False))
 
 
-@examples(30)
+@examples(20)
 @given(worlds(happens=CHANGING, topology=True, rules=True))
 def test_an_event_told_twice_is_told_once(world: World) -> None:
     running = Running(world)
@@ -42,7 +42,7 @@ def test_an_event_told_twice_is_told_once(world: World) -> None:
     assert not differs(picture(replayed(running.journal, times=2)), picture(running.cluster))
 
 
-@examples(30)
+@examples(20)
 @given(worlds(happens=CHANGING, topology=True, rules=True))
 def test_quotas_told_anew_change_nothing_but_the_quotas(world: World) -> None:
     running = Running(world)

@@ -24,7 +24,7 @@ def waiting(cluster: Cluster) -> list[Job]:
     return [job for of in cluster.waiting.values() for _, _, job in of.members]
 
 
-@examples(48)
+@examples(32)
 @given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
 def test_nothing_waits_that_fits_into_free_room(world: World) -> None:
     running = Running(world)
@@ -47,7 +47,7 @@ def elastic_milli(job: Job) -> int:
     )
 
 
-@examples(60)
+@examples(40)
 @given(plain_worlds(PLAIN[0]))
 def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: World) -> None:
     running = Running(world)
@@ -75,7 +75,7 @@ def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: Worl
                     assert not room, f"{job.spec.name} waits beside {victim.spec.name} of {name}"
 
 
-@examples(36)
+@examples(24)
 @given(worlds(happens=(*QUIET, Does.HOLD, Does.RELEASE), topology=True))
 def test_everyone_who_waits_is_told_why(world: World) -> None:
     running = Running(world)
@@ -105,7 +105,7 @@ def gangs(draw: st.DrawFn) -> World:
     return World(found, draw(queues), (gang,), Policy(search_steps=50_000))
 
 
-@examples(72)
+@examples(48)
 @given(gangs())
 def test_a_gang_that_can_be_arranged_is(world: World) -> None:
     running = Running(world)

@@ -1,8 +1,12 @@
-"""Hundreds of small simulations under faults; each is one test, and its name the way to replay it."""
+"""Small simulations under faults; each is one test, and its name the way to replay it.
+
+WEIR_EFFORT multiplies the number of seeds; `make soak` goes on until one fails.
+"""
 
 import random
 
 import pytest
+from tests.properties.effort import EFFORT
 
 from weir.engine.cycle import decide as engine
 
@@ -10,8 +14,8 @@ from .chance import case
 from .ordeal import Ordeal, endure
 from .standin import first_fit
 
-SEEDS = range(200)
-SEEDS_OF_CONTROL = range(1000, 1060)
+SEEDS = range(100 * EFFORT)
+SEEDS_OF_CONTROL = range(1000, 1000 + 30 * EFFORT)
 SEEDS_TWICE = range(5)
 SEEDS_OF_JUMPS = range(2000, 2006)
 JUMPS_S = (1.0, 60.0, 3600.0, 86_400.0, 10 * 365 * 86_400.0)

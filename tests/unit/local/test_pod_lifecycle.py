@@ -121,14 +121,14 @@ def test_notice_is_given_and_heard(rig: Rig) -> None:
 
 
 def test_who_ignores_notice_is_ended(rig: Rig) -> None:
-    pod = rig.run("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 60; done")
+    pod = rig.run("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 3600; done")
     rig.says(pod, "ready")
     rig.stop(pod, grace_s=0.05)
     assert rig.exit(pod).how is Exit.STOPPED
 
 
 def test_a_second_notice_may_be_shorter(rig: Rig) -> None:
-    pod = rig.run("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 60; done")
+    pod = rig.run("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 3600; done")
     rig.says(pod, "ready")
     rig.stop(pod, grace_s=3600)
     rig.stop(pod, grace_s=0.0)

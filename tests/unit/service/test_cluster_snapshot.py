@@ -128,9 +128,9 @@ def test_trials_leave_the_copy_as_it_was(seed: int) -> None:
 
 
 async def test_the_pool_gives_its_snapshot(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="runs", gpus=3)
+    await stands.submit("sleep", "3600", name="runs", gpus=3)
     await stands.until("runs", "running")
-    await stands.submit("sleep", "60", name="waits", gpus=2, env={"SECRET": "hunter2"})
+    await stands.submit("sleep", "3600", name="waits", gpus=2, env={"SECRET": "hunter2"})
     answer = await stands.admin.get("/api/v1/snapshot")
     assert answer.headers["content-type"].startswith("text/yaml")
     assert "hunter2" not in answer.text

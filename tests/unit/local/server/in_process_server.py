@@ -54,7 +54,7 @@ class Standing:
         self, *command: str, project: str = "default", gpus: float = 1, **more: Any
     ) -> dict[str, Any]:
         pods = more.pop("pods", [{"gpus": gpus, **SMALL}])
-        body = {"project": project, "command": list(command) or ["sleep", "60"], "pods": pods, **more}
+        body = {"project": project, "command": list(command) or ["sleep", "3600"], "pods": pods, **more}
         made = await self.admin.post("/api/v1/workloads", json=body)
         assert made.status_code == 201, made.text
         return made.json()

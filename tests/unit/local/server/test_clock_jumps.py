@@ -56,7 +56,7 @@ async def stall(over: asyncio.Event) -> float:
 async def work(pool: Standing) -> None:
     """Have jobs queue, run out, fail and succeed."""
     await pool.submit("sleep", "600", name="long", max_runtime="1h")
-    await pool.submit("sh", "-c", "sleep 60", name="bounded", max_runtime="1s")
+    await pool.submit("sh", "-c", "sleep 3600", name="bounded", max_runtime="1s")
     for at in range(6):
         await pool.submit("sleep", "0.1", name=f"short{at}")
     script = 'test -e "$WEIR_CHECKPOINT_DIR/once" || { touch "$WEIR_CHECKPOINT_DIR/once"; exit 1; }'

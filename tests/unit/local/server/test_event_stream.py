@@ -115,7 +115,7 @@ async def test_who_reads_too_slowly_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
 async def test_metrics_name_quota_share_and_waits(stands: Standing) -> None:
     await stands.submit("true", name="short", gpus=2)
     await stands.until("short", "succeeded")
-    await stands.submit("sleep", "60", name="runs", gpus=2)
+    await stands.submit("sleep", "3600", name="runs", gpus=2)
     await stands.until("runs", "running")
     text = (await stands.admin.get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -182,10 +182,10 @@ def test_what_is_nobodys_business_stays_out_of_the_log(capsys: pytest.CaptureFix
 async def test_a_pool_begins_where_the_last_one_ended(tmp_path: Path) -> None:
     home = tmp_path / "home"
     async with standing(home, end_jobs=False) as first:
-        await first.submit("sleep", "60", name="runs", gpus=2)
+        await first.submit("sleep", "3600", name="runs", gpus=2)
         await first.submit("sh", "-c", "sleep 0.3; exit 0", name="ends", gpus=1)
-        await first.submit("sleep", "60", name="waits", gpus=4)
-        await first.submit("sleep", "60", name="rests", gpus=1)
+        await first.submit("sleep", "3600", name="waits", gpus=4)
+        await first.submit("sleep", "3600", name="rests", gpus=1)
         await first.until("runs", "running")
         await first.until("ends", "running")
         await first.admin.post("/api/v1/workloads/rests/suspend")
@@ -202,7 +202,7 @@ async def test_a_pool_begins_where_the_last_one_ended(tmp_path: Path) -> None:
         assert (await second.get("workloads/waits"))["status"] == "pending"
         assert (await second.get("workloads/rests"))["reason"]["why"] == "held"
         mia = second.asks(token.removeprefix("Bearer "))
-        assert (await mia.get("/api/v1/workloads/runs")).json()["command"] == ["sleep", "60"]
+        assert (await mia.get("/api/v1/workloads/runs")).json()["command"] == ["sleep", "3600"]
         kinds = [event["kind"] for event in (await second.get("events", workload="runs"))["items"]]
         assert kinds.count("started") == 1
         ends = [event["kind"] for event in (await second.get("events", workload="ends"))["items"]]
@@ -210,7 +210,7 @@ async def test_a_pool_begins_where_the_last_one_ended(tmp_path: Path) -> None:
 
 
 async def test_a_step_that_fails_costs_the_picture_and_not_the_pool(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="runs")
+    await stands.submit("sleep", "3600", name="runs")
     await stands.until("runs", "running")
     backend = stands.pool.backend
     apply = backend.apply

@@ -41,7 +41,7 @@ async def test_nobody_is_told_anything(stands: Standing) -> None:
 async def test_a_member_sees_rows_of_others_and_no_more(stands: Standing) -> None:
     await stands.project("mine", 2)
     await stands.project("theirs", 2)
-    command = ["sh", "-c", f"echo {SECRET}; sleep 60"]
+    command = ["sh", "-c", f"echo {SECRET}; sleep 3600"]
     await stands.submit(*command, project="theirs", name="job", env={"KEY": SECRET})
     await stands.until("job", "running")
     mia = await stands.member("mine")

@@ -26,7 +26,7 @@ from .in_process_server import SMALL, Standing, standing
 ROOT = Path(__file__).parents[4]
 ADMIN = Person("root", is_admin=True)
 MIA, BEN = (Person(user, is_admin=False, projects=frozenset({"default"})) for user in ("mia", "ben"))
-SUBMISSION = {"project": "default", "command": ["sleep", "60"], "pods": [{"gpus": 1, **SMALL}]}
+SUBMISSION = {"project": "default", "command": ["sleep", "3600"], "pods": [{"gpus": 1, **SMALL}]}
 
 
 class Clock:

@@ -87,11 +87,11 @@ async def test_work_that_leaves_memory_open_starts_beside_work_that_asked_for_ne
     (node,) = (await stands.get("nodes"))["items"]
     much = int(node["capacity"]["memory"]) - GIB // 4
     pods = [{"gpus": 1, "memory": much, "cpu": node["capacity"]["cpu"]}]
-    await stands.submit("sleep", "60", name="greedy", pods=pods)
+    await stands.submit("sleep", "3600", name="greedy", pods=pods)
     await stands.until("greedy", "running")
     for at in range(3):
-        await stands.submit("sleep", "60", name=f"open-{at}", pods=[{"gpus": 1}])
-    await stands.submit("sleep", "60", name="no-gpu", pods=[{}])
+        await stands.submit("sleep", "3600", name=f"open-{at}", pods=[{"gpus": 1}])
+    await stands.submit("sleep", "3600", name="no-gpu", pods=[{}])
     for name in ("open-0", "open-1", "open-2", "no-gpu"):
         await stands.until(name, "running")
     (project,) = (await stands.get("projects"))["items"]
@@ -100,7 +100,7 @@ async def test_work_that_leaves_memory_open_starts_beside_work_that_asked_for_ne
 
 async def test_run_time_counts_all_runs_and_the_current_one(stands: Standing) -> None:
     began_s = time.time()
-    await stands.submit("sleep", "60", name="job")
+    await stands.submit("sleep", "3600", name="job")
     await stands.until("job", "running")
     row = await stands.until_true(lambda row: row["ran_s"] > 0.2, "workloads/job")
     (listed,) = (await stands.get("workloads"))["items"]
@@ -174,7 +174,7 @@ async def test_a_directory_that_is_gone_is_not_tried_again(stands: Standing, tmp
 
 
 async def test_a_snapshot_keeps_what_is_assumed_and_not_reserved(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="job", pods=[{"gpus": 1}])
+    await stands.submit("sleep", "3600", name="job", pods=[{"gpus": 1}])
     await stands.until("job", "running")
     text = (await stands.admin.get("/api/v1/snapshot")).text
     (workload,) = parse_scenario(text, "snapshot.yaml").workloads
@@ -226,7 +226,7 @@ async def test_times_longer_than_the_rules_are_refused(stands: Standing) -> None
 async def test_older_workloads_of_a_name_are_reached_by_uid(stands: Standing) -> None:
     await stands.submit("echo", "old", name="job")
     old = await stands.until("job", "succeeded")
-    await stands.submit("sh", "-c", "echo new; sleep 60", name="job")
+    await stands.submit("sh", "-c", "echo new; sleep 3600", name="job")
     new = await stands.until("job", "running")
     assert new["uid"] > old["uid"]
     found = await stands.get(f"workloads/{old['uid']}")
@@ -254,7 +254,7 @@ async def test_older_workloads_of_a_name_are_reached_by_uid(stands: Standing) ->
 async def test_a_member_reaches_no_other_project_by_uid(stands: Standing) -> None:
     await stands.project("other", 1)
     mia = await stands.member("other")
-    made = await stands.submit("sleep", "60", name="theirs")
+    made = await stands.submit("sleep", "3600", name="theirs")
     uid = made["uid"]
     assert (await mia.post(f"/api/v1/workloads/{uid}/stop")).status_code == 403
     assert (await mia.get(f"/api/v1/workloads/{uid}/logs")).status_code == 403
@@ -272,8 +272,8 @@ async def test_nothing_starts_on_a_device_that_others_use(stands: Standing) -> N
 
     uses = Uses(stands.pool, Looks(), lambda: True, lambda _: None)
     await asyncio.to_thread(uses.look)
-    await stands.submit("sleep", "60", name="two", gpus=2)
-    await stands.submit("sleep", "60", name="one", gpus=1)
+    await stands.submit("sleep", "3600", name="two", gpus=2)
+    await stands.submit("sleep", "3600", name="one", gpus=1)
     row = await stands.until("one", "running")
     assert row["pod_rows"][0]["devices"] == [3]
     assert (await stands.get("workloads/two"))["status"] == "pending"

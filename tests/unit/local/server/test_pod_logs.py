@@ -49,7 +49,7 @@ async def test_a_gang_is_followed_over_a_restart(stands: Standing) -> None:
     "kind", ["a FIFO", "a link to zeros", "a directory", "a socket", "a terabyte", "nothing"]
 )
 async def test_output_that_is_none_stops_no_other_request(stands: Standing, kind: str) -> None:
-    uid = (await stands.submit("sleep", "60", name="odd"))["uid"]
+    uid = (await stands.submit("sleep", "3600", name="odd"))["uid"]
     own = stands.pool.home / "jobs" / str(uid) / "1-0-0"
     while not (own / "log").exists():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
@@ -94,7 +94,7 @@ async def test_a_warning_is_a_line_of_the_jobs_output(stands: Standing) -> None:
     """A job that may have replaced its output by a link isn't followed there."""
     await stands.project("timed", 4, times={"idle_limit": "10m"})
     for name in ("idle", "linked"):
-        await stands.submit("sleep", "60", name=name, project="timed")
+        await stands.submit("sleep", "3600", name=name, project="timed")
         await stands.until(name, "running")
     linked = next(each for each in stands.pool.backend.pods() if each.place.pod.workload == "linked")
     other = stands.pool.home / "other"

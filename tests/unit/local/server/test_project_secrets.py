@@ -22,7 +22,7 @@ async def test_job_gets_the_value_and_nothing_else_holds_it(stands: Standing) ->
     set_ = await mia.put(f"{path}/wandb", json={"value": VALUE})
     assert (set_.status_code, set_.json()["user"]) == (200, "mia")
     job = await stands.submit(
-        "sh", "-c", f'case $KEY in {VALUE[:5]}*{VALUE[-5:]}) echo it fits;; esac; sleep 60',
+        "sh", "-c", f'case $KEY in {VALUE[:5]}*{VALUE[-5:]}) echo it fits;; esac; sleep 3600',
         project="vision", name="job", secrets={"KEY": "wandb"},
     )  # fmt: skip
     assert job["secrets"] == {"KEY": "wandb"}

@@ -17,13 +17,13 @@ async def suggested(stands: Standing, name: str) -> dict[str, dict[str, Any]]:
 
 
 async def fill(stands: Standing, gpus: int, **more: Any) -> None:
-    await stands.submit("sleep", "60", name="holds", gpus=gpus, preemptible=False, priority=100, **more)
+    await stands.submit("sleep", "3600", name="holds", gpus=gpus, preemptible=False, priority=100, **more)
     await stands.until("holds", "running")
 
 
 async def test_fewer_devices_start_it_now(stands: Standing) -> None:
     await fill(stands, 1)
-    await stands.submit("sleep", "60", name="large", gpus=4)
+    await stands.submit("sleep", "3600", name="large", gpus=4)
     said = await stands.get("workloads/large/why")
     assert said["reason"]["why"] in {"no_room", "not_takeable"}
     assert (said["position"], said["waiting"]) == (1, 1)
@@ -32,30 +32,30 @@ async def test_fewer_devices_start_it_now(stands: Standing) -> None:
     assert change["change"] == {"gpus": 3}
     assert "starts now" in change["sentence"]
     await stands.admin.post("/api/v1/workloads/large/stop")
-    await stands.submit("sleep", "60", name="smaller", gpus=3)
+    await stands.submit("sleep", "3600", name="smaller", gpus=3)
     await stands.until("smaller", "running")
 
 
 async def test_a_share_starts_where_others_share(stands: Standing) -> None:
     await fill(stands, 3)
-    await stands.submit("sleep", "60", name="shares", gpus=0.5)
+    await stands.submit("sleep", "3600", name="shares", gpus=0.5)
     await stands.until("shares", "running")
-    await stands.submit("sleep", "60", name="whole", gpus=1)
+    await stands.submit("sleep", "3600", name="whole", gpus=1)
     change = (await suggested(stands, "whole"))["gpus"]
     assert change["change"] == {"gpus": 0.5}
-    await stands.submit("sleep", "60", name="half", gpus=0.5)
+    await stands.submit("sleep", "3600", name="half", gpus=0.5)
     await stands.until("half", "running")
 
 
 async def test_fewer_pods_of_a_gang(stands: Standing) -> None:
     await fill(stands, 2)
-    await stands.submit("sleep", "60", name="gang", pods=[{"count": 4, "gpus": 1, **SMALL}])
+    await stands.submit("sleep", "3600", name="gang", pods=[{"count": 4, "gpus": 1, **SMALL}])
     assert (await suggested(stands, "gang"))["pods"]["change"] == {"pods": 2}
 
 
 async def test_being_preemptible_passes_the_quota_gate(stands: Standing) -> None:
     await stands.project("small", 1)
-    await stands.submit("sleep", "60", project="small", name="fixed", gpus=2, preemptible=False)
+    await stands.submit("sleep", "3600", project="small", name="fixed", gpus=2, preemptible=False)
     said = await stands.get("workloads/fixed/why")
     assert said["reason"]["why"] == "non_preemptible_over_quota"
     found = await suggested(stands, "fixed")
@@ -65,7 +65,7 @@ async def test_being_preemptible_passes_the_quota_gate(stands: Standing) -> None
 
 async def test_when_those_that_run_have_ended(stands: Standing) -> None:
     await fill(stands, 4, max_runtime="10m")
-    await stands.submit("sleep", "60", name="waits", gpus=2)
+    await stands.submit("sleep", "3600", name="waits", gpus=2)
     said = await stands.get("workloads/waits/why")
     found = await suggested(stands, "waits")
     holds = await stands.get("workloads/holds")
@@ -78,9 +78,9 @@ async def test_when_those_that_run_have_ended(stands: Standing) -> None:
 
 
 async def test_priority_before_those_of_its_project(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="low", gpus=4, priority=60)
+    await stands.submit("sleep", "3600", name="low", gpus=4, priority=60)
     await stands.until("low", "running")
-    await stands.submit("sleep", "60", name="high", gpus=4, priority=50)
+    await stands.submit("sleep", "3600", name="high", gpus=4, priority=50)
     change = (await suggested(stands, "high"))["priority"]
     assert change["change"] == {"priority": 61, "preemptible": True}
     assert f"as soon as low of {getuser()} in default has stopped" in change["sentence"]
@@ -112,7 +112,7 @@ async def test_a_size_that_no_machine_has_is_refused_at_submit(stands: Standing)
 
 
 async def test_elastic_pods_beyond_the_machine_may_wait(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="grows", pods=[{"gpus": 1, "count": 8, "min": 2, **SMALL}])
+    await stands.submit("sleep", "3600", name="grows", pods=[{"gpus": 1, "count": 8, "min": 2, **SMALL}])
     await stands.until("grows", "running")
 
 
@@ -142,9 +142,9 @@ async def test_members_priority_is_capped_for_the_project_and_for_a_person(stand
 async def test_no_suggestion_exceeds_the_persons_priority(stands: Standing) -> None:
     await stands.project("vision", 4, max_priority=60)
     mia = await stands.member("vision")
-    await stands.submit("sleep", "60", project="vision", name="low", gpus=4, priority=60)
+    await stands.submit("sleep", "3600", project="vision", name="low", gpus=4, priority=60)
     await stands.until("low", "running")
-    await stands.submit("sleep", "60", project="vision", name="high", gpus=4, priority=50)
+    await stands.submit("sleep", "3600", project="vision", name="high", gpus=4, priority=50)
     said = (await mia.get("/api/v1/workloads/high/why")).json()
     assert not [each for each in said["suggestions"] if "priority" in each["change"]]
     assert "priority" in await suggested(stands, "high")  # an administrator may
@@ -155,15 +155,15 @@ async def test_less_memory_and_fewer_cpus_are_suggested(stands: Standing) -> Non
     memory, cpus = node.capacity["memory"], node.capacity["cpu"] // 1000
     held = {"cpu": "1", "memory": "1Gi"}
     await stands.submit(
-        "sleep", "60", name="holds", pods=[{"gpus": 1, **held}], preemptible=False, priority=100
+        "sleep", "3600", name="holds", pods=[{"gpus": 1, **held}], preemptible=False, priority=100
     )
     await stands.until("holds", "running")
-    await stands.submit("sleep", "60", name="whole", pods=[{"gpus": 1, "cpu": str(cpus), "memory": memory}])
+    await stands.submit("sleep", "3600", name="whole", pods=[{"gpus": 1, "cpu": str(cpus), "memory": memory}])
     change = (await suggested(stands, "whole"))["memory"]
     assert change["change"].keys() == {"memory", "cpu"}
     assert change["change"]["cpu"] == str(cpus - 1)
     assert "starts now" in change["sentence"]
-    await stands.submit("sleep", "60", name="less", pods=[{"gpus": 1, **change["change"]}])
+    await stands.submit("sleep", "3600", name="less", pods=[{"gpus": 1, **change["change"]}])
     await stands.until("less", "running")
 
 
@@ -195,10 +195,10 @@ async def test_an_evicted_workload_says_for_whom(stands: Standing) -> None:
     await stands.project("default", 0)
     await stands.project("speech", 4)
     ben = await stands.member("speech", user="ben")
-    await stands.submit("sleep", "60", name="borrows", gpus=4)
+    await stands.submit("sleep", "3600", name="borrows", gpus=4)
     await stands.until("borrows", "running")
     pods = [{"gpus": 4, **SMALL}]
-    body = {"project": "speech", "command": ["sleep", "60"], "name": "back", "pods": pods}
+    body = {"project": "speech", "command": ["sleep", "3600"], "name": "back", "pods": pods}
     assert (await ben.post("/api/v1/workloads", json=body)).status_code == 201
     await stands.until("back", "running")
     evicted = (await stands.until("borrows", "pending"))["evicted"]
@@ -218,7 +218,7 @@ async def test_what_runs_or_is_over_waits_for_nothing(stands: Standing) -> None:
 
 
 async def test_what_is_suspended_may_be_resumed(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="runs")
+    await stands.submit("sleep", "3600", name="runs")
     await stands.admin.post("/api/v1/workloads/runs/suspend")
     await stands.until("runs", "pending")
     assert (await suggested(stands, "runs"))["held"]["change"] == {"held": False}

@@ -67,7 +67,7 @@ async def test_reasons_come_with_the_list(stands: Standing) -> None:
 async def test_stopping_ends_what_waits_and_what_runs(stands: Standing) -> None:
     await stands.project("shut", 0, limit={"gpu": 0})
     await stands.submit(project="shut", name="waits")
-    await stands.submit("sleep", "60", name="runs")
+    await stands.submit("sleep", "3600", name="runs")
     await stands.until("runs", "running")
     said = await stands.admin.post("/api/v1/workloads/waits/stop")
     assert (said.status_code, said.json()["status"]) == (200, "stopped")
@@ -78,7 +78,7 @@ async def test_stopping_ends_what_waits_and_what_runs(stands: Standing) -> None:
 
 
 async def test_suspended_gives_its_room_back_and_goes_on_when_resumed(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="runs", gpus=4)
+    await stands.submit("sleep", "3600", name="runs", gpus=4)
     await stands.until("runs", "running")
     await stands.admin.post("/api/v1/workloads/runs/suspend")
     held = await stands.until("runs", "pending")
@@ -99,7 +99,7 @@ async def test_only_what_has_ended_is_run_again(stands: Standing) -> None:
     assert (again.json()["name"], again.json()["command"]) == ("once", made["command"])
     assert again.json()["uid"] > made["uid"]
     await stands.until("once", "succeeded")
-    await stands.submit("sleep", "60", name="on")
+    await stands.submit("sleep", "3600", name="on")
     assert (await stands.admin.post("/api/v1/workloads/on/rerun")).status_code == 409
     assert (await stands.admin.post("/api/v1/workloads/nobody/rerun")).status_code == 404
 
@@ -170,7 +170,7 @@ async def test_what_is_no_submission_is_refused_as_a_problem(stands: Standing) -
 
 
 async def test_logs_follow_over_a_restart_until_the_end(stands: Standing) -> None:
-    script = "echo begun; test -e again && exit 0; touch again; sleep 60"
+    script = "echo begun; test -e again && exit 0; touch again; sleep 3600"
     await stands.submit("sh", "-c", script, name="talks", directory=str(stands.pool.home))
     await stands.until("talks", "running")
     lines: list[str] = []
@@ -205,7 +205,7 @@ async def test_the_last_lines_of_a_long_log(stands: Standing) -> None:
 
 async def test_a_gang_shows_its_pods(stands: Standing) -> None:
     pods = [{"name": "worker", "count": 3, "gpus": 1, "cpu": "100m", "memory": "16Mi"}]
-    await stands.submit("sleep", "60", name="gang", pods=pods)
+    await stands.submit("sleep", "3600", name="gang", pods=pods)
     row = await stands.until("gang", "running")
     row = await stands.until_true(lambda row: row["pods_running"] == 3, "workloads/gang")
     assert [pod["name"] for pod in row["pod_rows"]] == [f"gang/worker/{at}" for at in range(3)]
@@ -245,7 +245,7 @@ async def test_what_cant_be_written_down_is_refused_and_not_there(
 
 
 async def test_a_stop_is_told_once_by_who_did_it_and_once_by_what_came_of_it(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="long")
+    await stands.submit("sleep", "3600", name="long")
     await stands.until("long", "running")
     await stands.admin.post("/api/v1/workloads/long/stop")
     row = await stands.until("long", "stopped")
@@ -255,7 +255,7 @@ async def test_a_stop_is_told_once_by_who_did_it_and_once_by_what_came_of_it(sta
 
 
 async def test_only_what_is_suspended_is_resumed(stands: Standing) -> None:
-    await stands.submit("sleep", "60", name="runs")
+    await stands.submit("sleep", "3600", name="runs")
     refused = await stands.admin.post("/api/v1/workloads/runs/resume")
     assert refused.status_code == 409
     assert "isn't suspended" in refused.json()["detail"]
