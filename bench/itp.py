@@ -18,7 +18,7 @@ from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.scenario import Scenario
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, TopologyRequest, Workload
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.simulation.traces.public import ITP_SAVES_EVERY_S
 from weir.simulation.traces.tenants import NODE_GPUS
 
@@ -59,7 +59,7 @@ class Job(NamedTuple):
         priority: int = 50,
         preemptible: bool = True,
         topology: TopologyRequest | None = None,
-    ) -> Fate:
+    ) -> JobTrace:
         """The job in a project; the tenant is its user."""
         groups = _groups(self.gpus)
         workload = Workload(
@@ -73,7 +73,7 @@ class Job(NamedTuple):
             topology=topology,
             user=self.cluster,
         )
-        return Fate(workload, float(self.duration_s), ITP_SAVES_EVERY_S)
+        return JobTrace(workload, float(self.duration_s), ITP_SAVES_EVERY_S)
 
 
 def read_jobs(traces: Path, most: int | None = None) -> list[Job]:

@@ -32,11 +32,11 @@ GOAL_S = 1.0
 LOOK_S = 0.25
 _SERVE = (
     "import resource, sys; from pathlib import Path; from weir.local.server.main import run; "
-    "from weir.local.server.settings import Settings; "
+    "from weir.local.server.settings import ServerSettings; "
     "most = int(sys.argv[2]); resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)); "
     "limits = Path(sys.argv[3]) if sys.argv[3:] else None; "
     "home = Path(sys.argv[1]); "
-    "sys.exit(run(Settings(home=home, port=0, virtual_gpus=8, limits_file=limits, log_level='info')))"
+    "sys.exit(run(ServerSettings(home=home, port=0, virtual_gpus=8, limits_file=limits, log_level='info')))"
 )
 _LINE = "head -c {} /dev/zero | tr '\\0' x; sleep 600"
 

@@ -22,9 +22,9 @@ SUBMITTERS = 8
 ASKED = 10
 """How often each page is asked for."""
 _SERVE = (
-    "import sys; from pathlib import Path; from weir.local.server.settings import Settings; "
+    "import sys; from pathlib import Path; from weir.local.server.settings import ServerSettings; "
     "from weir.local.server.main import run; "
-    "sys.exit(run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=8, log_level='warning')))"
+    "sys.exit(run(ServerSettings(home=Path(sys.argv[1]), port=0, virtual_gpus=8, log_level='warning')))"
 )
 
 

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from bench.itp import TRACES
-from weir.simulation.replay import Replayed
+from weir.simulation.replay import ReplayResult
 
 Row = dict[str, object]
 Task = TypeVar("Task")
@@ -55,7 +55,7 @@ def each(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> l
     return rows
 
 
-def figures(replayed: Replayed) -> Row:
+def figures(replayed: ReplayResult) -> Row:
     """What every event reports of one replay; `decide_s` is the engine's part of the whole `wall_s`."""
     numbers = replayed.numbers
     entitled = numbers["entitled"]

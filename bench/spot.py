@@ -21,7 +21,7 @@ from bench.replays import Row, Said, arguments, each, figures, mean
 from bench.tables import show
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.simulation.metrics import delays_s
 from weir.simulation.replay import replay
 
@@ -41,18 +41,18 @@ class Mapping:
     """How the two classes become projects, priorities and preemptibility."""
 
     queues: tuple[Queue, ...]
-    fate: Callable[[Job], Fate]
+    fate: Callable[[Job], JobTrace]
 
 
 def _in_projects(*, fixed: bool) -> Mapping:
-    def fate(job: Job) -> Fate:
+    def fate(job: Job) -> JobTrace:
         return job.fate("spot") if job.is_spot else job.fate("high", preemptible=not fixed)
 
     return Mapping((queue("high", NODES), queue("spot", 0, 1)), fate)
 
 
 def _by_priority(*, fixed: bool) -> Mapping:
-    def fate(job: Job) -> Fate:
+    def fate(job: Job) -> JobTrace:
         return job.fate("all") if job.is_spot else job.fate("all", priority=100, preemptible=not fixed)
 
     return Mapping((queue("all", NODES),), fate)

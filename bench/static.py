@@ -10,13 +10,13 @@ from heapq import heappop, heappush
 from math import inf
 from statistics import fmean
 
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.simulation.traces.tenants import NODE_GPUS
 
 Row = dict[str, object]
 
 
-def delays_s(fates: Sequence[Fate], nodes: int) -> list[float]:
+def delays_s(fates: Sequence[JobTrace], nodes: int) -> list[float]:
     """How long each job waits on so many nodes of its own."""
     free = [NODE_GPUS] * nodes
     waiting: dict[int, list[tuple[float, int]]] = {}  # by size, oldest first
@@ -60,7 +60,7 @@ def _places(free: Sequence[int], size: int) -> tuple[int, ...] | None:
     return (min(fits)[1],) if fits else None
 
 
-def partitions(fates: Sequence[Fate], quota_nodes: Mapping[str, int]) -> Row:
+def partitions(fates: Sequence[JobTrace], quota_nodes: Mapping[str, int]) -> Row:
     """All tenants, each on the nodes of its quota: the figures, and the mean JCT of each tenant."""
     jcts: list[float] = []
     delays: list[float] = []

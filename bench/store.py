@@ -21,7 +21,15 @@ from weir.control.port import EndWorkload, SetStatus, Status
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import End
-from weir.store import Happening, Samples, Store, Submitted, UseSample, Wanted, WorkloadSample
+from weir.store import (
+    HistoryEvent,
+    NewWorkload,
+    Store,
+    UsageSample,
+    UsageSamples,
+    WorkloadFilter,
+    WorkloadUsageSample,
+)
 
 Row = dict[str, object]
 
@@ -32,13 +40,13 @@ YEAR_DAYS = 365
 KEYS: tuple[Literal["project", "user", "node"], ...] = ("project", "user", "node")
 
 
-def asked(name: str, at: int = 0) -> Submitted:
+def asked(name: str, at: int = 0) -> NewWorkload:
     """A workload as a person sends it, with an environment of some size."""
     group = PodGroup("0", Request(devices=1))
     workload = Workload(name, f"project-{at % PROJECTS}", (group,), 1, NOW_S + at, user=f"user-{at % 7}")
     environment = tuple((f"VARIABLE_{each}", "x" * 40) for each in range(20))
     command = ("python", "train.py", "--config", "large.yaml")
-    return Submitted(workload, command, environment, "/home/user", 30.0, 1.0, {"project": "project-0"})
+    return NewWorkload(workload, command, environment, "/home/user", 30.0, 1.0, {"project": "project-0"})
 
 
 def rate(what: str, threads: int, count: int, do: Callable[[int], object]) -> Row:
@@ -67,7 +75,8 @@ def submissions(store: Store) -> list[Row]:
         name = f"life-{at}"
         kept = store.submit(asked(name, at))
         told = [
-            Happening(NOW_S, kind, f"{name} {kind}", kept.launch.uid, name) for kind in ("queued", "started")
+            HistoryEvent(NOW_S, kind, f"{name} {kind}", kept.launch.uid, name)
+            for kind in ("queued", "started")
         ]
         store.record(told)
         store.journal.keep([SetStatus(name, Status(1, 1))], {})
@@ -83,24 +92,32 @@ def submissions(store: Store) -> list[Row]:
 
 def lists(store: Store) -> list[Row]:
     """Lists of ten thousand that are queued, and what a new server reads."""
-    queued = store.workloads(Wanted()).total
+    queued = store.workloads(WorkloadFilter()).total
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(lambda at: store.submit(asked(f"queued-{at}", at)), range(max(0, QUEUED - queued))))
-    uids = [line.uid for line in store.workloads(Wanted(), limit=1000).items]
+    uids = [line.uid for line in store.workloads(WorkloadFilter(), limit=1000).items]
     running = dict.fromkeys(uids[::100], "running")
     middle = uids[-1] - QUEUED // 2
-    of = f"{store.workloads(Wanted()).total:,} queued"
+    of = f"{store.workloads(WorkloadFilter()).total:,} queued"
     return [
-        timed(f"{of}: first page of 100", lambda: store.workloads(Wanted()), 200),
-        timed(f"{of}: page of 1,000", lambda: store.workloads(Wanted(), limit=1000), 200),
-        timed(f"{of}: page in the middle", lambda: store.workloads(Wanted(), after=middle), 200),
-        timed(f"{of}: of a project", lambda: store.workloads(Wanted(projects=["project-7"])), 200),
-        timed(f"{of}: of a user, by name", lambda: store.workloads(Wanted(users=["user-3"], q="99")), 200),
+        timed(f"{of}: first page of 100", lambda: store.workloads(WorkloadFilter()), 200),
+        timed(f"{of}: page of 1,000", lambda: store.workloads(WorkloadFilter(), limit=1000), 200),
+        timed(f"{of}: page in the middle", lambda: store.workloads(WorkloadFilter(), after=middle), 200),
+        timed(f"{of}: of a project", lambda: store.workloads(WorkloadFilter(projects=["project-7"])), 200),
         timed(
-            f"{of}: those that run", lambda: store.workloads(Wanted(statuses=["running"]), live=running), 200
+            f"{of}: of a user, by name",
+            lambda: store.workloads(WorkloadFilter(users=["user-3"], q="99")),
+            200,
         ),
-        timed(f"{of}: pending", lambda: store.workloads(Wanted(statuses=["pending"]), live=running), 200),
-        timed(f"{of}: ended ones too", lambda: store.workloads(Wanted(ended=True)), 200),
+        timed(
+            f"{of}: those that run",
+            lambda: store.workloads(WorkloadFilter(statuses=["running"]), live=running),
+            200,
+        ),
+        timed(
+            f"{of}: pending", lambda: store.workloads(WorkloadFilter(statuses=["pending"]), live=running), 200
+        ),
+        timed(f"{of}: ended ones too", lambda: store.workloads(WorkloadFilter(ended=True)), 200),
         timed(f"{of}: found again by a new server", store.journal.workloads, 2000),
     ]
 
@@ -117,7 +134,7 @@ def year(store: Store, home: Path) -> list[Row]:
         while at_s < end_s - (YEAR_DAYS - day - 1) * 86400:
             minutes += 1
             uses = [
-                UseSample(
+                UsageSample(
                     f"project-{p}",
                     f"lab-{p % 4}",
                     f"user-{u}",
@@ -131,8 +148,10 @@ def year(store: Store, home: Path) -> list[Row]:
                 for u in range(USERS)
                 if draw.random() < 0.5
             ]
-            of_workloads = [WorkloadSample(day * 40 + at, "node-0", 60.0, 60.0, 30.0) for at in range(40)]
-            store.sample(Samples(at_s, at_s + 60, uses, of_workloads))
+            of_workloads = [
+                WorkloadUsageSample(day * 40 + at, "node-0", 60.0, 60.0, 30.0) for at in range(40)
+            ]
+            store.sample(UsageSamples(at_s, at_s + 60, uses, of_workloads))
             at_s += step_s
         store.tidy(at_s) if day % 30 == 29 else store.queues()
     store.tidy(end_s)

@@ -6,13 +6,15 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 
-from weir.service.engine_build import engine
+from weir.service.engine_build import engine_kind
 
 
 def machine(measured: str | None = None) -> str:
     """Describe the machine and the engine: this process's, or the one that another process said it runs."""
     python = platform.python_version()
-    return f"{platform.machine()}, {os.cpu_count()} cores, Python {python}, engine: {measured or engine()}"
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {python}, engine: {measured or engine_kind()}"
+    )
 
 
 def show(

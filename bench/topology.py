@@ -24,7 +24,7 @@ from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import TopologyRequest
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.simulation.replay import replay
 from weir.simulation.traces.tenants import NODE_GPUS, quota_nodes
 from weir.state.state import Cluster
@@ -63,7 +63,7 @@ MAPPINGS: dict[str, Callable[[Sequence[Job]], list[Queue]]] = {
 }
 
 
-def fate(job: Job, mapping: str) -> Fate:
+def fate(job: Job, mapping: str) -> JobTrace:
     """A job; more than one node prefers one rack."""
     prefers = TopologyRequest(NETWORK, preferred=RACK) if job.gpus > NODE_GPUS else None
     return job.fate("all" if mapping == "one" else job.cluster, topology=prefers)

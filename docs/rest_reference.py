@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from weir.local.server.app import described
+from weir.local.server.app import create_schema_app
 
 _ORDER = ("get", "post", "put", "delete")
 
 
 def reference() -> str:
     """One section for each address and method, then one for each kind of body and answer."""
-    schema = described().openapi()
+    schema = create_schema_app().openapi()
     lines = list(_operations(schema))
     lines.append("\n## Bodies and answers\n")
     for name, model in sorted(schema["components"]["schemas"].items()):

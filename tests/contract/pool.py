@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.unit.local.harness import LIMIT_S, Memory, end_all, kill
 
-from weir.control.journal import Keepable, Kept, Launch
+from weir.control.journal import Keepable, LaunchSpec, WorkloadRecord
 from weir.control.life import LifeRules
 from weir.control.loop import Control
 from weir.local.backend import LocalBackend
@@ -63,8 +63,8 @@ class Pool:
         self.uids += 1
         group = PodGroup("worker", Request(devices=devices, cpu_milli=10, memory=0), pods, pods)
         workload = Workload(name, project, (group,), pods, time.time())
-        kept = Kept(
-            workload, Launch(self.uids, command, (("NAME", name),), str(self.home), **how), time.time()
+        kept = WorkloadRecord(
+            workload, LaunchSpec(self.uids, command, (("NAME", name),), str(self.home), **how), time.time()
         )
         self.journal.add(kept)
         self.backend.submitted(kept)

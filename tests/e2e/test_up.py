@@ -18,7 +18,7 @@ SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
 TRIES = """
 import os, sys
 from pathlib import Path
-from weir.local.server.settings import Settings
+from weir.local.server.settings import ServerSettings as Settings
 from weir.local.server.main import run
 
 for at, words in enumerate(sys.argv[2:]):
@@ -174,7 +174,7 @@ def _wait_for(true: Callable[[], bool]) -> None:
 
 def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    code = f"import sys; from pathlib import Path; from weir.local.server.settings import Settings; from weir.local.server.main import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
+    code = f"import sys; from pathlib import Path; from weir.local.server.settings import ServerSettings as Settings; from weir.local.server.main import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=log, env={**os.environ})
         server = Serving.__new__(Serving)

@@ -18,9 +18,9 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
-from weir.simulation.faults import Faults
+from weir.simulation.faults import FaultRates
 from weir.simulation.initial_events import ground
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.state.events import WorkloadSubmitted
 from weir.state.reduce import reduce
 from weir.state.state import Cluster
@@ -41,9 +41,9 @@ class Case:
     """One random simulation."""
 
     scenario: Scenario
-    fates: tuple[Fate, ...]
+    fates: tuple[JobTrace, ...]
     policy: Policy
-    faults: Faults
+    faults: FaultRates
     measured_every_s: float = 0.0
 
 
@@ -139,7 +139,7 @@ def _queues(draw: random.Random, total_milli: int) -> tuple[Queue, ...]:
     return tuple(queues)
 
 
-def _fate(draw: random.Random, scenario: Scenario, at: int) -> Fate | None:
+def _fate(draw: random.Random, scenario: Scenario, at: int) -> JobTrace | None:
     """A job, or None where the one drawn could never run here."""
     type_ = draw.choice((WorkloadType.TRAIN, WorkloadType.TRAIN, WorkloadType.TRAIN, *WorkloadType))
     priority = DEFAULT_PRIORITY[type_] + draw.choice((0, 0, -10))
@@ -164,7 +164,7 @@ def _fate(draw: random.Random, scenario: Scenario, at: int) -> Fate | None:
     if not _could_run(scenario, workload):
         return None
     save_every_s = draw.choice((None, 60.0, 300.0))
-    return Fate(workload, float(draw.randint(1, 1200)), save_every_s, workload.restart_s or 0.0)
+    return JobTrace(workload, float(draw.randint(1, 1200)), save_every_s, workload.restart_s or 0.0)
 
 
 def _group(draw: random.Random, at: int) -> PodGroup:
@@ -223,13 +223,13 @@ def _policy(draw: random.Random) -> Policy:
     )
 
 
-def _faults(draw: random.Random, seed: int) -> Faults:
+def _faults(draw: random.Random, seed: int) -> FaultRates:
     """Every kind of fault is on in about half of the simulations."""
 
     def some(value: float) -> float:
         return value if draw.random() < 0.5 else 0.0
 
-    return Faults(
+    return FaultRates(
         seed=seed,
         until_s=3600.0,
         node_lost_every_s=some(600.0),

@@ -15,7 +15,7 @@ from weir.engine.cycle import decide as engine
 from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
-from weir.simulation.faults import Crashed, FaultyWorld
+from weir.simulation.faults import FaultyCluster, InjectedCrash
 from weir.state.events import Event, Noted, WorkloadEnded
 from weir.state.state import Cluster
 
@@ -76,7 +76,7 @@ class Ordeal:
     ) -> None:
         """`wall`: the wall clock's time at a time of the simulation; None: control reads the simulation's clock."""
         self.case = of
-        self.world = FaultyWorld(of.scenario, of.fates, of.faults, measured_every_s=of.measured_every_s)
+        self.world = FaultyCluster(of.scenario, of.fates, of.faults, measured_every_s=of.measured_every_s)
         self.jumps: list[float] = []
         self.clock: Callable[[], float] = self.world.clock
         if wall is not None:
@@ -138,7 +138,7 @@ class Ordeal:
         while True:
             try:
                 self.control.step()
-            except Crashed:
+            except InjectedCrash:
                 self.story.note(f"  {self.world.now_s:.3f}: the scheduler died; a new one connects")
                 self.world.connect()
                 self.control = self._connected()

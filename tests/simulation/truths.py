@@ -8,7 +8,7 @@ from weir.engine.plan import Plan
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
-from weir.simulation.simulated_cluster import World
+from weir.simulation.simulated_cluster import SimulatedCluster
 from weir.state.columns import NO_DEVICE
 from weir.state.events import (
     NodeLost,
@@ -45,7 +45,7 @@ def hold(that: bool, otherwise: str) -> None:
         raise Untrue(otherwise)
 
 
-def of_world(world: World) -> None:
+def of_world(world: SimulatedCluster) -> None:
     """No device and no node carries more than it has."""
     shares: Counter[tuple[str, int]] = Counter()
     amounts: Counter[tuple[str, str]] = Counter()
@@ -93,7 +93,7 @@ def of_cluster(cluster: Cluster, policy: Policy, now_s: float) -> None:
             hold(over_s <= 0, f"{name} is below its minimum for {now_s - since_s} s, {over_s} s too long")
 
 
-def of_times(cluster: Cluster, policy: Policy, world: World, connected_s: float) -> None:
+def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connected_s: float) -> None:
     """Nothing runs for longer than its time rules say, or idles for longer where that is measured.
 
     A measurement may come late, and idle time begins anew when control connects.

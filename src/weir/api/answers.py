@@ -19,7 +19,7 @@ class Answer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)  # a command uses few
 
 
-class Why(Answer):
+class Explanation(Answer):
     """Why a workload waits: `why` is one of `weir.model.reasons.Why`."""
 
     why: str
@@ -27,7 +27,7 @@ class Why(Answer):
     numbers: dict[str, object] = {}
 
 
-class Eviction(Answer):
+class EvictionRow(Answer):
     """Last eviction of a workload for another one."""
 
     at_s: float
@@ -61,8 +61,8 @@ class WorkloadRow(Answer):
     kept_s: float = 0.0  # of its run, the part that a stop now wouldn't lose: up to its last checkpoint
     exit_code: int | None = None  # once it is over: 0 on success, 128 and more for a signal
     restarts: int = 0
-    reason: Why | None = None  # why it waits, or how it ended
-    evicted: Eviction | None = None  # the last time, since the server was started
+    reason: Explanation | None = None  # why it waits, or how it ended
+    evicted: EvictionRow | None = None  # the last time, since the server was started
     nodes: list[str] = []
 
 
@@ -121,8 +121,8 @@ class WhyAnswer(Answer):
 
     name: str
     status: Status
-    reason: Why | None
-    evicted: Eviction | None = None
+    reason: Explanation | None
+    evicted: EvictionRow | None = None
     position: int | None = None  # among the waiting of its project, from 1
     waiting: int = 0
     queues: list["QueueRow"] = []  # its project, then what is above it

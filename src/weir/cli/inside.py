@@ -90,8 +90,8 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
     """What its supervisor wrote down."""
     from weir.client.address import home
     from weir.local import pod_files
-    from weir.local.job_files import Unreadable
-    from weir.local.pod_records import running_of
+    from weir.local.job_files import UnreadableFile
+    from weir.local.pod_records import parse_running
 
     if not local:
         raise _NotHere("the pool is on another machine: run this there")
@@ -99,12 +99,12 @@ def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: b
     index = row.name.rsplit("/", 1)[1]
     directory = home().absolute() / pod_files.RECORDS / str(detail.uid) / f"{row.start}-{group}-{index}"
     try:
-        said = running_of(pod_files.read(str(directory), pod_files.RUNNING))
+        said = parse_running(pod_files.read(str(directory), pod_files.RUNNING))
     except OSError:
         said = None
     if said is None:
         raise _NotHere(f"{directory} isn't there: run this on the machine of the pool")
-    if isinstance(said, Unreadable):
+    if isinstance(said, UnreadableFile):
         raise _NotHere(f"{directory} can't be read: run this as the person who runs the pool")
     return said
 

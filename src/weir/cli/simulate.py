@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from weir.model.policy import Policy
     from weir.model.scenario import Scenario
-    from weir.simulation.job_trace import Fate
-    from weir.simulation.replay import Replayed
+    from weir.simulation.job_trace import JobTrace
+    from weir.simulation.replay import ReplayResult
 
 DONE, FAILED, WRONG_REQUEST = 0, 1, 2
 
@@ -79,7 +79,7 @@ def simulate(
     return DONE if report is None else _write_report(report, scenario, trace, runs)
 
 
-def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[Fate]]":
+def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[JobTrace]]":
     """The cluster and the jobs.
 
     Raises:
@@ -110,7 +110,7 @@ def _check_report(report: Path | None) -> None:
         raise Refused([Mistake(str(report), 0, "can't be written: its folder isn't there")])
 
 
-def _write_report(report: Path, scenario: "Scenario", trace: Path, runs: "Mapping[str, Replayed]") -> int:
+def _write_report(report: Path, scenario: "Scenario", trace: Path, runs: "Mapping[str, ReplayResult]") -> int:
     from weir.simulation.replay_report import report as page
     from weir.simulation.replay_report import view
 

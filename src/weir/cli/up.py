@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 if TYPE_CHECKING:
-    from weir.kubernetes.process.webhook_server import Opening
+    from weir.kubernetes.process.webhook_server import ServingOptions
 
 _PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]+@")
 DATABASE_URL = "WEIR_DATABASE_URL"
@@ -158,8 +158,8 @@ def up(
         )
     from weir.client.address import home
     from weir.local.server.main import run
-    from weir.local.server.retention import Keeping
-    from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
+    from weir.local.server.retention import RetentionSettings
+    from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 
     try:
         most = _bytes(log_most)
@@ -170,7 +170,7 @@ def up(
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    settings = Settings(
+    settings = ServerSettings(
         home=home(),
         host=DEFAULT_HOST if host is None else host,
         port=DEFAULT_PORT if port is None else port,
@@ -180,7 +180,7 @@ def up(
         database=url,
         begin_again=begin_again,
         log_most=most,
-        kept=Keeping(kept_s, details_s, saved_s),
+        kept=RetentionSettings(kept_s, details_s, saved_s),
         pids_most=pids_most,
         audit_to_syslog=audit_syslog,
         hides_others=hide_others,
@@ -219,24 +219,26 @@ def _opening(
     host: str | None,
     port: int | None,
     client_authorities: Path | None,
-) -> "Opening | None":
+) -> "ServingOptions | None":
     """Where to answer, if at all."""
     if service is None:
         return None
-    from weir.kubernetes.process.webhook_server import DEFAULT_PORT, Opening
+    from weir.kubernetes.process.webhook_server import DEFAULT_PORT, ServingOptions
 
-    return Opening(service, namespace or "", host, DEFAULT_PORT if port is None else port, client_authorities)
+    return ServingOptions(
+        service, namespace or "", host, DEFAULT_PORT if port is None else port, client_authorities
+    )
 
 
 def _bytes(written: str) -> int:
-    from weir.local.output import LEAST
+    from weir.local.output import MIN_OUTPUT_BYTES
     from weir.model.resources import MEMORY, amount
 
     try:
         most = amount(MEMORY, written)
     except ValueError as error:
         raise ValueError(f"--log-most: {error}") from None
-    if 0 < most < LEAST:
+    if 0 < most < MIN_OUTPUT_BYTES:
         raise ValueError(f"--log-most: {written!r} is too little; write 1Mi or more, or 0 for all of it")
     return most
 

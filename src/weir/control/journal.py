@@ -20,12 +20,12 @@ Keepable = KeepRoom | LeaveRoom | SetStatus | EndWorkload
 _NO_STATUS = Status()
 
 
-class StoreFailed(OSError):
+class JournalFailed(OSError):
     """What should have been kept couldn't be: nothing of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchSpec:
     """What the processes of a workload are started with; every pod alike."""
 
     uid: int  # of the workload: never reused
@@ -37,11 +37,11 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class WorkloadRecord:
     """A workload that isn't over, as it was last written down."""
 
     workload: Workload
-    launch: Launch
+    launch: LaunchSpec
     submitted_at_s: float
     status: Status = _NO_STATUS
     promised: Promised | None = None
@@ -57,7 +57,7 @@ class Journal(Protocol):
         """The quota tree, parents before children."""
         ...
 
-    def workloads(self) -> Sequence[Kept]:
+    def workloads(self) -> Sequence[WorkloadRecord]:
         """Those that aren't over."""
         ...
 

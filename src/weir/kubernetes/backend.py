@@ -13,7 +13,7 @@ from typing import Any
 
 from structlog import get_logger
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.control.port import (
     Effect,
     EndWorkload,
@@ -89,7 +89,7 @@ class KubernetesBackend:
         namespace: str = "",
     ) -> None:
         self.cluster_state = cluster_state
-        self.reasons: dict[str, Why] = {}  # why workloads wait, as somebody finds out
+        self.reasons: dict[str, Explanation] = {}  # why workloads wait, as somebody finds out
         self.statuses = StatusWriter(cluster_state, self.reasons)
         self._taints = NodeTaints(cluster_state.node_states)
         self._shared_list = SharedNodeList(cluster_state.node_states, namespace)

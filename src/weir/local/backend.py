@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from weir.control.clock import Clock
-from weir.control.journal import Journal, Keepable, Kept
+from weir.control.journal import Journal, Keepable, WorkloadRecord
 from weir.control.port import (
     Effect,
     EndWorkload,
@@ -27,19 +27,19 @@ from weir.control.port import (
     StopPod,
 )
 from weir.local import job_files, pod_files
-from weir.local.environment import Ports, Seat
-from weir.local.fd_watcher import Watch
-from weir.local.fork_client import Nursery
-from weir.local.job_message_reader import NoteReader
-from weir.local.job_messages import Pokes
+from weir.local.environment import GangRank, PortPool
+from weir.local.fd_watcher import FdWatcher
+from weir.local.fork_client import ForkClient
+from weir.local.job_message_reader import JobMessageReader
+from weir.local.job_messages import WakeupSocket
 from weir.local.machine import Machine
-from weir.local.orphan_cleanup import conclude, end_all
-from weir.local.pod_records import Note
-from weir.local.recovery import exit_fact, find
-from weir.local.running_pods import Launched, PodNow, Run
-from weir.local.start_spec import settle_before, write_order
-from weir.local.start_times import Moments
-from weir.local.state_dir import Home
+from weir.local.orphan_cleanup import conclude_start, kill_all
+from weir.local.pod_records import JobMessage
+from weir.local.recovery import exit_fact, recover
+from weir.local.running_pods import LocalWorkload, PodSnapshot, RunningPod
+from weir.local.start_spec import conclude_earlier_start, write_start_spec
+from weir.local.start_times import StartTimes
+from weir.local.state_dir import StateDir
 from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadSubmitted
 
 LOG_MOST = 1 << 30
@@ -70,33 +70,33 @@ class LocalBackend:
         machine: Machine,
         clock: Clock | None = None,
         wake: Callable[[], None] = _nothing,
-        noted: Callable[[PodKey, int, Note], None] = _nothing,
+        noted: Callable[[PodKey, int, JobMessage], None] = _nothing,
         refused: Callable[[PodKey, int, str], None] = _nothing,
         log_most: int = LOG_MOST,
     ) -> None:
-        self.home = Home(home)
+        self.home = StateDir(home)
         self.home.occupy()
         self.machine = machine
         self._log_most = log_most
         self._journal = journal
         self._clock = clock or Clock()
-        self._moments = Moments(self._clock)
+        self._moments = StartTimes(self._clock)
         self._wake = wake
         self._noted = noted
         self._refused = refused
         self._lock = threading.Lock()
         self._inbox: list[Fact] = []
-        self._launched: dict[str, Launched] = {}
-        self._runs: dict[str, Run] = {}  # by UID/START-GROUP-INDEX
+        self._launched: dict[str, LocalWorkload] = {}
+        self._runs: dict[str, RunningPod] = {}  # by UID/START-GROUP-INDEX
         self._saved: dict[str, float] = {}  # not yet kept
         self._owed: list[Keepable] = []  # promised room that was used, not yet kept
-        self._ports = Ports()
+        self._ports = PortPool()
         self._whole = True
-        self._watch = Watch()
-        self._notes = NoteReader(self._watch, self._moments.span, self._saved_state, noted, refused)
-        self._pokes = Pokes(self.home.path, self._poked)
+        self._watch = FdWatcher()
+        self._notes = JobMessageReader(self._watch, self._moments.span, self._saved_state, noted, refused)
+        self._pokes = WakeupSocket(self.home.path, self._poked)
         self._watch.add(self._pokes.fileno(), self._pokes.read)
-        self._nursery = Nursery(self._watch, self._born, self._nursery_died)
+        self._nursery = ForkClient(self._watch, self._born, self._nursery_died)
 
     def close(self) -> None:
         """Let go of everything but the pods: they run on, and are found again."""
@@ -154,12 +154,12 @@ class LocalBackend:
 
     # What people do, said after it is committed; from any thread
 
-    def submitted(self, kept: Kept) -> None:
+    def submitted(self, kept: WorkloadRecord) -> None:
         """A workload is new."""
         with self._lock:
             known = self._launched.get(kept.workload.name)
             if known is None or known.launch.uid != kept.launch.uid:  # a relist may have found it before
-                self._launched[kept.workload.name] = Launched(kept.workload, kept.launch)
+                self._launched[kept.workload.name] = LocalWorkload(kept.workload, kept.launch)
             self._inbox.append(WorkloadSubmitted(kept.workload, kept.submitted_at_s))
         self._wake()
 
@@ -174,7 +174,7 @@ class LocalBackend:
         self.machine = replace(self.machine, node=replace(self.machine.node, foreign_devices=devices))
         self.tell(NodeSet(self.machine.node))
 
-    def pods(self) -> list[PodNow]:
+    def pods(self) -> list[PodSnapshot]:
         """All starts of pods that aren't over."""
         with self._lock:
             return [run.now() for run in self._runs.values()]
@@ -199,7 +199,7 @@ class LocalBackend:
         for kept in self._journal.workloads():
             with self._lock:
                 known = dict(self._runs)
-            found = find(kept, self.home, self.machine, self._ports, known, self._moments)
+            found = recover(kept, self.home, self.machine, self._ports, known, self._moments)
             facts += found.facts
             with self._lock:
                 self._launched[kept.workload.name] = found.launched
@@ -211,7 +211,7 @@ class LocalBackend:
                 self._refused(pod, kept.launch.uid, sentence)
         return facts
 
-    def _found(self, run: Run) -> None:
+    def _found(self, run: RunningPod) -> None:
         """A pod runs: one that isn't watched yet is from now on. Under the lock."""
         name = self.home.name_of(run.directory)
         if name not in self._runs:
@@ -263,12 +263,12 @@ class LocalBackend:
             if pod.workload in seats:
                 self._start(effect, self._launched[pod.workload], seats[pod.workload][pod])
 
-    def _start(self, effect: StartPod, launched: Launched, seat: Seat) -> None:
+    def _start(self, effect: StartPod, launched: LocalWorkload, seat: GangRank) -> None:
         pod, uid = effect.place.pod, launched.launch.uid
         directory = self.home.directory(uid, effect.start, pod.group, pod.index)
         at_s, groups = self._clock(), None
         try:
-            groups = write_order(
+            groups = write_start_spec(
                 self.home,
                 self.machine,
                 launched,
@@ -290,7 +290,7 @@ class LocalBackend:
                 self._unseat(launched, pod, directory)
         if groups is None:
             return
-        run = Run(
+        run = RunningPod(
             effect.place,
             uid,
             effect.start,
@@ -313,11 +313,11 @@ class LocalBackend:
         """The start was carried out before, or somebody made its directory: it is watched, or it is over."""
         if self.home.name_of(directory) in self._runs:
             return
-        over = settle_before(directory, at_s)
+        over = conclude_earlier_start(directory, at_s)
         if over is not None:
             self.tell(exit_fact(effect.place.pod, effect.start, over, over.at_s, at_s))
 
-    def _unseat(self, launched: Launched, pod: PodKey, directory: str) -> None:
+    def _unseat(self, launched: LocalWorkload, pod: PodKey, directory: str) -> None:
         """A pod that isn't started after all has no place in its gang."""
         with self._lock:
             if self.home.name_of(directory) not in self._runs:
@@ -338,7 +338,7 @@ class LocalBackend:
             run.stopping = True
             self._signal_stop(run)
 
-    def _signal_stop(self, run: Run) -> None:
+    def _signal_stop(self, run: RunningPod) -> None:
         """Under the lock: nobody closes the process meanwhile."""
         if run.process >= 0:
             with suppress(ProcessLookupError):
@@ -359,7 +359,7 @@ class LocalBackend:
         if run is not None and run.process < 0:
             self._look(run)
 
-    def _adopt(self, run: Run, process: int) -> None:
+    def _adopt(self, run: RunningPod, process: int) -> None:
         """Watch this process as its supervisor. Under the lock."""
         run.process = process
         run.since_s = self._clock()
@@ -367,18 +367,18 @@ class LocalBackend:
         if run.stopping:
             self._signal_stop(run)
 
-    def _gone(self, run: Run) -> None:
+    def _gone(self, run: RunningPod) -> None:
         with self._lock:
             self._let_go(run)
         self._look(run)
 
-    def _let_go(self, run: Run) -> None:
+    def _let_go(self, run: RunningPod) -> None:
         if run.process >= 0:
             self._watch.drop(run.process)
             os.close(run.process)
             run.process = -1
 
-    def _look(self, run: Run) -> None:
+    def _look(self, run: RunningPod) -> None:
         """Nobody watches this start: is it over, and if not, who is its supervisor? Whatever fails, again."""
         again_s: float | None = _AFTER_FAILURE_S
         try:
@@ -388,12 +388,12 @@ class LocalBackend:
             if again_s is not None:
                 self._watch.later(again_s, lambda: self._look(run))
 
-    def _look_once(self, run: Run) -> float | None:
+    def _look_once(self, run: RunningPod) -> float | None:
         """Look; in how long to look again, if at all."""
         if self._runs.get(self.home.name_of(run.directory)) is not run or run.process >= 0:
             return None
         latest_s = self._moments.latest_s(run)
-        over = conclude(run.directory, run.groups, latest_s)
+        over = conclude_start(run.directory, run.groups, latest_s)
         if over is not None:
             self._notes.read(run)
             self._over(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
@@ -405,10 +405,10 @@ class LocalBackend:
             return None
         run.masked_looks += 1
         if run.masked_looks % _MASKED_LOOKS_MOST == 0:
-            end_all(run.directory, run.groups)  # its job has taken the lock of a supervisor it ended
+            kill_all(run.directory, run.groups)  # its job has taken the lock of a supervisor it ended
         return _AGAIN_S
 
-    def _over(self, run: Run, fact: PodExited) -> None:
+    def _over(self, run: RunningPod, fact: PodExited) -> None:
         with self._lock:
             self._runs.pop(self.home.name_of(run.directory), None)
             launched = self._launched.get(run.place.pod.workload)
@@ -424,7 +424,7 @@ class LocalBackend:
             some = asked[at : at + _ASKED_AT_ONCE]
             self._watch.later(0, lambda some=some: self._ask_again(some))  # type: ignore[misc]
 
-    def _ask_again(self, runs: list[Run]) -> None:
+    def _ask_again(self, runs: list[RunningPod]) -> None:
         for run in runs:
             if run.process < 0:
                 self._nursery.ask(run.directory)
@@ -435,7 +435,7 @@ class LocalBackend:
         if run is not None:
             self._notes.poked(run)
 
-    def _saved_state(self, run: Run, at_s: float) -> None:
+    def _saved_state(self, run: RunningPod, at_s: float) -> None:
         name = run.place.pod.workload
         with self._lock:
             self._saved[name] = at_s

@@ -30,7 +30,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class DeviceActivity:
     """What a device does now. `use` is of its time, 0 to 1; None where it can't be known."""
 
     index: int
@@ -76,11 +76,11 @@ class Nvml:
         near = _sets(whole, self._are_linked) + _sets(whole, self._are_near)
         return tuple(dict.fromkeys(found for found in near if 1 < len(found) < len(devices)))
 
-    def doing(self) -> list[Doing]:
+    def doing(self) -> list[DeviceActivity]:
         """What every device does now."""
         return [self._doing(index, handle) for index, handle in self._handles.items()]
 
-    def _doing(self, index: int, handle: Any) -> Doing:
+    def _doing(self, index: int, handle: Any) -> DeviceActivity:
         nvml, use, used = self._nvml, None, None
         memory_of: dict[int, int] = {}
         use_of: dict[int, float] = {}
@@ -99,7 +99,7 @@ class Nvml:
             for sample in nvml.nvmlDeviceGetProcessUtilization(handle, since_us):
                 use_of[sample.pid] = max(use_of.get(sample.pid, 0.0), sample.smUtil / 100)
                 self._seen_us[index] = max(self._seen_us.get(index, 0), sample.timeStamp)
-        return Doing(index, use, used, memory_of, use_of)
+        return DeviceActivity(index, use, used, memory_of, use_of)
 
     def _parts(self, handle: Any) -> list[Any]:
         nvml = self._nvml
@@ -136,7 +136,7 @@ class Nvml:
         return bool(level <= _SHARED_SWITCH)
 
 
-def driver() -> Nvml | None:
+def nvml_driver() -> Nvml | None:
     """The driver of this machine; None where there is none."""
     try:
         import pynvml
@@ -149,7 +149,7 @@ def driver() -> Nvml | None:
     return Nvml(pynvml)
 
 
-def virtual(count: int, memory: int = _VIRTUAL_MEMORY) -> tuple[Device, ...]:
+def virtual_gpus(count: int, memory: int = _VIRTUAL_MEMORY) -> tuple[Device, ...]:
     """Devices there are none of, to try things with."""
     return tuple(Device(at, str(at), f"virtual-{at}", "virtual", memory) for at in range(count))
 

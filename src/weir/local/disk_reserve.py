@@ -23,7 +23,7 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
-class Reserve:
+class DiskReserve:
     """Space on the disk of a home, kept for when there is none."""
 
     def __init__(self, home: Path) -> None:

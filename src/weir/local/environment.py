@@ -22,7 +22,7 @@ PORTS = range(20_000, 30_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class GangRank:
     """A pod's place in its gang: launchers take each pod for a node of its own."""
 
     rank: int = 0
@@ -31,7 +31,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class VisibleDevices:
     """The devices a pod sees: how drivers call them, its part of each, and that part in bytes."""
 
     devices: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class PodIdentity:
     """Who a pod is to the pool."""
 
     workload: str
@@ -57,9 +57,9 @@ class Identity:
 def environment(
     inherited: Mapping[str, str],
     written: Collection[tuple[str, str]],
-    who: Identity,
-    seat: Seat,
-    sight: Sight,
+    who: PodIdentity,
+    seat: GangRank,
+    sight: VisibleDevices,
 ) -> dict[str, str]:
     """The whole environment of a pod's process."""
     kept = {name: value for name, value in inherited.items() if name in INHERITED or name.startswith("LC_")}
@@ -68,7 +68,7 @@ def environment(
     return kept | _gang(seat) | _shares(sight) | dict(written) | _own(who) | _devices(sight)
 
 
-def _gang(seat: Seat) -> dict[str, str]:
+def _gang(seat: GangRank) -> dict[str, str]:
     return {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(seat.port),
@@ -80,7 +80,7 @@ def _gang(seat: Seat) -> dict[str, str]:
     }
 
 
-def _shares(sight: Sight) -> dict[str, str]:
+def _shares(sight: VisibleDevices) -> dict[str, str]:
     """What frameworks read of themselves to be content with a part of a device."""
     if not sight.devices or sight.share_milli >= WHOLE_MILLI:
         return {}
@@ -92,7 +92,7 @@ def _shares(sight: Sight) -> dict[str, str]:
     }
 
 
-def _devices(sight: Sight) -> dict[str, str]:
+def _devices(sight: VisibleDevices) -> dict[str, str]:
     seen = {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(sight.names),
@@ -104,7 +104,7 @@ def _devices(sight: Sight) -> dict[str, str]:
     return seen
 
 
-def _own(who: Identity) -> dict[str, str]:
+def _own(who: PodIdentity) -> dict[str, str]:
     return {
         "WEIR_WORKLOAD": who.workload,
         "WEIR_PROJECT": who.project,
@@ -117,7 +117,7 @@ def _own(who: Identity) -> dict[str, str]:
     }
 
 
-class Ports:
+class PortPool:
     """Ports for gangs to meet at. Each is used by one gang at a time and free when it is given."""
 
     def __init__(self, ports: range = PORTS) -> None:

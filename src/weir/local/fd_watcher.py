@@ -16,7 +16,7 @@ STUCK_AFTER_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Watch:
+class FdWatcher:
     """Calls what is to be called, one after another, in a thread of its own."""
 
     def __init__(self) -> None:

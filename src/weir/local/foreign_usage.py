@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from weir.local import pod_files
-from weir.local.devices import Doing
+from weir.local.devices import DeviceActivity
 
 AGE_S_MIN = 5.0
 """Younger processes may be of a pod that was started while the devices were asked."""
@@ -17,7 +17,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignUse:
+class ForeignProcess:
     """A process outside the pool that uses a device."""
 
     device: int
@@ -31,9 +31,9 @@ class ForeignUse:
         return f"{self.program} of {self.user} (pid {self.pid}), outside Weir"
 
 
-def foreign_uses(
-    doing: Iterable[Doing], own: Collection[int], directories: Collection[str]
-) -> tuple[ForeignUse, ...]:
+def foreign_processes(
+    doing: Iterable[DeviceActivity], own: Collection[int], directories: Collection[str]
+) -> tuple[ForeignProcess, ...]:
     """Return one foreign process for each device that has any.
 
     Args:
@@ -50,7 +50,7 @@ def foreign_uses(
     for index, on in sorted(on_devices.items()):
         pid = next((pid for pid in on if pid in foreign), None)
         if pid is not None:
-            found.append(ForeignUse(index, pid, _user(pid), _program(pid)))
+            found.append(ForeignProcess(index, pid, _user(pid), _program(pid)))
     return tuple(found)
 
 

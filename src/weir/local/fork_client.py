@@ -9,13 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from weir.local import fork_server
-from weir.local.fd_watcher import Watch
+from weir.local.fd_watcher import FdWatcher
 
 _ANSWER_MOST = 1 << 14
 _ENDS_WITHIN_S = 5.0
 
 
-class Nursery:
+class ForkClient:
     """Forks supervisors, whatever happens to it.
 
     `born` hears of each directory that was asked for, with its supervisor's process (None: there is
@@ -24,7 +24,7 @@ class Nursery:
     """
 
     def __init__(
-        self, watch: Watch, born: Callable[[str, int | None], None], died: Callable[[], None]
+        self, watch: FdWatcher, born: Callable[[str, int | None], None], died: Callable[[], None]
     ) -> None:
         self._watch = watch
         self._born = born

@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from weir.local.state_dir import InUse
+from weir.local.state_dir import StateDirInUse
 
 _NAME = "\0weir-gpu-"
 _CREDENTIALS = struct.Struct("3i")
@@ -40,7 +40,7 @@ class GpuClaim:
             claimed.bind(name)
             claimed.listen(128)
         except OSError:
-            raise InUse(
+            raise StateDirInUse(
                 f"GPU {at} of this machine is in another pool ({_holder(name)}): use that one, "
                 "stop it first, or name other GPUs in CUDA_VISIBLE_DEVICES"
             ) from None

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from weir.control.clock import Clock
 from weir.local import pod_files
-from weir.local.devices import Doing
-from weir.local.foreign_usage import ForeignUse, foreign_uses
+from weir.local.devices import DeviceActivity
+from weir.local.foreign_usage import ForeignProcess, foreign_processes
 from weir.local.machine import Machine
-from weir.local.running_pods import PodNow
+from weir.local.running_pods import PodSnapshot
 
 _PARENT_AT, _TIMES_AT, _RSS_AT = 1, slice(11, 15), 21
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -24,7 +24,7 @@ BY_NVML, BY_CPU = "nvml", "cpu"
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceUse:
+class DeviceReading:
     """One device. `use` is 0 to 1, None where it can't be known."""
 
     index: int
@@ -33,14 +33,14 @@ class DeviceUse:
 
 
 @dataclass(frozen=True, slots=True)
-class PodUse:
+class PodReading:
     """One start of a pod.
 
     `use` is of the devices it holds, 0 to 1; None before it can be known, and of a pod without
     devices. `by` says how it was found: "nvml", or "cpu" as a stand-in.
     """
 
-    pod: PodNow
+    pod: PodSnapshot
     use: float | None
     by: str
     device_memory: int | None
@@ -50,14 +50,14 @@ class PodUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MachineReading:
     """All of it at one moment."""
 
     at_s: float
-    devices: tuple[DeviceUse, ...]
-    pods: tuple[PodUse, ...]
+    devices: tuple[DeviceReading, ...]
+    pods: tuple[PodReading, ...]
     virtual: bool
-    foreign: tuple[ForeignUse, ...] = ()  # processes outside the pool, one for each device that has any
+    foreign: tuple[ForeignProcess, ...] = ()  # processes outside the pool, one for each device that has any
 
 
 @dataclass(slots=True)
@@ -69,13 +69,13 @@ class _Tree:
     pids: tuple[int, ...] = ()
 
 
-class Sampler:
+class UtilizationSampler:
     """Remembers what it saw last: use of processors is what came since then."""
 
     def __init__(
         self,
         machine: Machine,
-        running: Callable[[], Sequence[PodNow]],
+        running: Callable[[], Sequence[PodSnapshot]],
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._machine = machine
@@ -85,7 +85,7 @@ class Sampler:
             str, tuple[float, float]
         ] = {}  # by directory: when, and processor seconds until then
 
-    def sample(self) -> Sample:
+    def sample(self) -> MachineReading:
         """Look now; from one thread at a time."""
         running = self._running()
         doing = self._machine.nvml.doing() if self._machine.nvml is not None else []
@@ -93,14 +93,14 @@ class Sampler:
         now = time.monotonic()
         used = tuple(self._use(pod, trees[pod.directory], doing, now) for pod in running)
         self._last = {pod.directory: (now, trees[pod.directory].cpu_s) for pod in running}
-        devices = tuple(DeviceUse(one.index, one.use, one.memory_used) for one in doing)
+        devices = tuple(DeviceReading(one.index, one.use, one.memory_used) for one in doing)
         if self._machine.virtual:
             devices = tuple(_virtual(device.index, used) for device in self._machine.devices)
         own = {pid for tree in trees.values() for pid in tree.pids}
-        foreign = foreign_uses(doing, own, trees.keys()) if doing else ()
-        return Sample(self._clock(), devices, used, self._machine.virtual, foreign)
+        foreign = foreign_processes(doing, own, trees.keys()) if doing else ()
+        return MachineReading(self._clock(), devices, used, self._machine.virtual, foreign)
 
-    def _use(self, pod: PodNow, tree: _Tree, doing: list[Doing], now: float) -> PodUse:
+    def _use(self, pod: PodSnapshot, tree: _Tree, doing: list[DeviceActivity], now: float) -> PodReading:
         last = self._last.get(pod.directory)
         cores = (
             max(0.0, tree.cpu_s - last[1]) / (now - last[0]) if last is not None and now > last[0] else None
@@ -112,10 +112,10 @@ class Sampler:
             by = BY_NVML
         elif held and cores is not None:
             use = min(1.0, cores)
-        return PodUse(pod, use, by, memory, cores, tree.memory, len(tree.pids))
+        return PodReading(pod, use, by, memory, cores, tree.memory, len(tree.pids))
 
 
-def _on_devices(held: list[Doing], pids: tuple[int, ...]) -> tuple[float | None, int]:
+def _on_devices(held: list[DeviceActivity], pids: tuple[int, ...]) -> tuple[float | None, int]:
     """How much of its devices a pod uses, and how much memory on them."""
     memory = sum(one.memory_of.get(pid, 0) for one in held for pid in pids)
     uses = []
@@ -129,13 +129,13 @@ def _on_devices(held: list[Doing], pids: tuple[int, ...]) -> tuple[float | None,
     return (sum(known) / len(known) if known else None), memory
 
 
-def _virtual(index: int, used: tuple[PodUse, ...]) -> DeviceUse:
+def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceReading:
     """A virtual device does what the pods on it do."""
     on_it = [use.use for use in used if index in use.pod.place.devices and use.use is not None]
-    return DeviceUse(index, min(1.0, sum(on_it)) if on_it else 0.0, None)
+    return DeviceReading(index, min(1.0, sum(on_it)) if on_it else 0.0, None)
 
 
-def _trees(running: Sequence[PodNow]) -> dict[str, _Tree]:
+def _trees(running: Sequence[PodSnapshot]) -> dict[str, _Tree]:
     """The processes of each pod: those below its supervisor, which adopts all that lose their parent."""
     trees = {pod.directory: _Tree() for pod in running}
     supervisors = {}

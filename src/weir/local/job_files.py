@@ -43,7 +43,7 @@ _KINDS = (
 )
 
 
-class Unreadable(NamedTuple):
+class UnreadableFile(NamedTuple):
     """A file that isn't read, and why."""
 
     name: str
@@ -55,7 +55,7 @@ class Unreadable(NamedTuple):
         return f"{self.name} {self.why}."
 
 
-class _How(ctypes.Structure):
+class _OpenHow(ctypes.Structure):
     """The argument of openat2."""
 
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
@@ -63,7 +63,7 @@ class _How(ctypes.Structure):
 
 _syscall = ctypes.CDLL(None, use_errno=True).syscall
 _syscall.restype = ctypes.c_long
-_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
 
 
 def is_shortage(failure: OSError) -> bool:
@@ -71,7 +71,7 @@ def is_shortage(failure: OSError) -> bool:
     return failure.errno in _SHORT_OF_DISK
 
 
-def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int | Unreadable | None:
+def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int | UnreadableFile | None:
     """Open a regular file in the directory of a start; None if it doesn't exist.
 
     `directory` ends in UID/START-GROUP-INDEX; only what is above these two may be a link.
@@ -86,10 +86,10 @@ def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int | Unre
     if stat.S_ISREG(mode):
         return fd
     os.close(fd)
-    return Unreadable(name, next((why for is_kind, why in _KINDS if is_kind(mode)), "is no regular file"))
+    return UnreadableFile(name, next((why for is_kind, why in _KINDS if is_kind(mode)), "is no regular file"))
 
 
-def read_whole(directory: str, name: str, most: int) -> bytes | Unreadable | None:
+def read_whole(directory: str, name: str, most: int) -> bytes | UnreadableFile | None:
     """Return what a file has, if it has no more than `most` bytes; None if it doesn't exist.
 
     Raises:
@@ -106,10 +106,10 @@ def read_whole(directory: str, name: str, most: int) -> bytes | Unreadable | Non
         return _unreadable(name, failure)
     finally:
         os.close(fd)
-    return text if len(text) <= most else Unreadable(name, f"has more than {most:,} bytes")
+    return text if len(text) <= most else UnreadableFile(name, f"has more than {most:,} bytes")
 
 
-def open_directory(directory: str) -> int | Unreadable | None:
+def open_directory(directory: str) -> int | UnreadableFile | None:
     """Open the directory of a start, to keep it whatever its name comes to mean.
 
     Raises:
@@ -138,14 +138,14 @@ def exists(directory: str, name: str) -> bool:
     return True
 
 
-def _unreadable(name: str, failure: OSError) -> Unreadable:
+def _unreadable(name: str, failure: OSError) -> UnreadableFile:
     """Return why a file isn't read, or raise if the machine is short of something."""
     if failure.errno in _SHORT:
         raise failure
-    return Unreadable(name, _REASONS.get(failure.errno or 0) or f"can't be read ({failure.strerror})")
+    return UnreadableFile(name, _REASONS.get(failure.errno or 0) or f"can't be read ({failure.strerror})")
 
 
-def _open(directory: str, name: str, flags: int) -> int | Unreadable | None:
+def _open(directory: str, name: str, flags: int) -> int | UnreadableFile | None:
     root, uid, start = directory.rsplit("/", 2)
     path = f"{uid}/{start}/{name}" if name else f"{uid}/{start}"
     mode = _MODE if flags & os.O_CREAT else 0
@@ -158,7 +158,7 @@ def _open(directory: str, name: str, flags: int) -> int | Unreadable | None:
             continue  # the kernel says so too where a name changed while it was looked up
         except OSError as failure:
             return _unreadable(name or start, failure)
-    return Unreadable(name or start, _REASONS[errno.EAGAIN])
+    return UnreadableFile(name or start, _REASONS[errno.EAGAIN])
 
 
 def _below(root: str, path: str, flags: int, mode: int) -> int:
@@ -170,7 +170,7 @@ def _below(root: str, path: str, flags: int, mode: int) -> int:
 
 
 def _openat2(at: int, path: str, flags: int, mode: int) -> int:
-    how = _How(flags, mode, _RESOLVE)
+    how = _OpenHow(flags, mode, _RESOLVE)
     fd: int = _syscall(_OPENAT2, at, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     if fd < 0:
         number = ctypes.get_errno()

@@ -4,12 +4,12 @@ import logging
 import time
 from collections.abc import Callable
 
-from weir.local.fd_watcher import Watch
-from weir.local.job_files import Unreadable
-from weir.local.job_messages import read_notes
+from weir.local.fd_watcher import FdWatcher
+from weir.local.job_files import UnreadableFile
+from weir.local.job_messages import read_messages
 from weir.local.pod_files import own_directory
-from weir.local.pod_records import SAVED, Note, Span
-from weir.local.running_pods import Run
+from weir.local.pod_records import SAVED, JobMessage, TimeBounds
+from weir.local.running_pods import RunningPod
 from weir.state.events import PodKey
 
 AGAIN_S = 0.1
@@ -17,7 +17,7 @@ AGAIN_S = 0.1
 _log = logging.getLogger(__name__)
 
 
-class NoteReader:
+class JobMessageReader:
     """Reads the notes of starts; in the thread of the watch alone.
 
     `saved` is told of a state that was saved, `noted` of each note, `refused` of notes that can't be read,
@@ -26,10 +26,10 @@ class NoteReader:
 
     def __init__(
         self,
-        watch: Watch,
-        span: Callable[[Run], Span],
-        saved: Callable[[Run, float], None],
-        noted: Callable[[PodKey, int, Note], None],
+        watch: FdWatcher,
+        span: Callable[[RunningPod], TimeBounds],
+        saved: Callable[[RunningPod, float], None],
+        noted: Callable[[PodKey, int, JobMessage], None],
         refused: Callable[[PodKey, int, str], None],
     ) -> None:
         self._watch = watch
@@ -38,7 +38,7 @@ class NoteReader:
         self._noted = noted
         self._refused = refused
 
-    def poked(self, run: Run) -> None:
+    def poked(self, run: RunningPod) -> None:
         """A job says that there is something new."""
         if run.notes_due:
             return
@@ -49,12 +49,12 @@ class NoteReader:
             run.notes_due = True
             self._watch.later(left_s, lambda: self.read(run))
 
-    def read(self, run: Run) -> None:
+    def read(self, run: RunningPod) -> None:
         """Take in what is new. Whatever fails here costs these notes, and nothing of the pod."""
         run.notes_due = False
         run.noted_at_s = time.monotonic()
         try:
-            read = read_notes(own_directory(run.directory), run.noted, self._span(run))
+            read = read_messages(own_directory(run.directory), run.noted, self._span(run))
         except OSError as failure:
             _log.warning("notes of %s weren't read: %s", run.directory, failure.strerror)
             return
@@ -67,7 +67,7 @@ class NoteReader:
         for note in read.notes:
             self._noted(run.place.pod, run.uid, note)
 
-    def _refuse(self, run: Run, why: Unreadable) -> None:
+    def _refuse(self, run: RunningPod, why: UnreadableFile) -> None:
         if not run.complained:
             run.complained = True
             self._refused(run.place.pod, run.uid, f"Its notes are passed over: {why.sentence}")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weir.local import pod_files
-from weir.local.job_files import Unreadable, open_file
-from weir.local.pod_records import SAVED, Note, Span, note_of
+from weir.local.job_files import UnreadableFile, open_file
+from weir.local.pod_records import SAVED, JobMessage, TimeBounds, parse_message
 
 SOCKET = "notes.sock"
 _NAME = re.compile(rb"[0-9]{1,18}/[0-9]{1,18}-[0-9]{1,9}-[0-9]{1,9}")
@@ -24,15 +24,15 @@ _LINES_MOST, _SAVED_MOST = 1000, 100
 _POKES_MOST = 1024
 
 
-class NotesRead(NamedTuple):
+class MessagesRead(NamedTuple):
     """Notes that were read, the position after them, and the reason if they can't be read."""
 
-    notes: list[Note]
+    notes: list[JobMessage]
     position: int
-    unreadable: Unreadable | None = None
+    unreadable: UnreadableFile | None = None
 
 
-def read_notes(own: str, since: int, span: Span) -> NotesRead:
+def read_messages(own: str, since: int, span: TimeBounds) -> MessagesRead:
     """Read the whole lines after a position in a job's own directory.
 
     Raises:
@@ -40,9 +40,9 @@ def read_notes(own: str, since: int, span: Span) -> NotesRead:
     """
     fd = open_file(own, pod_files.NOTES)
     if fd is None:
-        return NotesRead([], since)
-    if isinstance(fd, Unreadable):
-        return NotesRead([], since, fd)
+        return MessagesRead([], since)
+    if isinstance(fd, UnreadableFile):
+        return MessagesRead([], since, fd)
     try:
         size = os.fstat(fd).st_size
         since = since if since <= size else 0  # it was begun again
@@ -52,10 +52,12 @@ def read_notes(own: str, since: int, span: Span) -> NotesRead:
         os.close(fd)
     whole = text.rfind(b"\n") + 1
     if not whole:
-        return NotesRead([], begin + len(text) if begin > since else since)  # a line without end is none
+        return MessagesRead([], begin + len(text) if begin > since else since)  # a line without end is none
     lines = text[:whole].split(b"\n")
-    notes = [note for line in _latest(lines[begin > since :]) if (note := note_of(line, span)) is not None]
-    return NotesRead(notes, begin + whole)
+    notes = [
+        note for line in _latest(lines[begin > since :]) if (note := parse_message(line, span)) is not None
+    ]
+    return MessagesRead(notes, begin + whole)
 
 
 def _latest(lines: list[bytes]) -> list[bytes]:
@@ -65,7 +67,7 @@ def _latest(lines: list[bytes]) -> list[bytes]:
     return [line for line in (*saved, *lines[-_LINES_MOST:]) if line and len(line) <= _LINE_MOST]
 
 
-class Pokes:
+class WakeupSocket:
     """The socket at which jobs say that there is something new."""
 
     def __init__(self, home: Path, heard: Callable[[str], None]) -> None:

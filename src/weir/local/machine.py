@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weir.local import cgroups
-from weir.local.devices import Device, Nvml, driver, virtual
-from weir.local.environment import Sight
+from weir.local.devices import Device, Nvml, nvml_driver, virtual_gpus
+from weir.local.environment import VisibleDevices
 from weir.model.nodes import Node
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
 from weir.model.workloads import WHOLE_MILLI, Request
@@ -47,12 +47,12 @@ class Machine:
         """Whether its devices are."""
         return self.nvml is None and bool(self.devices)
 
-    def sight(self, request: Request, held: tuple[int, ...]) -> Sight:
+    def sight(self, request: Request, held: tuple[int, ...]) -> VisibleDevices:
         """What a pod that asks for this sees of the devices it holds."""
         if not held:
-            return Sight()
+            return VisibleDevices()
         memory = min(self.devices[at].memory for at in held)
-        return Sight(
+        return VisibleDevices(
             held,
             tuple(self.devices[at].name for at in held),
             request.share_on(memory) if request.gpu_memory else min(request.share_milli, WHOLE_MILLI),
@@ -88,8 +88,8 @@ def this_machine(
     `virtual_devices` takes the place of the real ones. Processors and memory are this machine's own,
     unless they are given.
     """
-    nvml = driver() if virtual_devices is None else None
-    held = nvml.devices() if nvml is not None else virtual(virtual_devices or 0)
+    nvml = nvml_driver() if virtual_devices is None else None
+    held = nvml.devices() if nvml is not None else virtual_gpus(virtual_devices or 0)
     cpu_milli = round((cores or _cores()) * 1000)
     capacity = {
         CPU: cpu_milli,

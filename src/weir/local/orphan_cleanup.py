@@ -13,19 +13,19 @@ from contextlib import suppress
 
 from weir.control.port import Exit
 from weir.local import cgroups, job_files, pod_files
-from weir.local.job_files import Unreadable
-from weir.local.state_dir import Ended, ended
+from weir.local.job_files import UnreadableFile
+from weir.local.state_dir import StartOutcome, ended
 
 _LOOKS_MOST = 200
 _AGAIN_S = 0.01
 _SESSION_AT = 3
 
 
-class NotEnded(OSError):
+class ProcessesLeft(OSError):
     """Processes are left that could not be ended."""
 
 
-def end_all(directory: str, of_pod: Sequence[cgroups.Words]) -> bool:
+def kill_all(directory: str, of_pod: Sequence[cgroups.Words]) -> bool:
     """End every process of a start whose supervisor is gone; True if there were any.
 
     Raises:
@@ -46,7 +46,7 @@ def end_all(directory: str, of_pod: Sequence[cgroups.Words]) -> bool:
         for pid in left:
             _end(pid, mark, session)
         time.sleep(_AGAIN_S)
-    raise NotEnded(f"{len(left)} processes of {directory} don't end")
+    raise ProcessesLeft(f"{len(left)} processes of {directory} don't end")
 
 
 def _session(directory: str) -> int:
@@ -90,7 +90,7 @@ def _end(pid: int, mark: bytes, session: int) -> None:
             os.close(process)
 
 
-def conclude(directory: str, of_pod: Sequence[cgroups.Words], now_s: float) -> Ended | None:
+def conclude_start(directory: str, of_pod: Sequence[cgroups.Words], now_s: float) -> StartOutcome | None:
     """How the start in this directory ended; None if it isn't over.
 
     An end is believed only by who has the lock, and only if its supervisor signed that and is gone. A start
@@ -103,50 +103,50 @@ def conclude(directory: str, of_pod: Sequence[cgroups.Words], now_s: float) -> E
     lock = pod_files.take_lock(directory)
     if lock is None:
         return None
-    if isinstance(lock, Unreadable):
-        end_all(directory, of_pod)
+    if isinstance(lock, UnreadableFile):
+        kill_all(directory, of_pod)
         return _lost(lock, now_s)
     try:
         over = ended(directory)
         signer = pod_files.signature(lock)
         if over is not None and signer is not None and not signer.lives():
             return over
-        if not end_all(directory, of_pod) and over is not None:
+        if not kill_all(directory, of_pod) and over is not None:
             return over  # it has no process, whoever wrote that it is over
         return _declare_lost(directory, now_s)
     finally:
         os.close(lock)
 
 
-def end_supervised(directory: str, of_pod: Sequence[cgroups.Words], now_s: float) -> None:
+def kill_with_supervisor(directory: str, of_pod: Sequence[cgroups.Words], now_s: float) -> None:
     """End a start with its supervisor, if it has one still, and declare it lost.
 
     Raises:
         OSError: what is left of it doesn't end, or the machine is short of something.
     """
     for _ in range(_LOOKS_MOST):
-        if conclude(directory, of_pod, now_s) is not None:
+        if conclude_start(directory, of_pod, now_s) is not None:
             return
         supervisor = pod_files.signed(directory)
         if supervisor is not None and supervisor.lives():
             with suppress(ProcessLookupError):
                 os.kill(supervisor.pid, signal.SIGKILL)
         else:
-            end_all(directory, of_pod)  # who has the lock is no supervisor
+            kill_all(directory, of_pod)  # who has the lock is no supervisor
         time.sleep(_AGAIN_S)
-    raise NotEnded(f"the supervisor of {directory} doesn't end")
+    raise ProcessesLeft(f"the supervisor of {directory} doesn't end")
 
 
-def _declare_lost(directory: str, now_s: float) -> Ended:
+def _declare_lost(directory: str, now_s: float) -> StartOutcome:
     try:
         pod_files.write(directory, pod_files.EXIT, {"lost": True, "at_s": now_s})
     except OSError as failure:
         if job_files.is_shortage(failure):
             raise
         why = f"can't be written ({failure.strerror})"
-        return _lost(Unreadable(pod_files.EXIT, why), now_s)
-    return Ended(Exit.LOST, now_s)
+        return _lost(UnreadableFile(pod_files.EXIT, why), now_s)
+    return StartOutcome(Exit.LOST, now_s)
 
 
-def _lost(record: Unreadable, now_s: float) -> Ended:
-    return Ended(Exit.LOST, now_s, error=f"Its records can't be used: {record.sentence}")
+def _lost(record: UnreadableFile, now_s: float) -> StartOutcome:
+    return StartOutcome(Exit.LOST, now_s, error=f"Its records can't be used: {record.sentence}")

@@ -12,9 +12,9 @@ import os
 import time
 from contextlib import suppress
 
-from weir.local.job_files import Unreadable, open_file
+from weir.local.job_files import UnreadableFile, open_file
 
-LEAST = 1 << 20
+MIN_OUTPUT_BYTES = 1 << 20
 """The smallest bound there may be."""
 _BLOCK = 4096
 _BACK_BLOCK, _BACK_MOST = 1 << 18, 64 << 20
@@ -25,7 +25,7 @@ _fallocate = ctypes.CDLL(None, use_errno=True).fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
 
 
-class Output:
+class OutputFile:
     """Keeps one open file below `most` bytes on the disk; 0: without bound."""
 
     def __init__(self, fd: int, most: int) -> None:
@@ -76,7 +76,7 @@ def read_on(path: str, position: int, most: int) -> tuple[bytes, int]:
     fd = open_file(directory, name)
     if fd is None:
         return b"", position
-    if isinstance(fd, Unreadable):
+    if isinstance(fd, UnreadableFile):
         return (_refusal(fd), 1) if position == 0 else (b"", position)
     try:
         if position > os.fstat(fd).st_size:
@@ -95,7 +95,7 @@ def read_on(path: str, position: int, most: int) -> tuple[bytes, int]:
         os.close(fd)
 
 
-def _refusal(found: Unreadable) -> bytes:
+def _refusal(found: UnreadableFile) -> bytes:
     return f"[weir: the output can't be read: {found.sentence}]\n".encode()
 
 

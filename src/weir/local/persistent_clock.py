@@ -14,7 +14,7 @@ from pathlib import Path
 
 from weir.control.clock import Clock, boot_time
 from weir.local import pod_files
-from weir.local.pod_records import object_of
+from weir.local.pod_records import parse_object
 
 FILE = "clock.json"
 AWAY_S_MOST = 7 * 86400.0
@@ -60,7 +60,7 @@ def _kept(home: Path) -> tuple[str, float, float, float] | None:
         text = pod_files.read(str(home), FILE)
     except OSError:
         return None
-    said = object_of(text) if isinstance(text, bytes) else None
+    said = parse_object(text) if isinstance(text, bytes) else None
     if said is None:
         return None
     boot_id = said.get("boot")

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from weir.local import job_files, pod_records
-from weir.local.job_files import Unreadable
+from weir.local.job_files import UnreadableFile
 
 START, LOCK, RUNNING, STOP, EXIT = "start.json", "lock", "running.json", "stop.json", "exit.json"
 NOTES, LOG = "notes.jsonl", "log"
@@ -86,7 +86,7 @@ def write(directory: str, name: str, value: Mapping[str, object], *, synced: boo
         raise
 
 
-def read(directory: str, name: str) -> bytes | Unreadable | None:
+def read(directory: str, name: str) -> bytes | UnreadableFile | None:
     """Return what a record says, to be read by `records`; None if it doesn't exist.
 
     Raises:
@@ -98,7 +98,7 @@ def read(directory: str, name: str) -> bytes | Unreadable | None:
 def read_object(directory: str, name: str) -> dict[str, Any] | None:
     """Return a record as it is, unchecked; None if it can't be read."""
     text = read(directory, name)
-    return pod_records.object_of(text) if isinstance(text, bytes) else None
+    return pod_records.parse_object(text) if isinstance(text, bytes) else None
 
 
 def has(directory: str, name: str) -> bool:
@@ -106,7 +106,7 @@ def has(directory: str, name: str) -> bool:
     return job_files.exists(directory, name)
 
 
-def take_lock(directory: str) -> int | Unreadable | None:
+def take_lock(directory: str) -> int | UnreadableFile | None:
     """Take the lock, held until the returned descriptor is closed; None if its supervisor lives.
 
     Raises:
@@ -114,8 +114,8 @@ def take_lock(directory: str) -> int | Unreadable | None:
     """
     fd = job_files.open_file(directory, LOCK, os.O_RDWR | os.O_CREAT)
     if fd is None:
-        return Unreadable(directory.rpartition("/")[2], "is gone")
-    if isinstance(fd, Unreadable):
+        return UnreadableFile(directory.rpartition("/")[2], "is gone")
+    if isinstance(fd, UnreadableFile):
         return fd
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,7 +128,7 @@ def take_lock(directory: str) -> int | Unreadable | None:
     return fd
 
 
-class Born:
+class ProcessIdentity:
     """Which process: its id, when it was started, and since which start of the machine that counts."""
 
     __slots__ = ("boot", "pid", "ticks")
@@ -139,7 +139,7 @@ class Born:
         self.boot = boot
 
     @classmethod
-    def of(cls, pid: int) -> "Born | None":
+    def of(cls, pid: int) -> "ProcessIdentity | None":
         """A process there is now."""
         ticks = started_ticks(pid)
         return None if ticks is None else cls(pid, ticks, boot())
@@ -152,14 +152,14 @@ class Born:
 
 def sign(lock: int) -> None:
     """Write into a lock held by this process who that is."""
-    me = Born.of(os.getpid())
+    me = ProcessIdentity.of(os.getpid())
     assert me is not None
     text = f"{me.pid} {me.ticks} {me.boot}\n".encode()
     os.pwrite(lock, text, 0)
     os.ftruncate(lock, len(text))
 
 
-def signed(directory: str) -> Born | None:
+def signed(directory: str) -> ProcessIdentity | None:
     """Return who signed the lock last; None if nobody did."""
     fd = job_files.open_file(directory, LOCK)
     if not isinstance(fd, int):
@@ -183,12 +183,12 @@ def open_supervisor(directory: str) -> int | None:
     return None
 
 
-def signature(lock: int) -> Born | None:
+def signature(lock: int) -> ProcessIdentity | None:
     """Return who signed an open lock last; None if nobody did."""
     words = os.pread(lock, 256, 0).split()
     if len(words) != 3 or not all(_is_short_number(word) for word in words[:2]):
         return None
-    return Born(int(words[0]), int(words[1]), words[2].decode(errors="replace"))
+    return ProcessIdentity(int(words[0]), int(words[1]), words[2].decode(errors="replace"))
 
 
 def _is_short_number(word: bytes) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from weir.local.job_files import Unreadable
+from weir.local.job_files import UnreadableFile
 
 Found = TypeVar("Found")
 SAVED, REPORTED = "checkpointed", "report"
@@ -26,7 +26,7 @@ _WORDS_MOST, _WORD_MOST, _DEVICES_MOST = 1 << 20, 1 << 24, 1 << 12
 _CODE_MOST, _SIGNAL_MOST = 255, 64
 
 
-class _Refused(ValueError):
+class _InvalidRecord(ValueError):
     """A value isn't what it has to be."""
 
 
@@ -57,7 +57,7 @@ class StartRecord(NamedTuple):
         )
 
 
-class Span(NamedTuple):
+class TimeBounds(NamedTuple):
     """The times a note of one start may have: from its start until now. Jobs read clocks of their own."""
 
     from_s: float
@@ -100,7 +100,7 @@ class RunningRecord(NamedTuple):
     cgroups: tuple[str, ...]
 
 
-class Note(NamedTuple):
+class JobMessage(NamedTuple):
     """A line of a job: it saved its state, or it reports how far it is."""
 
     kind: str
@@ -109,34 +109,34 @@ class Note(NamedTuple):
     values: Mapping[str, float] = MappingProxyType({})
 
 
-def start_of(text: bytes | Unreadable | None) -> StartRecord | Unreadable | None:
+def parse_start(text: bytes | UnreadableFile | None) -> StartRecord | UnreadableFile | None:
     """Read an order."""
     return _record(text, "start.json", _start)
 
 
-def exit_of(text: bytes | Unreadable | None) -> ExitRecord | Unreadable | None:
+def parse_exit(text: bytes | UnreadableFile | None) -> ExitRecord | UnreadableFile | None:
     """Read an end."""
     return _record(text, "exit.json", _exit)
 
 
-def running_of(text: bytes | Unreadable | None) -> RunningRecord | Unreadable | None:
+def parse_running(text: bytes | UnreadableFile | None) -> RunningRecord | UnreadableFile | None:
     """Read which process it is."""
     return _record(text, "running.json", _running)
 
 
-def grace_of(text: bytes | Unreadable | None) -> float | None:
+def parse_grace(text: bytes | UnreadableFile | None) -> float | None:
     """Read how long a pod has that was told to stop; None if that isn't said."""
     found = _record(text, "stop.json", lambda said: _number(said, "grace_s"))
     return found if isinstance(found, float) else None
 
 
-def note_of(line: bytes, span: Span) -> Note | None:
+def parse_message(line: bytes, span: TimeBounds) -> JobMessage | None:
     """Read a line of a job; None if it says nothing. Its time lies within the span."""
     found = _record(line, "", lambda said: _note(said, span))
-    return found if isinstance(found, Note) else None
+    return found if isinstance(found, JobMessage) else None
 
 
-def object_of(text: bytes) -> dict[str, Any] | None:
+def parse_object(text: bytes) -> dict[str, Any] | None:
     """Return the JSON object that a text is; None if it is none."""
     try:
         value = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -146,17 +146,17 @@ def object_of(text: bytes) -> dict[str, Any] | None:
 
 
 def _record(
-    text: bytes | Unreadable | None, name: str, read: Callable[[dict[str, Any]], Found]
-) -> Found | Unreadable | None:
-    if text is None or isinstance(text, Unreadable):
+    text: bytes | UnreadableFile | None, name: str, read: Callable[[dict[str, Any]], Found]
+) -> Found | UnreadableFile | None:
+    if text is None or isinstance(text, UnreadableFile):
         return text
-    said = object_of(text)
+    said = parse_object(text)
     if said is None:
-        return Unreadable(name, "is no JSON object")
+        return UnreadableFile(name, "is no JSON object")
     try:
         return read(said)
-    except _Refused as refusal:
-        return Unreadable(name, str(refusal))
+    except _InvalidRecord as refusal:
+        return UnreadableFile(name, str(refusal))
 
 
 # One kind each
@@ -166,7 +166,7 @@ def _start(said: dict[str, Any]) -> StartRecord:
     pod, seat = _list(said, "pod", 3), _list(said, "seat", 3)
     command = _texts(said.get("command"), "command")
     if not command:
-        raise _Refused("says no command")
+        raise _InvalidRecord("says no command")
     return StartRecord(
         (_text(pod[0], "pod"), _whole(pod[1], "pod", NUMBER_MOST), _whole(pod[2], "pod", NUMBER_MOST)),
         _whole(said.get("start"), "start", NUMBER_MOST),
@@ -206,7 +206,7 @@ def _exit(said: dict[str, Any]) -> ExitRecord:
         None if started_s is None else _number(said, "started_s") or None,
         _number(said, "cpu_s") if "cpu_s" in said else 0.0,
         _whole(said.get("max_rss", 0), "max_rss", 1 << 62),
-        None if error is None else shown(_text(error, "error"), SENTENCE_MOST),
+        None if error is None else printable(_text(error, "error"), SENTENCE_MOST),
     )
 
 
@@ -221,23 +221,23 @@ def _running(said: dict[str, Any]) -> RunningRecord:
     )
 
 
-def _note(said: dict[str, Any], span: Span) -> Note:
+def _note(said: dict[str, Any], span: TimeBounds) -> JobMessage:
     kind, step, values = said.get("kind"), said.get("step"), said.get("values")
     if kind not in (SAVED, REPORTED):
-        raise _Refused("is of no known kind")
+        raise _InvalidRecord("is of no known kind")
     numbers: dict[str, float] = {}
     for name, value in list(values.items())[:VALUES_MOST] if isinstance(values, dict) else ():
         if _is_number(value) and name.isprintable():
             numbers[name[:NAME_MOST]] = float(value)
     is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) <= NUMBER_MOST
     at_s = span.time_of(_number(said, "at_s"), said.get("boot_s"))
-    return Note(kind, at_s, step if is_step else None, numbers)
+    return JobMessage(kind, at_s, step if is_step else None, numbers)
 
 
 # Values
 
 
-def shown(text: str, most: int) -> str:
+def printable(text: str, most: int) -> str:
     """Return a text that can do nothing to a terminal, no longer than `most`."""
     text = text[:most]
     if text.isprintable():
@@ -266,46 +266,46 @@ def _is_number(value: object) -> bool:
 def _number(said: dict[str, Any], name: str) -> float:
     value = said.get(name)
     if not _is_number(value):
-        raise _Refused(f"has no number as {name}")
+        raise _InvalidRecord(f"has no number as {name}")
     assert isinstance(value, int | float)
     if not 0 <= value <= NUMBER_MOST:
-        raise _Refused(f"has {name} out of range")
+        raise _InvalidRecord(f"has {name} out of range")
     return float(value)
 
 
 def _whole(value: object, name: str, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise _Refused(f"has no whole number from 0 to {most} as {name}")
+        raise _InvalidRecord(f"has no whole number from 0 to {most} as {name}")
     return value
 
 
 def _flag(said: dict[str, Any], name: str) -> bool:
     value = said.get(name, False)
     if not isinstance(value, bool):
-        raise _Refused(f"has {name} neither true nor false")
+        raise _InvalidRecord(f"has {name} neither true nor false")
     return value
 
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str) or len(value) > _WORD_MOST:
-        raise _Refused(f"has no text as {name}")
+        raise _InvalidRecord(f"has no text as {name}")
     try:
         os.fsencode(value)
     except UnicodeEncodeError:
-        raise _Refused(f"has half a character in {name}") from None
+        raise _InvalidRecord(f"has half a character in {name}") from None
     return value
 
 
 def _items(value: object, name: str, most: int) -> list[Any]:
     if not isinstance(value, list) or len(value) > most:
-        raise _Refused(f"has no list of at most {most} as {name}")
+        raise _InvalidRecord(f"has no list of at most {most} as {name}")
     return value
 
 
 def _list(said: dict[str, Any], name: str, length: int) -> list[Any]:
     value = _items(said.get(name), name, length)
     if len(value) != length:
-        raise _Refused(f"has no {length} values as {name}")
+        raise _InvalidRecord(f"has no {length} values as {name}")
     return value
 
 
@@ -315,14 +315,14 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
 
 def _words(value: object, name: str) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise _Refused(f"has no object as {name}")
+        raise _InvalidRecord(f"has no object as {name}")
     return {_text(each, name): _text(text, name) for each, text in value.items()}
 
 
 def _devices(value: object) -> tuple[int, ...]:
     found = tuple(_whole(each, "devices", _DEVICES_MOST) for each in _items(value, "devices", _DEVICES_MOST))
     if len(set(found)) < len(found):
-        raise _Refused("has a device twice")
+        raise _InvalidRecord("has a device twice")
     return found
 
 
@@ -330,7 +330,7 @@ def _secrets(value: object) -> tuple[str, dict[str, str]] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise _Refused("has no object as secrets")
+        raise _InvalidRecord("has no object as secrets")
     return _text(value.get("file"), "secrets"), _words(value.get("names"), "secrets")
 
 

@@ -7,49 +7,54 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from weir.control.journal import Kept
+from weir.control.journal import WorkloadRecord
 from weir.control.port import Exit, Fact, PodExited, PodRuns, StatusFound, Withdrawn
-from weir.local.environment import Ports, Seat
-from weir.local.job_files import Unreadable
-from weir.local.job_messages import read_notes
+from weir.local.environment import GangRank, PortPool
+from weir.local.job_files import UnreadableFile
+from weir.local.job_messages import read_messages
 from weir.local.machine import Machine
-from weir.local.orphan_cleanup import conclude, end_supervised
+from weir.local.orphan_cleanup import conclude_start, kill_with_supervisor
 from weir.local.pod_files import own_directory
-from weir.local.pod_records import SAVED, Note, Span, StartRecord
-from weir.local.running_pods import Launched, Run
-from weir.local.start_times import Moments
-from weir.local.state_dir import Ended, Home, Start
+from weir.local.pod_records import SAVED, JobMessage, StartRecord, TimeBounds
+from weir.local.running_pods import LocalWorkload, RunningPod
+from weir.local.start_times import StartTimes
+from weir.local.state_dir import StartOutcome, StateDir, StoredStart
 from weir.model.workloads import Workload
 from weir.state.events import Checkpointed, Place, PodKey, Promised, WorkloadHeld, WorkloadSubmitted
 
-STARTS_AHEAD_MOST = 100_000
+MAX_STARTS_AHEAD = 100_000
 """Directories of starts with numbers farther ahead of what was remembered were made by nobody here."""
 
 
 @dataclass(slots=True)
-class Found:
+class RecoveredWorkload:
     """What is known of one workload again."""
 
-    launched: Launched
+    launched: LocalWorkload
     facts: list[Fact] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
-    notes: list[tuple[PodKey, Note]] = field(default_factory=list)  # the last of each kind of each pod
+    runs: list[RunningPod] = field(default_factory=list)
+    notes: list[tuple[PodKey, JobMessage]] = field(default_factory=list)  # the last of each kind of each pod
     unreadable: list[tuple[PodKey, str]] = field(default_factory=list)  # what is passed over, in sentences
     saved_s: float | None = None
 
 
-def find(
-    kept: Kept, home: Home, machine: Machine, ports: Ports, known: Mapping[str, Run], moments: Moments
-) -> Found:
+def recover(
+    kept: WorkloadRecord,
+    home: StateDir,
+    machine: Machine,
+    ports: PortPool,
+    known: Mapping[str, RunningPod],
+    moments: StartTimes,
+) -> RecoveredWorkload:
     """Everything about one workload. The starts in `known`, by names of directories, are watched already."""
     workload, name, now_s = kept.workload, kept.workload.name, moments.now_s()
-    found = Found(Launched(workload, kept.launch, kept.promised), saved_s=kept.saved_s)
-    last: dict[PodKey, Start] = {}
+    found = RecoveredWorkload(LocalWorkload(workload, kept.launch, kept.promised), saved_s=kept.saved_s)
+    last: dict[PodKey, StoredStart] = {}
     highest = 0
     started_s: dict[PodKey, float] = {}
     for start, group, index in home.numbers(kept.launch.uid):
         pod = PodKey(name, group, index)
-        if not _is_plausible(workload, pod) or start > kept.status.starts + STARTS_AHEAD_MOST:
+        if not _is_plausible(workload, pod) or start > kept.status.starts + MAX_STARTS_AHEAD:
             continue
         found.launched.starts_of[pod] = found.launched.starts_of.get(pod, 0) + 1
         highest = max(highest, start)
@@ -83,28 +88,28 @@ def _is_plausible(workload: Workload, pod: PodKey) -> bool:
     return pod.group < len(workload.groups) and pod.index < workload.groups[pod.group].count
 
 
-def _by_start(last: dict[PodKey, Start]) -> list[tuple[PodKey, Start]]:
+def _by_start(last: dict[PodKey, StoredStart]) -> list[tuple[PodKey, StoredStart]]:
     return sorted(last.items(), key=lambda item: item[1].start)
 
 
-def order_of(seen: Start, pod: PodKey) -> StartRecord | Unreadable:
+def checked_start(seen: StoredStart, pod: PodKey) -> StartRecord | UnreadableFile:
     """The order of a start, if it can be read and is of this start."""
     said = seen.said
     if isinstance(said, StartRecord) and (PodKey(*said.pod), said.start) != (pod, seen.start):
-        return Unreadable("start.json", "is of another start")
+        return UnreadableFile("start.json", "is of another start")
     assert said is not None
     return said
 
 
 def _pod(
-    found: Found,
+    found: RecoveredWorkload,
     pod: PodKey,
-    seen: Start,
-    home: Home,
+    seen: StoredStart,
+    home: StateDir,
     machine: Machine,
-    ports: Ports,
-    known: Mapping[str, Run],
-    moments: Moments,
+    ports: PortPool,
+    known: Mapping[str, RunningPod],
+    moments: StartTimes,
 ) -> PodExited | None:
     """One pod's last start: that it runs, and if it is over also how it ended."""
     now_s = moments.now_s()
@@ -116,45 +121,53 @@ def _pod(
             found, pod, seen.directory, moments.span(watched), watched.complained
         )
         return None
-    said = order_of(seen, pod)
-    if isinstance(said, Unreadable):
+    said = checked_start(seen, pod)
+    if isinstance(said, UnreadableFile):
         return _unreadable(found, pod, seen, said, home, machine, now_s)
-    over: Ended | None = None
+    over: StartOutcome | None = None
     with suppress(OSError):  # what is left of it doesn't end, or the disk is full: it holds its room
-        over = conclude(seen.directory, said.cgroups, moments.latest_s(said))
+        over = conclude_start(seen.directory, said.cgroups, moments.latest_s(said))
     node, at_s = machine.node, min(said.at_s, now_s)
     place = Place(pod, node.name, tuple(at for at in said.devices if at < node.gpus))
     found.facts.append(PodRuns(place, seen.start, at_s, seen.stopping))
     noted, complained = _notes(found, pod, seen.directory, moments.span(said))
     if over is not None:
         return exit_fact(pod, seen.start, over, at_s, moments.latest_s(said))
-    seat = Seat(*said.seat)
+    seat = GangRank(*said.seat)
     found.launched.sits(pod, seat, ports)
-    run = Run(place, seen.uid, seen.start, seen.directory, at_s, seat, said.cgroups, said.boot_s, said.boot)
+    run = RunningPod(
+        place, seen.uid, seen.start, seen.directory, at_s, seat, said.cgroups, said.boot_s, said.boot
+    )
     run.stopping, run.noted, run.complained = seen.stopping, noted, complained
     found.runs.append(run)
     return None
 
 
 def _unreadable(
-    found: Found, pod: PodKey, seen: Start, order: Unreadable, home: Home, machine: Machine, now_s: float
+    found: RecoveredWorkload,
+    pod: PodKey,
+    seen: StoredStart,
+    order: UnreadableFile,
+    home: StateDir,
+    machine: Machine,
+    now_s: float,
 ) -> PodExited | None:
     """A start whose order can't be read: what is left of it is ended, and it counts as lost."""
     sentence = f"Its order can't be read: {order.sentence}"
     request = found.launched.workload.groups[pod.group].request
     groups = machine.groups_of(home.name_of(seen.directory), request)
     with suppress(OSError):  # what doesn't end is tried again at the next relist
-        end_supervised(seen.directory, groups, now_s)
+        kill_with_supervisor(seen.directory, groups, now_s)
     found.facts.append(PodRuns(Place(pod, machine.node.name, ()), seen.start, now_s, seen.stopping))
     return PodExited(pod, seen.start, Exit.LOST, now_s, sentence, own_loss=True)
 
 
 def _notes(
-    found: Found, pod: PodKey, directory: str, span: Span, complained: bool = False
+    found: RecoveredWorkload, pod: PodKey, directory: str, span: TimeBounds, complained: bool = False
 ) -> tuple[int, bool]:
     """Take in what a job noted: how far it was read, and whether it was said that it can't be."""
     try:
-        read = read_notes(own_directory(directory), 0, span)
+        read = read_messages(own_directory(directory), 0, span)
     except OSError:
         return 0, complained
     if read.unreadable is not None and not complained:
@@ -166,7 +179,7 @@ def _notes(
     return read.position, complained or read.unreadable is not None
 
 
-def exit_fact(pod: PodKey, start: int, over: Ended, began_s: float, now_s: float) -> PodExited:
+def exit_fact(pod: PodKey, start: int, over: StartOutcome, began_s: float, now_s: float) -> PodExited:
     """That a start is over, at a time between its beginning and now, whatever its records claim."""
     at_s = max(began_s, min(over.at_s or now_s, now_s))
     return over.exited(pod, start, at_s)

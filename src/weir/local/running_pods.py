@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from weir.control.journal import Launch
+from weir.control.journal import LaunchSpec
 from weir.control.port import KeepRoom, LeaveRoom
 from weir.local.cgroups import Words
-from weir.local.environment import Ports, Seat
+from weir.local.environment import GangRank, PortPool
 from weir.model.workloads import Workload
 from weir.state.events import Place, PodKey, Promised
 
 
 @dataclass(frozen=True, slots=True)
-class PodNow:
+class PodSnapshot:
     """Return the entry of a start for `LocalBackend.pods`."""
 
     place: Place
@@ -25,7 +25,7 @@ class PodNow:
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class RunningPod:
     """One start of a pod that isn't over."""
 
     place: Place
@@ -33,7 +33,7 @@ class Run:
     start: int
     directory: str
     at_s: float  # when it was ordered
-    seat: Seat
+    seat: GangRank
     groups: Sequence[Words] = ()
     boot_s: float = 0.0  # what the boot clock read at `at_s`; 0: it isn't known
     boot: str = ""  # names the boot of the machine
@@ -46,25 +46,25 @@ class Run:
     notes_due: bool = False  # they are read again in a moment
     complained: bool = False  # it was said that its notes can't be read
 
-    def now(self) -> PodNow:
+    def now(self) -> PodSnapshot:
         """Return an immutable copy for other readers."""
-        return PodNow(
+        return PodSnapshot(
             self.place, self.uid, self.start, self.directory, self.at_s, self.since_s, self.stopping
         )
 
 
 @dataclass(slots=True, eq=False)
-class Launched:
+class LocalWorkload:
     """A workload that isn't over."""
 
     workload: Workload
-    launch: Launch
+    launch: LaunchSpec
     promised: Promised | None = None
     starts_of: dict[PodKey, int] = field(default_factory=dict)  # how often each pod was started
-    seats: dict[PodKey, Seat] = field(default_factory=dict)  # of pods that run
+    seats: dict[PodKey, GangRank] = field(default_factory=dict)  # of pods that run
     port: int = 0
 
-    def sit(self, pods: list[PodKey], ports: Ports) -> dict[PodKey, Seat]:
+    def sit(self, pods: list[PodKey], ports: PortPool) -> dict[PodKey, GangRank]:
         """Places in the gang for pods that start together, beside those that run already."""
         if not self.seats:
             self.port = ports.take()
@@ -72,17 +72,17 @@ class Launched:
         world = len(taken) + len(pods)
         ranks = (rank for rank in range(len(taken) + len(pods)) if rank not in taken)
         for pod, rank in zip(sorted(pods), ranks, strict=False):
-            self.seats[pod] = Seat(rank, world, self.port)
+            self.seats[pod] = GangRank(rank, world, self.port)
         return {pod: self.seats[pod] for pod in pods}
 
-    def sits(self, pod: PodKey, seat: Seat, ports: Ports) -> None:
+    def sits(self, pod: PodKey, seat: GangRank, ports: PortPool) -> None:
         """A pod that was found has this place."""
         self.seats[pod] = seat
         self.port = seat.port
         if seat.port:
             ports.used.add(seat.port)
 
-    def stands(self, pod: PodKey, ports: Ports) -> None:
+    def stands(self, pod: PodKey, ports: PortPool) -> None:
         """A pod is over; the last one gives the port back."""
         if self.seats.pop(pod, None) is not None and not self.seats:
             ports.give_back(self.port)

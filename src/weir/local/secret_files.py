@@ -18,11 +18,11 @@ SECRETS_MOST = 500
 _FILE_BYTES_MOST = SECRETS_MOST * (6 * VALUE_BYTES_MOST + 1024)
 
 
-class NotSet(Exception):
+class SecretNotSet(Exception):
     """A secret isn't set."""
 
 
-class Damaged(OSError):
+class SecretFileDamaged(OSError):
     """A file of secrets isn't what was written."""
 
 
@@ -43,13 +43,13 @@ def read(path: str) -> dict[str, dict[str, object]]:
         return {}
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Damaged(22, f"{path} is no regular file")
+            raise SecretFileDamaged(22, f"{path} is no regular file")
         text = file.read(_FILE_BYTES_MOST)
     try:
         found = json.loads(text)
         return {str(name): dict(said) for name, said in found.items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
-        raise Damaged(22, f"{path} is damaged: set the project's secrets again") from None
+        raise SecretFileDamaged(22, f"{path} is damaged: set the project's secrets again") from None
 
 
 def values(path: str, names: Mapping[str, str]) -> dict[str, str]:
@@ -64,7 +64,7 @@ def values(path: str, names: Mapping[str, str]) -> dict[str, str]:
     for variable, name in names.items():
         value = found.get(name, {}).get("value")
         if not isinstance(value, str):
-            raise NotSet(f"its secret {name} isn't set")
+            raise SecretNotSet(f"its secret {name} isn't set")
         wanted[variable] = value
     return wanted
 

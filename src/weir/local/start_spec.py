@@ -7,22 +7,22 @@ from contextlib import suppress
 from weir.control.port import StartPod
 from weir.local import pod_files, pod_records
 from weir.local.cgroups import Words
-from weir.local.environment import Identity, Seat, environment
+from weir.local.environment import GangRank, PodIdentity, environment
 from weir.local.job_messages import SOCKET
 from weir.local.machine import Machine
-from weir.local.orphan_cleanup import conclude
+from weir.local.orphan_cleanup import conclude_start
 from weir.local.pod_records import StartRecord
-from weir.local.running_pods import Launched
+from weir.local.running_pods import LocalWorkload
 from weir.local.secret_files import file_of
-from weir.local.state_dir import Ended, Home, make_directory
+from weir.local.state_dir import StartOutcome, StateDir, make_directory
 
 
-def order(
-    home: Home,
+def start_spec(
+    home: StateDir,
     machine: Machine,
-    launched: Launched,
+    launched: LocalWorkload,
     effect: StartPod,
-    seat: Seat,
+    seat: GangRank,
     at_s: float,
     boot_s: float,
     log_most: int,
@@ -33,7 +33,7 @@ def order(
     directory = home.directory(launch.uid, effect.start, pod.group, pod.index)
     pod_id = home.name_of(directory)
     own = home.own(launch.uid, effect.start, pod.group, pod.index)
-    who = Identity(
+    who = PodIdentity(
         workload=spec.name,
         project=spec.project,
         pod=f"{spec.name}/{group.name}/{pod.index}",
@@ -65,12 +65,12 @@ def order(
     }
 
 
-def write_order(
-    home: Home,
+def write_start_spec(
+    home: StateDir,
     machine: Machine,
-    launched: Launched,
+    launched: LocalWorkload,
     effect: StartPod,
-    seat: Seat,
+    seat: GangRank,
     at_s: float,
     boot_s: float,
     log_most: int,
@@ -90,7 +90,7 @@ def write_order(
         pod_files.write(
             directory,
             pod_files.START,
-            order(home, machine, launched, effect, seat, at_s, boot_s, log_most),
+            start_spec(home, machine, launched, effect, seat, at_s, boot_s, log_most),
         )
     except OSError:
         with suppress(OSError):
@@ -100,7 +100,7 @@ def write_order(
     return machine.groups_of(home.name_of(directory), request)
 
 
-def settle_before(directory: str, now_s: float) -> Ended | None:
+def conclude_earlier_start(directory: str, now_s: float) -> StartOutcome | None:
     """How a start ended whose directory was there before it was ordered; None if it isn't over.
 
     It was ordered before, or somebody else made its directory: then nothing of it runs, and it is lost.
@@ -108,5 +108,5 @@ def settle_before(directory: str, now_s: float) -> Ended | None:
     Raises:
         OSError: what is left of it doesn't end, or the machine is short of something.
     """
-    said = pod_records.start_of(pod_files.read(directory, pod_files.START))
-    return conclude(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s)
+    said = pod_records.parse_start(pod_files.read(directory, pod_files.START))
+    return conclude_start(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s)

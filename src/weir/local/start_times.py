@@ -8,10 +8,10 @@ from typing import Protocol
 
 from weir.control.clock import Clock
 from weir.local import pod_files
-from weir.local.pod_records import Span
+from weir.local.pod_records import TimeBounds
 
 
-class Begun(Protocol):
+class TimedStart(Protocol):
     """An order of a start, as a record or in memory."""
 
     @property
@@ -30,17 +30,19 @@ class Begun(Protocol):
         ...
 
 
-class Moments:
+class StartTimes:
     """Times of starts, by the server's clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def span(self, begun: Begun) -> Span:
+    def span(self, begun: TimedStart) -> TimeBounds:
         """Return the times between the start and now, for notes."""
-        return Span(begun.at_s, max(begun.at_s, self.latest_s(begun)), begun.boot_s, self._clock.ahead_s)
+        return TimeBounds(
+            begun.at_s, max(begun.at_s, self.latest_s(begun)), begun.boot_s, self._clock.ahead_s
+        )
 
-    def latest_s(self, begun: Begun) -> float:
+    def latest_s(self, begun: TimedStart) -> float:
         """Return when a start ended at the latest: now, or before the boot if it is of an earlier one."""
         now_s, until_s = self._clock(), self._clock.until_s
         if until_s is None or begun.boot in ("", pod_files.boot()):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from weir.control.port import Exit, PodExited
 from weir.local import pod_files, pod_records
-from weir.local.job_files import Unreadable
+from weir.local.job_files import UnreadableFile
 from weir.local.pod_records import ExitRecord, StartRecord
 from weir.model.resources import MEMORY, written
 from weir.state.events import PodKey
@@ -27,12 +27,12 @@ _MEANINGS = {
 }
 
 
-class InUse(RuntimeError):
+class StateDirInUse(RuntimeError):
     """Another pool runs in this home."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class StartOutcome:
     """How a start of a pod ended. `lost`: its supervisor was killed, or never came to be."""
 
     how: Exit
@@ -94,7 +94,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StoredStart:
     """One start of a pod as its directory has it."""
 
     uid: int
@@ -102,9 +102,9 @@ class Start:
     group: int
     index: int
     directory: str
-    said: StartRecord | Unreadable | None  # what was to be started; None if that was never written whole
+    said: StartRecord | UnreadableFile | None  # what was to be started; None if that was never written whole
     stopping: bool
-    ended: Ended | None
+    ended: StartOutcome | None
 
     @property
     def log(self) -> Path:
@@ -112,7 +112,7 @@ class Start:
         return Path(pod_files.own_directory(self.directory), pod_files.LOG)
 
 
-class Home:
+class StateDir:
     """`$WEIR_HOME`: for its owner only."""
 
     def __init__(self, path: Path) -> None:
@@ -134,7 +134,7 @@ class Home:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise InUse(f"another pool runs in {self.path}") from None
+            raise StateDirInUse(f"another pool runs in {self.path}") from None
         self._lock = lock
 
     def leave(self) -> None:
@@ -179,23 +179,23 @@ class Home:
             for name in (pod_files.RECORDS, pod_files.OWN, "checkpoints")
         )
 
-    def starts(self, uid: int, after: int = 0) -> Iterator[Start]:
+    def starts(self, uid: int, after: int = 0) -> Iterator[StoredStart]:
         """The starts of a workload's pods with numbers above `after`, oldest first."""
         for start, group, index in self.numbers(uid):
             if start > after:
                 yield self.start(uid, start, group, index)
 
-    def start(self, uid: int, start: int, group: int, index: int) -> Start:
+    def start(self, uid: int, start: int, group: int, index: int) -> StoredStart:
         """One start of a pod.
 
         Raises:
             OSError: the machine is short of something.
         """
         directory = self.directory(uid, start, group, index)
-        said = pod_records.start_of(pod_files.read(directory, pod_files.START))
+        said = pod_records.parse_start(pod_files.read(directory, pod_files.START))
         if said is None and pod_files.has(directory, pod_files.LOCK):
-            said = Unreadable(pod_files.START, "is gone")  # it had a supervisor once, which read it
-        return Start(
+            said = UnreadableFile(pod_files.START, "is gone")  # it had a supervisor once, which read it
+        return StoredStart(
             uid,
             start,
             group,
@@ -222,7 +222,7 @@ class Home:
         shutil.rmtree(self.checkpoints(uid), ignore_errors=True)
 
 
-def ended(directory: str) -> Ended | None:
+def ended(directory: str) -> StartOutcome | None:
     """How the start in this directory ended, as its records claim; None if they don't.
 
     It holds only for who has the lock: see `leftovers.conclude`.
@@ -230,18 +230,18 @@ def ended(directory: str) -> Ended | None:
     Raises:
         OSError: the machine is short of something.
     """
-    said = pod_records.exit_of(pod_files.read(directory, pod_files.EXIT))
+    said = pod_records.parse_exit(pod_files.read(directory, pod_files.EXIT))
     return _ended(said) if isinstance(said, ExitRecord) else None
 
 
-def _ended(said: ExitRecord) -> Ended:
+def _ended(said: ExitRecord) -> StartOutcome:
     if said.lost:
         how = Exit.LOST
     elif said.stopped:
         how = Exit.STOPPED
     else:
         how = Exit.DONE if said.code == 0 else Exit.FAILED
-    return Ended(
+    return StartOutcome(
         how,
         said.at_s,
         said.code,

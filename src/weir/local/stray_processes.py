@@ -10,16 +10,16 @@ import time
 from contextlib import suppress
 
 from weir.local import pod_files, pod_records
-from weir.local.orphan_cleanup import conclude
+from weir.local.orphan_cleanup import conclude_start
 from weir.local.pod_records import StartRecord
-from weir.local.state_dir import Home
+from weir.local.state_dir import StateDir
 
 NOTICE_S = 10.0
 """How long they may take to stop before they are killed."""
 _LOOK_S = 0.05
 
 
-def end_strangers(home: Home, known: set[int], now_s: float) -> int:
+def end_stray_processes(home: StateDir, known: set[int], now_s: float) -> int:
     """End every start of a pod whose workload isn't one of these numbers; return how many of them ran.
 
     Raises:
@@ -48,7 +48,7 @@ def end_strangers(home: Home, known: set[int], now_s: float) -> int:
     return len(running)
 
 
-def _starts_of_others(home: Home, known: set[int]) -> list[str]:
+def _starts_of_others(home: StateDir, known: set[int]) -> list[str]:
     uids = [int(path.name) for path in (home.path / "pods").iterdir() if path.name.isdigit()]
     return [
         home.directory(uid, start, group, index)
@@ -59,8 +59,8 @@ def _starts_of_others(home: Home, known: set[int]) -> list[str]:
 
 def _is_over(directory: str, now_s: float) -> bool:
     """Return True if the start is over; one whose supervisor is gone is ended here."""
-    said = pod_records.start_of(pod_files.read(directory, pod_files.START))
-    return conclude(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s) is not None
+    said = pod_records.parse_start(pod_files.read(directory, pod_files.START))
+    return conclude_start(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s) is not None
 
 
 def _signal_supervisor(directory: str, number: int) -> None:

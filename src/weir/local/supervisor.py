@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from weir.local import cgroups, job_files, pod_files, pod_records, secret_files, spawn_errors
-from weir.local.job_files import Unreadable
-from weir.local.output import Output
+from weir.local.job_files import UnreadableFile
+from weir.local.output import OutputFile
 from weir.local.pod_records import StartRecord
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
@@ -44,17 +44,17 @@ def supervise(directory: str) -> None:
     lock = pod_files.take_lock(directory)
     if not isinstance(lock, int) or pod_files.has(directory, pod_files.EXIT):
         return
-    start = pod_records.start_of(pod_files.read(directory, pod_files.START))
+    start = pod_records.parse_start(pod_files.read(directory, pod_files.START))
     if start is None:
         return
-    if isinstance(start, Unreadable):
+    if isinstance(start, UnreadableFile):
         _write_exit(directory, {"lost": True, "error": f"Its order can't be read: {start.sentence}"})
         return
     try:
         pod_files.sign(lock)
         supervisor = Supervisor(directory, start)
         supervisor.start()
-    except _NoPlace as failure:
+    except _DirectoryUnusable as failure:
         ended = {"code": None, "error": f"It could not be started: {failure}"}
         _write_exit(directory, {"at_s": start.now_s(), **ended})
         return
@@ -79,7 +79,7 @@ def _write_exit(directory: str, ended: dict[str, object]) -> None:
             return
 
 
-class _NoPlace(Exception):
+class _DirectoryUnusable(Exception):
     """The job's own directory, or its output in it, isn't what it has to be."""
 
 
@@ -103,7 +103,7 @@ class Supervisor:
         self._started_s = 0.0
         self._kill_at: float | None = None  # on the monotonic clock
         self._own, self._log = _own(directory)
-        self._output = Output(self._log, start.log_most)
+        self._output = OutputFile(self._log, start.log_most)
 
     def start(self) -> None:
         """Start the command, unless it was told to stop before."""
@@ -230,14 +230,14 @@ class Supervisor:
 
     def _say(self, sentence: str) -> None:
         """To whoever reads the pod's log."""
-        line = f"weir: {pod_records.shown(sentence, pod_records.SENTENCE_MOST)}\n"
+        line = f"weir: {pod_records.printable(sentence, pod_records.SENTENCE_MOST)}\n"
         with suppress(OSError):
             os.write(self._log, line.encode(errors="replace"))
 
     def _stop(self) -> None:
         """Told to stop: notice to the group, and an end to its time."""
         text = pod_files.read(self._directory, pod_files.STOP)
-        grace_s = pod_records.grace_of(text)
+        grace_s = pod_records.parse_grace(text)
         if grace_s is None:
             grace_s = self._start.grace_s
         job_files.make_file(self._own, pod_files.STOP, text if isinstance(text, bytes) else b"{}")
@@ -270,15 +270,15 @@ def _own(directory: str) -> tuple[int, int]:
     own = pod_files.own_directory(directory)
     place = job_files.open_directory(own)
     if not isinstance(place, int):
-        raise _NoPlace(_why(place, own))
+        raise _DirectoryUnusable(_why(place, own))
     log = job_files.open_file(own, pod_files.LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     if not isinstance(log, int):
-        raise _NoPlace(_why(log, own))
+        raise _DirectoryUnusable(_why(log, own))
     os.set_blocking(log, True)  # the job has it as its output, and need not know how it was opened
     return place, log
 
 
-def _why(place: Unreadable | None, own: str) -> str:
+def _why(place: UnreadableFile | None, own: str) -> str:
     return f"its own directory {own} is gone." if place is None else f"in {own}: {place.sentence}"
 
 
@@ -289,7 +289,7 @@ def _with_secrets(start: StartRecord) -> dict[str, str]:
     file, names = start.secrets
     try:
         return {**start.environment, **secret_files.values(file, names)}
-    except secret_files.NotSet as failure:
+    except secret_files.SecretNotSet as failure:
         raise _NotSpawnable(NOT_RUNNABLE, str(failure)) from None
     except OSError as failure:
         raise _NotSpawnable(NOT_RUNNABLE, f"its secrets can't be read: {failure.strerror}") from None

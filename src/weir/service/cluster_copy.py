@@ -36,7 +36,7 @@ from weir.state.usage import UsageHistory
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ClusterFacts:
     """Everything that is true now, as events in an order in which each stands on those before it."""
 
     events: tuple[Event, ...]
@@ -50,13 +50,13 @@ class Picture:
     now_s: float
 
 
-def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
+def cluster_facts(cluster: Cluster, *, with_usage: bool = True) -> ClusterFacts:
     """What is true in a cluster now; use in the past only if decisions go by it."""
     events: list[Event] = [TopologiesSet(tuple(cluster.topologies.values()))]
     events += [NodeSet(node) for node in cluster.nodes if node is not None]
     events.append(QueuesSet(cluster.ledger.queues))
     for job in cluster.jobs.values():
-        events.append(WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s, absent_of(job)))
+        events.append(WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s, absent_pods(job)))
         if job.started_s is not None or job.stopping:
             events += _pods_of(cluster, job)
         past = PastKnown(job.spec.name, job.waits_since_s, job.below_since_s, tuple(job.stopped_for.items()))
@@ -66,7 +66,7 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
             events.append(WorkloadHeld(job.spec.name, True, job.held_why, job.held_until_s))
     events += [_promise_of(cluster, job) for job in cluster.promised.values()]
     events += _budgets_of(cluster)  # after the pods that stop: their budgets have counted them already
-    return Picture(
+    return ClusterFacts(
         events=tuple(events),
         resources=tuple(cluster.rows.names),
         marks=tuple(cluster.marks.names),
@@ -79,7 +79,7 @@ def picture_of(cluster: Cluster, *, with_usage: bool = True) -> Picture:
     )
 
 
-def absent_of(job: Job) -> frozenset[PodKey]:
+def absent_pods(job: Job) -> frozenset[PodKey]:
     """The pods of a job that don't exist."""
     return frozenset(
         PodKey(job.spec.name, pod.group, pod.index)
@@ -89,7 +89,7 @@ def absent_of(job: Job) -> frozenset[PodKey]:
     )
 
 
-def copy_of(picture: Picture) -> Cluster:
+def copy_cluster(picture: ClusterFacts) -> Cluster:
     """A cluster of which all that is true."""
     cluster = Cluster()
     cluster.rows.see(picture.resources)

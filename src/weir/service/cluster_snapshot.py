@@ -14,14 +14,14 @@ from weir.model.policy import Policy
 from weir.model.scenario import Expect, PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import Workload
 from weir.scenario_io.writing import write_scenario
-from weir.service.cluster_copy import Picture, copy_of
+from weir.service.cluster_copy import ClusterFacts, copy_cluster
 from weir.state.jobs import Job, Phase
 from weir.state.state import Cluster
 
 
-def snapshot(picture: Picture, policy: Policy, now_s: float) -> str:
+def snapshot(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
     """The file."""
-    cluster = copy_of(picture)
+    cluster = copy_cluster(picture)
     stopping = sum(job.stopping for job in cluster.jobs.values())
     held = sum(job.held for job in cluster.jobs.values())
     notes = [

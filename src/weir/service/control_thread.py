@@ -34,11 +34,11 @@ LOOK_S_MOST = 1.0
 ASKS_MOST = 1024
 
 
-class NotNow(Exception):
+class ControlUnavailable(Exception):
     """The control loop can't answer; the sentence says why."""
 
 
-class Household(Protocol):
+class ControlHooks(Protocol):
     """What is done around steps."""
 
     def connect(self) -> Control:
@@ -58,10 +58,12 @@ class Household(Protocol):
         ...
 
 
-class Turns:
+class ControlThread:
     """The thread."""
 
-    def __init__(self, household: Household, clock: Callable[[], float], *, between_s: float = 0.0) -> None:
+    def __init__(
+        self, household: ControlHooks, clock: Callable[[], float], *, between_s: float = 0.0
+    ) -> None:
         """`between_s`: steps begin no closer to one another; what happens meanwhile is taken in together."""
         self._household = household
         self._clock = clock
@@ -99,7 +101,7 @@ class Turns:
         """
         future: Future[Answer] = Future()
         if self._closing or len(self._asks) >= ASKS_MOST:
-            future.set_exception(NotNow("The control loop is too busy or has ended."))
+            future.set_exception(ControlUnavailable("The control loop is too busy or has ended."))
             return future
         self._asks.append((fn, future))
         self._woken.set()
@@ -217,7 +219,7 @@ class Turns:
             if not future.set_running_or_notify_cancel():
                 continue
             if self._control is None or self._closing:
-                future.set_exception(NotNow(self.failure or "The server is being stopped."))
+                future.set_exception(ControlUnavailable(self.failure or "The server is being stopped."))
                 continue
             try:
                 future.set_result(fn(self._control.cluster))

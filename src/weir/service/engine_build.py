@@ -3,6 +3,6 @@
 from weir.engine import cycle
 
 
-def engine() -> str:
+def engine_kind() -> str:
     """Return `compiled` or `sources`, by the file the engine was loaded from."""
     return "sources" if cycle.__file__.endswith(".py") else "compiled"

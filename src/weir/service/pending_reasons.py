@@ -8,7 +8,7 @@ from time import thread_time
 
 from structlog import get_logger
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.engine.explain import reason
 from weir.model.policy import Policy
 from weir.model.reasons import Reason
@@ -23,19 +23,19 @@ PAUSE_FACTOR = 20.0
 """A turn that took so long is followed by a pause so many times as long."""
 
 
-def why_of(found: Reason | None) -> Why | None:
+def explanation(found: Reason | None) -> Explanation | None:
     """A reason as it is answered."""
     return (
         None
         if found is None
-        else Why(why=found.why.value, sentence=found.sentence, numbers=dict(found.numbers))
+        else Explanation(why=found.why.value, sentence=found.sentence, numbers=dict(found.numbers))
     )
 
 
-class Reasons:
+class PendingReasons:
     """The reasons of all that wait. All calls come from the control thread."""
 
-    def __init__(self, reasons: dict[str, Why]) -> None:
+    def __init__(self, reasons: dict[str, Explanation]) -> None:
         self.reasons = reasons
         self._changes = -1
         self._left: list[list[Job]] = []
@@ -68,15 +68,15 @@ class Reasons:
         self._next_s = now_s + max(PAUSE_LEAST_S, PAUSE_FACTOR * took_s)
         return changed
 
-    def _found(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Why | None:
+    def _found(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Explanation | None:
         """Return why a workload waits; None if that can't be said, which must not stop the scheduler."""
         try:
-            return why_of(reason(cluster, policy, job, now_s))
+            return explanation(reason(cluster, policy, job, now_s))
         except Exception as error:  # noqa: BLE001 - a reason is only told to people
             _LOG.error("reason_not_found", workload=job.name, exc_info=error)
             return None
 
-    def _keep(self, members: list[Job], why: Why | None) -> list[str]:
+    def _keep(self, members: list[Job], why: Explanation | None) -> list[str]:
         changed = []
         alike: dict[int, bool] = {}  # reasons are shared by those that wait alike: each is compared once
         for job in members:

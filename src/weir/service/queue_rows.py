@@ -21,7 +21,7 @@ _EVEN_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceUse:
+class DeviceUtilization:
     """What a device is seen to do; None where that can't be known."""
 
     use: float | None = None
@@ -29,13 +29,13 @@ class DeviceUse:
     foreign: str = ""  # the process outside the pool that uses it
 
 
-def plain(resource: str, value: float) -> float:
+def plain_amount(resource: str, value: float) -> float:
     """An amount in the unit people read: devices, cores, bytes."""
     return round(value / WHOLE_MILLI, _EVEN_DIGITS) if in_thousandths(resource) else value
 
 
 def _bounds(bounds: Mapping[str, int]) -> dict[str, float]:
-    return {name: plain(name, value) for name, value in bounds.items() if value < UNLIMITED}
+    return {name: plain_amount(name, value) for name, value in bounds.items() if value < UNLIMITED}
 
 
 def _times(queue: Queue) -> dict[str, float]:
@@ -64,7 +64,7 @@ def queue_rows(
     ledger, names = cluster.ledger, cluster.rows.names
     share = Books(cluster, policy, usage_of(cluster, policy, now_s), excess=lambda: excess or {}).share
     runs, waits = _summed(cluster, running), _summed(cluster, pending)
-    stopping = held_by_stopping(cluster)
+    stopping = stopping_usage(cluster)
     warnings = quota_warnings(cluster)
     found = {}
     for at, queue in enumerate(ledger.queues):
@@ -90,7 +90,7 @@ def queue_rows(
     return found
 
 
-def held_by_stopping(cluster: Cluster) -> dict[int, dict[int, int]]:
+def stopping_usage(cluster: Cluster) -> dict[int, dict[int, int]]:
     """Return what stopping pods still hold, by queue and resource row.
 
     The engine counts it no more, because it is on its way back. People see devices that are in use. A pod
@@ -136,21 +136,23 @@ def _construct(model: type[Any], **values: Any) -> Any:
 def _amounts(names: Sequence[str], line: Sequence[float]) -> dict[str, float]:
     """By name; zeros are left out, but for devices."""
     return {
-        name: plain(name, value) for name, value in zip(names, line, strict=False) if value or name == GPU
+        name: plain_amount(name, value)
+        for name, value in zip(names, line, strict=False)
+        if value or name == GPU
     }
 
 
-def _summed(cluster: Cluster, by_project: Mapping[str, int]) -> list[int]:
+def _summed(cluster: Cluster, count_by_project: Mapping[str, int]) -> list[int]:
     ledger = cluster.ledger
     total = [0] * len(ledger.queues)
-    for project, count in by_project.items():
+    for project, count in count_by_project.items():
         at = ledger.position.get(project)
         for queue in ledger.path[at] if at is not None else ():
             total[queue] += count
     return total
 
 
-def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUse]) -> list[NodeRow]:
+def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization]) -> list[NodeRow]:
     """Every node that is there, with what its pods hold."""
     rows = []
     for at, node in enumerate(cluster.nodes):
@@ -175,7 +177,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUse]) -> li
                 foreign=use.foreign or None,
             )
             for index in range(node.gpus)
-            for use in (seen.get((node.name, index), DeviceUse()),)
+            for use in (seen.get((node.name, index), DeviceUtilization()),)
             if index not in node.foreign_devices or use.foreign
         ]
         allocated = _held(cluster, at, node.capacity)
@@ -183,10 +185,13 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUse]) -> li
             NodeRow(
                 name=node.name,
                 devices=devices,
-                capacity={GPU: float(node.own_gpus), **{k: plain(k, v) for k, v in node.capacity.items()}},
+                capacity={
+                    GPU: float(node.own_gpus),
+                    **{k: plain_amount(k, v) for k, v in node.capacity.items()},
+                },
                 allocated={
                     GPU: sum(held.values()) / WHOLE_MILLI,
-                    **{name: plain(name, value) for name, value in allocated.items()},
+                    **{name: plain_amount(name, value) for name, value in allocated.items()},
                 },
                 labels=dict(node.labels),
                 pods=sum(pod.phase in _HOLDING for pod in cluster.pods_on[at]),
@@ -210,7 +215,7 @@ def _held(cluster: Cluster, at: int, capacity: Mapping[str, int]) -> dict[str, i
 _HOLDING = (Phase.RUNNING, Phase.STOPPING)
 
 
-def above(rows: Mapping[str, QueueRow], name: str) -> list[QueueRow]:
+def ancestor_rows(rows: Mapping[str, QueueRow], name: str) -> list[QueueRow]:
     """A queue, then what is above it."""
     found = []
     here: str | None = name
@@ -220,7 +225,7 @@ def above(rows: Mapping[str, QueueRow], name: str) -> list[QueueRow]:
     return found
 
 
-def by_project(pairs: Iterable[tuple[str, str]]) -> tuple[Counter[str], Counter[str]]:
+def count_by_project(pairs: Iterable[tuple[str, str]]) -> tuple[Counter[str], Counter[str]]:
     """Workloads that hold something, and that wait, by project, from (project, status)."""
     running: Counter[str] = Counter()
     pending: Counter[str] = Counter()

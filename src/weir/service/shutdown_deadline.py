@@ -13,7 +13,7 @@ FAILED = 1
 _LOG = get_logger(__name__)
 
 
-class Deadline:
+class ShutdownDeadline:
     """The end of a stop. Once begun it can't be taken back: threads may hang after the last line of ours."""
 
     def __init__(

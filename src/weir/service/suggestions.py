@@ -16,8 +16,8 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
-from weir.service.cluster_copy import Picture
-from weir.service.what_if import Outcome, OutOfTrials, Trials
+from weir.service.cluster_copy import ClusterFacts
+from weir.service.what_if import WhatIf, WhatIfExhausted, WhatIfOutcome
 from weir.state.jobs import Job
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
@@ -35,7 +35,7 @@ _ENDING_SOON_MOST = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Possible:
+class SuggestionOptions:
     """What may be suggested in a pool.
 
     `priorities` are the only ones there are, None if any may be given; `shares` of GPUs may be asked for; a
@@ -49,22 +49,24 @@ class Possible:
     others_make: bool = False
 
 
-def suggestions(picture: Picture, policy: Policy, name: str, possible: Possible) -> list[Suggestion]:
+def suggestions(
+    picture: ClusterFacts, policy: Policy, name: str, possible: SuggestionOptions
+) -> list[Suggestion]:
     """Return what would let it start now or, if it is a matter of time, about when.
 
     Nothing while it runs or others are being stopped for it.
     """
-    trials = Trials(picture, policy, name)
+    trials = WhatIf(picture, policy, name)
     if trials.job.is_running or trials.job.stopping or name in trials.cluster.promised:
         return []
     found: list[Suggestion] = []
-    with suppress(OutOfTrials):
+    with suppress(WhatIfExhausted):
         for each in _suggested(trials, possible):
             found.append(each)  # noqa: PERF402 - what was found before it ran out of trials counts
     return found
 
 
-def _suggested(trials: Trials, possible: Possible) -> Iterator[Suggestion]:
+def _suggested(trials: WhatIf, possible: SuggestionOptions) -> Iterator[Suggestion]:
     if trials.job.held:
         yield from _resumed(trials)
         return
@@ -81,7 +83,7 @@ def _suggested(trials: Trials, possible: Possible) -> Iterator[Suggestion]:
     yield from _ends(trials)
 
 
-def _resumed(trials: Trials) -> Iterator[Suggestion]:
+def _resumed(trials: WhatIf) -> Iterator[Suggestion]:
     outcome, until_s = trials.tried(trials.job.spec), trials.job.held_until_s
     if outcome is not None and until_s is not None:
         left = span(max(1.0, round(until_s - trials.now_s)))
@@ -94,7 +96,7 @@ def _resumed(trials: Trials) -> Iterator[Suggestion]:
 # What it asks for
 
 
-def _smaller(trials: Trials, others_make: bool) -> Iterator[Suggestion]:
+def _smaller(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
     """Fewer devices for its one pod, or fewer pods."""
     spec = trials.job.spec
     if len(spec.groups) != 1:
@@ -122,7 +124,9 @@ def _smaller(trials: Trials, others_make: bool) -> Iterator[Suggestion]:
             yield Suggestion(sentence=sentence, change={"gpus": size})
 
 
-def _largest(trials: Trials, most: int, variant: Callable[[int], Workload]) -> tuple[int, Outcome | None]:
+def _largest(
+    trials: WhatIf, most: int, variant: Callable[[int], Workload]
+) -> tuple[int, WhatIfOutcome | None]:
     """The largest size that starts, by halving; what starts at a size starts at a smaller one too."""
     low, found = 0, None
     high = most
@@ -136,7 +140,7 @@ def _largest(trials: Trials, most: int, variant: Callable[[int], Workload]) -> t
     return low, found
 
 
-def _as_share(trials: Trials) -> Iterator[Suggestion]:
+def _as_share(trials: WhatIf) -> Iterator[Suggestion]:
     spec = trials.job.spec
     if len(spec.groups) != 1 or not spec.groups[0].request.is_whole or spec.groups[0].request.devices != 1:
         return
@@ -151,7 +155,7 @@ def _as_share(trials: Trials) -> Iterator[Suggestion]:
             return
 
 
-def _with_less(trials: Trials) -> Iterator[Suggestion]:
+def _with_less(trials: WhatIf) -> Iterator[Suggestion]:
     """Suggest no more CPU or memory for each pod than one node has free, where it asks for more."""
     spec, cluster = trials.job.spec, trials.cluster
     if len(spec.groups) != 1 or not cluster.nodes:
@@ -176,7 +180,7 @@ def _with_less(trials: Trials) -> Iterator[Suggestion]:
         yield Suggestion(sentence=sentence, change=change)
 
 
-def _unbound(trials: Trials) -> Iterator[Suggestion]:
+def _unbound(trials: WhatIf) -> Iterator[Suggestion]:
     spec = trials.job.spec
     asked = spec.topology
     if asked is None or asked.required is None:
@@ -192,7 +196,7 @@ def _unbound(trials: Trials) -> Iterator[Suggestion]:
 # Its rights
 
 
-def _as_preemptible(trials: Trials) -> Iterator[Suggestion]:
+def _as_preemptible(trials: WhatIf) -> Iterator[Suggestion]:
     spec = trials.job.spec
     if spec.preemptible:
         return
@@ -202,7 +206,7 @@ def _as_preemptible(trials: Trials) -> Iterator[Suggestion]:
         yield Suggestion(sentence=sentence, change={"preemptible": True})
 
 
-def _more_urgent(trials: Trials, highest: int) -> Iterator[Suggestion]:
+def _more_urgent(trials: WhatIf, highest: int) -> Iterator[Suggestion]:
     """Suggest a priority above everyone else's of its project."""
     job = trials.job
     others = [
@@ -221,7 +225,7 @@ def _more_urgent(trials: Trials, highest: int) -> Iterator[Suggestion]:
         )
 
 
-def _of_higher_class(trials: Trials, priorities: tuple[int, ...]) -> Iterator[Suggestion]:
+def _of_higher_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggestion]:
     """Suggest the lowest priority of those there are that lets it start, whatever else follows from it."""
     job = trials.job
     higher = sorted(priority for priority in priorities if priority > job.spec.priority)
@@ -242,7 +246,7 @@ def _of_higher_class(trials: Trials, priorities: tuple[int, ...]) -> Iterator[Su
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class _ExpectedEnd:
     """Expected end of a running workload; `earliest_s` is None where only its maximum is known."""
 
     latest_s: float
@@ -251,7 +255,7 @@ class _End:
     samples: int = 0
 
 
-def _later(trials: Trials) -> Iterator[Suggestion]:
+def _later(trials: WhatIf) -> Iterator[Suggestion]:
     """Suggest to wait for those that are expected to end, as few as are needed, in their order."""
     job, now_s = trials.job, trials.now_s
     ends = [end for other in _running(trials) if (end := _end_of(trials, other)) is not None]
@@ -273,7 +277,7 @@ def _later(trials: Trials) -> Iterator[Suggestion]:
         )
 
 
-def _by(ends: list[_End], now_s: float) -> str:
+def _by(ends: list[_ExpectedEnd], now_s: float) -> str:
     """Return when the last of them has ended: a learned range with its samples, or the latest time."""
     latest_s = max(0.0, max(end.latest_s for end in ends) - now_s)
     earliest = [end.earliest_s for end in ends if end.earliest_s is not None]
@@ -286,7 +290,7 @@ def _by(ends: list[_End], now_s: float) -> str:
     )
 
 
-def _end_of(trials: Trials, job: Job) -> _End | None:
+def _end_of(trials: WhatIf, job: Job) -> _ExpectedEnd | None:
     """Return when a running workload ends, by its maximum run time and by training runs alike that ended.
 
     A service ends when somebody stops it, so that only its maximum counts.
@@ -298,12 +302,12 @@ def _end_of(trials: Trials, job: Job) -> _End | None:
     most_s = None if spec.max_runtime_s is None else now_s + max(0.0, spec.max_runtime_s - ran_s)
     learned = trials.cluster.runtimes.remaining_range(job.like, ran_s) if spec.type in _ENDING_TYPES else None
     if learned is None:
-        return None if most_s is None else _End(most_s, spec.name)
+        return None if most_s is None else _ExpectedEnd(most_s, spec.name)
     latest_s = now_s + learned.high_s if most_s is None else min(most_s, now_s + learned.high_s)
-    return _End(latest_s, spec.name, min(latest_s, now_s + learned.low_s), learned.samples)
+    return _ExpectedEnd(latest_s, spec.name, min(latest_s, now_s + learned.low_s), learned.samples)
 
 
-def _ends(trials: Trials) -> Iterator[Suggestion]:
+def _ends(trials: WhatIf) -> Iterator[Suggestion]:
     """The end of one that runs: of its own project, then of another."""
     job = trials.job
     for own in (True, False):
@@ -318,7 +322,7 @@ def _ends(trials: Trials) -> Iterator[Suggestion]:
                 break
 
 
-def _running(trials: Trials) -> list[Job]:
+def _running(trials: WhatIf) -> list[Job]:
     return [
         job
         for jobs in trials.cluster.running.values()
@@ -330,22 +334,22 @@ def _running(trials: Trials) -> list[Job]:
 # Words
 
 
-def _when(trials: Trials, outcome: Outcome) -> str:
+def _when(trials: WhatIf, outcome: WhatIfOutcome) -> str:
     if not outcome.stops:
         return "now"
     stops = [_whose(trials, name) for name in outcome.stops]
     return f"as soon as {_named(stops)} {'has' if len(stops) == 1 else 'have'} stopped"
 
 
-def _starts(trials: Trials, outcome: Outcome) -> str:
+def _starts(trials: WhatIf, outcome: WhatIfOutcome) -> str:
     return f"it starts {_when(trials, outcome)}."
 
 
-def _then(trials: Trials, outcome: Outcome) -> str:
+def _then(trials: WhatIf, outcome: WhatIfOutcome) -> str:
     return "then" if not outcome.stops else _when(trials, outcome)
 
 
-def _whose(trials: Trials, name: str) -> str:
+def _whose(trials: WhatIf, name: str) -> str:
     """Return a workload's name with its owner and project: the person who follows a suggestion stops it."""
     spec = trials.cluster.jobs[name].spec
     return f"{name} of {spec.user} in {spec.project}" if spec.user else f"{name} in {spec.project}"

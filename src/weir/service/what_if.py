@@ -13,7 +13,7 @@ from weir.engine.cycle import decide
 from weir.engine.memo import Memo
 from weir.model.policy import Policy
 from weir.model.workloads import Workload
-from weir.service.cluster_copy import Picture, copy_of
+from weir.service.cluster_copy import ClusterFacts, copy_cluster
 from weir.state.events import End, Event, WorkloadEnded, WorkloadSubmitted
 from weir.state.mix import Mix
 from weir.state.reduce import reduce
@@ -23,23 +23,23 @@ SECONDS_MOST = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WhatIfOutcome:
     """What came of a trial that starts the workload: those that have to stop first."""
 
     stops: tuple[str, ...] = ()
 
 
-class OutOfTrials(Exception):
+class WhatIfExhausted(Exception):
     """Enough was tried."""
 
 
-class Trials:
+class WhatIf:
     """One workload, tried in variants."""
 
     def __init__(
-        self, picture: Picture, policy: Policy, name: str, clock: Callable[[], float] = perf_counter
+        self, picture: ClusterFacts, policy: Policy, name: str, clock: Callable[[], float] = perf_counter
     ) -> None:
-        self.cluster = copy_of(picture)
+        self.cluster = copy_cluster(picture)
         self.job = self.cluster.jobs[name]
         self.now_s = picture.now_s
         self._policy = policy
@@ -56,14 +56,14 @@ class Trials:
             if of is not None:
                 self._events.setdefault(of, []).append(event)
 
-    def tried(self, variant: Workload, gone: Sequence[str] = ()) -> Outcome | None:
+    def tried(self, variant: Workload, gone: Sequence[str] = ()) -> WhatIfOutcome | None:
         """What would come of it; None if it doesn't start.
 
         Raises:
             OutOfTrials: enough was tried.
         """
         if not self._left or self._clock() > self._until_s:
-            raise OutOfTrials
+            raise WhatIfExhausted
         self._left -= 1
         cluster, name = self.cluster, variant.name
         for other in (name, *gone):
@@ -86,17 +86,17 @@ class Trials:
         mix.drawn, mix.room, mix.version = self._mix.drawn, self._mix.room, self._mix.version
         self.cluster.mix = mix
 
-    def _decided(self, variant: Workload) -> Outcome | None:
+    def _decided(self, variant: Workload) -> WhatIfOutcome | None:
         plan = decide(self.cluster, self._policy, self.now_s, self._memo)
         bound = [0] * len(variant.groups)
         for place in plan.binds:
             if place.pod.workload == variant.name:
                 bound[place.pod.group] += 1
         if all(have >= need for have, need in zip(bound, variant.needed(), strict=True)):
-            return Outcome()
+            return WhatIfOutcome()
         for promise in plan.promises:
             if promise.workload == variant.name:
-                return Outcome(promise.freed_by)
+                return WhatIfOutcome(promise.freed_by)
         return None
 
 

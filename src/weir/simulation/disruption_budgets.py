@@ -20,7 +20,7 @@ def budget_facts(scenario: Scenario) -> Iterator[BudgetSet | PodProtected]:
                 yield PodProtected(PodKey(workload.name, at, index), names)
 
 
-class PlayedBudgets:
+class SimulatedBudgets:
     """Counts the pods of each budget that were stopped and don't run again yet."""
 
     def __init__(self, scenario: Scenario) -> None:

@@ -22,17 +22,17 @@ from weir.control.port import (
 )
 from weir.model.nodes import Node
 from weir.model.scenario import Scenario
-from weir.simulation.job_trace import Fate
-from weir.simulation.simulated_cluster import World
+from weir.simulation.job_trace import JobTrace
+from weir.simulation.simulated_cluster import SimulatedCluster
 from weir.state.events import Checkpointed, NodeLost, NodeSet, PodKey, WorkloadHeld, WorkloadSubmitted
 
 
-class Crashed(Exception):
+class InjectedCrash(Exception):
     """The scheduler died while its effects were carried out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class FaultRates:
     """How much goes wrong. Probabilities from 0 to 1, times in seconds; nothing new after `until_s`."""
 
     seed: int
@@ -49,11 +49,16 @@ class Faults:
     crash: float = 0.0  # of calls of apply
 
 
-class FaultyWorld(World):
+class FaultyCluster(SimulatedCluster):
     """A world with faults."""
 
     def __init__(
-        self, scenario: Scenario, fates: Iterable[Fate], faults: Faults, *, measured_every_s: float = 0.0
+        self,
+        scenario: Scenario,
+        fates: Iterable[JobTrace],
+        faults: FaultRates,
+        *,
+        measured_every_s: float = 0.0,
     ) -> None:
         self._faults = faults
         self._draw = random.Random(faults.seed)  # noqa: S311 - chance that can be replayed
@@ -80,7 +85,7 @@ class FaultyWorld(World):
         self.crashes += 1
         reached = self._draw.randint(0, len(effects))
         super().apply(effects[:reached])
-        raise Crashed
+        raise InjectedCrash
 
     def connect(self) -> None:
         """A new scheduler connects; what was on its way to the old one is lost."""

@@ -28,7 +28,7 @@ def ground(scenario: Scenario) -> Iterator[Event]:
     yield QueuesSet(tuple(scenario.queues))
 
 
-def facts(scenario: Scenario) -> Iterator[Event]:
+def initial_events(scenario: Scenario) -> Iterator[Event]:
     """Everything a scenario says, in an order in which each fact stands on those before it."""
     yield from ground(scenario)
     submitted_s = {}
@@ -48,9 +48,9 @@ def facts(scenario: Scenario) -> Iterator[Event]:
         yield PastKnown(name, past.waits_since_s, past.short_since_s, past.stopped_for)
 
 
-def populate(scenario: Scenario) -> Cluster:
+def build_cluster(scenario: Scenario) -> Cluster:
     """The cluster a scenario states."""
     cluster = Cluster()
-    for fact in facts(scenario):
+    for fact in initial_events(scenario):
         reduce(cluster, fact)
     return cluster

@@ -4,7 +4,7 @@ INTERVALS = 480
 """Intervals the window is divided into."""
 
 
-class Timeline:
+class IntervalMeans:
     """One level, say devices held, that steps up and down; `area(i)` is its integral over interval i."""
 
     __slots__ = ("_areas", "_level", "_since_s", "_start_s", "width_s")

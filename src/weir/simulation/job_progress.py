@@ -8,11 +8,11 @@ from math import inf
 from operator import ge
 
 from weir.control.port import Exit, Status
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.state.events import Place, PodKey
 
 
-class Alive:
+class SimulatedPod:
     """A pod that was started: its place, the number of its start, and the devices it holds."""
 
     __slots__ = ("at_s", "gpus", "place", "ran", "start", "stopping")
@@ -26,7 +26,7 @@ class Alive:
         self.stopping = False
 
 
-class Run:
+class JobProgress:
     """One workload that isn't over. `left_s` is run at full speed, true at `since_s`."""
 
     __slots__ = (
@@ -51,15 +51,15 @@ class Run:
         "version",
     )
 
-    def __init__(self, fate: Fate) -> None:
+    def __init__(self, fate: JobTrace) -> None:
         workload = fate.workload
         self.fate = fate
         self.name = workload.name
         self.save_every_s = fate.save_every_s
         self.needed = workload.needed()
         self.pods = workload.pods
-        self.alive: dict[PodKey, Alive] = {}
-        self.exits: dict[PodKey, tuple[Alive, Exit, float]] = {}  # not accounted for yet
+        self.alive: dict[PodKey, SimulatedPod] = {}
+        self.exits: dict[PodKey, tuple[SimulatedPod, Exit, float]] = {}  # not accounted for yet
         self.counts = [0] * len(workload.groups)  # pods of each group that run
         self.gpus = 0.0  # devices its pods hold, as of its last change of pace
         self.left_s = self.saved_left_s = fate.duration_s

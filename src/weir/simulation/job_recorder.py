@@ -9,8 +9,8 @@ from weir.engine.plan import Plan
 from weir.model.nodes import Node, Topology
 from weir.model.reasons import Rule
 from weir.model.workloads import Workload
-from weir.simulation.interval_means import INTERVALS, Timeline
-from weir.simulation.job_trace import Fate
+from weir.simulation.interval_means import INTERVALS, IntervalMeans
+from weir.simulation.job_trace import JobTrace
 from weir.simulation.simulated_cluster import gpus_of
 from weir.state.events import (
     End,
@@ -27,7 +27,7 @@ from weir.state.state import Cluster
 HOSTNAME = "kubernetes.io/hostname"
 
 
-class Line:
+class JobRecord:
     """What became of one job."""
 
     __slots__ = (
@@ -58,11 +58,11 @@ class Line:
         self.stops = 0
 
 
-class Recorder:
+class JobRecorder:
     """A reader of the control loop."""
 
-    def __init__(self, fates: Sequence[Fate], topologies: Sequence[Topology] = ()) -> None:
-        self.lines: dict[str, Line] = {}
+    def __init__(self, fates: Sequence[JobTrace], topologies: Sequence[Topology] = ()) -> None:
+        self.lines: dict[str, JobRecord] = {}
         self.rules: Counter[Rule] = Counter()
         self.moves = 0
         self.cycle_s = array("d")
@@ -70,9 +70,9 @@ class Recorder:
         submitted_s = [fate.workload.submitted_s for fate in fates]
         self.first_s, self.last_s = min(submitted_s, default=0.0), max(submitted_s, default=0.0)
         self.width_s = max(1.0, (self.last_s - self.first_s) / INTERVALS)
-        self.held: dict[str, Timeline] = {}
-        self.waiting: dict[str, Timeline] = {}
-        self.there = Timeline(self.first_s, self.width_s)
+        self.held: dict[str, IntervalMeans] = {}
+        self.waiting: dict[str, IntervalMeans] = {}
+        self.there = IntervalMeans(self.first_s, self.width_s)
         self.nodes: dict[str, Node] = {}
         self.ended = 0
         self._durations_s = {fate.workload.name: fate.duration_s for fate in fates}
@@ -140,7 +140,7 @@ class Recorder:
         workload = event.workload
         if workload.name in self.lines:
             return  # known from before a restart of control
-        line = Line(workload, self._durations_s[workload.name])
+        line = JobRecord(workload, self._durations_s[workload.name])
         self.lines[workload.name] = line
         line.gpus = sum([_asks(workload, at) * group.count for at, group in enumerate(workload.groups)])
         line.entitled = self._is_entitled(workload)
@@ -189,21 +189,21 @@ class Recorder:
         self._wait(line, event.at_s, -line.waits)
         line.held.clear()
 
-    def _hold(self, line: Line, at_s: float, by: float) -> None:
+    def _hold(self, line: JobRecord, at_s: float, by: float) -> None:
         if by:
             self._of(self.held, line).change(at_s, by)
 
-    def _wait(self, line: Line, at_s: float, by: float) -> None:
+    def _wait(self, line: JobRecord, at_s: float, by: float) -> None:
         if by:
             line.waits += by
             self._of(self.waiting, line).change(at_s, by)
 
-    def _of(self, timelines: dict[str, Timeline], line: Line) -> Timeline:
+    def _of(self, timelines: dict[str, IntervalMeans], line: JobRecord) -> IntervalMeans:
         """The timeline of a job's project."""
         project = line.workload.project
         found = timelines.get(project)
         if found is None:
-            found = timelines[project] = Timeline(self.first_s, self.width_s)
+            found = timelines[project] = IntervalMeans(self.first_s, self.width_s)
         return found
 
 

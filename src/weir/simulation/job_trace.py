@@ -7,7 +7,7 @@ from weir.model.workloads import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class JobTrace:
     """A workload of a trace and how it would run.
 
     `duration_s` is its run with all its pods; with fewer it takes longer in proportion. It saves its

@@ -11,14 +11,14 @@ import numpy as np
 
 from weir.model.reasons import Rule
 from weir.simulation.interval_means import INTERVALS
-from weir.simulation.job_recorder import HOSTNAME, Line, Recorder
+from weir.simulation.job_recorder import HOSTNAME, JobRecord, JobRecorder
 from weir.state.events import End
 
 Json = dict[str, object]
 
 
-def measures(
-    recorder: Recorder, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float
+def replay_metrics(
+    recorder: JobRecorder, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float
 ) -> Json:
     """All numbers of a replay that ended at `end_s`."""
     lines = list(recorder.lines.values())
@@ -45,7 +45,7 @@ def measures(
     }
 
 
-def delays_s(lines: Sequence[Line]) -> list[float]:
+def delays_s(lines: Sequence[JobRecord]) -> list[float]:
     """How much later each completed job was done than it would have been alone."""
     return [
         line.ended_s - line.workload.submitted_s - line.duration_s
@@ -54,7 +54,7 @@ def delays_s(lines: Sequence[Line]) -> list[float]:
     ]
 
 
-def wait_s(line: Line, end_s: float) -> float:
+def wait_s(line: JobRecord, end_s: float) -> float:
     """From submission to the first start, or to the end where it never came."""
     start_s = line.first_start_s
     if start_s is None:
@@ -62,14 +62,14 @@ def wait_s(line: Line, end_s: float) -> float:
     return start_s - line.workload.submitted_s
 
 
-def allocation(recorder: Recorder) -> float:
+def allocation(recorder: JobRecorder) -> float:
     """Device time held, of the device time there was, over the submission window."""
     there = sum(recorder.there.means(INTERVALS))
     held = sum(sum(timeline.means(INTERVALS)) for timeline in recorder.held.values())
     return held / there if there else 0.0
 
 
-def _of_jobs(lines: Sequence[Line], end_s: float) -> Json:
+def _of_jobs(lines: Sequence[JobRecord], end_s: float) -> Json:
     delays = delays_s(lines)
     completed = [line for line in lines if line.how is End.SUCCEEDED]
     return {
@@ -84,7 +84,7 @@ def _of_jobs(lines: Sequence[Line], end_s: float) -> Json:
     }
 
 
-def _of_entitled(lines: Sequence[Line], end_s: float) -> Json:
+def _of_entitled(lines: Sequence[JobRecord], end_s: float) -> Json:
     waits = [wait_s(line, end_s) for line in lines if line.entitled]
     return {
         "jobs": len(waits),
@@ -94,8 +94,8 @@ def _of_entitled(lines: Sequence[Line], end_s: float) -> Json:
     }
 
 
-def _by(lines: Sequence[Line], end_s: float, of: Callable[[Line], str]) -> dict[str, Json]:
-    parts: dict[str, list[Line]] = {}
+def _by(lines: Sequence[JobRecord], end_s: float, of: Callable[[JobRecord], str]) -> dict[str, Json]:
+    parts: dict[str, list[JobRecord]] = {}
     for line in lines:
         parts.setdefault(of(line), []).append(line)
     return {
@@ -111,11 +111,11 @@ def _by(lines: Sequence[Line], end_s: float, of: Callable[[Line], str]) -> dict[
 class _Topology:
     """In how many domains gangs ran when they ended."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: JobRecorder) -> None:
         self._recorder = recorder
         self._finest = next(iter(recorder.topologies.values()), None)
 
-    def numbers(self, lines: Sequence[Line]) -> Json:
+    def numbers(self, lines: Sequence[JobRecord]) -> Json:
         """Gangs of several pods, those in one domain, and domains on average."""
         if self._finest is None:
             return {"gangs": 0, "one_domain": 0, "domains_mean": 0.0}
@@ -130,7 +130,7 @@ class _Topology:
             "domains_mean": _mean(spans, 3),
         }
 
-    def _domains(self, line: Line) -> int:
+    def _domains(self, line: JobRecord) -> int:
         asked = line.workload.topology
         topology = self._recorder.topologies[asked.name] if asked is not None else self._finest
         assert topology is not None

@@ -12,10 +12,10 @@ from weir.control.loop import Control, Decide
 from weir.engine.cycle import decide as engine
 from weir.model.policy import Policy
 from weir.model.scenario import Scenario
-from weir.simulation.job_recorder import Recorder
-from weir.simulation.job_trace import Fate
-from weir.simulation.metrics import Json, measures
-from weir.simulation.simulated_cluster import World
+from weir.simulation.job_recorder import JobRecorder
+from weir.simulation.job_trace import JobTrace
+from weir.simulation.metrics import Json, replay_metrics
+from weir.simulation.simulated_cluster import SimulatedCluster
 
 STEPS_AN_INSTANT_MOST = 10_000
 """Turns of control without the clock moving before the engine is said not to come to rest."""
@@ -25,48 +25,48 @@ REPORT_EVERY = 512
 """Steps between two reports of progress."""
 
 
-class Restless(Exception):
+class ReplayNotSettling(Exception):
     """The engine keeps acting at one instant without coming to an end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """A replay that is over."""
 
     numbers: Json
-    recorder: Recorder
+    recorder: JobRecorder
 
 
 def replay(
     scenario: Scenario,
-    fates: Sequence[Fate],
+    fates: Sequence[JobTrace],
     policy: Policy,
     *,
     seed: int | None = None,
     progress: Callable[[float], None] | None = None,
     decide: Decide = engine,
-) -> Replayed:
+) -> ReplayResult:
     """Replay a trace on the cluster of a scenario; with a seed, jobs of one second in another order."""
     with _collecting_seldom():
         fates = list(fates) if seed is None else jittered(fates, seed)
-        world = World(scenario, fates)
-        recorder = Recorder(fates, scenario.topologies)
+        world = SimulatedCluster(scenario, fates)
+        recorder = JobRecorder(fates, scenario.topologies)
         control = Control(world, policy, world.clock, readers=(recorder,), decide=decide)
         recorder.watch(control.cluster)
         started = perf_counter()
         gc.freeze()  # the trace: a million objects that needn't be walked again and again
-        for steps, _ in enumerate(turns(world, control)):
+        for steps, _ in enumerate(control_steps(world, control)):
             if progress is not None and steps % REPORT_EVERY == 0:
                 progress(recorder.ended / max(1, len(fates)))
     recorder.close(world.now_s)
-    numbers = measures(
+    numbers = replay_metrics(
         recorder,
         lost_gpu_s=world.lost_gpu_s,
         end_s=world.now_s,
         wall_s=perf_counter() - started,
         peak_memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
-    return Replayed(numbers, recorder)
+    return ReplayResult(numbers, recorder)
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def _collecting_seldom() -> Iterator[None]:
         gc.unfreeze()
 
 
-def turns(world: World, control: Control) -> Iterator[None]:
+def control_steps(world: SimulatedCluster, control: Control) -> Iterator[None]:
     """Step control whenever something happens, until nothing does any more."""
     idle = 0
     while True:
@@ -93,21 +93,21 @@ def turns(world: World, control: Control) -> Iterator[None]:
             yield
             steps += 1
             if steps > STEPS_AN_INSTANT_MOST:
-                raise Restless(f"{steps} turns at {world.now_s} s, and still something happens")
+                raise ReplayNotSettling(f"{steps} turns at {world.now_s} s, and still something happens")
         world_s, wakes_s = world.next_s(), control.wakes_s
         idle = idle + 1 if world_s is None and steps == 0 else 0
         if world_s is None and (wakes_s is None or idle > IDLE_WAKES_MOST):
             return
         if wakes_s is not None and (world_s is None or wakes_s < world_s):
             if wakes_s <= world.now_s:
-                raise Restless(f"woken at {world.now_s} s for {wakes_s} s, which is over")
+                raise ReplayNotSettling(f"woken at {world.now_s} s for {wakes_s} s, which is over")
             world.advance_to(wakes_s)
         else:
             assert world_s is not None
             world.advance_to(world_s)
 
 
-def jittered(fates: Sequence[Fate], seed: int) -> list[Fate]:
+def jittered(fates: Sequence[JobTrace], seed: int) -> list[JobTrace]:
     """The same jobs, each up to 0.9 s later: another order of those submitted in one second."""
     draw = random.Random(seed)  # noqa: S311 - chance that can be replayed
     return [

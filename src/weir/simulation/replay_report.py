@@ -10,9 +10,9 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.reports.charts import Span
 from weir.reports.replays import Run, Subject, replays_page
 from weir.simulation.interval_means import INTERVALS
-from weir.simulation.job_recorder import Recorder
+from weir.simulation.job_recorder import JobRecorder
 from weir.simulation.metrics import delays_s
-from weir.simulation.replay import Replayed
+from weir.simulation.replay import ReplayResult
 
 INTERVALS_MOST = INTERVALS + INTERVALS // 8
 """Intervals shown: the window in which jobs come, and an eighth of it more if work is left over."""
@@ -33,7 +33,7 @@ def report(
     return replays_page(Subject(title, about, quotas, capacity, notes), alike)
 
 
-def view(name: str, replayed: Replayed) -> Run:
+def view(name: str, replayed: ReplayResult) -> Run:
     """What a report needs of one replay."""
     recorder = replayed.recorder
     teams = sorted({line.workload.project for line in recorder.lines.values()})
@@ -51,7 +51,7 @@ def view(name: str, replayed: Replayed) -> Run:
     )
 
 
-def _intervals(recorder: Recorder) -> int:
+def _intervals(recorder: JobRecorder) -> int:
     """As many as it took, within bounds."""
     ended_s = [line.ended_s for line in recorder.lines.values() if line.ended_s is not None]
     needed = ceil((max(ended_s, default=recorder.last_s) - recorder.first_s) / recorder.width_s)

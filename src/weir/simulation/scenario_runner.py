@@ -12,8 +12,8 @@ from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.played import CyclePlayed, Played, PodPlayed
 from weir.model.scenario import Scenario
-from weir.simulation.disruption_budgets import PlayedBudgets
-from weir.simulation.initial_events import populate
+from weir.simulation.disruption_budgets import SimulatedBudgets
+from weir.simulation.initial_events import build_cluster
 from weir.state.events import PodAssigned, PodKey, PodStopped, PodStopping, Promised, PromiseDropped
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.reduce import reduce
@@ -21,23 +21,23 @@ from weir.state.reduce import reduce
 
 def play(scenario: Scenario, cycles: int, stable: int = 0) -> Played:
     """Play `cycles` cycles, and `stable` further ones: pods are shown as they are before the further ones."""
-    played = Play(scenario)
+    played = ScenarioRunner(scenario)
     done = [played.cycle() for _ in range(cycles)]
     pods = played.pods()
     done += [played.cycle() for _ in range(stable)]
     return Played(scenario.name, tuple(done), pods)
 
 
-class Play:
+class ScenarioRunner:
     """A scenario while it is played."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.cluster = populate(scenario)
+        self.cluster = build_cluster(scenario)
         self.memo = Memo()
         self.now_s = 0.0
         self.plan = Plan()
-        self._budgets = PlayedBudgets(scenario)
+        self._budgets = SimulatedBudgets(scenario)
         self._evicted_by: dict[PodKey, str] = {}
 
     def cycle(self) -> CyclePlayed:

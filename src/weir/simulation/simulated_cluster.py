@@ -30,8 +30,8 @@ from weir.control.port import (
 from weir.model.nodes import Node
 from weir.model.scenario import Scenario
 from weir.model.workloads import WHOLE_MILLI, Request
-from weir.simulation.job_progress import Alive, Run
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_progress import JobProgress, SimulatedPod
+from weir.simulation.job_trace import JobTrace
 from weir.state.events import (
     Checkpointed,
     NodeSet,
@@ -48,15 +48,17 @@ NOTICED_AFTER_S = 1.0
 """How long it takes until a pod is known not to run, because its node is gone."""
 
 
-class World:
+class SimulatedCluster:
     """The backend of a simulation."""
 
-    def __init__(self, scenario: Scenario, fates: Iterable[Fate], *, measured_every_s: float = 0.0) -> None:
+    def __init__(
+        self, scenario: Scenario, fates: Iterable[JobTrace], *, measured_every_s: float = 0.0
+    ) -> None:
         """`measured_every_s`: how often control is told what the running ones use; 0 = never."""
         self.now_s = 0.0
         self.measured_every_s = measured_every_s
         self.nodes: dict[str, Node] = {node.name: node for node in scenario.nodes}
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, JobProgress] = {}
         self.lost_gpu_s = 0.0  # run that had to be repeated
         self._ground = scenario
         self._coming = sorted(fates, key=lambda fate: (fate.workload.submitted_s, fate.workload.name))
@@ -73,7 +75,7 @@ class World:
             SetStatus: self._set_status,
             EndWorkload: self._end,
         }
-        self._repaced: dict[str, Run] = {}
+        self._repaced: dict[str, JobProgress] = {}
         self._await_next()
         if measured_every_s:
             self.at(measured_every_s, self._measure, None)
@@ -144,7 +146,7 @@ class World:
         facts += self._kept.values()
         self._inbox = facts
 
-    def _pods_of(self, run: Run) -> list[Fact]:
+    def _pods_of(self, run: JobProgress) -> list[Fact]:
         """All that run or ran, before the first exit: a verdict needs the whole picture."""
         started = [alive for alive, _, _ in run.exits.values()] + list(run.alive.values())
         started.sort(key=lambda alive: alive.start)
@@ -171,7 +173,7 @@ class World:
         run.exits.pop(pod, None)
         self._placed(pod)
         node = self.nodes.get(place.node)
-        alive = run.alive[pod] = Alive(place, effect.start, self.now_s)
+        alive = run.alive[pod] = SimulatedPod(place, effect.start, self.now_s)
         if node is None:
             self.at(self.now_s + NOTICED_AFTER_S, self._never_ran, effect)
             return
@@ -216,7 +218,7 @@ class World:
         if self.current(effect.pod, effect.start) is not None:
             self.exit(effect.pod, Exit.STOPPED)
 
-    def current(self, pod: PodKey, start: int) -> Alive | None:
+    def current(self, pod: PodKey, start: int) -> SimulatedPod | None:
         """What this start of a pod is now; None if it is over."""
         run = self.runs.get(pod.workload)
         alive = run.alive.get(pod) if run is not None else None
@@ -268,9 +270,9 @@ class World:
             self._submitted += 1
             self.at(fate.workload.submitted_s, self._submit, fate, _SUBMITS)
 
-    def _submit(self, fate: Fate) -> None:
+    def _submit(self, fate: JobTrace) -> None:
         workload = fate.workload
-        self.runs[workload.name] = Run(fate)
+        self.runs[workload.name] = JobProgress(fate)
         self.tell(WorkloadSubmitted(workload, workload.submitted_s))
         self._await_next()
 
@@ -293,21 +295,21 @@ class World:
                 self._plan_next(run)
         self._repaced.clear()
 
-    def _plan_next(self, run: Run) -> None:
+    def _plan_next(self, run: JobProgress) -> None:
         ends_s, saves_s = run.ends_s(), run.next_save_s()
         if saves_s < ends_s:
             self.at(saves_s, self._saves, (run, run.version), _SAVES)
         elif ends_s < inf:
             self.at(ends_s, self._ends, (run, run.version), _ENDS)
 
-    def _saves(self, planned: tuple[Run, int]) -> None:
+    def _saves(self, planned: tuple[JobProgress, int]) -> None:
         run, version = planned
         if run.version == version:
             run.saves(self.now_s)
             self.tell(Checkpointed(run.name, self.now_s))
             self._plan_next(run)
 
-    def _ends(self, planned: tuple[Run, int]) -> None:
+    def _ends(self, planned: tuple[JobProgress, int]) -> None:
         run, version = planned
         if run.version != version:
             return
@@ -323,7 +325,7 @@ class World:
             self.tell(PodExited(pod, alive.start, Exit.DONE, self.now_s))
 
 
-def _by_index(started: tuple[PodKey, Alive]) -> tuple[int, int]:
+def _by_index(started: tuple[PodKey, SimulatedPod]) -> tuple[int, int]:
     pod = started[0]
     return pod.group, pod.index
 

@@ -15,7 +15,7 @@ from sqlalchemy import URL
 from weir.store.database import own
 from weir.store.dialects import address_of
 from weir.store.errors import StoreFailed
-from weir.store.identity import Mark, mark_home, mark_of_home, numbered
+from weir.store.identity import PoolIdentity, mark_home, mark_of_home, numbered
 from weir.store.schema import HEAD
 
 _PARTS = ("", "-wal", "-shm")
@@ -27,7 +27,7 @@ _POSTGRES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class BackupContents:
     """Contents of a backup, in numbers. `highest`: the highest workload number it has given."""
 
     id: str
@@ -38,7 +38,7 @@ class Contents:
     tokens: int
 
 
-def backup(home: Path, url: str | None, file: Path) -> Contents:
+def backup(home: Path, url: str | None, file: Path) -> BackupContents:
     """Write a backup of a pool's database to a file that isn't there yet, readable by its owner only.
 
     Raises:
@@ -64,7 +64,7 @@ def backup(home: Path, url: str | None, file: Path) -> Contents:
     return contents
 
 
-def restore(home: Path, url: str | None, file: Path) -> tuple[Contents, Path | None]:
+def restore(home: Path, url: str | None, file: Path) -> tuple[BackupContents, Path | None]:
     """Put a backup in the place of a pool's database; the database that was there is kept beside it.
 
     Numbers of workloads go on above the highest directory of the home. The second value is the file that
@@ -88,7 +88,7 @@ def restore(home: Path, url: str | None, file: Path) -> tuple[Contents, Path | N
             each.close()
 
 
-def _restore(home: Path, target: Path, file: Path) -> tuple[Contents, Path | None]:
+def _restore(home: Path, target: Path, file: Path) -> tuple[BackupContents, Path | None]:
     homes = _mark(home)
     beside = target.with_name(f"{target.name}.new")
     with _copying(file, beside):
@@ -101,12 +101,12 @@ def _restore(home: Path, target: Path, file: Path) -> tuple[Contents, Path | Non
         opened = max(contents.opened, homes.opened if homes is not None else 0)
         _go_on(beside, opened, numbered(home).highest)
     replaced = _put_aside(target)
-    mark_home(home, Mark(contents.id, opened))
+    mark_home(home, PoolIdentity(contents.id, opened))
     beside.rename(target)
     return contents, replaced
 
 
-def _mark(home: Path) -> Mark | None:
+def _mark(home: Path) -> PoolIdentity | None:
     """Return the identity of a home; one that can't be read is none, since it is written again."""
     try:
         return mark_of_home(home)
@@ -114,7 +114,7 @@ def _mark(home: Path) -> Mark | None:
         return None
 
 
-def inspect(file: Path) -> Contents:
+def inspect(file: Path) -> BackupContents:
     """Check a backup completely, and return what is in it.
 
     Raises:
@@ -142,7 +142,7 @@ def inspect(file: Path) -> Contents:
             "SELECT count(*) FROM workloads WHERE state = 'live'",
             "SELECT count(*) FROM tokens",
         )
-        return Contents(mark[0], mark[1], *(connection.execute(each).fetchone()[0] for each in counts))
+        return BackupContents(mark[0], mark[1], *(connection.execute(each).fetchone()[0] for each in counts))
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from sqlalchemy import URL, Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from weir.store.dialects import WRITES, Durability, address_of, exclude_others, failure, open_engine
-from weir.store.errors import Refusal, StoreFailed
-from weir.store.identity import Opened, mark_of_database, open_pool
+from weir.store.errors import StoreFailed, StoreRefusal
+from weir.store.identity import OpenedPool, mark_of_database, open_pool
 from weir.store.schema import bring_up_to_date
 
 TOGETHER_MOST = 512
@@ -43,7 +43,7 @@ Work = Callable[[Connection], Result]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _WriteRequest:
     """A piece of work that waits for the writer."""
 
     work: Work[Any]
@@ -51,7 +51,7 @@ class _Asked:
     done: "Future[Any]" = field(default_factory=Future)
 
 
-class Hearer:
+class WriteListener:
     """Follows what the writer does; all calls come from its thread."""
 
     def begins(self) -> None:
@@ -70,7 +70,7 @@ class Database:
         self._own = own(home, address)
         self.engine: Engine | None = None
         self._connection: Connection | None = None
-        self._opened: Opened | None = None
+        self._opened: OpenedPool | None = None
         self.lost: str | None = None  # why the lock of the pool may be another server's
         try:
             self.engine = open_engine(address)
@@ -80,8 +80,8 @@ class Database:
             self._start_anew()
             self._release()
             raise failure(error) from error
-        self.hearers: list[Hearer] = []
-        self._asked: Queue[_Asked | None] = Queue(QUEUED_MOST)
+        self.hearers: list[WriteListener] = []
+        self._asked: Queue[_WriteRequest | None] = Queue(QUEUED_MOST)
         self._closing = Lock()
         self._closed = False
         self.failure: StoreFailed | None = None  # of the last commit
@@ -92,7 +92,7 @@ class Database:
             Thread(target=self._guard, name="weir-store-guard", daemon=True).start()
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> OpenedPool:
         """Identity of the pool, as it was opened."""
         assert self._opened is not None
         return self._opened
@@ -103,14 +103,14 @@ class Database:
         A Refusal must be raised before `work` changes anything: then the others of its commit aren't
         disturbed. `work` may be called again if the commit it was part of was broken off.
         """
-        asked = _Asked(work, durable)
+        asked = _WriteRequest(work, durable)
         with self._closing:
             refused = "The database is closed." if self._closed else self._put(asked)
         if refused:
             asked.done.set_exception(StoreFailed(refused))
         return asked.done
 
-    def _put(self, asked: _Asked) -> str:
+    def _put(self, asked: _WriteRequest) -> str:
         try:
             self._asked.put(asked, timeout=ASK_S_MOST)
         except Full:
@@ -184,7 +184,7 @@ class Database:
         if self._connection is not None:
             self._connection.close()
 
-    def _do(self, together: list[_Asked]) -> None:
+    def _do(self, together: list[_WriteRequest]) -> None:
         """Do it all in one commit; if one piece breaks that, each in its own."""
         try:
             outcomes = self._commit(together)
@@ -206,7 +206,7 @@ class Database:
             else:
                 asked.done.set_result(outcome)
 
-    def _commit(self, together: list[_Asked]) -> list[Any]:
+    def _commit(self, together: list[_WriteRequest]) -> list[Any]:
         connection = self._writer()
         durable = any(asked.durable for asked in together)
         self._durability.before(durable)
@@ -218,7 +218,7 @@ class Database:
             for asked in together:
                 try:
                     outcomes.append(asked.work(connection))
-                except Refusal as refused:
+                except StoreRefusal as refused:
                     outcomes.append(refused)
         for hearer in self.hearers:
             hearer.committed()

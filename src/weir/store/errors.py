@@ -5,7 +5,7 @@ import errno
 from weir.control import journal
 
 
-class StoreFailed(journal.StoreFailed):
+class StoreFailed(journal.JournalFailed):
     """The store can't be written or read now. Nothing of what was asked is kept; asking again may help.
 
     `is_full`: the disk is full. What is in the store stays as it was, and can be read.
@@ -20,37 +20,37 @@ class StoreFailed(journal.StoreFailed):
         return self.sentence
 
 
-class Refusal(Exception):
+class StoreRefusal(Exception):
     """What was asked contradicts what is in the store; nothing changed."""
 
 
-class NameTaken(Refusal):
+class NameTaken(StoreRefusal):
     """A workload of this name isn't over yet."""
 
 
-class NoSuchWorkload(Refusal):
+class NoSuchWorkload(StoreRefusal):
     """No workload of this name is in the store."""
 
 
-class WorkloadOver(Refusal):
+class WorkloadOver(StoreRefusal):
     """The workload has ended already."""
 
 
-class NotSuspended(Refusal):
+class NotSuspended(StoreRefusal):
     """The workload isn't suspended, so there is nothing to resume."""
 
 
-class NoSuchQueue(Refusal):
+class NoSuchQueue(StoreRefusal):
     """No department or project of this name is in the store."""
 
 
-class QueueInUse(Refusal):
+class QueueInUse(StoreRefusal):
     """The department or project holds others, or workloads that aren't over."""
 
 
-class QueueUnsound(Refusal):
+class QueueUnsound(StoreRefusal):
     """The quota tree would not be one: no such parent, a project as a parent, or a circle."""
 
 
-class NoSuchToken(Refusal):
+class NoSuchToken(StoreRefusal):
     """No token with this number is in the store."""

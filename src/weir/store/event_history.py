@@ -8,8 +8,8 @@ import structlog
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, not_, select
 
 from weir.store.codec import as_json, mapping_of
-from weir.store.database import Database, Hearer
-from weir.store.records import Happening, Page, Recollected
+from weir.store.database import Database, WriteListener
+from weir.store.records import HistoryEvent, RecordPage, StoredEvent
 from weir.store.tables import events, workloads
 
 PAGE_MOST = 1000
@@ -18,17 +18,17 @@ _INSERT = insert(events)
 
 _LOG: Any = structlog.get_logger(__name__)
 
-Hear = Callable[[Sequence[Recollected]], None]
+Hear = Callable[[Sequence[StoredEvent]], None]
 
 
-class History(Hearer):
+class EventHistory(WriteListener):
     """The events of a database. Numbers are given by the writer, so they follow the order of commits."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         newest = database.read(lambda connection: connection.execute(select(func.max(events.c.id))).scalar())
         self._committed = newest or 0
-        self._written: list[Recollected] = []
+        self._written: list[StoredEvent] = []
         self._hear: tuple[Hear, ...] = ()
         self._lock = Lock()
         database.hearers.append(self)
@@ -50,7 +50,7 @@ class History(Hearer):
                 except Exception:  # noqa: BLE001 - what is committed isn't undone because somebody can't hear of it
                     _LOG.exception("a listener failed")
 
-    def write(self, connection: Connection, happenings: Sequence[Happening]) -> None:
+    def write(self, connection: Connection, happenings: Sequence[HistoryEvent]) -> None:
         """Write events in a transaction of the writer's."""
         if not happenings:
             return
@@ -61,7 +61,7 @@ class History(Hearer):
 
     # Everyone's
 
-    def record(self, happenings: Sequence[Happening]) -> None:
+    def record(self, happenings: Sequence[HistoryEvent]) -> None:
         """Write events soon."""
         these = tuple(happenings)
         if these:
@@ -78,22 +78,24 @@ class History(Hearer):
 
         return stop
 
-    def page(self, where: Sequence[ColumnElement[bool]], after: int | None, limit: int) -> Page[Recollected]:
+    def page(
+        self, where: Sequence[ColumnElement[bool]], after: int | None, limit: int
+    ) -> RecordPage[StoredEvent]:
         """A page, newest first."""
         limit = max(1, min(limit, PAGE_MOST))
         here = select(events).where(*where)
         if after is not None:
             here = here.where(events.c.id < after)
 
-        def read(connection: Connection) -> Page[Recollected]:
+        def read(connection: Connection) -> RecordPage[StoredEvent]:
             rows = connection.execute(here.order_by(events.c.id.desc()).limit(limit + 1)).all()
             total = connection.execute(select(func.count()).select_from(events).where(*where)).scalar_one()
             items = [_of(row) for row in rows[:limit]]
-            return Page(items, total, items[-1].id if len(rows) > limit else None)
+            return RecordPage(items, total, items[-1].id if len(rows) > limit else None)
 
         return self._database.read(read)
 
-    def since(self, id_: int, limit: int) -> Sequence[Recollected]:
+    def since(self, id_: int, limit: int) -> Sequence[StoredEvent]:
         """Those after a number, oldest first."""
         here = select(events).where(events.c.id > id_).order_by(events.c.id).limit(min(limit, PAGE_MOST))
         return self._database.read(lambda connection: [_of(row) for row in connection.execute(here)])
@@ -124,8 +126,8 @@ def filters(
     return where
 
 
-def _numbered(happening: Happening, id_: int) -> Recollected:
-    return Recollected(
+def _numbered(happening: HistoryEvent, id_: int) -> StoredEvent:
+    return StoredEvent(
         happening.at_s,
         happening.kind,
         happening.sentence[:SENTENCE_MOST],
@@ -138,7 +140,7 @@ def _numbered(happening: Happening, id_: int) -> Recollected:
     )
 
 
-def _row(event: Recollected) -> Mapping[str, Any]:
+def _row(event: StoredEvent) -> Mapping[str, Any]:
     return {
         "id": event.id,
         "at_s": event.at_s,
@@ -152,8 +154,8 @@ def _row(event: Recollected) -> Mapping[str, Any]:
     }
 
 
-def _of(row: Row[Any]) -> Recollected:
-    return Recollected(
+def _of(row: Row[Any]) -> StoredEvent:
+    return StoredEvent(
         row.at_s,
         row.kind,
         row.sentence,

@@ -30,7 +30,7 @@ _WAY_OUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PoolIdentity:
     """Identity as one of the two carries it. `opened` counts openings; 0 while the pool is being made."""
 
     id: str
@@ -38,7 +38,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedPool:
     """A pool that was opened. `has_leftovers`: processes of workloads it doesn't know may still run."""
 
     id: str
@@ -47,7 +47,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedDirectories:
     """Directories of a home that are named by workloads: how many, and the highest number with its path."""
 
     count: int
@@ -55,11 +55,11 @@ class Numbered:
     path: Path
 
 
-def numbered(home: Path) -> Numbered:
+def numbered(home: Path) -> NumberedDirectories:
     """Return what is in the directories of a home that hold a directory for each workload."""
     found = [pair for directory in NUMBERED for pair in _numbers(home / directory)]
     highest, path = max(found, default=(0, home))
-    return Numbered(len(found), highest, path)
+    return NumberedDirectories(len(found), highest, path)
 
 
 def _numbers(directory: Path) -> list[tuple[int, Path]]:
@@ -79,7 +79,7 @@ def _is_number(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) <= _DIGITS_MOST
 
 
-def mark_of_home(home: Path) -> Mark | None:
+def mark_of_home(home: Path) -> PoolIdentity | None:
     """Return the identity a home carries; None if it carries none.
 
     Raises:
@@ -88,14 +88,14 @@ def mark_of_home(home: Path) -> Mark | None:
     file = home / FILE
     try:
         written = json.loads(file.read_text("utf-8"))
-        return Mark(str(written["id"]), int(written["opened"]))
+        return PoolIdentity(str(written["id"]), int(written["opened"]))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, OverflowError):
         raise StoreFailed(f"{file} can't be read, so the pool of this home is unknown: {_WAY_OUT}.") from None
 
 
-def mark_home(home: Path, mark: Mark) -> None:
+def mark_home(home: Path, mark: PoolIdentity) -> None:
     """Write the identity into a home, whole or not at all."""
     file, beside = home / FILE, home / f"{FILE}.new"
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -111,13 +111,13 @@ def new_id() -> str:
     return secrets.token_hex(16)
 
 
-def mark_of_database(connection: Connection) -> Mark | None:
+def mark_of_database(connection: Connection) -> PoolIdentity | None:
     """Return the identity a database carries; None if it carries none."""
     row = connection.execute(select(pool.c.id, pool.c.opened)).first()
-    return None if row is None else Mark(row.id, int(row.opened))
+    return None if row is None else PoolIdentity(row.id, int(row.opened))
 
 
-def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> Opened:
+def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> OpenedPool:
     """Check that home and database belong together, and count this opening in both.
 
     `begin_again`: make one pool of them where they don't; numbers then begin above the highest directory.
@@ -137,18 +137,20 @@ def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> Opene
             homes, refused = None, str(unreadable)
         if refused and not begin_again:
             raise StoreFailed(refused)
-        mark = Mark(new_id(), 0) if refused else ours or homes or Mark(new_id(), 0)
+        mark = PoolIdentity(new_id(), 0) if refused else ours or homes or PoolIdentity(new_id(), 0)
         if homes is None and not refused and is_new:
             mark_home(home, mark)  # should the database not be committed, the next start goes on here
-        opened = Mark(mark.id, mark.opened + 1)
+        opened = PoolIdentity(mark.id, mark.opened + 1)
         has_leftovers = _write(connection, opened, ours, found_anew=bool(refused))
         if refused:
             raise_numbers(connection, there.highest)
     mark_home(home, opened)
-    return Opened(opened.id, opened.opened, has_leftovers)
+    return OpenedPool(opened.id, opened.opened, has_leftovers)
 
 
-def _write(connection: Connection, mark: Mark, before: Mark | None, *, found_anew: bool) -> bool:
+def _write(
+    connection: Connection, mark: PoolIdentity, before: PoolIdentity | None, *, found_anew: bool
+) -> bool:
     """Put the identity into the database; return True if there may be leftovers."""
     if before is not None and before.id == mark.id:
         connection.execute(update(pool).values(opened=mark.opened))
@@ -160,7 +162,13 @@ def _write(connection: Connection, mark: Mark, before: Mark | None, *, found_ane
 
 
 def _mismatch(  # noqa: PLR0911 - one for each way in which they differ
-    home: Path, homes: Mark | None, ours: Mark | None, there: Numbered, highest: int, *, is_new: bool
+    home: Path,
+    homes: PoolIdentity | None,
+    ours: PoolIdentity | None,
+    there: NumberedDirectories,
+    highest: int,
+    *,
+    is_new: bool,
 ) -> str | None:
     """Return why home and database don't belong together; None if they do."""
     if is_new:

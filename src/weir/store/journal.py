@@ -10,18 +10,18 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
 
-from weir.control.journal import Keepable, Kept, Launch
+from weir.control.journal import Keepable, LaunchSpec, WorkloadRecord
 from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, LifeRule, SetStatus, Status
 from weir.model.queues import Queue
 from weir.model.resources import span
 from weir.store.codec import PROMISED, WORKLOAD, mapping_of, packed
 from weir.store.database import Database
-from weir.store.event_history import History
+from weir.store.event_history import EventHistory
 from weir.store.queues import queues_of
-from weir.store.records import Happening
+from weir.store.records import HistoryEvent
 from weir.store.tables import ENDED, LIVE, submissions, workloads
 
-KEPT = (
+WORKLOAD_RECORDS = (
     select(workloads, submissions)
     .join(submissions, submissions.c.uid == workloads.c.uid)
     .order_by(workloads.c.uid)
@@ -44,11 +44,11 @@ _SET_PROMISED = _LIVE_OF_NAME.values(promised=bindparam("promised"))
 _SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
 
 
-def kept_of(row: Row[Any]) -> Kept:
+def workload_record(row: Row[Any]) -> WorkloadRecord:
     """A workload as the journal tells of it."""
-    return Kept(
+    return WorkloadRecord(
         workload=WORKLOAD.validate_json(row.spec),
-        launch=launch_of(row),
+        launch=launch_spec(row),
         submitted_at_s=row.submitted_s,
         status=Status(
             row.starts,
@@ -67,9 +67,9 @@ def kept_of(row: Row[Any]) -> Kept:
     )
 
 
-def launch_of(row: Row[Any]) -> Launch:
+def launch_spec(row: Row[Any]) -> LaunchSpec:
     """What a workload is started with."""
-    return Launch(
+    return LaunchSpec(
         uid=row.uid,
         command=tuple(json.loads(row.command)),
         environment=tuple((name, value) for name, value in json.loads(row.environment)),
@@ -82,7 +82,7 @@ def launch_of(row: Row[Any]) -> Launch:
 class StoreJournal:
     """The journal over a database."""
 
-    def __init__(self, database: Database, history: History) -> None:
+    def __init__(self, database: Database, history: EventHistory) -> None:
         self._database = database
         self._history = history
 
@@ -90,11 +90,14 @@ class StoreJournal:
         """The quota tree, parents before children."""
         return self._database.read(queues_of)
 
-    def workloads(self) -> Sequence[Kept]:
+    def workloads(self) -> Sequence[WorkloadRecord]:
         """Those that aren't over."""
 
-        def read(connection: Connection) -> list[Kept]:
-            return [kept_of(row) for row in connection.execute(KEPT.where(workloads.c.state == LIVE))]
+        def read(connection: Connection) -> list[WorkloadRecord]:
+            return [
+                workload_record(row)
+                for row in connection.execute(WORKLOAD_RECORDS.where(workloads.c.state == LIVE))
+            ]
 
         return self._database.read(read)
 
@@ -167,7 +170,7 @@ class StoreJournal:
                 numbers |= {"rule": end.cause.rule.value, **end.cause.numbers}
                 if end.cause.rule.value in TELL_OF_END:
                     sentence = plain
-            told.append(Happening(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
+            told.append(HistoryEvent(end.at_s, ENDED, sentence, uid, name, project, numbers=numbers))
         if rows:
             connection.execute(_SET_END, rows)
             self._history.write(connection, told)

@@ -22,7 +22,7 @@ from weir.state.events import (
 )
 from weir.state.shapes import GPU_ROW
 from weir.state.state import Cluster
-from weir.store.records import DeviceSample, Samples, UseSample, WorkloadSample
+from weir.store.records import DeviceUsageSample, UsageSample, UsageSamples, WorkloadUsageSample
 
 _MILLI = 1000.0
 
@@ -30,7 +30,7 @@ Group = tuple[str, str, str, str]
 """Project, department, user, type."""
 
 
-class _Project:
+class _ProjectUsage:
     """What a project holds, and how long each preemptible thousandth of it was over quota."""
 
     __slots__ = ("milli", "over_s", "preemptible_milli", "since_s")
@@ -51,7 +51,7 @@ class _Project:
             self.over_s += passed_s * over / self.preemptible_milli
 
 
-class _Who:
+class _MeteredWorkload:
     """A workload that isn't over."""
 
     __slots__ = ("group", "held", "pods", "preempted", "preemptible", "uid", "waits")
@@ -66,7 +66,7 @@ class _Who:
         self.preempted = False  # in the run it is in
 
 
-class _Holding:
+class _NodeUsage:
     """What a workload holds on one node. Sums in thousandths of a device, times seconds."""
 
     __slots__ = (
@@ -83,7 +83,7 @@ class _Holding:
         "who",
     )
 
-    def __init__(self, who: _Who, node: str, at_s: float) -> None:
+    def __init__(self, who: _MeteredWorkload, node: str, at_s: float) -> None:
         self.who = who
         self.node = node
         self.milli = 0
@@ -104,7 +104,7 @@ class _Holding:
         self.mark_s = over_s
 
 
-class _Device:
+class _DeviceUsage:
     """One device. Sums as of a holding."""
 
     __slots__ = ("allocated", "memory_most", "milli", "seen", "seen_s", "since_s", "used")
@@ -124,7 +124,7 @@ class _Device:
             self.since_s = at_s
 
 
-class _Waiting:
+class _PendingTime:
     """How many of a group wait, and for how long they have, all together."""
 
     __slots__ = ("count", "since_s", "waited_s")
@@ -140,7 +140,7 @@ class _Waiting:
             self.since_s = at_s
 
 
-class Meter:
+class UsageMeter:
     """A reader of control: attach it to `Control(readers=...)`, and `take` from it every minute.
 
     Events come from the control thread; use and `take` may come from any. Over quota is what a project
@@ -153,13 +153,13 @@ class Meter:
         self._uid_of = uid_of
         self._cluster: Cluster | None = None
         self._since_s = 0.0
-        self._projects: dict[str, _Project] = {}
-        self._whos: dict[str, _Who] = {}
-        self._holdings: dict[tuple[str, str], _Holding] = {}
-        self._over: list[_Holding] = []  # of workloads that ended since the last take
-        self._pods: dict[PodKey, tuple[_Holding, int, tuple[int, ...]]] = {}
-        self._devices: dict[tuple[str, int], _Device] = {}
-        self._waiting: dict[Group, _Waiting] = {}
+        self._projects: dict[str, _ProjectUsage] = {}
+        self._whos: dict[str, _MeteredWorkload] = {}
+        self._holdings: dict[tuple[str, str], _NodeUsage] = {}
+        self._over: list[_NodeUsage] = []  # of workloads that ended since the last take
+        self._pods: dict[PodKey, tuple[_NodeUsage, int, tuple[int, ...]]] = {}
+        self._devices: dict[tuple[str, int], _DeviceUsage] = {}
+        self._waiting: dict[Group, _PendingTime] = {}
         self._lock = Lock()
         self._takes: dict[type, Callable[[Any], None]] = {
             WorkloadSubmitted: self._submitted,
@@ -210,13 +210,13 @@ class Meter:
                 found.used += seen * min(1.0, max(0.0, fraction))
             found.memory_most = max(found.memory_most, memory)
 
-    def take(self, now_s: float) -> Samples:
+    def take(self, now_s: float) -> UsageSamples:
         """What was held and used since the last call, for `Store.sample`."""
         with self._lock:
             since_s, self._since_s = self._since_s, max(now_s, self._since_s)
             return self._taken(since_s, self._since_s)
 
-    def _taken(self, since_s: float, now_s: float) -> Samples:
+    def _taken(self, since_s: float, now_s: float) -> UsageSamples:
         for name, project in self._projects.items():
             project.advance(now_s, self._quota(name))
         holdings, self._over = [*self._over, *self._holdings.values()], []
@@ -231,11 +231,11 @@ class Meter:
             uses[key] = [before + value for before, value in zip(into, sums, strict=True)]
             preempted[key] = preempted.get(key, 0) + holding.preempted
             if who.uid is not None and any(sums):
-                by_workload.append(WorkloadSample(who.uid, holding.node, *sums))
+                by_workload.append(WorkloadUsageSample(who.uid, holding.node, *sums))
             holding.clear()
         self._holdings = {key: holding for key, holding in self._holdings.items() if holding.milli}
         samples = [
-            UseSample(
+            UsageSample(
                 *group,
                 node,
                 allocated_gpu_s=sums[0],
@@ -247,26 +247,28 @@ class Meter:
             for (group, node), sums in uses.items()
             if any(sums) or preempted[group, node]
         ]
-        return Samples(since_s, now_s, [*samples, *self._waited(now_s)], by_workload, self._of_devices(now_s))
+        return UsageSamples(
+            since_s, now_s, [*samples, *self._waited(now_s)], by_workload, self._of_devices(now_s)
+        )
 
-    def _waited(self, now_s: float) -> list[UseSample]:
+    def _waited(self, now_s: float) -> list[UsageSample]:
         found = []
         for group, waiting in list(self._waiting.items()):
             waiting.advance(now_s)
             if waiting.waited_s:
-                found.append(UseSample(*group, "", waiting_s=waiting.waited_s))
+                found.append(UsageSample(*group, "", waiting_s=waiting.waited_s))
             waiting.waited_s = 0.0
             if not waiting.count:
                 del self._waiting[group]
         return found
 
-    def _of_devices(self, now_s: float) -> list[DeviceSample]:
+    def _of_devices(self, now_s: float) -> list[DeviceUsageSample]:
         found = []
         for (node, index), device in self._devices.items():
             device.advance(now_s)
             if device.allocated or device.seen:
                 found.append(
-                    DeviceSample(
+                    DeviceUsageSample(
                         node,
                         index,
                         device.allocated / _MILLI,
@@ -286,7 +288,7 @@ class Meter:
         position = cluster.ledger.position.get(spec.project)
         parent = None if position is None else cluster.ledger.queues[position].parent
         group = (spec.project, parent or "", spec.user, spec.type.value)
-        who = self._whos[spec.name] = _Who(self._uid_of(spec.name), group, spec.preemptible)
+        who = self._whos[spec.name] = _MeteredWorkload(self._uid_of(spec.name), group, spec.preemptible)
         self._wait(who, event.at_s)
 
     def _held(self, event: WorkloadHeld) -> None:
@@ -316,7 +318,7 @@ class Meter:
         milli = dict(job.pods[place.pod.group][place.pod.index].amounts).get(GPU_ROW, 0)
         holding = self._holdings.get((name, place.node))
         if holding is None:
-            holding = self._holdings[name, place.node] = _Holding(who, place.node, at_s)
+            holding = self._holdings[name, place.node] = _NodeUsage(who, place.node, at_s)
             holding.mark_s = self._project(who, at_s).over_s
         if not holding.milli:
             holding.seen_s = max(holding.seen_s, at_s)
@@ -353,21 +355,21 @@ class Meter:
         position = ledger.position.get(project)
         return UNLIMITED if position is None else ledger.queues[position].quota.get(GPU, UNLIMITED)
 
-    def _project(self, who: _Who, at_s: float) -> _Project:
+    def _project(self, who: _MeteredWorkload, at_s: float) -> _ProjectUsage:
         name = who.group[0]
         project = self._projects.get(name)
         if project is None:
-            project = self._projects[name] = _Project(at_s)
+            project = self._projects[name] = _ProjectUsage(at_s)
         project.advance(at_s, self._quota(name))
         return project
 
-    def _device(self, node: str, index: int) -> _Device:
+    def _device(self, node: str, index: int) -> _DeviceUsage:
         device = self._devices.get((node, index))
         if device is None:
-            device = self._devices[node, index] = _Device(self._since_s)
+            device = self._devices[node, index] = _DeviceUsage(self._since_s)
         return device
 
-    def _change(self, holding: _Holding, milli: int, at_s: float) -> None:
+    def _change(self, holding: _NodeUsage, milli: int, at_s: float) -> None:
         """A workload holds so much more, or less, on a node."""
         project = self._project(holding.who, at_s)
         holding.advance(at_s, project.over_s)
@@ -386,7 +388,7 @@ class Meter:
             device.advance(at_s)
             device.milli -= milli / len(devices)
 
-    def _wait(self, who: _Who, at_s: float) -> None:
+    def _wait(self, who: _MeteredWorkload, at_s: float) -> None:
         """Count it among those that wait, or no longer, from now on."""
         waits = not who.pods and not who.held
         if waits == who.waits:
@@ -395,6 +397,6 @@ class Meter:
         at_s = max(at_s, self._since_s)
         waiting = self._waiting.get(who.group)
         if waiting is None:
-            waiting = self._waiting[who.group] = _Waiting(at_s)
+            waiting = self._waiting[who.group] = _PendingTime(at_s)
         waiting.advance(at_s)
         waiting.count += 1 if waits else -1

@@ -32,7 +32,7 @@ def _depth(queue: Queue, among: Mapping[str, Queue]) -> int:
     return depth
 
 
-class Queues:
+class QueueTable:
     """What is asked about the quota tree, over a database."""
 
     def __init__(self, database: Database) -> None:

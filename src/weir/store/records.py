@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from weir.control.journal import Kept
+from weir.control.journal import WorkloadRecord
 from weir.model.workloads import Workload
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class NewWorkload:
     """A workload to be queued. `workload.submitted_s` is its age; `devices` is what all its pods ask for.
 
     `asked` is the submission as it was said, for whoever runs it again; it must be JSON.
@@ -28,7 +28,7 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class WorkloadSummary:
     """One line of a list of workloads: nothing of it is secret.
 
     `status` is "pending" for all that aren't over, whatever their pods do: the store doesn't follow them.
@@ -57,16 +57,16 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class StoredWorkload:
     """All the store knows of one workload, over or not."""
 
-    listed: Listed
-    kept: Kept
+    listed: WorkloadSummary
+    kept: WorkloadRecord
     asked: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WorkloadFilter:
     """Which workloads; None asks for all. `live` and `ended`: those that aren't over, and those that are.
 
     `statuses` are those of `weir.api.answers.Status`.
@@ -83,7 +83,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
+class RecordPage(Generic[Item]):
     """A page, newest first. `after` asks for the next one; None on the last."""
 
     items: Sequence[Item]
@@ -92,7 +92,7 @@ class Page(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class HistoryEvent:
     """Something to be recorded in the history."""
 
     at_s: float
@@ -106,14 +106,14 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Recollected(Happening):
+class StoredEvent(HistoryEvent):
     """Something that is in the history, under its number: later ones have higher numbers."""
 
     id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRow:
+class TokenRecord:
     """Someone who may ask; the text of the token itself is nowhere."""
 
     id: int
@@ -131,7 +131,7 @@ class TokenRow:
 
 
 @dataclass(frozen=True, slots=True)
-class UseSample:
+class UsageSample:
     """What was held and used, all of it together: of one project, user, type and node.
 
     Waiting has no node (""). `seen_gpu_s` is the part of `allocated_gpu_s` of which the use is known.
@@ -151,7 +151,7 @@ class UseSample:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadSample:
+class WorkloadUsageSample:
     """What one workload held and used on one node."""
 
     uid: int
@@ -163,7 +163,7 @@ class WorkloadSample:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSample:
+class DeviceUsageSample:
     """What was held and used of one device; `memory_most` is the most of its memory in use."""
 
     node: str
@@ -175,18 +175,18 @@ class DeviceSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class UsageSamples:
     """What was held and used between two moments: about a minute, or as long as nobody looked."""
 
     since_s: float
     until_s: float
-    uses: Sequence[UseSample] = ()
-    workloads: Sequence[WorkloadSample] = ()
-    devices: Sequence[DeviceSample] = ()
+    uses: Sequence[UsageSample] = ()
+    workloads: Sequence[WorkloadUsageSample] = ()
+    devices: Sequence[DeviceUsageSample] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class UsagePoint:
     """One point of a chart: sums over `span_s` seconds from `at_s` on."""
 
     at_s: float

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table, delete, func, select
 
 from weir.store.database import Database
 from weir.store.dialects import add_up, put
-from weir.store.records import Retention, Samples
+from weir.store.records import Retention, UsageSamples
 from weir.store.tables import (
     DAY,
     HOUR,
@@ -40,7 +40,7 @@ FORGOTTEN_TOGETHER = 2000
 Values = Mapping[str, Any]
 
 
-class Uses:
+class UsageTables:
     """Sums of use over a database."""
 
     def __init__(self, database: Database, retention: Retention) -> None:
@@ -52,7 +52,7 @@ class Uses:
         mark = select(marks.c.at_s).where(marks.c.name == SAMPLED)
         return self._database.read(lambda connection: connection.execute(mark).scalar())
 
-    def add(self, samples: Samples) -> None:
+    def add(self, samples: UsageSamples) -> None:
         """Add what was held and used between two moments."""
         pieces = list(_pieces(samples.since_s, samples.until_s))
         if not pieces:

@@ -9,31 +9,31 @@ from typing import Literal
 from sqlalchemy import update
 
 from weir.api.answers import UsageReport
-from weir.control.journal import Journal, Kept
+from weir.control.journal import Journal, WorkloadRecord
 from weir.model.queues import Queue
 from weir.store.database import Database
 from weir.store.errors import NotSuspended
-from weir.store.event_history import History, filters
+from weir.store.event_history import EventHistory, filters
 from weir.store.journal import StoreJournal
-from weir.store.queues import Queues
+from weir.store.queues import QueueTable
 from weir.store.records import (
-    Happening,
-    Listed,
-    Page,
-    Point,
-    Recollected,
-    Recorded,
+    HistoryEvent,
+    NewWorkload,
+    RecordPage,
     Retention,
-    Samples,
-    Submitted,
-    TokenRow,
-    Wanted,
+    StoredEvent,
+    StoredWorkload,
+    TokenRecord,
+    UsagePoint,
+    UsageSamples,
+    WorkloadFilter,
+    WorkloadSummary,
 )
-from weir.store.samples import Uses, mark_probed
+from weir.store.samples import UsageTables, mark_probed
 from weir.store.tables import pool
-from weir.store.tokens import Tokens
-from weir.store.usage import By, Usage
-from weir.store.workloads import Workloads
+from weir.store.tokens import TokenTable
+from weir.store.usage import By, UsageReports
+from weir.store.workloads import WorkloadTable
 
 
 class Store:
@@ -66,13 +66,13 @@ class Store:
         """
         self._database = Database(url, home, begin_again=begin_again)
         kept = retention or Retention()
-        self._history = History(self._database)
+        self._history = EventHistory(self._database)
         self.journal = StoreJournal(self._database, self._history)
-        self._workloads = Workloads(self._database)
-        self._queues = Queues(self._database)
-        self._tokens = Tokens(self._database)
-        self._uses = Uses(self._database, kept)
-        self._usage = Usage(self._database, kept)
+        self._workloads = WorkloadTable(self._database)
+        self._queues = QueueTable(self._database)
+        self._tokens = TokenTable(self._database)
+        self._uses = UsageTables(self._database, kept)
+        self._usage = UsageReports(self._database, kept)
 
     def close(self) -> None:
         """Write what is queued, and close. Idempotent."""
@@ -108,45 +108,45 @@ class Store:
 
     # Workloads
 
-    def submit(self, asked: Submitted) -> Kept:
+    def submit(self, asked: NewWorkload) -> WorkloadRecord:
         """Queue a workload: `kept.launch.uid` is its number. Raises NameTaken, NoSuchQueue (its project)."""
         return self.submit_soon(asked).result()
 
-    def submit_soon(self, asked: Submitted) -> "Future[Kept]":
+    def submit_soon(self, asked: NewWorkload) -> "Future[WorkloadRecord]":
         """As `submit`."""
         return self._workloads.submit(asked)
 
-    def withdraw(self, name: str, at_s: float) -> Kept:
+    def withdraw(self, name: str, at_s: float) -> WorkloadRecord:
         """A person wants it stopped for good; again is no harm. Raises NoSuchWorkload, WorkloadOver."""
         return self.withdraw_soon(name, at_s).result()
 
-    def withdraw_soon(self, name: str, at_s: float) -> "Future[Kept]":
+    def withdraw_soon(self, name: str, at_s: float) -> "Future[WorkloadRecord]":
         """As `withdraw`."""
         return self._workloads.change(
             name, lambda kept: {"withdrawn_s": at_s} if kept.withdrawn_s is None else {}
         )
 
-    def hold(self, name: str, why: str) -> Kept:
+    def hold(self, name: str, why: str) -> WorkloadRecord:
         """A person suspends it. Raises NoSuchWorkload, WorkloadOver."""
         return self.hold_soon(name, why).result()
 
-    def hold_soon(self, name: str, why: str) -> "Future[Kept]":
+    def hold_soon(self, name: str, why: str) -> "Future[WorkloadRecord]":
         """As `hold`."""
         return self._workloads.change(name, lambda _: {"held": why})
 
-    def release(self, name: str) -> Kept:
+    def release(self, name: str) -> WorkloadRecord:
         """A person lets it go on. Raises NoSuchWorkload, WorkloadOver, NotSuspended."""
         return self.release_soon(name).result()
 
-    def release_soon(self, name: str) -> "Future[Kept]":
+    def release_soon(self, name: str) -> "Future[WorkloadRecord]":
         """As `release`."""
         return self._workloads.change(name, _released)
 
-    def workload(self, name: str) -> Recorded | None:
+    def workload(self, name: str) -> StoredWorkload | None:
         """The newest workload of this name, over or not."""
         return self._workloads.newest(name)
 
-    def workload_of(self, uid: int) -> Recorded | None:
+    def workload_of(self, uid: int) -> StoredWorkload | None:
         """The workload with this number."""
         return self._workloads.of(uid)
 
@@ -160,12 +160,12 @@ class Store:
 
     def workloads(
         self,
-        wanted: Wanted,
+        wanted: WorkloadFilter,
         *,
         live: Mapping[int, str] | None = None,
         after: int | None = None,
         limit: int = 100,
-    ) -> Page[Listed]:
+    ) -> RecordPage[WorkloadSummary]:
         """A page of workloads, newest first (by uid, which is also the key of the next page).
 
         `live` says the status (starting, running, stopping) of those that aren't over, by uid; what it
@@ -202,7 +202,7 @@ class Store:
         label: str = "",
         expires_s: float | None = None,
         now_s: float | None = None,
-    ) -> tuple[TokenRow, str]:
+    ) -> tuple[TokenRecord, str]:
         """A new token and its text, which is shown this once: the store keeps only its SHA-256.
 
         `text`: use this one (of 20 characters at least). Making the same one again changes its row.
@@ -210,11 +210,11 @@ class Store:
         """
         return self._tokens.make(user, role, projects, text, label, expires_s, now_s)
 
-    def rotate_token(self, id_: int, expires_s: float | None, now_s: float) -> tuple[TokenRow, str]:
+    def rotate_token(self, id_: int, expires_s: float | None, now_s: float) -> tuple[TokenRecord, str]:
         """Another text for a token; the old one is worth nothing from now on. Raises NoSuchToken."""
         return self._tokens.rotate(id_, expires_s, now_s)
 
-    def token(self, text: str) -> TokenRow | None:
+    def token(self, text: str) -> TokenRecord | None:
         """The token with this text, expired or not; answered from memory."""
         return self._tokens.of(text)
 
@@ -226,7 +226,7 @@ class Store:
         """Write down soon when tokens were last used."""
         self._tokens.write_uses()
 
-    def tokens(self) -> tuple[TokenRow, ...]:
+    def tokens(self) -> tuple[TokenRecord, ...]:
         """All tokens, by number."""
         return self._tokens.all()
 
@@ -236,7 +236,7 @@ class Store:
 
     # The history
 
-    def record(self, happenings: Sequence[Happening]) -> None:
+    def record(self, happenings: Sequence[HistoryEvent]) -> None:
         """Write events down soon.
 
         Not the ends of workloads: the journal records those (kind "ended", with `numbers["how"]`) in the
@@ -244,7 +244,7 @@ class Store:
         """
         self._history.record(happenings)
 
-    def listen(self, hear: Callable[[Sequence[Recollected]], None]) -> Callable[[], None]:
+    def listen(self, hear: Callable[[Sequence[StoredEvent]], None]) -> Callable[[], None]:
         """Be told of events the moment they are in the history, in the order of their numbers, ends too.
 
         `hear` is called on the writer's thread and must be quick; the answer stops it.
@@ -261,7 +261,7 @@ class Store:
         kind: str | None = None,
         after: int | None = None,
         limit: int = 100,
-    ) -> Page[Recollected]:
+    ) -> RecordPage[StoredEvent]:
         """A page of events, newest first; `after` is the number of the last one seen.
 
         `projects`: only those of these projects, each from the moment on at which it was made.
@@ -269,13 +269,13 @@ class Store:
         where = filters(workload=workload, uid=uid, project=project, projects=projects, kind=kind)
         return self._history.page(where, after, limit)
 
-    def events_since(self, id_: int, limit: int = 1000) -> Sequence[Recollected]:
+    def events_since(self, id_: int, limit: int = 1000) -> Sequence[StoredEvent]:
         """Those with a higher number, oldest first: what a stream that was broken off has missed."""
         return self._history.since(id_, limit)
 
     # Use
 
-    def sample(self, samples: Samples) -> None:
+    def sample(self, samples: UsageSamples) -> None:
         """Add what `Meter.take` gives to the sums of its minutes, hours and days; it is written soon."""
         self._uses.add(samples)
 
@@ -300,7 +300,7 @@ class Store:
         uid: int | None = None,
         device: tuple[str, int] | None = None,
         now_s: float | None = None,
-    ) -> Sequence[Point]:
+    ) -> Sequence[UsagePoint]:
         """At most so many points of a project, a workload, a device (node, index) or, with none, the pool."""
         return self._usage.chart(
             since_s,
@@ -317,7 +317,7 @@ class Store:
         return self._uses.tidy(now_s)
 
 
-def _released(kept: Kept) -> dict[str, None]:
+def _released(kept: WorkloadRecord) -> dict[str, None]:
     if kept.held is None:
         raise NotSuspended(f"{kept.workload.name} isn't suspended: there is nothing to resume.")
     return {"held": None}

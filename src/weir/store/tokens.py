@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from weir.store.database import Database
 from weir.store.errors import NoSuchQueue, NoSuchToken
-from weir.store.records import TokenRow
+from weir.store.records import TokenRecord
 from weir.store.tables import queues, tokens
 
 PREFIX = "weir_"
@@ -30,7 +30,7 @@ _SET_USED = update(tokens).where(tokens.c.id == bindparam("of_id")).values(used_
 Role = Literal["admin", "member"]
 
 
-class Tokens:
+class TokenTable:
     """Tokens over a database, all of them in memory: every request asks for one."""
 
     def __init__(self, database: Database) -> None:
@@ -50,7 +50,7 @@ class Tokens:
         label: str = "",
         expires_s: float | None = None,
         now_s: float | None = None,
-    ) -> tuple[TokenRow, str]:
+    ) -> tuple[TokenRecord, str]:
         """Make a token; return it and its text.
 
         Raises:
@@ -79,7 +79,7 @@ class Tokens:
             self._by_hash[hashed] = token
         return token, text
 
-    def rotate(self, id_: int, expires_s: float | None, now_s: float) -> tuple[TokenRow, str]:
+    def rotate(self, id_: int, expires_s: float | None, now_s: float) -> tuple[TokenRecord, str]:
         """Give a token another text, and another expiry; its old text is worth nothing from now on."""
         text, hashed = _text(None)
         values = {"sha256": hashed, "created_s": now_s, "expires_s": expires_s, "used_s": None}
@@ -97,7 +97,7 @@ class Tokens:
         self._used.pop(id_, None)
         return token, text
 
-    def of(self, text: str) -> TokenRow | None:
+    def of(self, text: str) -> TokenRecord | None:
         """Return the token with this text, expired or not; None if there is none."""
         return self._by_hash.get(_hash(text))
 
@@ -120,7 +120,7 @@ class Tokens:
             values = [{"of_id": id_, "at_s": at_s} for id_, at_s in changed.items()]
             self._database.write(lambda connection: _set_used(connection, values), durable=False)
 
-    def all(self) -> tuple[TokenRow, ...]:
+    def all(self) -> tuple[TokenRecord, ...]:
         """Return all tokens, by number, with their last use."""
         rows = sorted(self._by_hash.copy().values(), key=lambda token: token.id)
         return tuple(replace(row, used_s=self._used.get(row.id, row.used_s)) for row in rows)
@@ -137,7 +137,7 @@ class Tokens:
             self._database.write(work).result()
             self._forget(id_)
 
-    def project_deleted(self, project: str) -> tuple[TokenRow, ...]:
+    def project_deleted(self, project: str) -> tuple[TokenRecord, ...]:
         """Take a project that was deleted out of the tokens in memory; return those that held for it."""
         changed = []
         for hashed, token in self._by_hash.copy().items():
@@ -186,8 +186,8 @@ def _hash(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _of(row: Row[Any]) -> TokenRow:
-    return TokenRow(
+def _of(row: Row[Any]) -> TokenRecord:
+    return TokenRecord(
         row.id,
         row.user,
         row.role,

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 
 from weir.api.answers import UsageReport, UsageRow
 from weir.store.database import Database
-from weir.store.records import Point, Retention
+from weir.store.records import Retention, UsagePoint
 from weir.store.tables import DAY, HOUR, LIVE, MINUTE, SPANS, device_uses, uses, workload_uses, workloads
 
 By = Literal["project", "department", "user", "type", "node"]
@@ -64,7 +64,7 @@ def _in(table: Table, found: Sequence[Piece]) -> ColumnElement[bool]:
     )
 
 
-class Usage:
+class UsageReports:
     """Reports over a database."""
 
     def __init__(self, database: Database, retention: Retention) -> None:
@@ -106,7 +106,7 @@ class Usage:
         project: str | None,
         uid: int | None,
         device: tuple[str, int] | None,
-    ) -> Sequence[Point]:
+    ) -> Sequence[UsagePoint]:
         """Points of one line."""
         points = max(1, min(points, POINTS_MOST))
         long_s = until_s - since_s
@@ -124,7 +124,9 @@ class Usage:
             .order_by(at_s)
         )
         rows = self._database.read(lambda connection: connection.execute(query).mappings().all())
-        return [Point(at_s=row["at_s"], span_s=step_s, **{name: row[name] for name in names}) for row in rows]
+        return [
+            UsagePoint(at_s=row["at_s"], span_s=step_s, **{name: row[name] for name in names}) for row in rows
+        ]
 
 
 def _line(

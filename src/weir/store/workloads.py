@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, or_, select, update
 
-from weir.control.journal import Kept, Launch
+from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.state.events import End
 from weir.store.codec import WORKLOAD, as_json, mapping_of, packed
 from weir.store.database import Database
 from weir.store.errors import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOver
-from weir.store.journal import KEPT, kept_of
-from weir.store.records import Listed, Page, Recorded, Submitted, Wanted
+from weir.store.journal import WORKLOAD_RECORDS, workload_record
+from weir.store.records import NewWorkload, RecordPage, StoredWorkload, WorkloadFilter, WorkloadSummary
 from weir.store.tables import LIVE, queues, submissions, workloads
 
 PAGE_MOST = 1000
@@ -54,25 +54,29 @@ _LINE = select(
 )
 
 
-class Workloads:
+class WorkloadTable:
     """What is asked about workloads, over a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def submit(self, asked: Submitted) -> "Future[Kept]":
+    def submit(self, asked: NewWorkload) -> "Future[WorkloadRecord]":
         """Queue a workload."""
         row, bulk = _row(asked), _bulk(asked)
         return self._database.write(lambda connection: _submit(connection, asked, row, bulk))
 
-    def change(self, name: str, values: Callable[[Kept], Mapping[str, Any]]) -> "Future[Kept]":
+    def change(
+        self, name: str, values: Callable[[WorkloadRecord], Mapping[str, Any]]
+    ) -> "Future[WorkloadRecord]":
         """Set columns of a workload that isn't over; `values` are asked for once it is known."""
 
-        def work(connection: Connection) -> Kept:
-            row = connection.execute(KEPT.where(_columns.name == name, _columns.state == LIVE)).one_or_none()
+        def work(connection: Connection) -> WorkloadRecord:
+            row = connection.execute(
+                WORKLOAD_RECORDS.where(_columns.name == name, _columns.state == LIVE)
+            ).one_or_none()
             if row is None:
                 _refuse(connection, name)
-            kept = kept_of(row)
+            kept = workload_record(row)
             changed = values(kept)
             if not changed:
                 return kept
@@ -81,21 +85,23 @@ class Workloads:
 
         return self._database.write(work)
 
-    def newest(self, name: str) -> Recorded | None:
+    def newest(self, name: str) -> StoredWorkload | None:
         """The newest workload of a name."""
         return self._one(
             _columns.uid == select(func.max(_columns.uid)).where(_columns.name == name).scalar_subquery()
         )
 
-    def of(self, uid: int) -> Recorded | None:
+    def of(self, uid: int) -> StoredWorkload | None:
         """The workload with a number."""
         return self._one(_columns.uid == uid)
 
-    def _one(self, which: ColumnElement[bool]) -> Recorded | None:
-        row = self._database.read(lambda connection: connection.execute(KEPT.where(which)).one_or_none())
+    def _one(self, which: ColumnElement[bool]) -> StoredWorkload | None:
+        row = self._database.read(
+            lambda connection: connection.execute(WORKLOAD_RECORDS.where(which)).one_or_none()
+        )
         if row is None:
             return None
-        return Recorded(_listed(row, {}), kept_of(row), mapping_of(row.asked))
+        return StoredWorkload(_listed(row, {}), workload_record(row), mapping_of(row.asked))
 
     def ended_between(self, since_s: float, until_s: float) -> list[int]:
         """The numbers of those that ended at `since_s` or later and before `until_s`."""
@@ -122,13 +128,15 @@ class Workloads:
             found += some
         return found
 
-    def page(self, wanted: Wanted, live: Mapping[int, str], after: int | None, limit: int) -> Page[Listed]:
+    def page(
+        self, wanted: WorkloadFilter, live: Mapping[int, str], after: int | None, limit: int
+    ) -> RecordPage[WorkloadSummary]:
         """A page of them, newest first."""
         limit = max(1, min(limit, PAGE_MOST))
         where = _filters(wanted)
         ends = sorted(_ENDS if wanted.statuses is None else _ENDS.intersection(wanted.statuses))
 
-        def read(connection: Connection) -> Page[Listed]:
+        def read(connection: Connection) -> RecordPage[WorkloadSummary]:
             rows: list[Row[Any]] = []
             total = 0
             if wanted.live:
@@ -141,7 +149,7 @@ class Workloads:
             rows.sort(key=lambda row: -int(row.uid))
             more = len(rows) > limit
             items = [_listed(row, live) for row in rows[:limit]]
-            return Page(items, total, items[-1].uid if more else None)
+            return RecordPage(items, total, items[-1].uid if more else None)
 
         return self._database.read(read)
 
@@ -174,7 +182,7 @@ def _newest(lines: Select[Any], after: int | None, limit: int) -> Select[Any]:
     return lines.order_by(_columns.uid.desc()).limit(limit + 1)
 
 
-def _filters(wanted: Wanted) -> tuple[ColumnElement[bool], ...]:
+def _filters(wanted: WorkloadFilter) -> tuple[ColumnElement[bool], ...]:
     where: list[ColumnElement[bool]] = []
     for column, words in (
         (_columns.project, wanted.projects),
@@ -189,7 +197,7 @@ def _filters(wanted: Wanted) -> tuple[ColumnElement[bool], ...]:
     return tuple(where)
 
 
-def _row(asked: Submitted) -> dict[str, Any]:
+def _row(asked: NewWorkload) -> dict[str, Any]:
     workload = asked.workload
     return {
         "name": workload.name,
@@ -213,7 +221,7 @@ def _row(asked: Submitted) -> dict[str, Any]:
     }
 
 
-def _bulk(asked: Submitted) -> dict[str, Any]:
+def _bulk(asked: NewWorkload) -> dict[str, Any]:
     return {
         "spec": packed(WORKLOAD, asked.workload),
         "command": as_json(asked.command),
@@ -226,8 +234,8 @@ def _bulk(asked: Submitted) -> dict[str, Any]:
 
 
 def _submit(
-    connection: Connection, asked: Submitted, row: Mapping[str, Any], bulk: Mapping[str, Any]
-) -> Kept:
+    connection: Connection, asked: NewWorkload, row: Mapping[str, Any], bulk: Mapping[str, Any]
+) -> WorkloadRecord:
     workload = asked.workload
     project = connection.execute(_PROJECT.where(queues.c.name == workload.project)).one_or_none()
     if project is None or not project.is_project:
@@ -240,8 +248,8 @@ def _submit(
     assert done.inserted_primary_key is not None
     uid = int(done.inserted_primary_key[0])
     connection.execute(_INSERT_SUBMISSION, {"uid": uid, **bulk})
-    launch = Launch(uid, asked.command, asked.environment, asked.directory, asked.grace_s, asked.secrets)
-    return Kept(workload, launch, workload.submitted_s)
+    launch = LaunchSpec(uid, asked.command, asked.environment, asked.directory, asked.grace_s, asked.secrets)
+    return WorkloadRecord(workload, launch, workload.submitted_s)
 
 
 def _refuse(connection: Connection, name: str) -> NoReturn:
@@ -250,9 +258,9 @@ def _refuse(connection: Connection, name: str) -> NoReturn:
     raise WorkloadOver(f"{name} is over already.")
 
 
-def _listed(row: Row[Any], live: Mapping[int, str]) -> Listed:
+def _listed(row: Row[Any], live: Mapping[int, str]) -> WorkloadSummary:
     over = row.state != LIVE
-    return Listed(
+    return WorkloadSummary(
         uid=row.uid,
         name=row.name,
         project=row.project,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.kubernetes.api.objects import Metadata, ObjectCondition
 from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
 from weir.kubernetes.writes.operations import Bind, Evict, PatchStatus, UpsertWorkload, WriteDone
@@ -72,7 +72,7 @@ def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
     here = crowd(MANY + 2)
     waiting = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]
     assert len(waiting) == 2
-    here.backend.reasons[waiting[0]] = Why(why="no_room", sentence="There is no room.", numbers={})
+    here.backend.reasons[waiting[0]] = Explanation(why="no_room", sentence="There is no room.", numbers={})
     here.backend.statuses.reasons_changed(waiting[:1])
     names = [name.partition("/")[2] for name in waiting]
     assert tell(here, 0.1) == tell(here, 3.0) == {}
@@ -83,7 +83,7 @@ def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
 def whys(here: Scene, free: int) -> list[str]:
     """Give all that wait a reason with this number in it; their names."""
     names = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]
-    why = Why(why="no_room", sentence=f"{free} devices are free.", numbers={"free": free})
+    why = Explanation(why="no_room", sentence=f"{free} devices are free.", numbers={"free": free})
     here.backend.reasons.update(dict.fromkeys(names, why))
     here.backend.statuses.reasons_changed(names)
     return names
@@ -114,7 +114,7 @@ def test_another_reason_is_written_at_once_though_many_wait() -> None:
     names = whys(here, 1)
     for after_s in (1.0, 1.0, 1.0):
         tell(here, after_s)
-    limit = Why(why="over_limit", sentence="It would pass a limit.", numbers={})
+    limit = Explanation(why="over_limit", sentence="It would pass a limit.", numbers={})
     here.backend.reasons.update(dict.fromkeys(names, limit))
     here.backend.statuses.reasons_changed(names)
     assert len(tell(here, 1.0)) == MANY

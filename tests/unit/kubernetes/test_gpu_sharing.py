@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.unit.kubernetes.small_world import Told, node, pod, project
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.kubernetes.admission.shared_devices import share_changes
 from weir.kubernetes.api.objects import KubeNode, NodeTaint
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
@@ -151,7 +151,7 @@ def test_weir_sets_an_unused_node_aside_when_shares_wait_for_long_and_takes_it_b
     busy, large, small = node("a"), node("b", gpus=8), node("c", gpus=2)
     here = told(busy, large, small, node("d", gpus=1, cordoned=True))
     here.see("pods", pod("other", on="a", scheduler="another", phase="Running"))
-    reasons: dict[str, Why] = {}
+    reasons: dict[str, Explanation] = {}
     shared = SharedNodes(here.cluster_state, reasons, RULES)
     here.see("pods", pod("whole"))
     here.step()
@@ -177,10 +177,10 @@ def test_shares_that_wait_for_their_quota_need_no_node() -> None:
     here = told(node("free"), node("taken", shared=True))
     here.see("pods", share("s"))
     here.step()
-    reasons = {"team/pod-s": Why(why="over_limit", sentence="")}
+    reasons = {"team/pod-s": Explanation(why="over_limit", sentence="")}
     shared = SharedNodes(here.cluster_state, reasons, RULES)
     assert [labels(shared, at) for at in (0.0, 70.0, 140.0)] == [[], [], []]
-    reasons["team/pod-s"] = Why(why="no_room", sentence="")
+    reasons["team/pod-s"] = Explanation(why="no_room", sentence="")
     assert [labels(shared, at) for at in (200.0, 261.0)] == [[], [("free", BY_POLICY)]]
 
 

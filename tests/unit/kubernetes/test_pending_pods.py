@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.kubernetes.api.leader_election import AlwaysLeader
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
@@ -14,7 +14,7 @@ from weir.kubernetes.writes.event_recorder import STARTS_MOST, EventRecorder
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus
 from weir.kubernetes.writes.pending_pods import EVENT_AGAIN_S, REASON_EVERY_S, SENTENCE_EVERY_S, PendingPods
 from weir.model.reasons import Why as Code
-from weir.service.pending_reasons import Reasons
+from weir.service.pending_reasons import PendingReasons
 
 from .small_world import job, node, pod, project
 from .test_backend import Scene
@@ -26,20 +26,20 @@ BUYS_NODES = {
     Code.GANG_INCOMPLETE,
     Code.WOULD_ALTERNATE,
 }
-FULL = Why(why="no_room", sentence="insufficient capacity")
+FULL = Explanation(why="no_room", sentence="insufficient capacity")
 
 
 @pytest.mark.parametrize("code", Code)
 def test_autoscalers_buy_nodes_for_what_nodes_help_alone(code: Code) -> None:
-    reason = condition_reason(Why(why=code.value, sentence=""))
+    reason = condition_reason(Explanation(why=code.value, sentence=""))
     assert (reason == "Unschedulable") == (code in BUYS_NODES)
     assert reason.isalnum()
     assert reason[0].isupper()
 
 
 def test_other_codes_are_their_own_words() -> None:
-    assert condition_reason(Why(why="volume_not_ready", sentence="")) == "VolumeNotReady"
-    unknown = Why(why="no_node_matches", sentence="", numbers={"topology": "net", "known": []})
+    assert condition_reason(Explanation(why="volume_not_ready", sentence="")) == "VolumeNotReady"
+    unknown = Explanation(why="no_node_matches", sentence="", numbers={"topology": "net", "known": []})
     assert condition_reason(unknown) == "TopologyNotFound"
 
 
@@ -57,7 +57,7 @@ class Waiting:
         self.tracked = next(self.gang.pods())
         self.pending = PendingPods()
 
-    def take(self, why: Why, now_s: float) -> list[str]:
+    def take(self, why: Explanation, now_s: float) -> list[str]:
         writes = self.pending.take(self.gang, [(self.tracked, why)], now_s)
         return ["event" if isinstance(each, EmitEvent) else _message(each) for each in writes]
 
@@ -72,11 +72,11 @@ def test_a_reason_is_told_once_and_a_sentence_at_a_modest_rate() -> None:
     waits = Waiting()
     assert waits.take(FULL, 0.0) == ["Unschedulable: insufficient capacity", "event"]
     assert waits.take(FULL, 1.0) == []
-    other = Why(why="no_room", sentence="insufficient capacity: less")
+    other = Explanation(why="no_room", sentence="insufficient capacity: less")
     assert waits.take(other, 2.0) == []
     assert waits.pending.next_s == SENTENCE_EVERY_S
     assert waits.take(other, SENTENCE_EVERY_S) == ["Unschedulable: insufficient capacity: less"]
-    limit = Why(why="over_limit", sentence="it would pass its limit")
+    limit = Explanation(why="over_limit", sentence="it would pass its limit")
     at_s = SENTENCE_EVERY_S + REASON_EVERY_S
     assert waits.take(limit, at_s) == ["LimitExceeded: it would pass its limit", "event"]
 
@@ -91,7 +91,7 @@ def test_an_event_is_said_again_before_the_api_server_has_forgotten_it() -> None
 
 def test_the_condition_of_a_gated_pod_is_left_to_the_api_server() -> None:
     waits = Waiting()
-    assert waits.take(Why(why="scheduling_gated", sentence="waits for its gate"), 0.0) == ["event"]
+    assert waits.take(Explanation(why="scheduling_gated", sentence="waits for its gate"), 0.0) == ["event"]
 
 
 def test_a_pod_that_is_another_one_is_told_anew() -> None:
@@ -104,7 +104,7 @@ def test_a_pod_that_is_another_one_is_told_anew() -> None:
 def test_a_reason_is_written_at_once_and_an_event_of_the_workload_once_it_can_be_named() -> None:
     waits = Waiting()
     here = waits.here
-    reasons = Reasons(here.backend.reasons)
+    reasons = PendingReasons(here.backend.reasons)
     here.backend.reasons_changed(reasons.turn(here.control.cluster, here.control.policy, here.now_s))
     here.writes.clear()
     here.backend.tell_waiting(here.now_s)
@@ -131,7 +131,7 @@ def test_pods_that_start_at_once_get_no_condition() -> None:
         here.hear("pods", pod(f"j{at}-0", owner=(f"j{at}", f"uid{at}")))
         if at % 8 == 7:
             here.step()
-            reasons = Reasons(here.backend.reasons)
+            reasons = PendingReasons(here.backend.reasons)
             here.backend.reasons_changed(reasons.turn(here.control.cluster, here.control.policy, here.now_s))
             here.writes.clear()
             here.backend.tell_waiting(here.now_s)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from weir.control.journal import Keepable, Kept, Launch
+from weir.control.journal import Keepable, LaunchSpec, WorkloadRecord
 from weir.control.port import (
     EndWorkload,
     Fact,
@@ -26,7 +26,7 @@ from weir.control.port import (
 from weir.local import pod_files
 from weir.local.backend import LocalBackend
 from weir.local.machine import Machine, this_machine
-from weir.local.pod_records import Note
+from weir.local.pod_records import JobMessage
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import Place, PodKey
@@ -40,7 +40,7 @@ class Memory:
     """A journal in memory. `fails` makes the next keeps fail, as a full disk would."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, WorkloadRecord] = {}
         self.ends: list[EndWorkload] = []
         self.fails: OSError | None = None
         self.lock = threading.Lock()
@@ -48,11 +48,11 @@ class Memory:
     def queues(self) -> tuple[Queue, ...]:
         return (Queue("team", quota={"gpu": 2000}), Queue("other", quota={"gpu": 2000}))
 
-    def workloads(self) -> Sequence[Kept]:
+    def workloads(self) -> Sequence[WorkloadRecord]:
         with self.lock:
             return list(self.kept.values())
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: WorkloadRecord) -> None:
         with self.lock:
             self.kept[kept.workload.name] = kept
 
@@ -88,7 +88,7 @@ class Rig:
         self.machine: Machine = this_machine(
             home, name="here", virtual_devices=devices, control_groups=control_groups
         )
-        self.noted: list[tuple[PodKey, Note]] = []
+        self.noted: list[tuple[PodKey, JobMessage]] = []
         self.refused: list[tuple[PodKey, str]] = []
         self.news = threading.Event()
         self.facts: list[Fact] = []
@@ -119,14 +119,14 @@ class Rig:
         """End everything that still runs here."""
         end_all(self.backend)
 
-    def submit(self, *command: str, name: str = "job", pods: int = 1, **how: object) -> Kept:
+    def submit(self, *command: str, name: str = "job", pods: int = 1, **how: object) -> WorkloadRecord:
         """A workload of so many pods, one device each unless `request` says otherwise."""
         self.uids += 1
         request = how.pop("request", Request(devices=1, memory=0))
         group = PodGroup("worker", request, pods, pods)
         workload = Workload(name, "team", (group,), pods, time.time())
-        launch = Launch(self.uids, command, **{"directory": str(self.home), "grace_s": 5.0, **how})
-        kept = Kept(workload, launch, workload.submitted_s)
+        launch = LaunchSpec(self.uids, command, **{"directory": str(self.home), "grace_s": 5.0, **how})
+        kept = WorkloadRecord(workload, launch, workload.submitted_s)
         self.journal.add(kept)
         self.backend.submitted(kept)
         return kept

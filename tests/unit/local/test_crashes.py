@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.control.journal import StoreFailed
+from weir.control.journal import JournalFailed
 from weir.control.port import (
     EndWorkload,
     Exit,
@@ -26,7 +26,7 @@ from weir.control.port import (
 )
 from weir.local import pod_files
 from weir.local.backend import LocalBackend
-from weir.local.state_dir import InUse
+from weir.local.state_dir import StateDirInUse
 from weir.state.events import Checkpointed, End, Place, PodKey, Promised, WorkloadHeld, WorkloadSubmitted
 
 from .harness import Rig, gone, kill, until
@@ -176,13 +176,13 @@ def test_a_name_can_be_used_again_at_once(rig: Rig) -> None:
 
 
 def test_two_pools_cannot_have_one_home(rig: Rig) -> None:
-    with pytest.raises(InUse, match="another pool"):
+    with pytest.raises(StateDirInUse, match="another pool"):
         LocalBackend(rig.journal, rig.home, rig.machine)
 
 
 def test_a_journal_that_fails_breaks_off_before_anything_starts(rig: Rig) -> None:
     rig.submit("true")
-    rig.journal.fails = StoreFailed(errno.ENOSPC, "No space left on device")
+    rig.journal.fails = JournalFailed(errno.ENOSPC, "No space left on device")
     start = StartPod(Place(PodKey("job", 0, 0), "here", (0,)), 1, "")
     with pytest.raises(OSError, match="No space"):
         rig.backend.apply([SetStatus("job", Status()), start])

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from weir.local import foreign_usage
-from weir.local.devices import Doing
-from weir.local.foreign_usage import ForeignUse, foreign_uses
+from weir.local.devices import DeviceActivity
+from weir.local.foreign_usage import ForeignProcess, foreign_processes
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 
@@ -26,23 +26,28 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]
 
 
 def test_a_process_of_others_is_named_with_its_person(process: subprocess.Popen[bytes]) -> None:
-    doing = [Doing(0), Doing(2, memory_of={process.pid: 200})]
-    (found,) = foreign_uses(doing, (), ())
-    assert found == ForeignUse(2, process.pid, ME, "sleep")
+    doing = [DeviceActivity(0), DeviceActivity(2, memory_of={process.pid: 200})]
+    (found,) = foreign_processes(doing, (), ())
+    assert found == ForeignProcess(2, process.pid, ME, "sleep")
     assert found.sentence == f"sleep of {ME} (pid {process.pid}), outside Weir"
 
 
 def test_processes_of_pods_are_not_foreign(process: subprocess.Popen[bytes]) -> None:
-    doing = [Doing(0, memory_of={process.pid: 200})]
-    assert foreign_uses(doing, {process.pid}, ()) == ()
-    assert foreign_uses(doing, (), {"/home/pods/1/1-0-0"}) == (), "exec runs beside a pod"
-    assert len(foreign_uses(doing, (), {"/home/pods/1/2-0-0"})) == 1
+    doing = [DeviceActivity(0, memory_of={process.pid: 200})]
+    assert foreign_processes(doing, {process.pid}, ()) == ()
+    assert foreign_processes(doing, (), {"/home/pods/1/1-0-0"}) == (), "exec runs beside a pod"
+    assert len(foreign_processes(doing, (), {"/home/pods/1/2-0-0"})) == 1
 
 
 def test_young_processes_and_those_of_another_namespace_are_not_judged(
     process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = 2**22 + 5  # above the largest number there can be
-    assert foreign_uses([Doing(0, memory_of={process.pid: 1}), Doing(1, memory_of={gone: 1})], (), ()) == ()
+    assert (
+        foreign_processes(
+            [DeviceActivity(0, memory_of={process.pid: 1}), DeviceActivity(1, memory_of={gone: 1})], (), ()
+        )
+        == ()
+    )
     monkeypatch.setattr(foreign_usage, "AGE_S_MIN", 3600.0)
-    assert foreign_uses([Doing(0, memory_of={process.pid: 1})], (), ()) == ()
+    assert foreign_processes([DeviceActivity(0, memory_of={process.pid: 1})], (), ()) == ()

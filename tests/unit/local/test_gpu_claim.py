@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from weir.local.gpu_claim import GpuClaim
-from weir.local.state_dir import InUse
+from weir.local.state_dir import StateDirInUse
 
 _CLAIMS = """
 import sys
@@ -25,7 +25,7 @@ def test_a_gpu_of_another_pool_is_refused_with_who_has_it() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "claimed\n"
-        with pytest.raises(InUse) as refused:
+        with pytest.raises(StateDirInUse) as refused:
             GpuClaim([third, second])
         said = str(refused.value)
         assert "GPU 1 of this machine is in another pool" in said

@@ -11,8 +11,8 @@ import pytest
 import weir
 from weir.client import inside
 from weir.control.port import Exit, PodExited, SetStatus, Status
-from weir.local.job_messages import read_notes
-from weir.local.pod_records import Span
+from weir.local.job_messages import read_messages
+from weir.local.pod_records import TimeBounds
 from weir.state.events import Checkpointed
 
 from .harness import Rig, python, until
@@ -98,14 +98,14 @@ def test_lines_that_mean_nothing_are_passed_over(tmp_path: Path) -> None:
         b'{"kind": "checkpointed", "at_s": 3',
     ]
     (tmp_path / "notes.jsonl").write_bytes(b"\n".join(lines))
-    notes, at, _ = read_notes(str(tmp_path), 0, Span(0.0, 10.0))
+    notes, at, _ = read_messages(str(tmp_path), 0, TimeBounds(0.0, 10.0))
     assert [(note.kind, note.at_s, note.step, dict(note.values)) for note in notes] == [
         ("report", 5.0, None, {"a": 1.0}),
         ("checkpointed", 10.0, 2, {}),
     ]
     with (tmp_path / "notes.jsonl").open("ab") as file:
         file.write(b', "step": 7}\n')
-    notes, at, _ = read_notes(str(tmp_path), at, Span(0.0, 10.0))
+    notes, at, _ = read_messages(str(tmp_path), at, TimeBounds(0.0, 10.0))
     assert [note.step for note in notes] == [7]
 
 

@@ -11,21 +11,21 @@ import pytest
 
 from weir.control.port import Exit
 from weir.local import cgroups
-from weir.local.devices import Device, Nvml, driver, virtual
-from weir.local.environment import Identity, Ports, Seat, Sight, environment
-from weir.local.gpu_sampling import BY_CPU, Sampler
+from weir.local.devices import Device, Nvml, nvml_driver, virtual
+from weir.local.environment import GangRank, PodIdentity, PortPool, VisibleDevices, environment
+from weir.local.gpu_sampling import BY_CPU, UtilizationSampler
 from weir.local.machine import this_machine
-from weir.local.state_dir import Ended
+from weir.local.state_dir import StartOutcome
 from weir.model.workloads import Request
 
 from .harness import Rig, python, until
 
-WHO = Identity("job", "team", "job/worker/0", "1/1-0-0", "/d", "/n", "/c")
+WHO = PodIdentity("job", "team", "job/worker/0", "1/1-0-0", "/d", "/n", "/c")
 
 
 def test_a_share_is_told_to_the_frameworks_and_may_be_overruled() -> None:
-    sight = Sight((2,), ("2",), 250, 4 << 30)
-    env = environment({"PATH": "/bin", "WEIR_TOKEN": "x", "LC_ALL": "C"}, [], WHO, Seat(), sight)
+    sight = VisibleDevices((2,), ("2",), 250, 4 << 30)
+    env = environment({"PATH": "/bin", "WEIR_TOKEN": "x", "LC_ALL": "C"}, [], WHO, GangRank(), sight)
     assert env["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.250"
     assert env["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     assert env["WEIR_GPU_FRACTION"] == "0.250"
@@ -34,23 +34,23 @@ def test_a_share_is_told_to_the_frameworks_and_may_be_overruled() -> None:
     assert env["LC_ALL"] == "C"
     assert "WEIR_TOKEN" not in env
     written = [("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.1"), ("CUDA_VISIBLE_DEVICES", "0,1,2")]
-    env = environment({}, written, WHO, Seat(), sight)
+    env = environment({}, written, WHO, GangRank(), sight)
     assert env["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.1"
     assert env["CUDA_VISIBLE_DEVICES"] == "2"
 
 
 def test_whole_devices_need_no_fractions_and_no_devices_show_none() -> None:
-    env = environment({}, [], WHO, Seat(), Sight((0, 3), ("0", "MIG-1"), 1000, 1))
+    env = environment({}, [], WHO, GangRank(), VisibleDevices((0, 3), ("0", "MIG-1"), 1000, 1))
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in env
     assert env["CUDA_VISIBLE_DEVICES"] == "0,MIG-1"
     assert env["WEIR_DEVICES"] == "0,3"
-    env = environment({}, [], WHO, Seat(), Sight())
+    env = environment({}, [], WHO, GangRank(), VisibleDevices())
     assert env["CUDA_VISIBLE_DEVICES"] == ""
     assert "WEIR_GPU_FRACTION" not in env
 
 
 def test_ports_are_given_once() -> None:
-    ports = Ports(range(20_500, 20_504))
+    ports = PortPool(range(20_500, 20_504))
     taken = [ports.take() for _ in range(5)]
     assert len({port for port in taken if port}) == sum(map(bool, taken))
     assert taken[-1] == 0
@@ -184,7 +184,7 @@ def test_what_a_pod_uses_of_real_devices(rig: Rig, monkeypatch: pytest.MonkeyPat
 
     nvml = Nvml(Ours())
     machine = replace(rig.machine, nvml=nvml, devices=nvml.devices())
-    sample = Sampler(machine, rig.backend.pods).sample()
+    sample = UtilizationSampler(machine, rig.backend.pods).sample()
     (use,) = sample.pods
     assert (use.use, use.by, use.device_memory) == (0.4, "nvml", 200)
     assert len(sample.devices) == 3
@@ -196,7 +196,7 @@ def test_processors_stand_for_virtual_devices(rig: Rig) -> None:
     rig.submit("sleep", "3600", name="idle")
     rig.start(type(busy)("idle", 0, 0))
     rig.says(busy, "ready")
-    sampler = Sampler(rig.machine, rig.backend.pods)
+    sampler = UtilizationSampler(rig.machine, rig.backend.pods)
     first = sampler.sample()
     assert first.virtual
     assert all(use.use is None for use in first.pods)
@@ -222,7 +222,7 @@ def test_this_machine_as_a_node(tmp_path: Path) -> None:
 
 
 def test_without_a_driver_there_are_no_devices(tmp_path: Path) -> None:
-    if driver() is not None:
+    if nvml_driver() is not None:
         pytest.skip("this machine has one")
     machine = this_machine(tmp_path / "home", control_groups=False)
     assert (machine.node.gpus, machine.virtual) == (0, False)
@@ -309,7 +309,7 @@ def test_memory_that_was_not_asked_for_is_not_limited(grouped: Rig) -> None:
 
 
 def test_a_job_that_the_kernel_ended_for_the_machine_may_be_tried_again() -> None:
-    ended = Ended(Exit.FAILED, 1.0, signal=9, out_of_memory=True, memory_peak=3 << 30)
+    ended = StartOutcome(Exit.FAILED, 1.0, signal=9, out_of_memory=True, memory_peak=3 << 30)
     assert not ended.final
     assert ended.sentence == "The machine ran out of memory and ended it; at its peak it used 3Gi."
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from weir.local.output import Output, read_on, tail_of
-from weir.local.server.pod_logs import Log
+from weir.local.output import OutputFile, read_on, tail_of
+from weir.local.server.pod_logs import PodLog
 
 from .harness import Rig, python
 
@@ -29,7 +29,7 @@ def test_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
     path.write_bytes(b"".join(b"line %d\n" % at for at in range(LINES)))
     assert held(path) > 4 * MOST
     with path.open("rb+") as file:
-        Output(file.fileno(), MOST).look(last=True)
+        OutputFile(file.fileno(), MOST).look(last=True)
     assert held(path) <= MOST
     text = whole(path)
     assert text.startswith(b"line 0\nline 1\n")
@@ -51,10 +51,10 @@ def test_what_is_small_stays_whole(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * (MOST // 2))
     with path.open("rb+") as file:
-        Output(file.fileno(), MOST).look(last=True)
+        OutputFile(file.fileno(), MOST).look(last=True)
     assert whole(path) == b"x" * (MOST // 2)
     assert read_on(str(path), 10 * MOST, 10)[0] == b"x" * 10, "it was begun anew"
-    assert Output(-1, 0).due_s() is None
+    assert OutputFile(-1, 0).due_s() is None
 
 
 def test_a_job_that_never_stops_writing_does_not_fill_the_disk(rig: Rig) -> None:
@@ -71,13 +71,13 @@ def test_a_job_that_never_stops_writing_does_not_fill_the_disk(rig: Rig) -> None
     assert path.stat().st_size > 8 * MOST
     assert held(path) <= MOST
     assert whole(path).endswith(b"end\n")
-    assert Log(rig.home, 1, (0, 0)).starts() == [1]
+    assert PodLog(rig.home, 1, (0, 0)).starts() == [1]
 
 
 async def test_an_output_that_grows_while_it_is_read_is_read_to_where_it_was(rig: Rig) -> None:
     pod = rig.run("sh", "-c", "echo first; echo second")
     rig.exit(pod)
-    log = Log(rig.home, 1, (0, 0))
+    log = PodLog(rig.home, 1, (0, 0))
     text = b""
     async for block in log.text(None, None):
         text += block

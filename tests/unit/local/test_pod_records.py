@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.properties.effort import examples
 
 from weir.local import pod_records
-from weir.local.job_files import Unreadable
+from weir.local.job_files import UnreadableFile
 
 START = {
     "pod": ["job", 0, 0],
@@ -36,7 +36,7 @@ EXIT = {
 }
 RUNNING = {"supervisor": 5, "leader": 6, "leader_ticks": 7, "started_s": 1.0, "cgroups": []}
 HUGE, DEEP = "9" * 400, "[" * 100_000 + "]" * 100_000
-NOTED = pod_records.Span(0.0, 10.0)
+NOTED = pod_records.TimeBounds(0.0, 10.0)
 NO_JSON = (
     b"",
     b"\0" * 4096,
@@ -51,14 +51,14 @@ NO_JSON = (
     DEEP.encode(),
     '{"kind": "report"}'.encode("utf-16"),
 )
-READERS = (pod_records.start_of, pod_records.exit_of, pod_records.running_of)
+READERS = (pod_records.parse_start, pod_records.parse_exit, pod_records.parse_running)
 
 
 def read_all(text: bytes) -> list[object]:
     return [
         *(read(text) for read in READERS),
-        pod_records.grace_of(text),
-        pod_records.note_of(text, NOTED),
+        pod_records.parse_grace(text),
+        pod_records.parse_message(text, NOTED),
     ]
 
 
@@ -72,12 +72,12 @@ def test_whole_records_are_read() -> None:
     assert (ended.code, ended.started_s, ended.max_rss) == (0, 8.0, 5)
     assert isinstance(running, pod_records.RunningRecord)
     assert running.leader_ticks == 7
-    assert pod_records.grace_of(b'{"grace_s": 3}') == 3.0
+    assert pod_records.parse_grace(b'{"grace_s": 3}') == 3.0
 
 
 @pytest.mark.parametrize("text", NO_JSON, ids=range(len(NO_JSON)))
 def test_what_is_no_json_object_is_refused(text: bytes) -> None:
-    assert all(found is None or isinstance(found, Unreadable) for found in read_all(text))
+    assert all(found is None or isinstance(found, UnreadableFile) for found in read_all(text))
 
 
 BAD = ("x", None, True, -1, 1.5, [], {}, [[]], ["x", {}], "@huge", "@nan", "@inf", "@half")
@@ -93,19 +93,19 @@ def texts_with(said: dict[str, object], name: str, value: object) -> bytes:
 @pytest.mark.parametrize("name", START)
 def test_every_value_of_an_order_is_checked(name: str) -> None:
     without = {key: value for key, value in START.items() if key != name}
-    assert isinstance(pod_records.start_of(json.dumps(without).encode()), Unreadable)
+    assert isinstance(pod_records.parse_start(json.dumps(without).encode()), UnreadableFile)
     for value in BAD:
-        found = pod_records.start_of(texts_with(START, name, value))
+        found = pod_records.parse_start(texts_with(START, name, value))
         if isinstance(found, pod_records.StartRecord):
             kept = getattr(found, name)
-            assert type(kept) is type(getattr(pod_records.start_of(json.dumps(START).encode()), name))
+            assert type(kept) is type(getattr(pod_records.parse_start(json.dumps(START).encode()), name))
             assert not isinstance(kept, float) or 0 <= kept < math.inf
 
 
 @pytest.mark.parametrize("name", EXIT)
 def test_every_value_of_an_end_is_checked(name: str) -> None:
     for value in BAD:
-        found = pod_records.exit_of(texts_with(EXIT, name, value))
+        found = pod_records.parse_exit(texts_with(EXIT, name, value))
         if isinstance(found, pod_records.ExitRecord):
             assert found.code is None or 0 <= found.code <= 255
             assert 0 <= found.at_s < math.inf
@@ -123,11 +123,11 @@ def test_a_note_keeps_what_is_sound_of_it() -> None:
         + b"g" * 100
         + b'": -2.5}}'
     )
-    note = pod_records.note_of(line, NOTED)
+    note = pod_records.parse_message(line, NOTED)
     assert note is not None
     assert (note.at_s, note.step, dict(note.values)) == (5.0, None, {"a": 1.0, "g" * 64: -2.5})
     for bad in (b"-1", HUGE.encode(), b"true", b'"1"', b"1e999", b"null"):
-        assert pod_records.note_of(b'{"kind": "checkpointed", "at_s": ' + bad + b"}", NOTED) is None
+        assert pod_records.parse_message(b'{"kind": "checkpointed", "at_s": ' + bad + b"}", NOTED) is None
 
 
 json_values = st.recursive(

@@ -11,8 +11,8 @@ import pytest
 
 from weir.control.port import Exit, PodExited, PodRuns
 from weir.local import job_files, output, pod_files
-from weir.local.job_files import Unreadable, open_file, read_whole
-from weir.local.job_messages import read_notes
+from weir.local.job_files import UnreadableFile, open_file, read_whole
+from weir.local.job_messages import read_messages
 from weir.local.output import read_on, tail_of
 from weir.state.events import Checkpointed, PodKey
 
@@ -45,9 +45,9 @@ def test_only_a_regular_file_is_opened(start: Path, kind: str) -> None:
     elif kind == "nothing":
         assert found is None
     else:
-        assert isinstance(found, Unreadable), found
+        assert isinstance(found, UnreadableFile), found
         assert found.sentence.startswith("f ")
-    read_notes(str(start), 0, 10.0)
+    read_messages(str(start), 0, 10.0)
     read_on(str(start / "f"), 0, 100)
     tail_of(str(start / "f"), 3)
 
@@ -58,10 +58,10 @@ def test_no_link_is_followed_on_the_way(start: Path, at: int) -> None:
     linked = [start, start.parent][at]
     linked.rename(linked.with_name("moved"))
     linked.symlink_to(linked.with_name("moved"))
-    assert isinstance(read_whole(str(start), "f", 100), Unreadable)
+    assert isinstance(read_whole(str(start), "f", 100), UnreadableFile)
     linked.unlink()
     linked.write_text("no directory")
-    assert isinstance(read_whole(str(start), "f", 100), Unreadable)
+    assert isinstance(read_whole(str(start), "f", 100), UnreadableFile)
     linked.unlink()
     assert read_whole(str(start), "f", 100) is None
 
@@ -75,7 +75,7 @@ def test_a_file_system_of_its_own_is_not_entered(start: Path) -> None:
         pytest.skip("nothing can be mounted here")
     try:
         (start / "f").write_text("text")
-        assert isinstance(open_file(str(start), "f"), Unreadable)
+        assert isinstance(open_file(str(start), "f"), UnreadableFile)
     finally:
         subprocess.run(["umount", str(start)], check=True)
 
@@ -269,7 +269,7 @@ def test_a_read_that_fails_costs_that_file(start: Path, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patch:
         patch.setattr(job_files.os, "read", fails)
-        assert isinstance(read_whole(str(start), "f", 100), Unreadable)
+        assert isinstance(read_whole(str(start), "f", 100), UnreadableFile)
     assert read_whole(str(start), "f", 100) == b"text"
 
 

@@ -12,11 +12,11 @@ from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.scenario_io import parse_scenario
-from weir.service.cluster_copy import copy_of, picture_of
+from weir.service.cluster_copy import cluster_facts, copy_cluster
 from weir.service.cluster_snapshot import snapshot
-from weir.service.what_if import Trials
-from weir.simulation.initial_events import populate
-from weir.simulation.scenario_runner import Play
+from weir.service.what_if import WhatIf
+from weir.simulation.initial_events import build_cluster
+from weir.simulation.scenario_runner import ScenarioRunner
 from weir.state.events import (
     End,
     NodeLost,
@@ -63,7 +63,7 @@ def _workloads(dice: random.Random) -> Iterator[Workload]:
 def lived(seed: int) -> tuple[Cluster, Memo, float]:
     """A cluster something has happened in, its plans carried out at once."""
     dice = random.Random(seed)
-    cluster, memo, now_s = populate(parse_scenario(WORLD, "world")), Memo(), 1000.0
+    cluster, memo, now_s = build_cluster(parse_scenario(WORLD, "world")), Memo(), 1000.0
     for workload in _workloads(dice):
         reduce(cluster, WorkloadSubmitted(workload, workload.submitted_s))
         now_s = workload.submitted_s + 0.5
@@ -86,21 +86,21 @@ def said(plan: Plan) -> tuple[object, ...]:
 @pytest.mark.parametrize("seed", range(40))
 def test_a_copy_decides_alike(seed: int) -> None:
     cluster, memo, now_s = lived(seed)
-    copy = copy_of(picture_of(cluster))
+    copy = copy_cluster(cluster_facts(cluster))
     assert said(decide(copy, Policy(), now_s, Memo())) == said(decide(cluster, Policy(), now_s, memo))
 
 
 def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
     """Once enough was asked for, decisions go by what is usual, with the room there was then."""
-    cluster, now_s = populate(parse_scenario(WORLD, "world")), 1000.0
+    cluster, now_s = build_cluster(parse_scenario(WORLD, "world")), 1000.0
     for at in range(80):
         group = PodGroup("0", Request(1 + at % 2, 1000), 1, 1)
         reduce(cluster, WorkloadSubmitted(Workload(f"job-{at}", "a", (group,), 1, now_s), now_s))
     assert cluster.mix.drawn
     reduce(cluster, NodeLost("node-1"))
-    copy = copy_of(picture_of(cluster))
+    copy = copy_cluster(cluster_facts(cluster))
     assert said(decide(copy, Policy(), now_s, Memo())) == said(decide(cluster, Policy(), now_s, Memo()))
-    trials = Trials(picture_of(cluster), Policy(), "job-79")
+    trials = WhatIf(cluster_facts(cluster), Policy(), "job-79")
     assert trials.tried(trials.job.spec) is None
 
 
@@ -108,7 +108,7 @@ def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
 def test_the_first_cycle_of_a_snapshot_is_the_next_decision(seed: int) -> None:
     cluster, memo, now_s = lived(seed)
     plan = decide(cluster, Policy(), now_s, memo)
-    played = Play(parse_scenario(snapshot(picture_of(cluster), Policy(), now_s), "snapshot"))
+    played = ScenarioRunner(parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot"))
     played.cycle()
     assert said(played.plan) == said(plan)
 
@@ -120,7 +120,7 @@ def test_trials_leave_the_copy_as_it_was(seed: int) -> None:
     if not waiting:
         return
     running = [name for name, job in cluster.jobs.items() if job.started_s is not None]
-    trials = Trials(picture_of(cluster), Policy(), waiting[0])
+    trials = WhatIf(cluster_facts(cluster), Policy(), waiting[0])
     before = said(decide(cluster, Policy(), now_s, memo))
     trials.tried(trials.job.spec, running[:2])
     trials.tried(trials.job.spec)
@@ -151,9 +151,9 @@ workloads:
 
 
 def test_disruption_budgets_are_part_of_copies_and_snapshots() -> None:
-    cluster = populate(parse_scenario(PROTECTED, "world"))
-    picture = picture_of(cluster)
-    evicted = [each.pod.workload for each in decide(copy_of(picture), Policy(), 0.0, Memo()).evictions]
+    cluster = build_cluster(parse_scenario(PROTECTED, "world"))
+    picture = cluster_facts(cluster)
+    evicted = [each.pod.workload for each in decide(copy_cluster(picture), Policy(), 0.0, Memo()).evictions]
     assert evicted == ["goes"]
     scenario = parse_scenario(snapshot(picture, Policy(), 0.0), "snapshot")
     assert [(each.name, each.allowed) for each in scenario.budgets] == [("never", 0), ("one", 1)]
@@ -162,7 +162,7 @@ def test_disruption_budgets_are_part_of_copies_and_snapshots() -> None:
 
 def short_gang(missing: str) -> tuple[Cluster, float]:
     """A gang of four that has run with three pods for 20 s of its grace; the fourth waits or isn't made yet."""
-    cluster = populate(parse_scenario(WORLD, "world"))
+    cluster = build_cluster(parse_scenario(WORLD, "world"))
     gang = Workload("gang", "a", (PodGroup("0", Request(1, 1000), 4, 4),), 4, 1000.0)
     reduce(cluster, WorkloadSubmitted(gang, 1000.0))
     for place in decide(cluster, Policy(), 1000.0, Memo()).binds:
@@ -187,7 +187,7 @@ def test_a_gang_that_is_short_of_pods_keeps_its_grace_in_a_snapshot(missing: str
     cluster, now_s = short_gang(missing)
     now_s += later_s
     plan = decide(cluster, Policy(), now_s, Memo())
-    played = Play(parse_scenario(snapshot(picture_of(cluster), Policy(), now_s), "snapshot"))
+    played = ScenarioRunner(parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot"))
     played.cycle()
     assert said(played.plan) == said(plan)
     assert bool(plan.evictions) == (later_s == 60.0)
@@ -198,10 +198,10 @@ def test_whom_a_workload_was_stopped_for_is_in_a_snapshot() -> None:
     waits_s, stopped_s = now_s - 8.0, now_s - 4.0
     name = next(name for name, job in cluster.jobs.items() if not job.is_running and not job.held)
     reduce(cluster, PastKnown(name, waits_s, None, (("job-other", stopped_s),)))
-    copy = copy_of(picture_of(cluster)).jobs[name]
+    copy = copy_cluster(cluster_facts(cluster)).jobs[name]
     assert (copy.waits_since_s, copy.stopped_for) == (waits_s, {"job-other": stopped_s})
-    scenario = parse_scenario(snapshot(picture_of(cluster), Policy(), now_s), "snapshot")
+    scenario = parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot")
     past = scenario.past[name]
     assert (past.waits_since_s, past.stopped_for) == (-8.0, (("job-other", -4.0),))
-    job = populate(scenario).jobs[name]
+    job = build_cluster(scenario).jobs[name]
     assert (job.waits_since_s, job.stopped_for) == (-8.0, {"job-other": -4.0})

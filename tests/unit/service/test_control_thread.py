@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from weir.service.control_thread import Turns
+from weir.service.control_thread import ControlThread
 
 
 class _Control:
@@ -41,7 +41,7 @@ class _House:
 
 def test_steps_keep_their_distance_and_miss_nothing() -> None:
     control = _Control()
-    turns = Turns(_House(control), time.time, between_s=0.1)
+    turns = ControlThread(_House(control), time.time, between_s=0.1)
     turns.start()
     try:
         end_s = time.monotonic() + 0.45

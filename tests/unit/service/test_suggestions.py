@@ -8,8 +8,8 @@ from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.scenario_io.words import PRIORITY_MAX
-from weir.service.cluster_copy import picture_of
-from weir.service.suggestions import Possible, suggestions
+from weir.service.cluster_copy import cluster_facts
+from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.events import (
     End,
     NodeSet,
@@ -58,7 +58,7 @@ def waits(
     reduce(cluster, WorkloadSubmitted(running, 0.0))
     reduce(cluster, PodAssigned(Place(PodKey("runs-99", 0, 0), "n", (0, 1, 2, 3)), NOW_S - ran_s))
     reduce(cluster, WorkloadSubmitted(workload("waits", type_=WorkloadType.TRAIN), 0.0))
-    found = suggestions(picture_of(cluster), Policy(), "waits", Possible(PRIORITY_MAX))
+    found = suggestions(cluster_facts(cluster), Policy(), "waits", SuggestionOptions(PRIORITY_MAX))
     return [each for each in found if each.at_s is not None]
 
 

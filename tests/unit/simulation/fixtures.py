@@ -5,7 +5,7 @@ from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.scenario import Scenario
 from weir.model.workloads import PodGroup, Request, Workload
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 
 HOST = "kubernetes.io/hostname"
 
@@ -47,8 +47,8 @@ def job(
     team: str = "a",
     save_every_s: float | None = None,
     restart_s: float = 0.0,
-) -> Fate:
+) -> JobTrace:
     """A job of one group."""
     needed = pods if least is None else least
     group = PodGroup("0", Request(devices=gpus), pods, needed)
-    return Fate(Workload(name, team, (group,), needed, at_s), duration_s, save_every_s, restart_s)
+    return JobTrace(Workload(name, team, (group,), needed, at_s), duration_s, save_every_s, restart_s)

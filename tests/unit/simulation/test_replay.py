@@ -3,7 +3,7 @@
 import pytest
 
 from weir.model.policy import Policy
-from weir.simulation.interval_means import Timeline
+from weir.simulation.interval_means import IntervalMeans
 from weir.simulation.replay import jittered, replay
 from weir.simulation.replay_report import report, view
 
@@ -62,7 +62,7 @@ def test_jitter_keeps_everything_but_the_moment() -> None:
 
 def test_timeline_means() -> None:
     """A level of 2 from 5 s to 25 s, over intervals of 10 s."""
-    timeline = Timeline(0.0, 10.0)
+    timeline = IntervalMeans(0.0, 10.0)
     timeline.change(5.0, 2.0)
     timeline.change(25.0, -2.0)
     timeline.settle(100.0)

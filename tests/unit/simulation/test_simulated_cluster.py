@@ -1,8 +1,8 @@
 """The simulated world: how jobs run, save, are stopped and go on. A test is its control."""
 
 from weir.control.port import Exit, LifeCause, LifeRule, PodExited, StartPod, StopPod
-from weir.simulation.job_trace import Fate
-from weir.simulation.simulated_cluster import World
+from weir.simulation.job_trace import JobTrace
+from weir.simulation.simulated_cluster import SimulatedCluster
 from weir.state.events import Checkpointed, Place, PodKey
 
 from .fixtures import cluster, job
@@ -13,8 +13,8 @@ CAUSE = LifeCause(LifeRule.WITHDRAWN, "a test says so")
 class Stage:
     """A world, and the test in the place of control."""
 
-    def __init__(self, *fates: Fate) -> None:
-        self.world = World(cluster(nodes=2), fates)
+    def __init__(self, *fates: JobTrace) -> None:
+        self.world = SimulatedCluster(cluster(nodes=2), fates)
         self._starts = 0
         self._start_of: dict[PodKey, int] = {}
         self.world.advance_to(0.0)

@@ -9,7 +9,7 @@ from weir.control.port import EndWorkload
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.state.events import End
-from weir.store import Retention, Store, Submitted
+from weir.store import NewWorkload, Retention, Store
 
 NOW_S = 1_800_000_000.0
 
@@ -28,12 +28,12 @@ def opened(home: Path, retention: Retention | None = None) -> Iterator[Store]:
         store.close()
 
 
-def submitted(name: str, project: str = "vision", at_s: float = NOW_S, **words: Any) -> Submitted:
+def submitted(name: str, project: str = "vision", at_s: float = NOW_S, **words: Any) -> NewWorkload:
     """A workload of one pod with one device."""
     group = PodGroup("0", Request(devices=1))
     type_ = words.pop("type", WorkloadType.TRAIN)
     workload = Workload(name, project, (group,), 1, at_s, user=words.pop("user", "ann"), type=type_)
-    return Submitted(workload, ("python", "train.py"), (("SECRET", "x"),), "/home", devices=1.0, **words)
+    return NewWorkload(workload, ("python", "train.py"), (("SECRET", "x"),), "/home", devices=1.0, **words)
 
 
 def end(name: str, at_s: float = NOW_S + 60, how: End = End.SUCCEEDED, **words: Any) -> EndWorkload:

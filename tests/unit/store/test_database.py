@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 import weir.store.schema
-from weir.store import Happening, NameTaken, Samples, Store, StoreFailed, UseSample, Wanted
+from weir.store import HistoryEvent, NameTaken, Store, StoreFailed, UsageSample, UsageSamples, WorkloadFilter
 from weir.store.schema import HEAD
 from weir.store.tables import metadata
 
@@ -64,14 +64,16 @@ def test_what_was_promised_survives_kill_9(tmp_path: Path) -> None:
             _tell(line, submitted_, ended)
     with opened(tmp_path) as store:
         live = {kept.workload.name for kept in store.journal.workloads()}
-        over = {line.name for line in store.workloads(Wanted(live=False, ended=True), limit=1000).items}
+        over = {
+            line.name for line in store.workloads(WorkloadFilter(live=False, ended=True), limit=1000).items
+        }
         assert submitted_ <= live | over
         assert ended <= over
         assert not live & over
         ends = [one.workload for one in store.events(kind="ended", limit=1000).items]
         assert sorted(over) == sorted(ends)
         page = store.events(limit=1)
-        store.record([Happening(NOW_S, "noted", "later")])
+        store.record([HistoryEvent(NOW_S, "noted", "later")])
         store.submit(submitted("next"))
         assert store.events(limit=1).items[0].id == page.items[0].id + 1
     raw = sqlite3.connect(tmp_path / "weir.db")
@@ -120,7 +122,7 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
                 submit_all()
             assert refused.value.is_full
             assert isinstance(refused.value, OSError)
-            page = store.workloads(Wanted(), limit=1000)
+            page = store.workloads(WorkloadFilter(), limit=1000)
             assert page.total == done > 0
             with ThreadPoolExecutor(8) as threads:
                 fails = [
@@ -128,8 +130,8 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
                     for at in range(16)
                 ]
                 assert all(isinstance(each.exception(), StoreFailed) for each in fails)
-            store.record([Happening(NOW_S, "noted", "x" * 4000)] * 100)
-            assert store.workloads(Wanted()).total == done
+            store.record([HistoryEvent(NOW_S, "noted", "x" * 4000)] * 100)
+            assert store.workloads(WorkloadFilter()).total == done
         store.submit(submitted("after"))
         store.journal.keep([end("train-0")], {})
         assert store.events(kind="ended").total == 1
@@ -172,7 +174,7 @@ def test_file_that_cant_be_written_is_refused_clearly_and_corrupts_nothing(tmp_p
     sentence, count = done.stdout.splitlines()
     assert sentence.startswith(("The disk", "The database can't be used"))
     with opened(tmp_path) as store:
-        assert store.workloads(Wanted()).total == int(count)
+        assert store.workloads(WorkloadFilter()).total == int(count)
 
 
 def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None:
@@ -193,7 +195,7 @@ def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None
     assert isinstance(broken.exception(), RuntimeError)
     outcomes = [future.exception() for future in futures]
     assert [type(outcome) for outcome in outcomes if outcome is not None] == [NameTaken, NameTaken]
-    assert store.workloads(Wanted()).total == 8
+    assert store.workloads(WorkloadFilter()).total == 8
 
 
 def test_work_that_was_given_up_isnt_done(store: Store) -> None:
@@ -210,8 +212,8 @@ def test_work_that_was_given_up_isnt_done(store: Store) -> None:
 def test_closed_store_refuses(tmp_path: Path) -> None:
     """What was queued before is written."""
     store = Store(None, tmp_path)
-    store.record([Happening(NOW_S, "noted", "x")])
-    store.sample(Samples(NOW_S, NOW_S + 60, [UseSample("p", "", "ann", "train", "n", 60.0)]))
+    store.record([HistoryEvent(NOW_S, "noted", "x")])
+    store.sample(UsageSamples(NOW_S, NOW_S + 60, [UsageSample("p", "", "ann", "train", "n", 60.0)]))
     store.close()
     store.close()
     with pytest.raises(StoreFailed, match="closed"):

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from weir.store import Happening, NameTaken, Recollected, Store
+from weir.store import HistoryEvent, NameTaken, Store, StoredEvent
 
 from .fixtures import NOW_S, end, submitted
 
 
-def happening(at: int, **words: object) -> Happening:
+def happening(at: int, **words: object) -> HistoryEvent:
     """The n-th thing that happens."""
-    return Happening(NOW_S + at, "noted", f"thing {at}", **words)  # type: ignore[arg-type]
+    return HistoryEvent(NOW_S + at, "noted", f"thing {at}", **words)  # type: ignore[arg-type]
 
 
 def settle(store: Store) -> None:
@@ -57,7 +57,7 @@ def test_events_are_found_by_what_they_are_about(store: Store) -> None:
 
 def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:
     """Ends too; and nothing of what was refused."""
-    heard: list[Recollected] = []
+    heard: list[StoredEvent] = []
     stop = store.listen(heard.extend)
     store.submit(submitted("train"))
     store.record([happening(1)])
@@ -75,9 +75,9 @@ def test_who_listens_hears_everything_once_and_in_order(store: Store) -> None:
 
 def test_listener_that_fails_disturbs_nobody(store: Store) -> None:
     """What is committed stays committed, once, and the next one hears of it."""
-    heard: list[Recollected] = []
+    heard: list[StoredEvent] = []
 
-    def fails(_: Sequence[Recollected]) -> None:
+    def fails(_: Sequence[StoredEvent]) -> None:
         raise RuntimeError("can't hear")
 
     store.listen(fails)

@@ -24,7 +24,7 @@ from weir.state.events import (
 )
 from weir.state.reduce import reduce
 from weir.state.state import Cluster
-from weir.store import Meter, Samples, UseSample
+from weir.store import UsageMeter, UsageSample, UsageSamples
 
 GROUND: tuple[Event, ...] = (
     NodeSet(Node("node", 8, 16 << 30, {"cpu": 64_000, "memory": 1 << 40, "pods": 110})),
@@ -38,7 +38,7 @@ class Metered:
     def __init__(self, since_s: float = 0.0) -> None:
         self.cluster = Cluster()
         self.uids: dict[str, int] = {}
-        self.meter = Meter(self.uids.get)
+        self.meter = UsageMeter(self.uids.get)
         self.meter.watch(self.cluster, since_s)
         self.happen(*GROUND)
 
@@ -67,7 +67,7 @@ class Metered:
         self.happen(PodStopped(pod, at_s, 0.0))
 
 
-def of_node(samples: Samples, node: str = "node") -> UseSample:
+def of_node(samples: UsageSamples, node: str = "node") -> UsageSample:
     """The one line of a node."""
     (found,) = [use for use in samples.uses if use.node == node]
     return found
@@ -83,13 +83,13 @@ def test_job_of_a_second_counts() -> None:
     metered.happen(WorkloadEnded("job", End.SUCCEEDED, 15.5))
     samples = metered.meter.take(60.0)
     assert (samples.since_s, samples.until_s) == (0.0, 60.0)
-    assert of_node(samples) == UseSample("team", "lab", "ann", "train", "node", allocated_gpu_s=1.0)
+    assert of_node(samples) == UsageSample("team", "lab", "ann", "train", "node", allocated_gpu_s=1.0)
     assert of_node(samples, "").waiting_s == 4.5
     (workload,) = samples.workloads
     assert (workload.uid, workload.allocated_gpu_s) == (1, 1.0)
     (device,) = samples.devices
     assert (device.device, device.allocated_gpu_s) == (3, 1.0)
-    assert metered.meter.take(120.0) == Samples(60.0, 120.0, [], [], [])
+    assert metered.meter.take(120.0) == UsageSamples(60.0, 120.0, [], [], [])
 
 
 def test_over_quota_is_what_is_above_it() -> None:

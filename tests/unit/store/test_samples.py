@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from weir.state.events import End
-from weir.store import DeviceSample, Retention, Samples, Store, UseSample, WorkloadSample
+from weir.store import DeviceUsageSample, Retention, Store, UsageSample, UsageSamples, WorkloadUsageSample
 from weir.store.samples import _pieces, _spread
 from weir.store.tables import DAY, HOUR, MINUTE, SPANS, uses
 from weir.store.usage import pieces
@@ -20,9 +20,9 @@ FIRST_S = NOW_S // DAY * DAY
 KEEP = Retention(minutes_s=6 * HOUR, hours_s=3 * DAY, days_s=30 * DAY)
 
 
-def use(project: str = "vision", node: str = "node", **words: float) -> UseSample:
+def use(project: str = "vision", node: str = "node", **words: float) -> UsageSample:
     """What a project used on a node."""
-    return UseSample(project, "lab", "ann", "train", node, **words)  # type: ignore[arg-type]
+    return UsageSample(project, "lab", "ann", "train", node, **words)  # type: ignore[arg-type]
 
 
 def settle(store: Store) -> None:
@@ -37,15 +37,15 @@ def test_report_adds_up_by_every_key(store: Store) -> None:
     uid = store.submit(submitted("c", at_s=FIRST_S + 30)).launch.uid
     store.journal.keep([end("c", FIRST_S + 90, End.FAILED)], {})
     store.sample(
-        Samples(
+        UsageSamples(
             FIRST_S,
             FIRST_S + 120,
             [
                 use(allocated_gpu_s=100, seen_gpu_s=80, used_gpu_s=60, over_quota_gpu_s=20, preempted=1),
                 use(node="", waiting_s=500),
-                UseSample("speech", "", "bob", "build", "node", 10.0),
+                UsageSample("speech", "", "bob", "build", "node", 10.0),
             ],
-            [WorkloadSample(uid, "node", 50.0)],
+            [WorkloadUsageSample(uid, "node", 50.0)],
         )
     )
     settle(store)
@@ -157,7 +157,9 @@ def test_sums_agree_whatever_they_are_read_from(
         (home / "pool.json").unlink()
     with opened(home, KEEP) as store:
         for at, long_s, project, amount in moments:
-            store.sample(Samples(FIRST_S + at, FIRST_S + at + long_s, [use(project, allocated_gpu_s=amount)]))
+            store.sample(
+                UsageSamples(FIRST_S + at, FIRST_S + at + long_s, [use(project, allocated_gpu_s=amount)])
+            )
         settle(store)
         engine = store._database.engine
         assert engine is not None
@@ -201,12 +203,12 @@ def test_old_sums_and_events_are_forgotten(tmp_path: Path) -> None:
         for hour in range(0, 48, 2):
             at_s = FIRST_S + hour * HOUR
             store.sample(
-                Samples(
+                UsageSamples(
                     at_s,
                     at_s + 60,
                     [use(allocated_gpu_s=1)],
-                    [WorkloadSample(1, "node", 1.0)],
-                    [DeviceSample("node", 0, 1.0)],
+                    [WorkloadUsageSample(1, "node", 1.0)],
+                    [DeviceUsageSample("node", 0, 1.0)],
                 )
             )
         settle(store)
@@ -228,12 +230,12 @@ def test_charts_have_as_many_points_as_there_is_room_for(store: Store) -> None:
     for minute in range(180):
         at_s = FIRST_S + minute * MINUTE
         store.sample(
-            Samples(
+            UsageSamples(
                 at_s,
                 at_s + 60,
                 [use(allocated_gpu_s=60), use("speech", allocated_gpu_s=30)],
-                [WorkloadSample(7, "node", 60.0, 60.0, 30.0)],
-                [DeviceSample("node", 1, 60.0, 60.0, 45.0, 1 << 30)],
+                [WorkloadUsageSample(7, "node", 60.0, 60.0, 30.0)],
+                [DeviceUsageSample("node", 1, 60.0, 60.0, 45.0, 1 << 30)],
             )
         )
     settle(store)

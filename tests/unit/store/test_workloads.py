@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from weir.model.workloads import WorkloadType
 from weir.state.events import End
-from weir.store import NameTaken, NoSuchQueue, NoSuchWorkload, Store, Wanted, WorkloadOver
+from weir.store import NameTaken, NoSuchQueue, NoSuchWorkload, Store, WorkloadFilter, WorkloadOver
 
 from .fixtures import NOW_S, end, opened, submitted
 
 
-def names(store: Store, wanted: Wanted | None = None, **words: object) -> list[str]:
+def names(store: Store, wanted: WorkloadFilter | None = None, **words: object) -> list[str]:
     """The names on a page."""
-    page = store.workloads(wanted or Wanted(), **words)  # type: ignore[arg-type]
+    page = store.workloads(wanted or WorkloadFilter(), **words)  # type: ignore[arg-type]
     return [line.name for line in page.items]
 
 
@@ -72,7 +72,7 @@ def test_people_stop_suspend_and_resume(store: Store) -> None:
     """What they said is kept, and told back; the first withdrawal counts."""
     store.submit(submitted("train"))
     assert store.hold("train", "by ann").held == "by ann"
-    assert store.workloads(Wanted()).items[0].sentence == "by ann"
+    assert store.workloads(WorkloadFilter()).items[0].sentence == "by ann"
     assert store.release("train").held is None
     assert store.withdraw("train", 5.0).withdrawn_s == 5.0
     assert store.withdraw("train", 9.0).withdrawn_s == 5.0
@@ -107,7 +107,7 @@ def test_pages_stay_as_they_are_while_workloads_come(store: Store) -> None:
         store.submit(submitted(f"train-{at}"))
     seen, after = [], None
     for turn in range(100):
-        page = store.workloads(Wanted(), after=after, limit=4)
+        page = store.workloads(WorkloadFilter(), after=after, limit=4)
         seen += [line.name for line in page.items]
         assert page.total == 25 + turn
         store.submit(submitted(f"late-{turn}"))
@@ -124,15 +124,15 @@ def test_list_is_filtered(store: Store) -> None:
     store.submit(submitted("old"))
     store.journal.keep([end("old", how=End.FAILED)], {})
     assert names(store) == ["Notebook_1", "train-a"]
-    assert names(store, Wanted(ended=True)) == ["old", "Notebook_1", "train-a"]
-    assert names(store, Wanted(live=False, ended=True)) == ["old"]
-    assert names(store, Wanted(projects=["speech"])) == ["Notebook_1"]
-    assert names(store, Wanted(projects=[])) == []
-    assert names(store, Wanted(types=["build"])) == ["Notebook_1"]
-    assert names(store, Wanted(users=["bob", "eve"])) == ["Notebook_1"]
-    assert names(store, Wanted(q="NOTE")) == ["Notebook_1"]
-    assert names(store, Wanted(q="k_1")) == ["Notebook_1"]
-    assert names(store, Wanted(q="%")) == []
+    assert names(store, WorkloadFilter(ended=True)) == ["old", "Notebook_1", "train-a"]
+    assert names(store, WorkloadFilter(live=False, ended=True)) == ["old"]
+    assert names(store, WorkloadFilter(projects=["speech"])) == ["Notebook_1"]
+    assert names(store, WorkloadFilter(projects=[])) == []
+    assert names(store, WorkloadFilter(types=["build"])) == ["Notebook_1"]
+    assert names(store, WorkloadFilter(users=["bob", "eve"])) == ["Notebook_1"]
+    assert names(store, WorkloadFilter(q="NOTE")) == ["Notebook_1"]
+    assert names(store, WorkloadFilter(q="k_1")) == ["Notebook_1"]
+    assert names(store, WorkloadFilter(q="%")) == []
 
 
 def test_list_knows_the_status_it_is_told(store: Store) -> None:
@@ -140,17 +140,17 @@ def test_list_knows_the_status_it_is_told(store: Store) -> None:
     uids = {name: store.submit(submitted(name)).launch.uid for name in ("a", "b", "c", "d")}
     store.journal.keep([end("d")], {})
     live = {uids["a"]: "running", uids["c"]: "stopping"}
-    assert [line.status for line in store.workloads(Wanted(), live=live).items] == [
+    assert [line.status for line in store.workloads(WorkloadFilter(), live=live).items] == [
         "stopping",
         "pending",
         "running",
     ]
-    running = Wanted(statuses=["running", "succeeded"], ended=True)
+    running = WorkloadFilter(statuses=["running", "succeeded"], ended=True)
     page = store.workloads(running, live=live, limit=1)
     assert ([line.name for line in page.items], page.total) == (["d"], 2)
     assert names(store, running, live=live, after=page.after) == ["a"]
-    assert names(store, Wanted(statuses=["pending"]), live=live) == ["b"]
-    assert names(store, Wanted(statuses=["failed"]), live=live) == []
+    assert names(store, WorkloadFilter(statuses=["pending"]), live=live) == ["b"]
+    assert names(store, WorkloadFilter(statuses=["failed"]), live=live) == []
 
 
 @given(st.lists(st.sampled_from(["live", "succeeded", "failed"]), max_size=12), st.integers(1, 5))
@@ -162,7 +162,10 @@ def test_pages_together_are_the_list(tmp_path_factory: object, states: list[str]
             store.submit(submitted(str(at)))
             if state != "live":
                 store.journal.keep([end(str(at), how=End(state))], {})
-        for wanted in (Wanted(ended=True), Wanted(statuses=["pending", "failed"], ended=True)):
+        for wanted in (
+            WorkloadFilter(ended=True),
+            WorkloadFilter(statuses=["pending", "failed"], ended=True),
+        ):
             whole = store.workloads(wanted, limit=1000)
             seen, after = [], None
             while True:

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from weir import __version__
 from weir.api.answers import (
     EventPage,
+    Explanation,
     NodePage,
     PoolStatus,
     QueuePage,
     QueueRow,
     Status,
-    Why,
     WhyAnswer,
     WorkloadDetail,
     WorkloadPage,
@@ -40,7 +40,7 @@ from weir.model.workloads import DEFAULT_PRIORITY, PREEMPTIBLE_BELOW, WorkloadTy
 
 if TYPE_CHECKING:
     from weir.kubernetes.crd.scheduler_config import SchedulerSettings
-    from weir.kubernetes.process.inspection import Glance
+    from weir.kubernetes.process.inspection import ClusterInspection
 
 JOBS = "batch/v1"
 _EVENTS_SHOWN = 20
@@ -143,7 +143,7 @@ class Answering:
             f"and {running} of {len(pods)} run; pods with schedulerName: {installed.scheduler} are scheduled "
             f"by Weir"
         )
-        reason = Why(why="other_scheduler", sentence=sentence)
+        reason = Explanation(why="other_scheduler", sentence=sentence)
         status: Status = "running" if running else "pending"
         return WhyAnswer(name=name_of(found), status=status, reason=reason)
 
@@ -287,11 +287,11 @@ class Answering:
 
     # What is looked up
 
-    async def _glance(self) -> "Glance":
-        from weir.kubernetes.process.inspection import look
+    async def _glance(self) -> "ClusterInspection":
+        from weir.kubernetes.process.inspection import inspect_cluster
 
         installed = await read_installation(self._api, self._home)
-        return await look(self._api, await self._settings(installed), installed.scheduler)
+        return await inspect_cluster(self._api, await self._settings(installed), installed.scheduler)
 
     async def _settings(self, installed: Installed) -> "SchedulerSettings":
         """Return what the scheduler decides by: the settings that its status says are in force."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, get_args
 
-from weir.api.answers import EventRow, Eviction, PodRow, QueueRow, Status, Type, Why, WorkloadRow
+from weir.api.answers import EventRow, EvictionRow, Explanation, PodRow, QueueRow, Status, Type, WorkloadRow
 from weir.cli.cluster.things import EventThing, PodThing, QueueThing, WorkloadThing
 from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
 from weir.model.workloads import WHOLE_MILLI
@@ -36,9 +36,11 @@ def workload_row(thing: WorkloadThing) -> WorkloadRow:
     until_s = time.time() if ended_s is None else ended_s
     reason = None
     if status.reason is not None:
-        reason = Why(why=status.reason.why, sentence=status.reason.sentence, numbers=status.reason.numbers)
+        reason = Explanation(
+            why=status.reason.why, sentence=status.reason.sentence, numbers=status.reason.numbers
+        )
     elif status.suspended and status.phase == "Pending":
-        reason = Why(why="held", sentence="suspended")
+        reason = Explanation(why="held", sentence="suspended")
     return WorkloadRow(
         uid=int(thing.metadata.uid.replace("-", "")[:15] or "0", 16),
         name=name_of(thing),
@@ -63,11 +65,11 @@ def workload_row(thing: WorkloadThing) -> WorkloadRow:
     )
 
 
-def _evicted(thing: WorkloadThing) -> Eviction | None:
+def _evicted(thing: WorkloadThing) -> EvictionRow | None:
     last = thing.status.last_eviction
     if last is None:
         return None
-    return Eviction(at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by)
+    return EvictionRow(at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by)
 
 
 def pod_rows(thing: WorkloadThing, pods: Iterable[PodThing]) -> list[PodRow]:

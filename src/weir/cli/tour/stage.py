@@ -22,8 +22,8 @@ import weir
 from weir.cli.tour.cast import GPUS
 from weir.client.api import Pool
 from weir.local import orphan_cleanup, pod_files, pod_records
-from weir.local.job_messages import read_notes
-from weir.local.pod_records import SAVED, Span
+from weir.local.job_messages import read_messages
+from weir.local.pod_records import SAVED, TimeBounds
 from weir.local.state_dir import ended
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -118,7 +118,7 @@ class Stage:
         """When a workload told that its state is saved."""
         found = []
         for own in self.home.glob(f"{pod_files.OWN}/{uid}/*"):
-            notes = read_notes(str(own), 0, Span(0.0, time.time())).notes
+            notes = read_messages(str(own), 0, TimeBounds(0.0, time.time())).notes
             found += [note.at_s for note in notes if note.kind == SAVED]
         return sorted(found)
 
@@ -160,9 +160,9 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 def _end_pod(directory: str) -> None:
     """End what is left of a pod: its supervisor, and then all that was its own."""
     with suppress(OSError):
-        start = pod_records.start_of(pod_files.read(directory, pod_files.START))
+        start = pod_records.parse_start(pod_files.read(directory, pod_files.START))
         groups = start.cgroups if isinstance(start, pod_records.StartRecord) else ()
-        orphan_cleanup.end_supervised(directory, groups, time.time())
+        orphan_cleanup.kill_with_supervisor(directory, groups, time.time())
 
 
 def _environment() -> dict[str, str]:

@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from weir.api.answers import QueueRow, Why
+from weir.api.answers import Explanation, QueueRow
 from weir.engine.overcommit import Overcommitted
 from weir.kubernetes.state.queue_view import QueueView
 from weir.model.policy import Policy
 from weir.model.reasons import Why as WhyClass
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
-from weir.service.queue_rows import plain, queue_rows
+from weir.service.queue_rows import plain_amount, queue_rows
 from weir.state.state import Cluster
 
 Amounts = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterNumbers:
+class ClusterSummary:
     """Made by the control thread, and never changed."""
 
     queues: Mapping[str, QueueRow] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class ClusterNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Runnable:
+class SchedulableDemand:
     """Pending work that some node could ever run."""
 
     pending: Mapping[str, int]  # workloads by project
@@ -46,7 +46,7 @@ class Runnable:
     excess: Mapping[int, Mapping[int, int]]  # what the others ask for, by queue and resource row
 
     @classmethod
-    def of(cls, cluster: Cluster, view: QueueView, reasons: Mapping[str, Why]) -> Self:
+    def of(cls, cluster: Cluster, view: QueueView, reasons: Mapping[str, Explanation]) -> Self:
         """Tell them apart by the reasons that were found."""
         stuck: Counter[str] = Counter()
         excess: dict[int, dict[int, int]] = {}
@@ -66,15 +66,15 @@ class Runnable:
         return cls(can_run, stuck, excess)
 
 
-def numbers_of(
+def cluster_summary(
     cluster: Cluster,
     policy: Policy,
     now_s: float,
     view: QueueView,
-    runnable: Runnable,
-    reasons: Mapping[str, Why],
+    runnable: SchedulableDemand,
+    reasons: Mapping[str, Explanation],
     overcommitted: Sequence[Overcommitted] = (),
-) -> ClusterNumbers:
+) -> ClusterSummary:
     """Return the amounts as they are now."""
     rows = queue_rows(cluster, policy, now_s, view.running, runnable.pending, runnable.excess)
     ledger = cluster.ledger
@@ -90,7 +90,7 @@ def numbers_of(
             waiting[job.spec.project, why.why] += 1
     nodes = [node for node in cluster.nodes if node is not None]
     demand = {name: _demand(cluster, name, runnable) for name in rows}
-    return ClusterNumbers(
+    return ClusterSummary(
         queues=rows,
         demand=demand,
         unschedulable=unschedulable,
@@ -104,7 +104,7 @@ def numbers_of(
     )
 
 
-def _demand(cluster: Cluster, name: str, runnable: Runnable) -> dict[str, float]:
+def _demand(cluster: Cluster, name: str, runnable: SchedulableDemand) -> dict[str, float]:
     """Return what workloads of a queue hold and ask for together, as far as it can ever run."""
     ledger, names = cluster.ledger, cluster.rows.names
     at = ledger.position[name]
@@ -113,4 +113,6 @@ def _demand(cluster: Cluster, name: str, runnable: Runnable) -> dict[str, float]
         held + asked - less.get(row, 0)
         for row, (held, asked) in enumerate(zip(ledger.allocated[at], ledger.asked[at], strict=True))
     )
-    return {name: plain(name, amount) for name, amount in zip(names, amounts, strict=False) if amount > 0}
+    return {
+        name: plain_amount(name, amount) for name, amount in zip(names, amounts, strict=False) if amount > 0
+    }

@@ -25,7 +25,7 @@ MESSAGE_MAX = 4_000
 Tell = Callable[[Sequence[EmitEvent | PatchStatus]], None]
 
 
-class ClusterSettings:
+class ConfigWatcher:
     """Settings of one scheduler. All calls come from the event loop."""
 
     def __init__(self, scheduler: str, base: SchedulerSettings, found: Iterable[QuotaObject] = ()) -> None:

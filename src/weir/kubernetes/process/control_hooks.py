@@ -9,14 +9,14 @@ from weir.engine.overcommit import GRACE_S
 from weir.engine.plan import Plan
 from weir.kubernetes.api.gc_control import collector_paused, freeze
 from weir.kubernetes.backend import KubernetesBackend
-from weir.kubernetes.process.cluster_summary import ClusterNumbers, Runnable, numbers_of
+from weir.kubernetes.process.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.process.decision_log import DecisionLog
-from weir.kubernetes.process.overcommit_relief import OvercommitHealing
+from weir.kubernetes.process.overcommit_relief import OvercommitController
 from weir.kubernetes.process.queue_statuses import QueueStatuses
-from weir.kubernetes.process.scheduling_counters import SchedulerCounts
+from weir.kubernetes.process.scheduling_counters import SchedulingCounters
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
-from weir.service.pending_reasons import Reasons
+from weir.service.pending_reasons import PendingReasons
 from weir.state.events import Event, PodAssigned, WorkloadEnded
 from weir.state.state import Cluster
 
@@ -26,7 +26,7 @@ QUEUES_AT_LEAST_EVERY_S = 30.0
 """Even where nothing changes that the engine knows, such as workloads that are refused."""
 
 
-class ClusterHooks:
+class ClusterControlHooks:
     """Runs around the steps of the control thread, and reads what control decides."""
 
     def __init__(
@@ -38,19 +38,19 @@ class ClusterHooks:
         overcommit_grace_s: float = GRACE_S,
     ) -> None:
         self.backend = backend
-        self._healing = OvercommitHealing(backend, overcommit_grace_s)
+        self._healing = OvercommitController(backend, overcommit_grace_s)
         self.policy = policy
         self.wake: Callable[[], None] = lambda: None
         self.submit: Callable[[Sequence[Write | EmitEvent]], None] = lambda _: None
         self._clock = clock
-        self._reasons = Reasons(backend.reasons)
+        self._reasons = PendingReasons(backend.reasons)
         self._queues = QueueStatuses()
         self._people_next_s = self._queues_next_s = self._queues_due_s = 0.0
         self._changes = -1
         self._begins = True
         self._paused = ExitStack()  # the collector, in a first step
-        self.counts = SchedulerCounts()
-        self.numbers = ClusterNumbers()
+        self.counts = SchedulingCounters()
+        self.numbers = ClusterSummary()
         self.cycle = 0  # the number of the last plan
         self._log = DecisionLog()
         self._control: Control | None = None
@@ -66,7 +66,7 @@ class ClusterHooks:
         self._begins = True
         self.backend.connect()
         self.backend.reasons.clear()
-        self._reasons = Reasons(self.backend.reasons)
+        self._reasons = PendingReasons(self.backend.reasons)
         self._queues.forget()
         self._changes = -1
         self._log.forget()
@@ -134,9 +134,9 @@ class ClusterHooks:
         ):
             self._changes = self._changed(cluster)
             view = backend.queue_view()
-            runnable = Runnable.of(cluster, view, backend.reasons)
+            runnable = SchedulableDemand.of(cluster, view, backend.reasons)
             over = backend.overcommitted()
-            self.numbers = numbers_of(cluster, self.policy, now_s, view, runnable, backend.reasons, over)
+            self.numbers = cluster_summary(cluster, self.policy, now_s, view, runnable, backend.reasons, over)
             self.counts.keep(self.numbers.queues.keys())
             patches = list(self._queues.take(view, self.numbers))
             if patches:

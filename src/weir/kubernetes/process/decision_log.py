@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from structlog import get_logger
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.engine.plan import Eviction, Plan
 from weir.state.state import Cluster
 
@@ -86,7 +86,9 @@ class DecisionLog:
                 nodes=list(dict.fromkeys(used))[:NODES_MAX],
             )
 
-    def waits(self, cluster: Cluster, changed: Iterable[str], reasons: Mapping[str, Why], cycle: int) -> None:
+    def waits(
+        self, cluster: Cluster, changed: Iterable[str], reasons: Mapping[str, Explanation], cycle: int
+    ) -> None:
         """Log each workload whose reason is of another class than before."""
         logged = 0
         for name in changed:

@@ -33,11 +33,11 @@ from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
 from weir.model.policy import Policy
 from weir.model.resources import GPU
 from weir.scenario_io.words import PRIORITY_MAX
-from weir.service.cluster_copy import picture_of
+from weir.service.cluster_copy import cluster_facts
 from weir.service.cluster_snapshot import snapshot
-from weir.service.pending_reasons import why_of
-from weir.service.queue_rows import above, node_rows, queue_rows
-from weir.service.suggestions import Possible, suggestions
+from weir.service.pending_reasons import explanation
+from weir.service.queue_rows import ancestor_rows, node_rows, queue_rows
+from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.jobs import Job
 from weir.state.state import Cluster
 
@@ -46,7 +46,7 @@ _HOLDS = ("held", "suspended")
 
 
 @dataclass(slots=True)
-class Glance:
+class ClusterInspection:
     """State of a cluster, and the settings it is scheduled by."""
 
     cluster: Cluster
@@ -56,7 +56,7 @@ class Glance:
 
     def snapshot(self) -> str:
         """Return a scenario that replays the next decision."""
-        return snapshot(picture_of(self.cluster), self.policy, self.now_s)
+        return snapshot(cluster_facts(self.cluster), self.policy, self.now_s)
 
     def nodes(self) -> list[NodeRow]:
         """Return the nodes and the use of each."""
@@ -93,16 +93,18 @@ class Glance:
         memo = Memo()
         memo.sync(cluster, policy)
         rows = queue_rows(cluster, policy, self.now_s, running, pending, memo.excess(cluster))
-        queues = above(rows, job.spec.project)
+        queues = ancestor_rows(rows, job.spec.project)
         if row.status != "pending":
             return WhyAnswer(
                 name=name, status=row.status, reason=row.reason, evicted=row.evicted, queues=queues
             )
         place, waiting = _place(cluster, job)
-        found = row.reason or why_of(reason(cluster, policy, job, self.now_s))
-        possible = Possible(PRIORITY_MAX, tuple(sorted(set(priorities))), shares=False, others_make=True)
+        found = row.reason or explanation(reason(cluster, policy, job, self.now_s))
+        possible = SuggestionOptions(
+            PRIORITY_MAX, tuple(sorted(set(priorities))), shares=False, others_make=True
+        )
         is_gated = job.held and (found is None or found.why not in _HOLDS)
-        tried = [] if is_gated else suggestions(picture_of(cluster), policy, name, possible)
+        tried = [] if is_gated else suggestions(cluster_facts(cluster), policy, name, possible)
         return WhyAnswer(
             name=name,
             status=row.status,
@@ -115,7 +117,7 @@ class Glance:
         )
 
 
-async def look(api: ApiClient, settings: SchedulerSettings, scheduler: str) -> Glance:
+async def inspect_cluster(api: ApiClient, settings: SchedulerSettings, scheduler: str) -> ClusterInspection:
     """List everything, and make of it what the scheduler of that name makes of it by its settings.
 
     Raises:
@@ -135,7 +137,7 @@ async def look(api: ApiClient, settings: SchedulerSettings, scheduler: str) -> G
     control = Control(backend, policy, lambda: now_s, decide=_nothing)
     backend.connect()
     control.step()
-    return Glance(control.cluster, policy, now_s, cluster_state.node_states)
+    return ClusterInspection(control.cluster, policy, now_s, cluster_state.node_states)
 
 
 def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _memo: Memo) -> Plan:

@@ -27,23 +27,23 @@ from weir.kubernetes.crd.objects import QuotaObject
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
-from weir.kubernetes.process.config_watcher import ClusterSettings
-from weir.kubernetes.process.scheduler_process import Instance, Options
+from weir.kubernetes.process.config_watcher import ConfigWatcher
+from weir.kubernetes.process.scheduler_process import ProcessOptions, SchedulerProcess
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup
-from weir.service.engine_build import engine
+from weir.service.engine_build import engine_kind
 
 if TYPE_CHECKING:
-    from weir.kubernetes.process.webhook_server import Opening
+    from weir.kubernetes.process.webhook_server import ServingOptions
 
 FAILED, WRONG_REQUEST = 1, 2
 _LOG = get_logger(__name__)
 
 
-def access_of(options: Options) -> Credentials:
+def access_of(options: ProcessOptions) -> Credentials:
     """In the cluster as its service account, else as a kubeconfig says."""
     named = options.kubeconfig is not None or options.context is not None or "KUBECONFIG" in os.environ
     if not named and (SERVICE_ACCOUNT / "token").exists():
@@ -60,7 +60,7 @@ def run(
     devices: DeviceResources | None = None,
     overcommit_grace_s: float = GRACE_S,
     shared_nodes: int = 0,
-    opening: "Opening | None" = None,
+    opening: "ServingOptions | None" = None,
     elects: bool = True,
     policy_file: Path | None = None,
     kinds_file: Path | None = None,
@@ -73,7 +73,7 @@ def run(
     try:
         policy = Policy() if policy_file is None else read_policy(policy_file)
         kinds = None if kinds_file is None else kinds_file.read_text("utf-8")
-        options = Options(
+        options = ProcessOptions(
             kubeconfig,
             context,
             namespace,
@@ -112,7 +112,7 @@ def _innermost(error: BaseException) -> BaseException:
     return error
 
 
-async def _serve(options: Options) -> None:
+async def _serve(options: ProcessOptions) -> None:
     async with AsyncExitStack() as stack:
         access = access_of(options)
         if not access.is_verified:
@@ -120,14 +120,14 @@ async def _serve(options: Options) -> None:
         api = await stack.enter_async_context(ApiClient(access))
         clock = await server_clock(api)
         stopped = asyncio.Event()
-        settings = ClusterSettings(options.scheduler, options.settings, await _configs(api))
+        settings = ConfigWatcher(options.scheduler, options.settings, await _configs(api))
         while not stopped.is_set():
-            instance = Instance(api, options, clock, settings)
+            instance = SchedulerProcess(api, options, clock, settings)
             _stop_by_signal(instance, stopped)
             _LOG.info(
                 "started",
                 version=__version__,
-                engine=engine(),
+                engine_kind=engine_kind(),
                 server=api.server,
                 scheduler=options.scheduler,
                 policy=settings.settings.policy.preset,
@@ -135,7 +135,7 @@ async def _serve(options: Options) -> None:
             await _run(instance, stopped)
 
 
-def _stop_by_signal(instance: Instance, stopped: asyncio.Event) -> None:
+def _stop_by_signal(instance: SchedulerProcess, stopped: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
     def stop(_signal: int, _frame: object) -> None:
@@ -146,7 +146,7 @@ def _stop_by_signal(instance: Instance, stopped: asyncio.Event) -> None:
         signal.signal(each, stop)
 
 
-async def _run(instance: Instance, stopped: asyncio.Event) -> None:
+async def _run(instance: SchedulerProcess, stopped: asyncio.Event) -> None:
     """Run an instance until it is told to stop, or its settings need another one."""
     running = asyncio.create_task(instance.run())
     ends = [asyncio.create_task(event.wait()) for event in (stopped, instance.outdated)]

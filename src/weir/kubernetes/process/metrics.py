@@ -12,15 +12,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from weir import __version__
-from weir.kubernetes.process.cluster_summary import ClusterNumbers
-from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, SchedulerCounts
+from weir.kubernetes.process.cluster_summary import ClusterSummary
+from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, SchedulingCounters
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
-from weir.service.engine_build import engine
+from weir.service.engine_build import engine_kind
 from weir.service.metric_families import Histogram, queue_families
 
 if TYPE_CHECKING:
-    from weir.kubernetes.process.scheduler_process import Instance
+    from weir.kubernetes.process.scheduler_process import SchedulerProcess
 
 
 WAITING_MAX = 4 * PROJECTS_MAX
@@ -30,7 +30,7 @@ WAITING_MAX = 4 * PROJECTS_MAX
 class ClusterMetrics(Collector):
     """Reads counts that are kept anyway, when it is asked."""
 
-    def __init__(self, instance: "Instance") -> None:
+    def __init__(self, instance: "SchedulerProcess") -> None:
         self._instance = instance
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -47,7 +47,7 @@ class ClusterMetrics(Collector):
         """Yield everything as it is now."""
         here = self._instance
         info = GaugeMetricFamily("weir_build_info", "The version that runs.", labels=["version", "engine"])
-        info.add_metric([__version__, engine()], 1.0)
+        info.add_metric([__version__, engine_kind()], 1.0)
         yield info
         leads = bool(here.election.may_write())
         yield GaugeMetricFamily("weir_leading", "Whether this one decides.", float(leads))
@@ -97,7 +97,7 @@ class ClusterMetrics(Collector):
         yield tries
 
 
-def cluster_families(numbers: ClusterNumbers) -> Iterator[Metric]:
+def cluster_families(numbers: ClusterSummary) -> Iterator[Metric]:
     """Yield what is known of projects and nodes; of very many projects the first by name."""
     shown = dict(sorted(numbers.queues.items())[:PROJECTS_MAX])
     yield from queue_families(shown.values())
@@ -135,7 +135,7 @@ def cluster_families(numbers: ClusterNumbers) -> Iterator[Metric]:
         yield GaugeMetricFamily(name, about, float(value))
 
 
-def _passed_by(counts: SchedulerCounts) -> Iterator[Metric]:
+def _passed_by(counts: SchedulingCounters) -> Iterator[Metric]:
     yield from _histograms(
         ("weir_workload_wait_seconds", "How long workloads waited for their start.", counts.waits),
         (

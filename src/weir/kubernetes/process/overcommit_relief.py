@@ -16,7 +16,7 @@ from weir.state.state import Cluster
 _LOG = get_logger(__name__)
 
 
-class OvercommitHealing:
+class OvercommitController:
     """Adds evictions to plans."""
 
     def __init__(self, backend: KubernetesBackend, grace_s: float = GRACE_S) -> None:

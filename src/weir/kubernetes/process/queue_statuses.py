@@ -5,7 +5,7 @@ from typing import Any
 
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
-from weir.kubernetes.process.cluster_summary import ClusterNumbers
+from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.state.queue_view import QueueView
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.model.resources import in_thousandths, written
@@ -25,7 +25,7 @@ class QueueStatuses:
         """Somebody else may have written meanwhile."""
         self._written.clear()
 
-    def take(self, view: QueueView, numbers: ClusterNumbers) -> Iterator[PatchStatus]:
+    def take(self, view: QueueView, numbers: ClusterSummary) -> Iterator[PatchStatus]:
         """Yield what is to be written now."""
         for key, generation in view.generations.items():
             status = self._status(key, view, numbers)
@@ -39,7 +39,7 @@ class QueueStatuses:
         for key in [key for key in self._written if key not in view.generations]:
             del self._written[key]
 
-    def _status(self, key: tuple[str, str], view: QueueView, numbers: ClusterNumbers) -> Words:
+    def _status(self, key: tuple[str, str], view: QueueView, numbers: ClusterSummary) -> Words:
         refused = view.refused.get(key)
         leaving = view.leaving.get(key)
         message = leaving or refused or view.remarks.get(key, "")

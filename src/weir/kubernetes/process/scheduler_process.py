@@ -31,8 +31,8 @@ from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import IGNORE, WithoutProject
 from weir.kubernetes.process.config_watcher import PATH as SETTINGS_PATH
-from weir.kubernetes.process.config_watcher import ClusterSettings
-from weir.kubernetes.process.control_hooks import ClusterHooks
+from weir.kubernetes.process.config_watcher import ConfigWatcher
+from weir.kubernetes.process.control_hooks import ClusterControlHooks
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
@@ -41,11 +41,11 @@ from weir.kubernetes.writes.api_writer import ApiWriter
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
 from weir.model.resources import span
-from weir.service.control_thread import Turns
-from weir.service.shutdown_deadline import Deadline
+from weir.service.control_thread import ControlThread
+from weir.service.shutdown_deadline import ShutdownDeadline
 
 if TYPE_CHECKING:  # where no port is opened, nothing of what answers there is brought in
-    from weir.kubernetes.process.webhook_server import Door, Opening
+    from weir.kubernetes.process.webhook_server import ServingOptions, WebhookServer
 
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
@@ -72,7 +72,7 @@ WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
 
 
 @dataclass(slots=True)
-class Options:
+class ProcessOptions:
     """Options of a scheduler."""
 
     kubeconfig: Path | None = None
@@ -83,7 +83,7 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     kinds: str | None = None  # an administrator's entries of the table of kinds
     devices: DeviceResources = field(default_factory=DeviceResources)
-    opening: "Opening | None" = None  # where webhooks, health and metrics are answered
+    opening: "ServingOptions | None" = None  # where webhooks, health and metrics are answered
     overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # that Weir sets aside by itself
     without_project: WithoutProject = IGNORE
@@ -101,17 +101,17 @@ class Options:
         )
 
 
-class Instance:
+class SchedulerProcess:
     """Scheduler of one cluster; everything but control is on the event loop that runs it."""
 
     def __init__(
         self,
         api: ApiClient,
-        options: Options,
+        options: ProcessOptions,
         clock: Clock | None = None,
-        settings: ClusterSettings | None = None,
+        settings: ConfigWatcher | None = None,
     ) -> None:
-        self.settings = settings or ClusterSettings(options.scheduler, options.settings)
+        self.settings = settings or ConfigWatcher(options.scheduler, options.settings)
         self.settings.tell, self.settings.changed = self._tell, self._apply_settings
         self.outdated = asyncio.Event()
         """The settings need another instance: objects have to be read anew."""
@@ -140,7 +140,7 @@ class Instance:
             else AlwaysLeader()
         )
         self.writer = ApiWriter(api, self.election, self.backend.told, check=self.backend.check)
-        self.hooks = ClusterHooks(
+        self.hooks = ClusterControlHooks(
             self.backend,
             chosen.policy,
             clock,
@@ -148,22 +148,24 @@ class Instance:
         )
         self.hooks.submit = self._submit
         self.hooks.wake = self._wake
-        self.turns: Turns | None = None
+        self.turns: ControlThread | None = None
         self.leaderships = 0
-        self.deadline = Deadline()
+        self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
         self._owners: dict[tuple[str, str], Reflector[Any]] = {}
         self._see_owners: Callable[[Sequence[Change[OwnerObject]]], None] = lambda _: None
         self.door = None if options.opening is None else self._door(options.opening)
 
-    def _door(self, opening: "Opening") -> "Door":
+    def _door(self, opening: "ServingOptions") -> "WebhookServer":
         from weir.kubernetes.admission.owner_index import OwnerIndex
         from weir.kubernetes.process.metrics import ClusterMetrics
-        from weir.kubernetes.process.webhook_server import Door
+        from weir.kubernetes.process.webhook_server import WebhookServer
 
         opening = replace(opening, namespace=opening.namespace or self._api.namespace)
         scheduler, chosen, metrics = self._options.scheduler, self._chosen, ClusterMetrics(self)
-        door = Door(self._api, opening, scheduler, chosen.devices, self._is_well, metrics=metrics.text)
+        door = WebhookServer(
+            self._api, opening, scheduler, chosen.devices, self._is_well, metrics=metrics.text
+        )
         door.trouble = self.trouble
         door.owners = OwnerIndex(self.kinds, chosen.devices.names, self._api, self._look_again)
         self._see_owners = door.owners.deliver
@@ -237,7 +239,7 @@ class Instance:
                 _LOG.info("leading", identity=self.election.identity)
             self.leaderships += 1
             self.settings.tell_all()
-            self.turns = Turns(self.hooks, self._clock, between_s=BETWEEN_S)
+            self.turns = ControlThread(self.hooks, self._clock, between_s=BETWEEN_S)
             self.turns.start()
             if isinstance(self.election, AlwaysLeader):
                 await asyncio.Event().wait()

@@ -23,7 +23,7 @@ CYCLE_BOUNDS_S = (*DECISION_BOUNDS_S, 2.5, 5.0, 10.0)
 Value = TypeVar("Value")
 
 
-class SchedulerCounts:
+class SchedulingCounters:
     """Counts since this process began."""
 
     def __init__(self) -> None:

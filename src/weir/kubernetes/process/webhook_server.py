@@ -41,7 +41,7 @@ class CannotListen(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class ServingOptions:
     """Address to listen at, and names to be reached by."""
 
     service: str  # its name in the cluster, and that of its webhook configurations
@@ -64,11 +64,11 @@ class Opening:
 
 
 @dataclass(slots=True)
-class Door:
+class WebhookServer:
     """The port. `run` it as a task."""
 
     api: ApiClient
-    opening: Opening
+    opening: ServingOptions
     scheduler: str = "weir"
     devices: DeviceResources = field(default_factory=DeviceResources)
     is_alive: Callable[[], bool] = lambda: True

@@ -4,7 +4,7 @@ Autoscalers buy nodes for pods whose condition has the reason `Unschedulable`, a
 what more nodes would help has that reason; everything else has its own word.
 """
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.model.reasons import Why as Code
 
 UNSCHEDULABLE = "Unschedulable"
@@ -29,7 +29,7 @@ _REASONS = {
 """Reasons by code. A code that isn't here is its own reason, in camel case: `some_code` is `SomeCode`."""
 
 
-def condition_reason(why: Why) -> str:
+def condition_reason(why: Explanation) -> str:
     """Return the one word for why a pod waits."""
     if why.why in HELPED_BY_NODES:
         return "TopologyNotFound" if "known" in why.numbers else UNSCHEDULABLE

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.state.gangs import Gang
@@ -47,7 +47,7 @@ class PendingPods:
         self.next_s: float | None = None  # when the next word about one of them is due
 
     def take(
-        self, gang: Gang, pods: Iterable[tuple[TrackedPod, Why]], now_s: float
+        self, gang: Gang, pods: Iterable[tuple[TrackedPod, Explanation]], now_s: float
     ) -> Iterator[Write | EmitEvent]:
         """Yield what is to be written of these pods, which are all that wait."""
         there: dict[str, _WrittenCondition] = {}
@@ -63,7 +63,7 @@ class PendingPods:
         self.next_s = min(due, default=None)
 
     def _of(
-        self, gang: Gang, tracked: TrackedPod, why: Why, told: _WrittenCondition, now_s: float
+        self, gang: Gang, tracked: TrackedPod, why: Explanation, told: _WrittenCondition, now_s: float
     ) -> Iterator[Write | EmitEvent]:
         reason = condition_reason(why)
         every_s = REASON_EVERY_S if told.reason != reason else SENTENCE_EVERY_S

@@ -6,7 +6,7 @@ was on it for longer, and none waits. Only nodes that Weir set aside itself are 
 
 from collections.abc import Iterator, Mapping
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang
@@ -23,7 +23,7 @@ class SharedNodes:
     """Labels nodes by these rules. All calls come from the control thread."""
 
     def __init__(
-        self, cluster_state: ClusterState, reasons: Mapping[str, Why], rules: SharedNodeRules
+        self, cluster_state: ClusterState, reasons: Mapping[str, Explanation], rules: SharedNodeRules
     ) -> None:
         self._cluster_state = cluster_state
         self._reasons = reasons

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.control.port import Status
 from weir.kubernetes.state.gangs import Gang
 from weir.state.events import Promised
@@ -79,7 +79,7 @@ def cut(sentence: str) -> str:
     return sentence if len(sentence) <= SENTENCE_MOST else f"{sentence[: SENTENCE_MOST - 1]}…"
 
 
-def expected(why: Why | None) -> str | None:
+def expected(why: Explanation | None) -> str | None:
     """Return when it may start, where that is only a matter of time; else None."""
     until_s = None if why is None else why.numbers.get("until_s")
     return moment(until_s) if isinstance(until_s, int | float) else None

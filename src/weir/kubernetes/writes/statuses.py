@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.control.port import Status, StopPod
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
@@ -113,11 +113,11 @@ class _WrittenStatus:
 class StatusWriter:
     """Writer of everything for people about workloads. All calls come from the control thread."""
 
-    def __init__(self, cluster_state: ClusterState, reasons: Mapping[str, Why]) -> None:
+    def __init__(self, cluster_state: ClusterState, reasons: Mapping[str, Explanation]) -> None:
         self._cluster_state = cluster_state
         self._reasons = reasons
         self._written: dict[Gang, _WrittenStatus] = {}
-        self._stops: dict[Gang, Why] = {}
+        self._stops: dict[Gang, Explanation] = {}
         self._later: dict[Gang, float] = {}
         self._busy_next_s = 0.0
         self._held: dict[Gang, float] = {}  # not told in a burst, and since when
@@ -128,7 +128,7 @@ class StatusWriter:
     def stops(self, gang: Gang, stop: StopPod, now_s: float) -> None:
         """Report that a pod is being stopped, and why."""
         cause = stop.cause
-        why = Why(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
+        why = Explanation(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
         before, self._stops[gang] = self._stops.get(gang), why
         if isinstance(cause, Cause):
             self._evictions[gang] = eviction_of(cause, now_s)
@@ -367,20 +367,20 @@ class StatusWriter:
             return PHASES[over]
         return "Refused" if gang.project is None else "Pending"
 
-    def _why(self, gang: Gang, phase: str) -> Why | None:
+    def _why(self, gang: Gang, phase: str) -> Explanation | None:
         if phase == "Refused" or gang.quarantined:
-            return Why(why="refused", sentence=gang.refusal)
+            return Explanation(why="refused", sentence=gang.refusal)
         if gang.ending is not None and gang.ending.cause is not None and phase in ("Stopped", "Failed"):
             cause = gang.ending.cause
             told = still_made(gang.key.kind, cause.sentence) if gang.count else cause.sentence
-            return Why(why=cause.rule.value, sentence=told, numbers=dict(cause.numbers))
+            return Explanation(why=cause.rule.value, sentence=told, numbers=dict(cause.numbers))
         if phase in ("Running", "Starting"):
             self._stops.pop(gang, None)
             return self._reasons.get(gang.name) if any(pending(gang)) else None
         if phase != "Pending":
             return self._stops.get(gang) if phase == "Stopping" else None
         if gang.told_gate:
-            return Why(why=gate_why(gang), sentence=gang.told_gate)
+            return Explanation(why=gate_why(gang), sentence=gang.told_gate)
         return self._reasons.get(gang.name) or self._stops.get(gang)
 
     def _spec(self, gang: Gang, done: _WrittenStatus) -> Words:
@@ -418,7 +418,7 @@ class StatusWriter:
         there = thing is not None and thing.spec.owner.uid == key.uid
         return UpsertWorkload(path, gang.object_name, body, there=there, about=gang)
 
-    def _status(self, gang: Gang, phase: str, why: Why | None, done: _WrittenStatus) -> Words:
+    def _status(self, gang: Gang, phase: str, why: Explanation | None, done: _WrittenStatus) -> Words:
         pods = list(gang.pods())
         running = [
             tracked
@@ -470,7 +470,7 @@ class StatusWriter:
     # Pods that wait
 
     def _waits(
-        self, gang: Gang, phase: str, why: Why | None, done: _WrittenStatus, now_s: float
+        self, gang: Gang, phase: str, why: Explanation | None, done: _WrittenStatus, now_s: float
     ) -> Iterator[Write | EmitEvent]:
         """Yield the conditions and events of its pods that wait, and an event of its own."""
         settled_s = done.since_s + (ARRIVING_S if gang.told_gate else SETTLED_S)
@@ -487,14 +487,18 @@ class StatusWriter:
         if done.pending.next_s is not None:
             self._look_again(gang, done.pending.next_s)
 
-    def _whys(self, gang: Gang, phase: str, why: Why | None) -> Iterator[tuple[TrackedPod, Why]]:
+    def _whys(
+        self, gang: Gang, phase: str, why: Explanation | None
+    ) -> Iterator[tuple[TrackedPod, Explanation]]:
         """Yield its pods that wait, each with the reason of its own or else that of the workload."""
         if why is not None and phase in PHASES.values():
-            why = Why(why="workload_ended", sentence=f"its workload has ended: {inside(why.sentence)}")
+            why = Explanation(
+                why="workload_ended", sentence=f"its workload has ended: {inside(why.sentence)}"
+            )
         for tracked in pending(gang):
             info = tracked.info
             if info is not None and info.wait and info.wait_why:
-                yield tracked, Why(why=info.wait_why, sentence=cut(info.wait))
+                yield tracked, Explanation(why=info.wait_why, sentence=cut(info.wait))
             elif why is not None:
                 yield tracked, why
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from weir.engine.infeasible import Refusals, amount_phrase, sentence_of
 from weir.local.server.auth import Person
-from weir.local.server.problem_details import Fields
+from weir.local.server.problem_details import FieldErrors
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, MEMORY
@@ -28,7 +28,7 @@ def highest_priority(queue: Queue, person: Person) -> int:
     return queue.max_priority_of.get(person.user, default)
 
 
-def check_priority(workload: Workload, queue: Queue, person: Person, fields: Fields) -> None:
+def check_priority(workload: Workload, queue: Queue, person: Person, fields: FieldErrors) -> None:
     """Note a priority above the highest of this person in this project."""
     most = highest_priority(queue, person)
     if workload.priority > most:
@@ -39,7 +39,7 @@ def check_priority(workload: Workload, queue: Queue, person: Person, fields: Fie
         )
 
 
-def check_size(workload: Workload, nodes: Sequence[Node], fields: Fields) -> None:
+def check_size(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -> None:
     """Note each group of pods that no node can take, and a gang that all nodes together can't."""
     fits = True
     for at, group in enumerate(workload.groups):
@@ -53,7 +53,7 @@ def check_size(workload: Workload, nodes: Sequence[Node], fields: Fields) -> Non
         _check_gang(workload, nodes, fields)
 
 
-def _check_gang(workload: Workload, nodes: Sequence[Node], fields: Fields) -> None:
+def _check_gang(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -> None:
     """Note the first resource of which the needed pods ask for more than there is."""
     memory = min((node.gpu_memory for node in nodes if node.gpus), default=0)
     wanted = {GPU: 0, CPU: 0, MEMORY: 0}

@@ -9,11 +9,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from weir import __version__
 from weir.local.server import problem_details
 from weir.local.server.audit import AuditLog
-from weir.local.server.audit_middleware import Audited
-from weir.local.server.auth import Door, Person
+from weir.local.server.audit_middleware import AuditMiddleware
+from weir.local.server.auth import Authenticator, Person
 from weir.local.server.connections import keep
-from weir.local.server.pool import Pool
-from weir.local.server.problem_details import Refused
+from weir.local.server.pool import PoolService
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter
 from weir.local.server.routes import (
     audit_log,
@@ -34,10 +34,10 @@ GUARDED = ("/api/", "/metrics")
 _ABOUT = "One pool of GPUs for many teams, with guaranteed quotas and honest answers."
 
 
-class _Guard:
+class _AuthMiddleware:
     """Asks who sends a request, and if they have a share of the server left, before anything else does."""
 
-    def __init__(self, app: ASGIApp, door: Door, limiter: RequestLimiter) -> None:
+    def __init__(self, app: ASGIApp, door: Authenticator, limiter: RequestLimiter) -> None:
         self._app = app
         self._door = door
         self._limiter = limiter
@@ -51,12 +51,12 @@ class _Guard:
                 admitted = self._limiter.admitted(
                     person, scope["method"], scope["path"], scope["query_string"]
                 )
-                with admitted, suppress(_TokenEnded):
+                with admitted, suppress(_TokenExpired):
                     state = scope.setdefault("state", {})
                     state["person"] = person
                     keep(state)
                     await self._app(scope, receive, self._while_it_holds(send, header, person))
-            except Refused as refused:
+            except RequestRefused as refused:
                 if _has_body(scope):
                     await problem_details.discard_body(receive)
                 await problem_details.answer(refused)(scope, receive, send)
@@ -69,7 +69,7 @@ class _Guard:
         async def checked(message: Message) -> None:
             if message.get("more_body") and not self._door.holds(header, person):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
-                raise _TokenEnded
+                raise _TokenExpired
             await send(message)
 
         return checked
@@ -82,24 +82,26 @@ def _has_body(scope: Scope) -> bool:
     )
 
 
-class _TokenEnded(Exception):
+class _TokenExpired(Exception):
     """The token of a request doesn't hold any more."""
 
 
-def application(pool: Pool, door: Door, audit: AuditLog | None = None) -> FastAPI:
+def create_app(pool: PoolService, door: Authenticator, audit: AuditLog | None = None) -> FastAPI:
     """The application of a pool. `audit`: where requests are written down; in the pool's home by default."""
-    app = described()
+    app = create_schema_app()
     app.state.pool = pool
     app.state.limits = pool.limits
     app.state.workers = pool.workers
     app.state.audit = audit = audit or AuditLog(pool.home)
     pool.checks["audit"] = lambda: audit.trouble
-    app.add_middleware(_Guard, door=door, limiter=RequestLimiter(pool.limits))
-    app.add_middleware(Audited, audit=app.state.audit, guarded=GUARDED)  # the outer one: it sees refusals
+    app.add_middleware(_AuthMiddleware, door=door, limiter=RequestLimiter(pool.limits))
+    app.add_middleware(
+        AuditMiddleware, audit=app.state.audit, guarded=GUARDED
+    )  # the outer one: it sees refusals
     return app
 
 
-def described() -> FastAPI:
+def create_schema_app() -> FastAPI:
     """The application without a pool: what there is to say of its interface."""
     app = FastAPI(
         title="Weir",

@@ -35,7 +35,7 @@ class _NotAFile(OSError):
     """Something else lies where the log should be."""
 
 
-class _Allowance:
+class _RefusalBudget:
     """Lines that one source of refused requests may still write."""
 
     __slots__ = ("left", "left_out", "since_s")
@@ -72,7 +72,7 @@ class AuditLog:
         self._file_bytes_most = file_bytes_most
         self._clock = clock
         self._lock = threading.Lock()
-        self._allowances: dict[int | None, _Allowance] = {}
+        self._allowances: dict[int | None, _RefusalBudget] = {}
         self._lost = 0
         self.trouble: str | None = None
         """Return why lines can't be written now; None if they can."""
@@ -97,7 +97,7 @@ class AuditLog:
         with self._lock:
             said: dict[str, object] = dict(details or {})
             if outcome != "allowed":
-                allowance = self._allowances.setdefault(token, _Allowance(monotonic()))
+                allowance = self._allowances.setdefault(token, _RefusalBudget(monotonic()))
                 if not allowance.takes(monotonic()):
                     return
                 if allowance.left_out:

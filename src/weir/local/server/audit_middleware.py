@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"weir_[A-Za-z0-9_-]{8,}")
 REQUEST_ID = b"x-request-id"
 
 
-class Audited:
+class AuditMiddleware:
     """Writes down requests as their answers begin, and names each in its answer."""
 
     def __init__(self, app: ASGIApp, audit: AuditLog, guarded: tuple[str, ...]) -> None:

@@ -18,8 +18,8 @@ from typing import Protocol
 
 from fastapi import Request
 
-from weir.local.server.problem_details import Refused
-from weir.store.records import TokenRow
+from weir.local.server.problem_details import RequestRefused
+from weir.store.records import TokenRecord
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
@@ -44,10 +44,10 @@ class Person:
         return self.is_admin or project in self.projects
 
 
-class Tokens(Protocol):
+class TokenLookup(Protocol):
     """Where tokens of people are looked up."""
 
-    def token(self, text: str) -> TokenRow | None:
+    def token(self, text: str) -> TokenRecord | None:
         """The token with this text."""
         ...
 
@@ -56,10 +56,10 @@ class Tokens(Protocol):
         ...
 
 
-class Door:
+class Authenticator:
     """Tells who asks."""
 
-    def __init__(self, admin_token: str, tokens: Tokens, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, admin_token: str, tokens: TokenLookup, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._admin = sha256(admin_token.encode()).digest()
         self._admin_person = Person(_user(), is_admin=True)
@@ -74,17 +74,17 @@ class Door:
         scheme, _, text = (authorization or "").partition(" ")
         text = text.strip()
         if scheme.lower() != "bearer" or not text:
-            raise Refused(401, f"The request has no token. {_SAY_WHO}")
+            raise RequestRefused(401, f"The request has no token. {_SAY_WHO}")
         if compare_digest(sha256(text.encode()).digest(), self._admin):
             return self._admin_person
         row = self._tokens.token(text)
         if row is None:
-            raise Refused(401, f"The token isn't known to this pool. {_SAY_WHO}")
+            raise RequestRefused(401, f"The token isn't known to this pool. {_SAY_WHO}")
         now_s = self._clock()
         if not row.holds(now_s):
             assert row.expires_s is not None
             day = datetime.fromtimestamp(row.expires_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
-            raise Refused(401, f"This token expired at {day}: ask an administrator for a new one.")
+            raise RequestRefused(401, f"This token expired at {day}: ask an administrator for a new one.")
         self._tokens.token_used(row.id, now_s)
         return Person(row.user, row.role == "admin", frozenset(row.projects), row.id, row.label)
 
@@ -92,7 +92,7 @@ class Door:
         """Return True if a header still means this person, with the same rights."""
         try:
             return self.who(authorization) == person
-        except Refused:
+        except RequestRefused:
             return False
 
 
@@ -109,7 +109,7 @@ def admin_only(person: Person) -> None:
         Refused: they are none.
     """
     if not person.is_admin:
-        raise Refused(403, "Only an administrator may do this.")
+        raise RequestRefused(403, "Only an administrator may do this.")
 
 
 def acts_only(person: Person, project: str) -> None:
@@ -119,7 +119,7 @@ def acts_only(person: Person, project: str) -> None:
         Refused: they may not.
     """
     if not person.acts_in(project):
-        raise Refused(403, f"Your token doesn't hold for project {project}.")
+        raise RequestRefused(403, f"Your token doesn't hold for project {project}.")
 
 
 def admin_token(home: Path) -> str:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from structlog import get_logger
 
 from weir.control.port import Fact, Withdrawn
-from weir.local.disk_reserve import Reserve
+from weir.local.disk_reserve import DiskReserve
 from weir.model.workloads import Workload
 from weir.store import StoreFailed
 from weir.store.errors import NoSuchWorkload, WorkloadOver
 
 if TYPE_CHECKING:
-    from weir.local.server.pool import Pool
+    from weir.local.server.pool import PoolService
 
 AGAIN_S = 0.25
 ANSWERED_AFTER_S = 5.0
@@ -26,12 +26,12 @@ ANSWERED_AFTER_S = 5.0
 _LOG = get_logger(__name__)
 
 
-class Withdrawals:
+class Cancellations:
     """The stops of a pool. All but `facts` belongs to the event loop."""
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
-        self.reserve = Reserve(pool.home)
+        self.reserve = DiskReserve(pool.home)
         self._unwritten: dict[str, Withdrawn] = {}
         self._why = ""
         self._tasks: set[asyncio.Task[None]] = set()

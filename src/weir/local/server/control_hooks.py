@@ -16,13 +16,13 @@ from weir.local import persistent_clock
 from weir.local.server import submissions
 from weir.local.server.job_warnings import write_warnings
 from weir.local.server.pool_view import ENDED_MOST
-from weir.service.pending_reasons import Reasons
+from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
 from weir.state.state import Cluster
 from weir.store import StoreFailed
 
 if TYPE_CHECKING:
-    from weir.local.server.pool import Pool
+    from weir.local.server.pool import PoolService
 
 MINUTE_S = 60.0
 STARTED_AFTER_S = 0.1
@@ -31,10 +31,10 @@ REASONS_SENT_MOST = 64
 """Rows sent live because nothing but their reason changed, in one turn."""
 
 
-class _Tap:
+class _ObservedBackend:
     """Shows the view and the story what passes between control and the backend."""
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
         self.connects = True
 
@@ -57,12 +57,12 @@ class _Tap:
         self._pool.story.effects(effects)
 
 
-class Around:
+class PoolControlHooks:
     """The household of the control thread."""
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
-        self._reasons = Reasons(pool.view.reasons)
+        self._reasons = PendingReasons(pool.view.reasons)
         self._next_minute_s = 0.0
         self._over: deque[tuple[str, int]] = (
             deque()
@@ -75,15 +75,15 @@ class Around:
         """A new control: the view begins anew too."""
         pool = self._pool
         now_s = pool.clock()
-        nodes = pool.ground.nodes
+        nodes = pool.inventory.nodes
         kept = pool.store.journal.workloads()
         pool.secrets.begin(kept)
-        pool.view.begin(kept, lambda workload: submissions.devices_of(workload, nodes))
+        pool.view.begin(kept, lambda workload: submissions.requested_devices(workload, nodes))
         pool.backend.connect()
         pool.story.begin(now_s)
         pool.tally.connected_s = now_s
         readers = (pool.view, pool.story, pool.tally, pool.meter)
-        control = Control(_Tap(pool), pool.policy, pool.clock, readers=readers)
+        control = Control(_ObservedBackend(pool), pool.policy, pool.clock, readers=readers)
         pool.meter.watch(control.cluster, pool.store.sampled_s() or now_s)
         return control
 

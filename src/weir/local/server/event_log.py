@@ -9,13 +9,13 @@ from typing import Any
 
 from weir.control.port import Effect, Exit, Fact, LifeCause, LifeRule, PodExited, StopPod
 from weir.engine.plan import Plan
-from weir.local.server.pool_view import View
-from weir.local.server.workload_view import Line
+from weir.local.server.pool_view import PoolView
+from weir.local.server.workload_view import WorkloadView
 from weir.model.reasons import inside
 from weir.model.resources import span
 from weir.state.events import Event, NodeLost, NodeSet, Noted, PodAssigned, PodKey, PodStopped, Promised
 from weir.store.journal import TELL_OF_END
-from weir.store.records import Happening
+from weir.store.records import HistoryEvent
 
 PODS_NAMED_MOST = 4
 _TOLD_OTHERWISE = frozenset((LifeRule.WITHDRAWN.value, LifeRule.SUSPENDED.value, LifeRule.GANG_FAILED.value))
@@ -24,12 +24,12 @@ ENDING_MOST = 1024
 """Workloads whose reason to end is remembered, the last ones."""
 
 
-class Story:
+class EventLog:
     """What is told since the last step."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: PoolView) -> None:
         self._view = view
-        self._told: list[Happening] = []
+        self._told: list[HistoryEvent] = []
         self._assigned: dict[str, list[PodAssigned]] = {}
         self._stops: dict[tuple[str, str], list[StopPod]] = {}
         self._gone: dict[str, PodStopped] = {}
@@ -81,7 +81,7 @@ class Story:
                 key = (effect.pod.workload, effect.cause.sentence)
                 self._stops.setdefault(key, []).append(effect)
 
-    def take(self, ending: Collection[str] = ()) -> list[Happening]:
+    def take(self, ending: Collection[str] = ()) -> list[HistoryEvent]:
         """Return the events since the last call. Workloads that are `ending` don't wait again."""
         for name in ending:
             self._gone.pop(name, None)
@@ -112,7 +112,7 @@ class Story:
         self._stops.clear()
         self._gone.clear()
 
-    def _tell_start(self, line: Line, assigned: Sequence[PodAssigned]) -> None:
+    def _tell_start(self, line: WorkloadView, assigned: Sequence[PodAssigned]) -> None:
         nodes = list(dict.fromkeys(event.place.node for event in assigned))
         pods = len(assigned)
         what = f"{pods} pods of {line.spec.name} start" if line.spec.pods > 1 else f"{line.spec.name} starts"
@@ -130,7 +130,7 @@ class Story:
             waited_s=max(0.0, assigned[0].at_s - line.waits_since_s),
         )
 
-    def _tell_stop(self, line: Line, stops: Sequence[StopPod]) -> None:
+    def _tell_stop(self, line: WorkloadView, stops: Sequence[StopPod]) -> None:
         cause = stops[0].cause
         numbers: dict[str, Any] = {"rule": cause.rule.value, "pods": len(stops)}
         if isinstance(cause, LifeCause):
@@ -168,7 +168,7 @@ class Story:
             numbers: dict[str, Any] = dict(event.numbers)
             self._tell(line, event.at_s, event.kind, event.sentence, **numbers)
 
-    def _is_news(self, line: Line, event: Noted) -> bool:
+    def _is_news(self, line: WorkloadView, event: Noted) -> bool:
         """Return False for the reason of an end that a control before this one has told already."""
         if event.kind not in TELL_OF_END:
             return True
@@ -182,18 +182,25 @@ class Story:
         known = self._nodes.get(event.node.name)
         self._nodes[event.node.name] = event.node
         if known is not None and known != event.node:
-            self._told.append(Happening(self._now_s, "node", f"Node {event.node.name} changed."))
+            self._told.append(HistoryEvent(self._now_s, "node", f"Node {event.node.name} changed."))
 
     def _happened_node_lost(self, event: NodeLost) -> None:
         self._nodes.pop(event.name, None)
-        self._told.append(Happening(self._now_s, "node", f"Node {event.name} is gone."))
+        self._told.append(HistoryEvent(self._now_s, "node", f"Node {event.name} is gone."))
 
     def _tell(
-        self, line: Line, at_s: float, kind: str, sentence: str, /, of_pod: str | None = None, **numbers: Any
+        self,
+        line: WorkloadView,
+        at_s: float,
+        kind: str,
+        sentence: str,
+        /,
+        of_pod: str | None = None,
+        **numbers: Any,
     ) -> None:
         spec = line.spec
         self._told.append(
-            Happening(
+            HistoryEvent(
                 at_s,
                 kind,
                 sentence,
@@ -206,7 +213,7 @@ class Story:
         )
 
 
-def _pod_name(line: Line, pod: PodKey) -> str:
+def _pod_name(line: WorkloadView, pod: PodKey) -> str:
     return f"{pod.workload}/{line.spec.groups[pod.group].name}/{pod.index}"
 
 

@@ -25,7 +25,7 @@ HEARTBEAT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StreamMessage:
     """One change. `project`: only for people of that project; None: for everyone."""
 
     number: int
@@ -34,19 +34,19 @@ class Message:
     project: str | None = None
 
 
-class Reader:
+class StreamReader:
     """One who listens."""
 
     __slots__ = ("_hub", "_person", "_waiting", "cut_off", "queue")
 
-    def __init__(self, hub: "Hub", person: Person) -> None:
+    def __init__(self, hub: "EventStream", person: Person) -> None:
         self._hub = hub
         self._person = person
         self._waiting: asyncio.Event = asyncio.Event()
-        self.queue: deque[Message] = deque()
+        self.queue: deque[StreamMessage] = deque()
         self.cut_off = False
 
-    def give(self, messages: Sequence[Message]) -> None:
+    def give(self, messages: Sequence[StreamMessage]) -> None:
         """Have these sent."""
         mine = [each for each in messages if each.project is None or self._person.acts_in(each.project)]
         if len(self.queue) + len(mine) > BEHIND_MOST:
@@ -81,7 +81,7 @@ class Reader:
             self._hub.leave(self)
 
 
-class Hub:
+class EventStream:
     """Where changes come in and go to every reader. Everything but `send` belongs to the event loop."""
 
     def __init__(self, epoch: int) -> None:
@@ -89,12 +89,12 @@ class Hub:
         self._epoch = epoch
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next = 1
-        self._kept: deque[Message] = deque(maxlen=KEPT_MOST)
-        self._readers: set[Reader] = set()
+        self._kept: deque[StreamMessage] = deque(maxlen=KEPT_MOST)
+        self._readers: set[StreamReader] = set()
         self._closed = False
         self._gap = False  # something was not kept
         self._left_s = -KEPT_FOR_S  # when there was a reader last
-        self.shown: Callable[[Answer], Answer] = lambda answer: answer
+        self.on_wall_clock: Callable[[Answer], Answer] = lambda answer: answer
         """Puts the times of an answer on the wall clock."""
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -124,17 +124,19 @@ class Hub:
             self._kept.clear()
             self._next += 1
         for kind, what, project in changes:
-            messages.append(Message(self._next, kind, self.shown(what).model_dump_json(), project))
+            messages.append(
+                StreamMessage(self._next, kind, self.on_wall_clock(what).model_dump_json(), project)
+            )
             self._next += 1
         self._kept.extend(messages)
         for reader in self._readers:
             reader.give(messages)
 
-    def written(self, message: Message) -> str:
+    def written(self, message: StreamMessage) -> str:
         """A message as it is sent."""
         return f"id: {self._epoch}-{message.number}\nevent: {message.kind}\ndata: {message.text}\n\n"
 
-    def join(self, person: Person, last: str | None) -> tuple[Reader, str] | None:
+    def join(self, person: Person, last: str | None) -> tuple[StreamReader, str] | None:
         """A new reader and how its stream begins; None if there are too many.
 
         `last` is the number of the last message it has had. If what came after it isn't kept any more,
@@ -142,7 +144,7 @@ class Hub:
         """
         if self._closed or len(self._readers) >= READERS_MOST:
             return None
-        reader = Reader(self, person)
+        reader = StreamReader(self, person)
         hello = "retry: 1000\n\n"
         if last:
             missed = self._since(last)
@@ -155,7 +157,7 @@ class Hub:
         self._readers.add(reader)
         return reader, hello
 
-    def _since(self, last: str) -> list[Message] | None:
+    def _since(self, last: str) -> list[StreamMessage] | None:
         epoch, _, number = last.partition("-")
         if (
             self._gap
@@ -169,7 +171,7 @@ class Hub:
             return None
         return [message for message in self._kept if message.number > after]
 
-    def leave(self, reader: Reader) -> None:
+    def leave(self, reader: StreamReader) -> None:
         """A reader is gone."""
         self._readers.discard(reader)
         self._left_s = monotonic()

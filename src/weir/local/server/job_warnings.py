@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from weir.local import job_files, pod_files, pod_records
-from weir.local.running_pods import PodNow
+from weir.local.running_pods import PodSnapshot
 from weir.local.server.pod_logs import submit_log_work
-from weir.store import Happening
+from weir.store import HistoryEvent
 
 WARNING = "_warning"
 """Suffix of the kinds of events that warn."""
 
 
-def write_warnings(told: Iterable[Happening], running: Callable[[], Iterable[PodNow]]) -> None:
+def write_warnings(told: Iterable[HistoryEvent], running: Callable[[], Iterable[PodSnapshot]]) -> None:
     """Write each warning into the output of the workload's running pods, soon."""
     warnings = {each.uid: each.sentence for each in told if each.kind.endswith(WARNING)}
     if not warnings:
@@ -28,7 +28,7 @@ def write_warnings(told: Iterable[Happening], running: Callable[[], Iterable[Pod
 
 def write_line(directory: str, sentence: str) -> None:
     """Append a line of Weir's to the output of a start; nothing happens where that can't be written."""
-    line = f"weir: {pod_records.shown(sentence, pod_records.SENTENCE_MOST)}\n"
+    line = f"weir: {pod_records.printable(sentence, pod_records.SENTENCE_MOST)}\n"
     with suppress(OSError):
         fd = job_files.open_file(pod_files.own_directory(directory), pod_files.LOG, os.O_WRONLY | os.O_APPEND)
         if isinstance(fd, int):

@@ -21,26 +21,26 @@ from structlog import get_logger
 from weir.local import persistent_clock
 from weir.local.backend import LocalBackend
 from weir.local.gpu_claim import GpuClaim
-from weir.local.gpu_sampling import Sampler
+from weir.local.gpu_sampling import UtilizationSampler
 from weir.local.machine import Machine, this_machine
 from weir.local.server import home_socket
-from weir.local.server.app import application
+from weir.local.server.app import create_app
 from weir.local.server.audit import AuditLog
-from weir.local.server.auth import Door, admin_token
+from weir.local.server.auth import Authenticator, admin_token
 from weir.local.server.connections import BoundedConfig, Connections, reserve_descriptors
-from weir.local.server.event_stream import Hub
-from weir.local.server.pool import Pool
-from weir.local.server.retention import Tidying
+from weir.local.server.event_stream import EventStream
+from weir.local.server.pool import PoolService
+from weir.local.server.retention import RetentionTask
 from weir.local.server.server_limits import ServerLimits, read_limits
-from weir.local.server.settings import DEFAULT_HOST, Settings
-from weir.local.server.utilization import Uses
-from weir.local.state_dir import Home, InUse
-from weir.local.stray_processes import end_strangers
+from weir.local.server.settings import DEFAULT_HOST, ServerSettings
+from weir.local.server.utilization import UtilizationTask
+from weir.local.state_dir import StateDir, StateDirInUse
+from weir.local.stray_processes import end_stray_processes
 from weir.model.policy import Policy
 from weir.model.scenario import Refused as FileRefused
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup
-from weir.service.shutdown_deadline import Deadline
+from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store import Store, StoreFailed
 
 SERVER_FILE = "server.json"
@@ -54,7 +54,7 @@ _EPOCH_BITS = 48
 _LOG = get_logger(__name__)
 
 
-def run(settings: Settings, tell: Callable[[str], None] = print) -> int:
+def run(settings: ServerSettings, tell: Callable[[str], None] = print) -> int:
     """Serve the pool of a home until SIGTERM or SIGINT; return the exit code.
 
     `tell` prints where the pool is and how to go on.
@@ -83,7 +83,7 @@ def run(settings: Settings, tell: Callable[[str], None] = print) -> int:
             return _serve(settings, [listening], policy, limits, machine, tell)
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
-    except (_CantListen, InUse, StoreFailed) as error:
+    except (_CannotListen, StateDirInUse, StoreFailed) as error:
         return _refuse(f"Can't begin: {str(error).rstrip('.')}.", FAILED)
     except OSError as error:
         said = f"Can't keep state in {error.filename or home}: {_words(error)}"
@@ -91,7 +91,7 @@ def run(settings: Settings, tell: Callable[[str], None] = print) -> int:
 
 
 def _serve(
-    settings: Settings,
+    settings: ServerSettings,
     sockets: list[socket.socket],
     policy: Policy,
     limits: ServerLimits,
@@ -106,12 +106,12 @@ def _serve(
     )
     audit = AuditLog(home, to_syslog=settings.audit_to_syslog)
     store = Store(settings.database, home, begin_again=settings.begin_again)
-    hub = Hub(epoch=secrets.randbits(_EPOCH_BITS))
+    hub = EventStream(epoch=secrets.randbits(_EPOCH_BITS))
     try:
         claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
         clock = persistent_clock.resume(home, least_s=store.sampled_s(), jumped=_jumped)
         persistent_clock.keep(home, clock, synced=True)
-        pool = Pool(store, machine.node, policy, hub, home=home, clock=clock, limits=limits)
+        pool = PoolService(store, machine.node, policy, hub, home=home, clock=clock, limits=limits)
         pool.hides_others = settings.hides_others
         backend = LocalBackend(
             store.journal,
@@ -128,16 +128,16 @@ def _serve(
     except BaseException:
         store.close()
         raise
-    tidying = Tidying(store, backend.home, settings.kept)
-    uses = Uses(
+    tidying = RetentionTask(store, backend.home, settings.kept)
+    uses = UtilizationTask(
         pool,
-        Sampler(machine, backend.pods, clock),
+        UtilizationSampler(machine, backend.pods, clock),
         lambda: bool(machine.nvml or backend.pods()),
         tidying.tidy,
     )
     pool.checks["use"] = lambda: uses.trouble
-    pool.deadline = Deadline(last=lambda: _forget_place(home))
-    server = Server(pool, Door(token, store, clock), hub, audit)
+    pool.deadline = ShutdownDeadline(last=lambda: _forget_place(home))
+    server = PoolServer(pool, Authenticator(token, store, clock), hub, audit)
     url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
     try:
         pool.start(backend)
@@ -146,7 +146,7 @@ def _serve(
         _write_place(home, url, None if own is None else home_socket.SOCKET_FILE)
         details = {"act": "server started", "pool": store.pool_id, "url": url, "begun_again": begun_again}
         audit.write(details=details)
-        _greet(tell, url, home, machine, pool.ground.projects)
+        _greet(tell, url, home, machine, pool.inventory.projects)
         server.run(sockets if own is None else [*sockets, own])
     finally:
         pool.deadline.begin()
@@ -160,30 +160,32 @@ def _serve(
     return 0
 
 
-def _end_leftovers(store: Store, home: Home, now_s: float) -> None:
+def _end_leftovers(store: Store, home: StateDir, now_s: float) -> None:
     """End what still runs of workloads that a restored or new database doesn't know."""
     if not store.has_leftovers:
         return
     known = {kept.launch.uid for kept in store.journal.workloads()}
-    ended = end_strangers(home, known, now_s)
+    ended = end_stray_processes(home, known, now_s)
     if ended:
         _LOG.warning("leftovers_ended", starts=ended)
     store.leftovers_ended()
 
 
-class _CantListen(Exception):
+class _CannotListen(Exception):
     """The address is someone else's, or none of ours."""
 
 
-class Server(uvicorn.Server):
+class PoolServer(uvicorn.Server):
     """uvicorn, ending streams before it waits for connections to end."""
 
-    def __init__(self, pool: Pool, door: Door, hub: Hub, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self, pool: PoolService, door: Authenticator, hub: EventStream, audit: AuditLog | None = None
+    ) -> None:
         self._pool = pool
         self._hub = hub
         self._connections = Connections(pool.limits)
         config = BoundedConfig(
-            application(pool, door, audit),
+            create_app(pool, door, audit),
             self._connections,
             access_log=False,
             log_config=None,
@@ -254,7 +256,7 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         said = f"{host} port {port} can't be listened on ({_words(error)}): name another one with --port"
-        raise _CantListen(said) from None
+        raise _CannotListen(said) from None
     listening.set_inheritable(False)
     return listening
 

@@ -15,17 +15,17 @@ from prometheus_client.core import (
 from weir import __version__
 from weir.api.answers import NodeRow, QueueRow, WorkloadRow
 from weir.engine.plan import Plan
-from weir.local.server.pool_view import View
+from weir.local.server.pool_view import PoolView
 from weir.model.reasons import Rule
 from weir.model.resources import GPU
 from weir.service.metric_families import DECISION_BOUNDS_S, WAIT_BOUNDS_S, Histogram, queue_families
 from weir.state.events import Event, PodAssigned
 
 
-class Tally:
+class PoolCounters:
     """A reader of control that counts what only passes by."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: PoolView) -> None:
         self._view = view
         self.waits: dict[str, Histogram] = {}  # by project
         self.decisions = Histogram(DECISION_BOUNDS_S)
@@ -67,7 +67,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class WorkloadUse:
+class WorkloadUtilization:
     """What a workload is seen to use of its devices: now, and added up since the server started."""
 
     use: float | None = None
@@ -76,20 +76,20 @@ class WorkloadUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MetricsSnapshot:
     """The pool at one moment, as it is told."""
 
     queues: Mapping[str, QueueRow]
     nodes: Sequence[NodeRow]
     rows: Sequence[WorkloadRow]
-    tally: Tally
-    uses: Mapping[str, WorkloadUse] = field(default_factory=dict)
+    tally: PoolCounters
+    uses: Mapping[str, WorkloadUtilization] = field(default_factory=dict)
     ready: bool = True
     readers: int = 0
     named: frozenset[str] | None = None  # projects whose workloads are told by name; None: all
 
 
-def exposition(seen: Seen) -> bytes:
+def exposition(seen: MetricsSnapshot) -> bytes:
     """The text Prometheus reads."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(seen))
@@ -97,7 +97,7 @@ def exposition(seen: Seen) -> bytes:
 
 
 class _Collector:
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: MetricsSnapshot) -> None:
         self._seen = seen
 
     def describe(self) -> Iterable[Metric]:
@@ -140,7 +140,7 @@ def _nodes(rows: Sequence[NodeRow]) -> Iterator[Metric]:
     yield from (devices, allocated, use, memory)
 
 
-def _workloads(seen: Seen) -> Iterator[Metric]:
+def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
     counts = Counter((row.project, row.status) for row in seen.rows)
     states = GaugeMetricFamily(
         "weir_workloads", "Workloads that aren't over, by status.", labels=["project", "status"]
@@ -167,7 +167,7 @@ def _workloads(seen: Seen) -> Iterator[Metric]:
     yield from (held, use, busy, idle)
 
 
-def _passed_by(tally: Tally) -> Iterator[Metric]:
+def _passed_by(tally: PoolCounters) -> Iterator[Metric]:
     waits = HistogramMetricFamily(
         "weir_workload_wait_seconds", "How long workloads waited for their start.", labels=["project"]
     )

@@ -7,14 +7,14 @@ from time import monotonic
 
 from weir.api.answers import WorkloadRow
 from weir.local.server.auth import Person
-from weir.local.server.problem_details import Refused
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.server_limits import ServerLimits
 
 RECOUNT_S = 0.5
 """Age of the counts at which all rows are counted again; they grow with each submission in between."""
 
 
-class Backlog:
+class PendingLimits:
     """Counts what waits, and what is being written down at this moment. Belongs to the event loop."""
 
     def __init__(
@@ -68,10 +68,10 @@ class Backlog:
                 f"You have {mine:,} pending workloads, and one person may have "
                 f"{limits.pending_per_person_max:,}: stop some, or wait until some have started."
             )
-            raise Refused(429, said)
+            raise RequestRefused(429, said)
         if projects >= limits.pending_per_project_max:
             said = (
                 f"Project {project} has {projects:,} pending workloads, and one project may have "
                 f"{limits.pending_per_project_max:,}: stop some, or wait until some have started."
             )
-            raise Refused(429, said)
+            raise RequestRefused(429, said)

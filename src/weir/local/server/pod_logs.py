@@ -13,8 +13,8 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from weir.local import pod_files
 from weir.local.output import read_on, size_of, tail_of
-from weir.local.server.problem_details import Refused
-from weir.local.state_dir import Home
+from weir.local.server.problem_details import RequestRefused
+from weir.local.state_dir import StateDir
 from weir.model.workloads import Workload
 
 BLOCK = 1 << 16
@@ -58,22 +58,22 @@ def pod_numbers(workload: Workload, pod: str | None) -> tuple[int, int]:
         message = (
             f"pod: {workload.name} has no pod {pod[:80]!r}; write group/index such as {known}, or {ALL_PODS}"
         )
-        raise Refused(422, message, [{"field": "pod", "message": message}])
+        raise RequestRefused(422, message, [{"field": "pod", "message": message}])
     return at, number
 
 
-class Step(NamedTuple):
+class LogStep(NamedTuple):
     """Output found at one look at a pod."""
 
     blocks: list[bytes]
     more: bool  # there was more than was taken
 
 
-class Log:
+class PodLog:
     """The output of one pod, over all its starts."""
 
     def __init__(self, home: Path, uid: int, pod: tuple[int, int]) -> None:
-        self._home = Home(home)
+        self._home = StateDir(home)
         self._uid = uid
         self._pod = pod
 
@@ -104,7 +104,7 @@ class Log:
         self, start: int | None, tail: int | None, is_over: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         """What it puts out, as it comes and over restarts, until it is over."""
-        following = Following(self, start, tail)
+        following = LogFollower(self, start, tail)
         while True:
             over = is_over()
             step = await in_log_thread(lambda: following.step(self.starts()))
@@ -116,7 +116,7 @@ class Log:
                 await asyncio.sleep(FOLLOW_S)
 
 
-def starts_by_pod(home: Home, uid: int) -> dict[tuple[int, int], list[int]]:
+def starts_by_pod(home: StateDir, uid: int) -> dict[tuple[int, int], list[int]]:
     """The numbers of the starts of a workload's pods, oldest first."""
     found: dict[tuple[int, int], list[int]] = {}
     for start, group, index in home.numbers(uid):
@@ -124,30 +124,30 @@ def starts_by_pod(home: Home, uid: int) -> dict[tuple[int, int], list[int]]:
     return found
 
 
-class Following:
+class LogFollower:
     """Where somebody is who follows the output of a pod. `step` belongs to a thread that reads output."""
 
-    def __init__(self, log: Log, start: int | None, tail: int | None) -> None:
+    def __init__(self, log: PodLog, start: int | None, tail: int | None) -> None:
         self._log = log
         self._start = start
         self._tail = tail
         self._at = start
         self._position = -1
 
-    def step(self, begun: list[int]) -> Step:
+    def step(self, begun: list[int]) -> LogStep:
         """Take what is new, a block at most, of a pod that was started so often."""
         if self._at is None and begun:
             self._at = begun[-1]
         if self._at is None:
-            return Step([], more=False)
+            return LogStep([], more=False)
         path = str(self._log.path(self._at))
         if self._position < 0:
             self._position = 0 if self._tail is None else tail_of(path, self._tail)
         block, self._position = read_on(path, self._position, BLOCK)
         if block:
-            return Step([block], more=True)
+            return LogStep([block], more=True)
         later = [number for number in begun if number > (self._at or 0)]
         if later and self._start is None:
             self._at, self._position, self._tail = later[0], 0, None
-            return Step([], more=True)
-        return Step([], more=False)
+            return LogStep([], more=True)
+        return LogStep([], more=False)

@@ -18,28 +18,28 @@ from structlog import get_logger
 from weir.api.answers import Answer, EventRow, QueueDeleted, QueueRow, TokenRow, WorkloadRow
 from weir.api.submissions import Submission
 from weir.control.clock import Clock
-from weir.control.journal import Kept
+from weir.control.journal import WorkloadRecord
 from weir.control.port import Effect, Fact, Withdrawn
 from weir.local import persistent_clock
-from weir.local.running_pods import PodNow
+from weir.local.running_pods import PodSnapshot
 from weir.local.server import submissions
 from weir.local.server.auth import Person, acts_only
-from weir.local.server.cancellations import Withdrawals
-from weir.local.server.control_hooks import Around
-from weir.local.server.event_log import Story
-from weir.local.server.event_stream import Hub
+from weir.local.server.cancellations import Cancellations
+from weir.local.server.control_hooks import PoolControlHooks
+from weir.local.server.event_log import EventLog
+from weir.local.server.event_stream import EventStream
 from weir.local.server.health import Health, Probe, Trouble
-from weir.local.server.metrics import Tally, WorkloadUse
-from weir.local.server.pending_limits import Backlog
-from weir.local.server.pool_view import View
-from weir.local.server.problem_details import Refused, read_as
+from weir.local.server.metrics import PoolCounters, WorkloadUtilization
+from weir.local.server.pending_limits import PendingLimits
+from weir.local.server.pool_view import PoolView
+from weir.local.server.problem_details import RequestRefused, read_as
 from weir.local.server.project_secrets import ProjectSecrets
 from weir.local.server.request_limiter import SuggestionQueue
-from weir.local.server.rerun_rights import may_rerun
+from weir.local.server.rerun_rights import check_rerun
 from weir.local.server.server_limits import ServerLimits
-from weir.local.server.wall_clock import shown
+from weir.local.server.wall_clock import on_wall_clock
 from weir.local.server.worker_threads import Workers
-from weir.local.server.workload_lookup import live_name, recorded
+from weir.local.server.workload_lookup import find_workload, live_name
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
@@ -47,12 +47,12 @@ from weir.model.reasons import inside
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.scenario_io.written import WrittenDepartment, WrittenProject
-from weir.service.control_thread import NotNow, Turns
-from weir.service.queue_rows import DeviceUse, bare_queue_row, queue_rows
-from weir.service.shutdown_deadline import Deadline
+from weir.service.control_thread import ControlThread, ControlUnavailable
+from weir.service.queue_rows import DeviceUtilization, bare_queue_row, queue_rows
+from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.state.events import PodKey, QueuesSet, WorkloadHeld
 from weir.state.state import Cluster
-from weir.store import Happening, Meter, NameTaken, Recollected, Store
+from weir.store import HistoryEvent, NameTaken, Store, StoredEvent, UsageMeter
 
 Found = TypeVar("Found")
 Shown = TypeVar("Shown", bound=Answer)
@@ -79,7 +79,7 @@ class PoolBackend(Protocol):
         """The next `events` is the whole picture."""
         ...
 
-    def submitted(self, kept: Kept) -> None:
+    def submitted(self, kept: WorkloadRecord) -> None:
         """A workload is new."""
         ...
 
@@ -87,7 +87,7 @@ class PoolBackend(Protocol):
         """Something else is true."""
         ...
 
-    def pods(self) -> Sequence[PodNow]:
+    def pods(self) -> Sequence[PodSnapshot]:
         """All starts of pods that aren't over."""
         ...
 
@@ -110,7 +110,7 @@ class PoolBackend(Protocol):
 
 
 @dataclass(slots=True)
-class Reported:
+class ReportedProgress:
     """What a workload's pods said of themselves last."""
 
     uid: int
@@ -118,7 +118,7 @@ class Reported:
     values: Mapping[str, float] | None = None
 
 
-class Pool:
+class PoolService:
     """One pool. Methods that are coroutines belong to the event loop."""
 
     def __init__(
@@ -126,7 +126,7 @@ class Pool:
         store: Store,
         node: Node,
         policy: Policy,
-        hub: Hub,
+        hub: EventStream,
         *,
         home: Path,
         clock: Clock | None = None,
@@ -143,28 +143,28 @@ class Pool:
         self.hub = hub
         self.clock = clock or Clock()
         self.started_s = self.clock()
-        hub.shown = self.shown
-        self.view = View(self.clock)
-        self.story = Story(self.view)
-        self.tally = Tally(self.view)
-        self.meter = Meter(self.view.uid_of)
-        self.turns = Turns(Around(self), self.clock)
-        self.device_use: dict[tuple[str, int], DeviceUse] = {}
-        self.uses: dict[str, WorkloadUse] = {}
+        hub.on_wall_clock = self.on_wall_clock
+        self.view = PoolView(self.clock)
+        self.story = EventLog(self.view)
+        self.tally = PoolCounters(self.view)
+        self.meter = UsageMeter(self.view.uid_of)
+        self.turns = ControlThread(PoolControlHooks(self), self.clock)
+        self.device_use: dict[tuple[str, int], DeviceUtilization] = {}
+        self.uses: dict[str, WorkloadUtilization] = {}
         self.disk_trouble: str | None = None
-        self.reported: dict[str, Reported] = {}
+        self.reported: dict[str, ReportedProgress] = {}
         self.backend: PoolBackend
         self.secrets = ProjectSecrets(self)
         self.checks: dict[str, Callable[[], Trouble]] = {"control": lambda: self.turns.trouble}
         self.health = Health(self.checks, Probe(home, store.probe))
-        self.deadline = Deadline()
-        self.withdrawals = Withdrawals(self)
-        self.done: deque[Happening] = deque()  # what people did
+        self.deadline = ShutdownDeadline()
+        self.withdrawals = Cancellations(self)
+        self.done: deque[HistoryEvent] = deque()  # what people did
         self.suggesting = SuggestionQueue()
-        self.backlog = Backlog(self.limits, lambda: list(self.view.rows.values()))
+        self.backlog = PendingLimits(self.limits, lambda: list(self.view.rows.values()))
         self._queues_changing = asyncio.Lock()
         self._make_default()
-        self.ground = submissions.ground([node], {}, store.queues())
+        self.inventory = submissions.pool_inventory([node], {}, store.queues())
         self._deaf = store.listen(self._heard)
 
     def start(self, backend: PoolBackend) -> None:
@@ -197,7 +197,7 @@ class Pool:
         self.store.close()
         self.deadline.waits_for = "threads that answer requests"
 
-    def record(self, told: Iterable[Happening]) -> None:
+    def record(self, told: Iterable[HistoryEvent]) -> None:
         """Write down the acts of people, then these events. On the control thread."""
         these = [*(self.done.popleft() for _ in range(len(self.done))), *told]
         if these:
@@ -216,9 +216,9 @@ class Pool:
         """The sentence beside every list while the pool can't do all it should; None if it can."""
         return self.withdrawals.trouble or self.store.trouble or self.turns.trouble or self.disk_trouble
 
-    def shown(self, answer: Shown) -> Shown:
+    def on_wall_clock(self, answer: Shown) -> Shown:
         """Return an answer with its times as the wall clock reads them now."""
-        return shown(answer, self.clock.ahead_s)
+        return on_wall_clock(answer, self.clock.ahead_s)
 
     async def ask(self, fn: Callable[[Cluster], Found]) -> Found:
         """Have something read from the cluster, between steps.
@@ -228,14 +228,14 @@ class Pool:
         """
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self.turns.ask(fn)), ASK_S_MOST)
-        except NotNow as error:
-            raise Refused(503, f"The pool doesn't decide now: {error}") from None
+        except ControlUnavailable as error:
+            raise RequestRefused(503, f"The pool doesn't decide now: {error}") from None
         except TimeoutError:
-            raise Refused(503, "The pool is too busy to answer now: ask again in a moment.") from None
+            raise RequestRefused(503, "The pool is too busy to answer now: ask again in a moment.") from None
 
     def made_at(self, projects: Iterable[str]) -> dict[str, float]:
         """Return when each of these projects was made, leaving out those that aren't there."""
-        of = self.ground.of
+        of = self.inventory.of
         return {name: of[name].created_s for name in projects if name in of}
 
     def sees(self, person: Person, project: str, submitted_s: float) -> bool:
@@ -254,26 +254,26 @@ class Pool:
         """
         acts_only(person, project)
         if not self.sees(person, project, submitted_s):
-            raise Refused(403, f"It belongs to a former project {project}: ask an administrator.")
+            raise RequestRefused(403, f"It belongs to a former project {project}: ask an administrator.")
 
     async def queue_rows(self) -> dict[str, QueueRow]:
         """Every department and project, with what it holds and its share."""
         running, pending = self.view.counts()
         rows = await self.ask(lambda c: queue_rows(c, self.policy, self.clock(), running, pending))
-        return {queue.name: rows.get(queue.name) or bare_queue_row(queue) for queue in self.ground.queues}
+        return {queue.name: rows.get(queue.name) or bare_queue_row(queue) for queue in self.inventory.queues}
 
     # What people do to workloads
 
     async def submit(
         self, asked: Submission, raw: Mapping[str, object], size: int, person: Person
-    ) -> tuple[Kept, WorkloadRow]:
+    ) -> tuple[WorkloadRecord, WorkloadRow]:
         """Queue a workload whose JSON has so many bytes.
 
         Raises:
             Refused: what is asked for isn't sound, or not this person's to ask.
             NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
         """
-        if asked.project in self.ground.of:
+        if asked.project in self.inventory.of:
             acts_only(person, asked.project)
             await self.secrets.check(asked)
         if asked.name in self.view.lines:  # it may be over in the store, and control not yet done with it
@@ -294,16 +294,16 @@ class Pool:
         size: int,
         person: Person,
         directory_exists: bool | None,
-    ) -> tuple[Kept, WorkloadRow]:
+    ) -> tuple[WorkloadRecord, WorkloadRow]:
         """Check a submission and write it down, under another name if a made one is taken."""
         for tries_left in reversed(range(NAMES_TRIED_MOST)):
             check = partial(
-                submissions.submitted,
+                submissions.check_submission,
                 asked,
                 raw,
                 person=person,
                 now_s=self.clock(),
-                ground=self.ground,
+                inventory=self.inventory,
                 rules=self.policy.life,
                 directory_exists=directory_exists,
             )
@@ -359,16 +359,18 @@ class Pool:
         self.backend.tell(WorkloadHeld(name, False))
         return await self._row_after(name, kept.launch.uid)
 
-    async def rerun(self, name: str, person: Person) -> tuple[Kept, WorkloadRow]:
+    async def rerun(self, name: str, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
         """Submit what has ended anew."""
         if live_name(self.view, name) in self.view.lines:
             name = await self._acts_on(name, person)
-            raise Refused(409, f"{name} isn't over yet: stop it first, or submit it under another name.")
-        found = await asyncio.to_thread(recorded, self.store, name)
+            raise RequestRefused(
+                409, f"{name} isn't over yet: stop it first, or submit it under another name."
+            )
+        found = await asyncio.to_thread(find_workload, self.store, name)
         if found is None:
             raise _unknown(name)
         self.sees_only(person, found.listed.project, found.listed.submitted_s)
-        may_rerun(found, person)
+        check_rerun(found, person)
         name = found.listed.name
         raw = {**found.asked, "name": name}
         text, said = json.dumps(raw), f"The submission of {name}"
@@ -382,19 +384,19 @@ class Pool:
         if line is not None:
             acts_only(person, line.spec.project)
             return name
-        found = await asyncio.to_thread(recorded, self.store, word)
+        found = await asyncio.to_thread(find_workload, self.store, word)
         if found is None:
             raise _unknown(word)
         acts_only(person, found.listed.project)
         if found.listed.name != word and found.listed.ended_s is not None:
-            raise Refused(409, f"Workload {word}, {found.listed.name}, is over already.")
+            raise RequestRefused(409, f"Workload {word}, {found.listed.name}, is over already.")
         return found.listed.name
 
     async def _row_after(self, name: str, uid: int) -> WorkloadRow:
         """A workload's row once what was told is taken in."""
         try:
             await self.ask(lambda _: None)
-        except Refused:
+        except RequestRefused:
             _LOG.info("told_but_not_taken_in", workload=name)
         row = self.view.ended.get(uid) or self.view.row(name)
         if row is None:
@@ -413,7 +415,7 @@ class Pool:
         **numbers: object,
     ) -> None:
         self.done.append(
-            Happening(
+            HistoryEvent(
                 self.clock() if at_s is None else at_s,
                 kind,
                 sentence,
@@ -431,13 +433,13 @@ class Pool:
     ) -> tuple[bool, QueueRow]:
         """Make a department or project, or change it; whether it is new, and what it is."""
         async with self._queues_changing:
-            ground = self.ground
-            queue = submissions.queue_from(asked, name=name, now_s=self.clock(), ground=ground)
-            new = name not in ground.of
+            inventory = self.inventory
+            queue = submissions.checked_queue(asked, name=name, now_s=self.clock(), inventory=inventory)
+            new = name not in inventory.of
             if new:  # of a former project whose deletion broke off
                 await asyncio.to_thread(self.secrets.forget, name)
-            followed = submissions.follow(queue, name, ground)
-            queues = ground.queues
+            followed = submissions.following_departments(queue, name, inventory)
+            queues = inventory.queues
             for each in (queue, *followed):
                 queues = await asyncio.to_thread(self.store.set_queue, each)
             self._queues_are(queues)
@@ -449,11 +451,11 @@ class Pool:
         """Take one out that holds nothing; what went with it."""
         noun = "project" if is_project else "department"
         async with self._queues_changing:
-            ground = self.ground
-            queue = ground.of.get(name)
+            inventory = self.inventory
+            queue = inventory.of.get(name)
             if queue is None or queue.is_project != is_project:
-                raise Refused(404, f"There is no {noun} {name}.")
-            followed = submissions.follow(None, name, ground)
+                raise RequestRefused(404, f"There is no {noun} {name}.")
+            followed = submissions.following_departments(None, name, inventory)
             held = [row for row in self.store.tokens() if is_project and name in row.projects]
             queues = await asyncio.to_thread(self.store.delete_queue, name)
             secrets = await asyncio.to_thread(self.secrets.forget, name) if is_project else []
@@ -467,12 +469,12 @@ class Pool:
 
     def _queues_are(self, queues: tuple[Queue, ...]) -> None:
         self.backend.tell(QueuesSet(queues))
-        self.ground = submissions.ground(self.ground.nodes, self.ground.topologies, queues)
+        self.inventory = submissions.pool_inventory(self.inventory.nodes, self.inventory.topologies, queues)
 
     def _queue_did(self, sentence: str, queue: Queue, person: Person) -> None:
         project = queue.name if queue.is_project else None
         self.done.append(
-            Happening(self.clock(), "queue", sentence, project=project, numbers={"user": person.user})
+            HistoryEvent(self.clock(), "queue", sentence, project=project, numbers={"user": person.user})
         )
         self.turns.wake()
 
@@ -480,7 +482,7 @@ class Pool:
         """A job said something of itself. From the watch's thread."""
         said = self.reported.get(pod.workload)
         if said is None or said.uid != uid:
-            said = self.reported[pod.workload] = Reported(uid)
+            said = self.reported[pod.workload] = ReportedProgress(uid)
         if step is not None:
             said.step = step
         if values:
@@ -494,16 +496,18 @@ class Pool:
         told = f"Pod {pod.workload}/{group}/{pod.index}: {inside(sentence)}"
         _LOG.warning("unreadable", workload=pod.workload, why=told)
         project, name = (None, None) if line is None else (line.spec.project, pod.workload)
-        self.done.append(Happening(self.clock(), "unreadable", told, uid=uid, workload=name, project=project))
+        self.done.append(
+            HistoryEvent(self.clock(), "unreadable", told, uid=uid, workload=name, project=project)
+        )
         self.turns.wake()
 
-    def _heard(self, recollected: Sequence[Recollected]) -> None:
+    def _heard(self, recollected: Sequence[StoredEvent]) -> None:
         """These are in the history now. On the writer's thread."""
         if self.hub.readers:
             self.hub.send([("event", event_row(each), each.project) for each in recollected])
 
 
-def event_row(happening: Recollected) -> EventRow:
+def event_row(happening: StoredEvent) -> EventRow:
     """An event as it is answered."""
     return EventRow.model_construct(
         id=happening.id,
@@ -517,5 +521,5 @@ def event_row(happening: Recollected) -> EventRow:
     )
 
 
-def _unknown(name: str) -> Refused:
-    return Refused(404, f"There is no workload {name}; `weir list -A` shows which there are.")
+def _unknown(name: str) -> RequestRefused:
+    return RequestRefused(404, f"There is no workload {name}; `weir list -A` shows which there are.")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any
 
-from weir.api.answers import Eviction, PodRow, Status, Why, WorkloadRow
-from weir.control.journal import Kept
+from weir.api.answers import EvictionRow, Explanation, PodRow, Status, WorkloadRow
+from weir.control.journal import WorkloadRecord
 from weir.control.port import (
     Effect,
     EndWorkload,
@@ -26,8 +26,15 @@ from weir.control.port import (
     StopPod,
 )
 from weir.engine.plan import Plan
-from weir.local.running_pods import PodNow
-from weir.local.server.workload_view import Line, PodLine, by_uid, line_of, ran_until, row_of
+from weir.local.running_pods import PodSnapshot
+from weir.local.server.workload_view import (
+    PodView,
+    WorkloadView,
+    by_uid,
+    with_runtime_until,
+    workload_row,
+    workload_view,
+)
 from weir.model.reasons import Cause
 from weir.model.workloads import Workload
 from weir.state.events import (
@@ -45,15 +52,15 @@ ENDED_MOST = 512
 """Workloads that ended last and are still told from memory."""
 
 
-class View:
+class PoolView:
     """All rows. `known` is called by whoever submits, everything else by the control thread."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, WorkloadView] = {}
         self.rows: dict[int, WorkloadRow] = {}  # by number: those that aren't over
         self.ended: dict[int, WorkloadRow] = {}  # those that ended last
-        self.reasons: dict[str, Why] = {}  # why those wait that aren't held, as last found out
+        self.reasons: dict[str, Explanation] = {}  # why those wait that aren't held, as last found out
         self.starting: set[PodKey] = set()  # of which it isn't known yet that they run
         self._dirty: dict[str, None] = {}
         self._swapping = Lock()  # lines are swapped by the control thread and added by others
@@ -87,7 +94,7 @@ class View:
 
     def reasoned(self, row: WorkloadRow) -> WorkloadRow:
         """A row with why it waits, as far as that is found out, and its run time up to now."""
-        row = ran_until(row, self._clock())
+        row = with_runtime_until(row, self._clock())
         if row.reason is not None or row.status != "pending":
             return row
         why = self.reasons.get(row.name)
@@ -101,7 +108,7 @@ class View:
             (pending if row.status == "pending" else running)[row.project] += 1
         return running, pending
 
-    def pod_rows(self, line: Line) -> list[PodRow]:
+    def pod_rows(self, line: WorkloadView) -> list[PodRow]:
         """The pods of a workload, by group and index."""
         rows = []
         for at, group in enumerate(line.spec.groups):
@@ -124,9 +131,9 @@ class View:
 
     # Workloads come
 
-    def begin(self, kept: Iterable[Kept], devices: Callable[[Workload], float]) -> None:
+    def begin(self, kept: Iterable[WorkloadRecord], devices: Callable[[Workload], float]) -> None:
         """Everything anew: a control connects."""
-        lines = {each.workload.name: line_of(each, devices(each.workload)) for each in kept}
+        lines = {each.workload.name: workload_view(each, devices(each.workload)) for each in kept}
         latest = max((line.uid for line in lines.values()), default=0)
         with self._swapping:
             for name, old in self.lines.items():
@@ -138,14 +145,14 @@ class View:
                     lines[name] = old  # written down after the others were read
             self.lines = lines
             self.reasons.clear()
-            self.rows = {line.uid: row_of(line) for line in lines.values()}
+            self.rows = {line.uid: workload_row(line) for line in lines.values()}
             self._dirty.clear()
             self.starting.clear()
 
-    def known(self, kept: Kept, devices: float) -> WorkloadRow:
+    def known(self, kept: WorkloadRecord, devices: float) -> WorkloadRow:
         """A workload is written down; it is seen from now on."""
-        line = line_of(kept, devices)
-        row = row_of(line)
+        line = workload_view(kept, devices)
+        row = workload_row(line)
         with self._swapping:
             self.lines[kept.workload.name] = line
             self.rows[line.uid] = row
@@ -172,7 +179,7 @@ class View:
             elif isinstance(fact, PodExited):
                 self._exited(fact, fact.said or fact.how.value)
 
-    def run_now(self, pods: Iterable[PodNow]) -> None:
+    def run_now(self, pods: Iterable[PodSnapshot]) -> None:
         """These starts aren't over; those whose process is there run."""
         for pod in pods:
             key = pod.place.pod
@@ -211,7 +218,7 @@ class View:
             line = self.lines.get(name)
             if line is None:
                 continue
-            row = row_of(line)
+            row = workload_row(line)
             if line.ended is None:
                 self.rows[line.uid] = row
                 row = self.reasoned(row)
@@ -228,7 +235,7 @@ class View:
 
     # What events do
 
-    def _line(self, name: str) -> Line | None:
+    def _line(self, name: str) -> WorkloadView | None:
         line = self.lines.get(name)
         if line is not None:
             self._dirty[name] = None
@@ -248,7 +255,7 @@ class View:
         runs = before is not None and before.start is not None
         if not runs:
             self.starting.add(pod)
-        line.pods[pod] = PodLine(
+        line.pods[pod] = PodView(
             "running" if runs else "starting", event.place, event.at_s, before.start if before else None
         )
         self.reasons.pop(pod.workload, None)
@@ -263,7 +270,7 @@ class View:
             if not line.pods:
                 line.begin(fact.at_s)
             status: Status = "stopping" if fact.stopping else "running"
-            line.pods[fact.place.pod] = PodLine(status, fact.place, fact.at_s, fact.start)
+            line.pods[fact.place.pod] = PodView(status, fact.place, fact.at_s, fact.start)
         self.starting.discard(fact.place.pod)
         if pod is not None and pod.status == "starting" and (pod.start is None or pod.start == fact.start):
             pod.status, pod.start = "running", fact.start
@@ -276,10 +283,10 @@ class View:
         if line is not None and event.cause is not None:
             line.evicted = self._eviction(event.cause, event.at_s)
 
-    def _eviction(self, cause: Cause, at_s: float) -> Eviction:
+    def _eviction(self, cause: Cause, at_s: float) -> EvictionRow:
         """Return who a workload is stopped for, with the person and the project as they are known now."""
         line = self.lines.get(cause.by) if cause.by is not None else None
-        return Eviction(
+        return EvictionRow(
             at_s=at_s,
             rule=cause.rule.value,
             sentence=cause.sentence,
@@ -291,14 +298,14 @@ class View:
     def _stops(self, effect: StopPod) -> None:
         line = self._line(effect.pod.workload)
         if line is not None:
-            line.stopping = Why(why=effect.cause.rule.value, sentence=effect.cause.sentence)
+            line.stopping = Explanation(why=effect.cause.rule.value, sentence=effect.cause.sentence)
 
     def _exited(self, fact: PodExited, how: str) -> None:
         self.starting.discard(fact.pod)
         line = self._line(fact.pod.workload)
         pod = None if line is None else line.pods.get(fact.pod)
         if line is not None and pod is not None and (pod.start is None or pod.start == fact.start):
-            gone = PodLine(pod.status, pod.place, fact.at_s, fact.start, how)
+            gone = PodView(pod.status, pod.place, fact.at_s, fact.start, how)
             line.past[fact.pod] = gone
             if fact.how is Exit.DONE:
                 pod.exit = how

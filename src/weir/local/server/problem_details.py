@@ -31,8 +31,8 @@ from weir.store.errors import (
     NotSuspended,
     QueueInUse,
     QueueUnsound,
-    Refusal,
     StoreFailed,
+    StoreRefusal,
     WorkloadOver,
 )
 
@@ -43,7 +43,7 @@ DISCARD_S_MAX = 1.0
 _FIELD_LENGTH_MAX = 200
 _MESSAGE_LENGTH_MAX = 600
 _LOG = get_logger(__name__)
-_STATUS_OF: dict[type[Refusal], int] = {
+_STATUS_OF: dict[type[StoreRefusal], int] = {
     NameTaken: 409,
     NoSuchQueue: 404,
     NoSuchToken: 404,
@@ -58,7 +58,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 Result = TypeVar("Result")
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request is refused. `errors` name the fields, each with what to write instead."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Refused(Exception):
         )
 
 
-class Fields(Mistakes):
+class FieldErrors(Mistakes):
     """Everything wrong with the fields of one body, up to ERRORS_MOST."""
 
     told_max = ERRORS_MOST
@@ -113,7 +113,7 @@ class Fields(Mistakes):
             first = errors[0]["message"]
             others = len(errors) - 1 + self.untold
             more = f" (and {others} more)" if others else ""
-            raise Refused(422, f"{self.file}: {first}{more}", errors)
+            raise RequestRefused(422, f"{self.file}: {first}{more}", errors)
 
 
 def _shortened(text: str, length_max: int) -> str:
@@ -143,7 +143,7 @@ def read_as(model: type[Shape], raw: bytes | str, what: str) -> Shape:
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:
-        fields = Fields(what)
+        fields = FieldErrors(what)
         if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
             fields.at((), "the body is not JSON; write one JSON object")
         else:
@@ -171,7 +171,7 @@ async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Resul
 
 async def _body_of(request: Request, limits: ServerLimits) -> bytes:
     most = limits.body_bytes_max
-    too_large = Refused(
+    too_large = RequestRefused(
         413, f"The body is larger than {most:,} bytes: send less, and put what is large into a file."
     )
     parts: list[bytes] = []
@@ -186,7 +186,7 @@ async def _body_of(request: Request, limits: ServerLimits) -> bytes:
                 parts.append(part)
     except TimeoutError:
         said = f"The body didn't arrive within {limits.body_s_max:g} s: send it at once."
-        raise Refused(408, said) from None
+        raise RequestRefused(408, said) from None
     return b"".join(parts)
 
 
@@ -225,10 +225,10 @@ def _check_values(raw: bytes, values_max: int) -> None:
             left.extend(each for each in value if isinstance(each, dict | list))
         if count > values_max:
             detail = f"The body has more than {values_max:,} values: leave out what isn't needed."
-            raise Refused(413, detail)
+            raise RequestRefused(413, detail)
 
 
-def answer(refused: Refused) -> Response:
+def answer(refused: RequestRefused) -> Response:
     """A refusal as a response."""
     headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
     if refused.retry_after_s is not None:
@@ -243,8 +243,8 @@ def answer(refused: Refused) -> Response:
 
 def install(app: FastAPI) -> None:
     """Have every failure answered as a problem."""
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(RequestRefused, _refused)
+    app.add_exception_handler(StoreRefusal, _refusal)
     app.add_exception_handler(StoreFailed, _store_failed)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _http)
@@ -252,21 +252,23 @@ def install(app: FastAPI) -> None:
 
 
 async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRefused)
     return answer(error)
 
 
 async def _refusal(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
+    assert isinstance(error, StoreRefusal)
     status = next((status for kind, status in _STATUS_OF.items() if isinstance(error, kind)), 409)
     field = "name" if isinstance(error, NameTaken) else None
-    return answer(Refused(status, str(error), [{"field": field, "message": str(error)}] if field else []))
+    return answer(
+        RequestRefused(status, str(error), [{"field": field, "message": str(error)}] if field else [])
+    )
 
 
 async def _store_failed(_request: Request, error: Exception) -> Response:
     said = str(error)
     return answer(
-        Refused(503, said if "nothing was changed" in said.lower() else f"Nothing was changed: {said}")
+        RequestRefused(503, said if "nothing was changed" in said.lower() else f"Nothing was changed: {said}")
     )
 
 
@@ -278,12 +280,12 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
         for each in error.errors()
     ]
     first = f"{errors[0]['field']}: {errors[0]['message']}" if errors else "The request can't be read."
-    return answer(Refused(422, first, errors))
+    return answer(RequestRefused(422, first, errors))
 
 
 async def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    refused = Refused(error.status_code, _SAID.get(error.status_code, str(error.detail)))
+    refused = RequestRefused(error.status_code, _SAID.get(error.status_code, str(error.detail)))
     found = answer(refused)
     found.headers.update(error.headers or {})
     return found
@@ -298,4 +300,4 @@ _SAID = {
 async def _crashed(request: Request, error: Exception) -> Response:
     """A fault of ours: told in the log without what the request said."""
     _LOG.error("request_crashed", method=request.method, kind=type(error).__name__, exc_info=error)
-    return answer(Refused(500, "The server made a mistake; its log says more."))
+    return answer(RequestRefused(500, "The server made a mistake; its log says more."))

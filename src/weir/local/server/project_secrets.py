@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 from weir.api.answers import SecretRow
 from weir.api.submissions import Submission
-from weir.control.journal import Kept
+from weir.control.journal import WorkloadRecord
 from weir.control.port import Exit, Fact, PodExited
 from weir.local import secret_files
 from weir.local.server.auth import Person, acts_only
-from weir.local.server.problem_details import Refused
+from weir.local.server.problem_details import RequestRefused
 from weir.state.events import WorkloadHeld
 from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
 
 if TYPE_CHECKING:
-    from weir.local.server.pool import Pool
+    from weir.local.server.pool import PoolService
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _HELD = "its secret "
 
 
-def why_held(project: str, name: str) -> str:
+def suspension_reason(project: str, name: str) -> str:
     """Return why a workload is suspended that lacks a secret."""
     return f"{_HELD}{name} isn't set: `weir secret set {name} -p {project}` lets it start"
 
@@ -35,7 +35,7 @@ def why_held(project: str, name: str) -> str:
 class ProjectSecrets:
     """The secrets of a pool's projects."""
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
         self._home = str(pool.home)
         self._changing = threading.Lock()
@@ -54,7 +54,7 @@ class ProjectSecrets:
         self._check_project(project, person)
         if _NAME.fullmatch(name) is None:
             text = f"name: {name[:80]!r} can't be one; write at most 63 letters, digits and any of . _ -"
-            raise Refused(422, text, [{"field": "name", "message": text}])
+            raise RequestRefused(422, text, [{"field": "name", "message": text}])
         said: dict[str, object] = {"value": value, "set_s": self._pool.clock(), "by": person.user}
         await asyncio.to_thread(self._put, project, name, said)
         await self._look_again(project)
@@ -64,7 +64,7 @@ class ProjectSecrets:
         """Delete a secret; pending workloads that name it are suspended."""
         self._check_project(project, person)
         if not await asyncio.to_thread(self._put, project, name, None):
-            raise Refused(
+            raise RequestRefused(
                 404, f"Project {project} has no secret {name[:80]}; `weir secret list` shows which it has."
             )
         await self._look_again(project)
@@ -81,8 +81,8 @@ class ProjectSecrets:
             return names
 
     def _check_project(self, project: str, person: Person) -> None:
-        if project not in self._pool.ground.projects:
-            raise Refused(404, f"There is no project {project[:80]}.")
+        if project not in self._pool.inventory.projects:
+            raise RequestRefused(404, f"There is no project {project[:80]}.")
         acts_only(person, project)
 
     # What workloads need
@@ -105,7 +105,7 @@ class ProjectSecrets:
                 )
                 errors.append({"field": f"secrets.{variable[:80]}", "message": text})
         if errors:
-            raise Refused(422, f"The submission: {errors[0]['message']}", errors)
+            raise RequestRefused(422, f"The submission: {errors[0]['message']}", errors)
 
     async def check_resumed(self, name: str) -> None:
         """Refuse to resume a workload that lacks a secret.
@@ -116,15 +116,15 @@ class ProjectSecrets:
         recorded = await asyncio.to_thread(self._pool.store.workload, name)
         if recorded is not None and recorded.kept.launch.secrets:
             found = await asyncio.to_thread(self._names, recorded.kept.workload.project)
-            lacks = lack(recorded.kept, found)
+            lacks = missing_secret(recorded.kept, found)
             if lacks is not None:
-                raise Refused(409, f"{name} can't be resumed: {lacks}.")
+                raise RequestRefused(409, f"{name} can't be resumed: {lacks}.")
 
-    def begin(self, kept: Iterable[Kept]) -> None:
+    def begin(self, kept: Iterable[WorkloadRecord]) -> None:
         """Find the workloads that lack a secret as the server begins. On the control thread, as `stepped`."""
         named = [each for each in kept if each.launch.secrets and each.held is None]
         found = {project: self._names(project) for project in {each.workload.project for each in named}}
-        lacks = ((each.workload.name, lack(each, found[each.workload.project])) for each in named)
+        lacks = ((each.workload.name, missing_secret(each, found[each.workload.project])) for each in named)
         self._lacking = {name: why for name, why in lacks if why is not None}
 
     def after(self, facts: Iterable[Fact]) -> list[WorkloadHeld]:
@@ -174,11 +174,11 @@ class ProjectSecrets:
             return  # it ended, or a person resumed it, meanwhile
         self._pool.backend.tell(WorkloadHeld(name, why is not None, why or ""))
 
-    def _naming(self, store: Store, project: str) -> list[tuple[Kept, str | None]]:
+    def _naming(self, store: Store, project: str) -> list[tuple[WorkloadRecord, str | None]]:
         """Return the workloads of a project that name secrets, each with what it lacks."""
         found = self._names(project)
         kept = [each for each in store.journal.workloads() if each.workload.project == project]
-        return [(each, lack(each, found)) for each in kept if each.launch.secrets]
+        return [(each, missing_secret(each, found)) for each in kept if each.launch.secrets]
 
     def _names(self, project: str) -> frozenset[str]:
         """Return the names of a project's secrets; none if they can't be read."""
@@ -199,7 +199,7 @@ class ProjectSecrets:
             path = secret_files.file_of(self._home, project)
             try:
                 found = secret_files.read(path)
-            except secret_files.Damaged:
+            except secret_files.SecretFileDamaged:
                 found = {}  # nothing of it can be used: what is set again takes its place
             was_there = name in found
             if said is not None:
@@ -208,7 +208,7 @@ class ProjectSecrets:
                 found.pop(name, None)
             if len(found) > secret_files.SECRETS_MOST:
                 most = secret_files.SECRETS_MOST
-                raise Refused(
+                raise RequestRefused(
                     422, f"Project {project} has {most} secrets, the most there can be: delete one."
                 )
             try:
@@ -218,14 +218,14 @@ class ProjectSecrets:
             return was_there
 
 
-def lack(kept: Kept, found: Collection[str]) -> str | None:
+def missing_secret(kept: WorkloadRecord, found: Collection[str]) -> str | None:
     """Return why a workload can't start with these secrets set; None if it has all it names."""
     missing = next((name for _, name in kept.launch.secrets if name not in found), None)
-    return None if missing is None else why_held(kept.workload.project, missing)
+    return None if missing is None else suspension_reason(kept.workload.project, missing)
 
 
-def _out_of_reach(error: OSError) -> Refused:
-    return Refused(503, f"The secrets can't be read or written: {error.strerror or error}.")
+def _out_of_reach(error: OSError) -> RequestRefused:
+    return RequestRefused(503, f"The secrets can't be read or written: {error.strerror or error}.")
 
 
 def _row(name: str, said: Mapping[str, object]) -> SecretRow:

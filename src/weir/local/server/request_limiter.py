@@ -11,7 +11,7 @@ from time import monotonic
 from urllib.parse import parse_qsl
 
 from weir.local.server.auth import Person
-from weir.local.server.problem_details import Refused
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.server_limits import ServerLimits
 
 PERSONS_MAX = 10_000
@@ -23,7 +23,7 @@ _COST_OF = {"/why": 50, "/usage": 20, "/snapshot": 50, "/metrics": 20}
 _COST_TO_CHANGE = 2
 
 
-class Bucket:
+class TokenBucket:
     """Units that come back with time, up to a most."""
 
     __slots__ = ("_at_s", "_left")
@@ -52,7 +52,7 @@ class RequestLimiter:
     def __init__(self, limits: ServerLimits, clock: Callable[[], float] = monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._buckets: dict[str, Bucket] = {}
+        self._buckets: dict[str, TokenBucket] = {}
         self._open: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
 
@@ -72,7 +72,7 @@ class RequestLimiter:
         elif counts[person.user] >= self._limits.requests_open_max:
             most = self._limits.requests_open_max
             said = f"You have {most} requests open, the most one person may: wait for their answers."
-            raise Refused(429, said, retry_after_s=1.0)
+            raise RequestRefused(429, said, retry_after_s=1.0)
         counts[person.user] += 1
         try:
             yield
@@ -87,10 +87,10 @@ class RequestLimiter:
         if bucket is None:
             if len(self._buckets) >= PERSONS_MAX:
                 self._forget(now_s)
-            bucket = self._buckets[user] = Bucket(limits.requests_burst, now_s)
+            bucket = self._buckets[user] = TokenBucket(limits.requests_burst, now_s)
         wait_s = bucket.take(cost, limits.requests_per_s, limits.requests_burst, now_s)
         if wait_s:
-            raise Refused(
+            raise RequestRefused(
                 429,
                 f"You ask more often than the {limits.requests_per_s:g} times a second that one person may: "
                 f"ask again in {wait_s:.1f} s.",
@@ -109,10 +109,10 @@ class RequestLimiter:
         most = self._limits.streams_per_person_max
         if self._streams[user] >= most:
             said = f"You have {most} streams open, the most one person may: close one."
-            raise Refused(429, said, retry_after_s=5.0)
+            raise RequestRefused(429, said, retry_after_s=5.0)
         if self._streams.total() >= self._limits.streams_max:
             said = f"All {self._limits.streams_max} streams of this server are taken: try again later."
-            raise Refused(503, said, retry_after_s=5.0)
+            raise RequestRefused(503, said, retry_after_s=5.0)
 
 
 class SuggestionQueue:
@@ -132,9 +132,11 @@ class SuggestionQueue:
         user = person.user
         if self._waiting[user] >= SUGGESTIONS_PER_PERSON_MAX:
             said = f"{self._waiting[user]} of your questions are being worked on: ask again in a moment."
-            raise Refused(429, said, retry_after_s=2.0)
+            raise RequestRefused(429, said, retry_after_s=2.0)
         if self._waiting.total() >= SUGGESTIONS_MAX:
-            raise Refused(503, "Many ask for suggestions now: ask again in a moment.", retry_after_s=3.0)
+            raise RequestRefused(
+                503, "Many ask for suggestions now: ask again in a moment.", retry_after_s=3.0
+            )
         self._waiting[user] += 1
         try:
             async with self._turn:

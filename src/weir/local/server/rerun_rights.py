@@ -1,8 +1,8 @@
 """Rights to run a workload again: its new user gets all it was submitted with, so they must be its reader."""
 
 from weir.local.server.auth import Person
-from weir.local.server.problem_details import Refused
-from weir.store import Recorded
+from weir.local.server.problem_details import RequestRefused
+from weir.store import StoredWorkload
 
 SHELL_VARIABLES = frozenset(
     ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -10,7 +10,7 @@ SHELL_VARIABLES = frozenset(
 """Variables that the command line sends along: others of a project may run a workload again with them."""
 
 
-def may_rerun(recorded: Recorded, person: Person) -> None:
+def check_rerun(recorded: StoredWorkload, person: Person) -> None:
     """Refuse to run a workload again with details that were removed, or that the person may not read.
 
     Raises:
@@ -18,13 +18,13 @@ def may_rerun(recorded: Recorded, person: Person) -> None:
     """
     name, user = recorded.listed.name, recorded.listed.user
     if not recorded.kept.launch.command:
-        raise Refused(
+        raise RequestRefused(
             409,
             f"Command and environment of {name} are removed (weir up --keep-details): submit it again.",
         )
     hidden = [key for key, _ in recorded.kept.launch.environment if key not in SHELL_VARIABLES]
     if hidden and not person.is_admin and person.user != user:
-        raise Refused(
+        raise RequestRefused(
             403,
             f"{name} was submitted by {user} with values that are theirs ({', '.join(hidden[:3])}): "
             "they or an administrator can rerun it.",

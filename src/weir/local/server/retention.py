@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from structlog import get_logger
 
-from weir.local.state_dir import Home
+from weir.local.state_dir import StateDir
 from weir.store import Store
 
 OUTPUT_KEPT_S = 30 * 86400.0
@@ -17,7 +17,7 @@ _LOG = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class RetentionSettings:
     """Retention of the remains of ended workloads, in seconds. None: for ever."""
 
     output_s: float = OUTPUT_KEPT_S
@@ -25,13 +25,13 @@ class Keeping:
     checkpoints_s: float | None = None
 
 
-class Tidying:
+class RetentionTask:
     """Tidies a pool's store and home."""
 
-    def __init__(self, store: Store, home: Home, kept: Keeping | None = None) -> None:
+    def __init__(self, store: Store, home: StateDir, kept: RetentionSettings | None = None) -> None:
         self._store = store
         self._home = home
-        self._kept = kept or Keeping()
+        self._kept = kept or RetentionSettings()
         self._output_to_s = 0.0
         self._checkpoints_to_s = 0.0
 

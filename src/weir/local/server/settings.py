@@ -6,14 +6,14 @@ from typing import Literal
 
 from weir.local.backend import LOG_MOST
 from weir.local.machine import PIDS_MOST
-from weir.local.server.retention import Keeping
+from weir.local.server.retention import RetentionSettings
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9347
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServerSettings:
     """Settings of a server.
 
     Attributes:
@@ -43,7 +43,7 @@ class Settings:
     database: str | None = None
     begin_again: bool = False
     log_most: int = LOG_MOST
-    kept: Keeping = field(default_factory=Keeping)
+    kept: RetentionSettings = field(default_factory=RetentionSettings)
     pids_most: int = PIDS_MOST
     audit_to_syslog: bool = False
     hides_others: bool = False

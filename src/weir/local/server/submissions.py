@@ -13,10 +13,10 @@ from pathlib import Path
 from weir.api.submissions import Submission
 from weir.local.server.admission import check_priority, check_size
 from weir.local.server.auth import Person
-from weir.local.server.problem_details import Fields
+from weir.local.server.problem_details import FieldErrors
 from weir.local.server.resource_defaults import with_defaults
 from weir.local.server.time_limits import check_time_limits
-from weir.local.server.workload_lookup import uid_in
+from weir.local.server.workload_lookup import parse_uid
 from weir.model.nodes import Node, Topology
 from weir.model.policy import LifeRules
 from weir.model.queues import Queue
@@ -33,7 +33,7 @@ from weir.scenario_io.written import (
     WrittenQueue,
     WrittenWorkload,
 )
-from weir.store.records import Submitted
+from weir.store.records import NewWorkload
 
 PODS_MOST = 1024
 """Pods of one workload: they are processes of one machine."""
@@ -52,7 +52,7 @@ _SUFFIX_LENGTH = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class PoolInventory:
     """What there is to ask of: nodes and topologies of the pool, and its quota tree."""
 
     nodes: Sequence[Node]
@@ -75,21 +75,23 @@ class Ground:
         return found
 
 
-def ground(nodes: Sequence[Node], topologies: Mapping[str, Topology], queues: tuple[Queue, ...]) -> Ground:
+def pool_inventory(
+    nodes: Sequence[Node], topologies: Mapping[str, Topology], queues: tuple[Queue, ...]
+) -> PoolInventory:
     """What there is to ask of."""
-    return Ground(nodes, topologies, queues, {queue.name: queue for queue in queues})
+    return PoolInventory(nodes, topologies, queues, {queue.name: queue for queue in queues})
 
 
-def submitted(
+def check_submission(
     asked: Submission,
     raw: Mapping[str, object],
     *,
     person: Person,
     now_s: float,
-    ground: Ground,
+    inventory: PoolInventory,
     rules: LifeRules | None = None,
     directory_exists: bool | None = True,
-) -> Submitted:
+) -> NewWorkload:
     """Return a submission as what is queued.
 
     Args:
@@ -97,24 +99,24 @@ def submitted(
         raw: its JSON, for a later rerun.
         person: the submitter.
         now_s: the time of the submission.
-        ground: what the pool has.
+        inventory: what the pool has.
         rules: the policy's rules of time.
         directory_exists: None if the file system of the directory doesn't answer.
 
     Raises:
         Refused: with everything that is wrong with it.
     """
-    fields = Fields("The submission")
+    fields = FieldErrors("The submission")
     _check_name(asked.name, ("name",), fields)
-    if asked.name is not None and uid_in(asked.name) is not None:
+    if asked.name is not None and parse_uid(asked.name) is not None:
         text = f"name: {asked.name} is a number, which means a workload by its uid; write a letter in it too"
         fields.at(("name",), text)
-    queue = ground.of.get(asked.project)
+    queue = inventory.of.get(asked.project)
     if queue is None:
-        told = suggest(asked.project, ground.projects, fields)
+        told = suggest(asked.project, inventory.projects, fields)
         fields.at(("project",), f"project: there is no project {asked.project}; {told}")
     elif not queue.is_project:
-        told = suggest(asked.project, ground.projects, fields)
+        told = suggest(asked.project, inventory.projects, fields)
         fields.at(("project",), f"project: {asked.project} is a department; {told}")
     else:
         check_time_limits(asked, queue, rules or LifeRules(), fields)
@@ -122,40 +124,40 @@ def submitted(
     if asked.directory is not None:
         _check_directory(asked.directory, directory_exists, fields)
     written = _written(asked, asked.name or _made_name(asked))
-    _check_pods(written, ground, fields)
+    _check_pods(written, inventory, fields)
     fields.refuse_if_any()
     workload = replace(workload_of(written, now_s), user=person.user)
-    workload = with_defaults(workload, asked.pods, ground.nodes, ground.of)
+    workload = with_defaults(workload, asked.pods, inventory.nodes, inventory.of)
     assert queue is not None
     check_priority(workload, queue, person, fields)
-    check_size(workload, ground.nodes, fields)
+    check_size(workload, inventory.nodes, fields)
     fields.refuse_if_any()
-    return Submitted(
+    return NewWorkload(
         workload=workload,
         command=tuple(asked.command),
         environment=tuple(sorted(asked.env.items())),
         directory=str(Path.home()) if asked.directory is None else asked.directory,
         grace_s=GRACE_S if asked.grace is None else asked.grace,
-        devices=devices_of(workload, ground.nodes),
+        devices=requested_devices(workload, inventory.nodes),
         asked=raw,
         secrets=tuple(sorted(asked.secrets.items())),
     )
 
 
-def devices_of(workload: Workload, nodes: Sequence[Node]) -> float:
+def requested_devices(workload: Workload, nodes: Sequence[Node]) -> float:
     """Devices all its pods ask for, a share as that share."""
     memory = min((node.gpu_memory for node in nodes if node.gpus), default=0)
-    return sum(devices_of_pod(group.request, memory) * group.count for group in workload.groups)
+    return sum(requested_devices_per_pod(group.request, memory) * group.count for group in workload.groups)
 
 
-def devices_of_pod(request: Request, device_memory: int) -> float:
+def requested_devices_per_pod(request: Request, device_memory: int) -> float:
     """Devices one pod asks for."""
     if not request.devices:
         return 0.0
     return request.devices * min(WHOLE_MILLI, request.share_on(device_memory)) / WHOLE_MILLI
 
 
-def _check_name(name: str | None, path: tuple[str, ...], fields: Fields) -> None:
+def _check_name(name: str | None, path: tuple[str, ...], fields: FieldErrors) -> None:
     if name is not None and _NAME.fullmatch(name) is None:
         fields.at(path, f"{path[-1]}: {name[:80]!r} can't be a name here; {_NAME_SAID}")
 
@@ -167,7 +169,7 @@ def _made_name(asked: Submission) -> str:
     return f"{asked.type}-{_SUFFIX_DIGITS[first % len(_SUFFIX_DIGITS)]}{''.join(letters)}"
 
 
-def _check_words(asked: Submission, fields: Fields) -> None:
+def _check_words(asked: Submission, fields: FieldErrors) -> None:
     """The command, the environment and the directory are such that a process can be started with them."""
     for at, word in enumerate(asked.command):
         if "\0" in word:
@@ -193,7 +195,7 @@ def _check_words(asked: Submission, fields: Fields) -> None:
         _check_secret(name, asked, fields)
 
 
-def _check_secret(name: str, asked: Submission, fields: Fields) -> None:
+def _check_secret(name: str, asked: Submission, fields: FieldErrors) -> None:
     """A variable that gets a secret's value is one that can be set, and is set once."""
     if _VARIABLE.fullmatch(name) is None:
         text = "secrets: a variable is letters, digits and underscores, no digit first; write SECRET=VARIABLE"
@@ -209,7 +211,7 @@ def can_be_directory(path: str) -> bool:
     return "\0" not in path and Path(path).is_absolute()
 
 
-def _check_directory(directory: str, exists: bool | None, fields: Fields) -> None:
+def _check_directory(directory: str, exists: bool | None, fields: FieldErrors) -> None:
     if not can_be_directory(directory):
         fields.at(("directory",), "directory: is no absolute path; write one such as /home/me/work")
     elif exists is None:
@@ -243,12 +245,12 @@ def _written(asked: Submission, name: str) -> WrittenWorkload:
     )
 
 
-def _check_pods(written: WrittenWorkload, ground: Ground, fields: Fields) -> None:
+def _check_pods(written: WrittenWorkload, inventory: PoolInventory, fields: FieldErrors) -> None:
     """Its groups hold together, and name what there is."""
     names: set[str] = set()
-    resources = ground.resources()
-    models = sorted({node.gpu_model for node in ground.nodes if node.gpu_model is not None})
-    nodes = {node.name: None for node in sorted(ground.nodes, key=lambda node: node.name)}
+    resources = inventory.resources()
+    models = sorted({node.gpu_model for node in inventory.nodes if node.gpu_model is not None})
+    nodes = {node.name: None for node in sorted(inventory.nodes, key=lambda node: node.name)}
     for at, group in enumerate(written.pods):
         path = ("pods", at)
         check_group(group, path, fields)
@@ -274,15 +276,15 @@ def _check_pods(written: WrittenWorkload, ground: Ground, fields: Fields) -> Non
         )
     check_workload(written, 0.0, (), fields)
     if written.topology is not None:
-        _check_topology(written, ground, fields)
+        _check_topology(written, inventory, fields)
 
 
-def _check_topology(written: WrittenWorkload, ground: Ground, fields: Fields) -> None:
+def _check_topology(written: WrittenWorkload, inventory: PoolInventory, fields: FieldErrors) -> None:
     asked = written.topology
     assert asked is not None
-    topology = ground.topologies.get(asked.name)
+    topology = inventory.topologies.get(asked.name)
     if topology is None:
-        told = suggest(asked.name, ground.topologies, fields)
+        told = suggest(asked.name, inventory.topologies, fields)
         fields.at(("topology", "name"), f"topology: there is no topology {asked.name}; {told}")
         return
     for key in ("required", "preferred"):
@@ -295,8 +297,8 @@ def _check_topology(written: WrittenWorkload, ground: Ground, fields: Fields) ->
 # Departments and projects
 
 
-def queue_from(
-    asked: WrittenDepartment | WrittenProject, *, name: str, now_s: float, ground: Ground
+def checked_queue(
+    asked: WrittenDepartment | WrittenProject, *, name: str, now_s: float, inventory: PoolInventory
 ) -> Queue:
     """A department or project as it is to be. What it was made with stays: its age.
 
@@ -305,31 +307,31 @@ def queue_from(
     """
     is_project = isinstance(asked, WrittenProject)
     noun = "project" if is_project else "department"
-    fields = Fields(f"The {noun}")
+    fields = FieldErrors(f"The {noun}")
     _check_name(name, ("name",), fields)
     if asked.name != name:
         fields.at(("name",), f"name: is {asked.name[:80]!r}, the address says {name[:80]!r}; write the same")
     if asked.created is not None:
         fields.at(("created",), "created: the pool knows when it was made; leave it out")
-    _check_amounts(asked, ground, fields)
-    before = ground.of.get(name)
+    _check_amounts(asked, inventory, fields)
+    before = inventory.of.get(name)
     if before is not None and before.is_project != is_project:
         other = "project" if before.is_project else "department"
         fields.at(("name",), f"name: there is a {other} {name} already; write another name")
     parent = asked.department if isinstance(asked, WrittenProject) else asked.parent
-    _check_parent(name, parent, "department" if is_project else "parent", ground, fields)
+    _check_parent(name, parent, "department" if is_project else "parent", inventory, fields)
     fields.refuse_if_any()
     made = replace(_queue(asked, parent), created_s=now_s if before is None else before.created_s)
     if is_project or GPU in asked.quota:
         return made
-    return replace(made, quota={**made.quota, **_gpus(_below(name, ground.queues))}, follows=True)
+    return replace(made, quota={**made.quota, **_gpus(_below(name, inventory.queues))}, follows=True)
 
 
-def follow(queue: Queue | None, name: str, ground: Ground) -> list[Queue]:
+def following_departments(queue: Queue | None, name: str, inventory: PoolInventory) -> list[Queue]:
     """Departments that follow the sum below them, with what it is once `name` is set or gone."""
-    queues = {each.name: each for each in ground.queues}
+    queues = {each.name: each for each in inventory.queues}
     followed = []
-    before = ground.of.get(name)
+    before = inventory.of.get(name)
     parents = {each.parent for each in (before, queue) if each is not None and each.parent is not None}
     if queue is None:
         queues.pop(name, None)
@@ -338,7 +340,7 @@ def follow(queue: Queue | None, name: str, ground: Ground) -> list[Queue]:
     for parent in sorted(parents):
         here: str | None = parent
         while here is not None:
-            department = ground.of[here]
+            department = inventory.of[here]
             if not department.follows:
                 break
             total = _below(here, tuple(queues.values()))
@@ -370,9 +372,9 @@ def _queue(asked: WrittenDepartment | WrittenProject, parent: str | None) -> Que
     return replace(made, parent=parent)
 
 
-def _check_amounts(asked: WrittenQueue, ground: Ground, fields: Fields) -> None:
+def _check_amounts(asked: WrittenQueue, inventory: PoolInventory, fields: FieldErrors) -> None:
     check_queue(asked, (), fields)
-    known = sorted(ground.resources())
+    known = sorted(inventory.resources())
     for key in ("quota", "limit", "weight"):
         stated: Mapping[str, Written] = getattr(asked, key)
         for resource, value in stated.items():
@@ -383,18 +385,20 @@ def _check_amounts(asked: WrittenQueue, ground: Ground, fields: Fields) -> None:
                 _check_amount(key, resource, value, fields)
 
 
-def _check_amount(key: str, resource: str, value: Written, fields: Fields) -> None:
+def _check_amount(key: str, resource: str, value: Written, fields: FieldErrors) -> None:
     try:
         amount(resource, value)
     except ValueError as error:
         fields.at((key, resource), f"{key}.{resource}: {error}")
 
 
-def _check_parent(name: str, parent: str | None, key: str, ground: Ground, fields: Fields) -> None:
-    departments = [queue.name for queue in ground.queues if not queue.is_project]
+def _check_parent(
+    name: str, parent: str | None, key: str, inventory: PoolInventory, fields: FieldErrors
+) -> None:
+    departments = [queue.name for queue in inventory.queues if not queue.is_project]
     here = parent
     while here is not None:
-        found = ground.of.get(here)
+        found = inventory.of.get(here)
         if found is None or found.is_project:
             fields.at((key,), f"{key}: there is no department {here}; {suggest(here, departments, fields)}")
             return

@@ -1,14 +1,14 @@
 """Time rules of a submission against those of its project and policy: more than is allowed is refused."""
 
 from weir.api.submissions import Submission
-from weir.local.server.problem_details import Fields
+from weir.local.server.problem_details import FieldErrors
 from weir.model.policy import LifeRules
 from weir.model.queues import Queue
 from weir.model.resources import span
 from weir.model.workloads import WorkloadType
 
 
-def check_time_limits(asked: Submission, project: Queue, rules: LifeRules, fields: Fields) -> None:
+def check_time_limits(asked: Submission, project: Queue, rules: LifeRules, fields: FieldErrors) -> None:
     """Tell of each time that is longer than the rule that holds for the workload."""
     type_, times = WorkloadType(asked.type), project.times
     limits = (
@@ -24,7 +24,7 @@ def check_time_limits(asked: Submission, project: Queue, rules: LifeRules, field
         _too_long("grace", asked.grace, rules.stop_grace_most, "the policy", fields)
 
 
-def _too_long(key: str, asked_s: float, most_s: float, whose: str, fields: Fields) -> None:
+def _too_long(key: str, asked_s: float, most_s: float, whose: str, fields: FieldErrors) -> None:
     most = span(most_s).replace(" ", "")
     text = f"{key}: {span(asked_s).replace(' ', '')} is more than the {most} that {whose} allows"
     fields.at((key,), f"{text}; write {most} or less, or leave it out")

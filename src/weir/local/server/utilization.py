@@ -13,13 +13,13 @@ from typing import Protocol
 from structlog import get_logger
 
 from weir.control.port import UseSeen
-from weir.local.foreign_usage import ForeignUse
-from weir.local.gpu_sampling import PodUse, Sample
-from weir.local.server.metrics import WorkloadUse
-from weir.local.server.pool import Pool
+from weir.local.foreign_usage import ForeignProcess
+from weir.local.gpu_sampling import MachineReading, PodReading
+from weir.local.server.metrics import WorkloadUtilization
+from weir.local.server.pool import PoolService
 from weir.model.resources import span
-from weir.service.queue_rows import DeviceUse
-from weir.store import Happening
+from weir.service.queue_rows import DeviceUtilization
+from weir.store import HistoryEvent
 
 EVERY_S = 10.0
 FIRST_S = 0.5
@@ -29,21 +29,21 @@ STUCK_AFTER_S = 300.0
 _LOG = get_logger(__name__)
 
 
-class Looks(Protocol):
+class UtilizationSource(Protocol):
     """Looks at devices and processes."""
 
-    def sample(self) -> Sample:
+    def sample(self) -> MachineReading:
         """Look now."""
         ...
 
 
-class Uses:
+class UtilizationTask:
     """The thread that looks."""
 
     def __init__(
         self,
-        pool: Pool,
-        sampler: Looks,
+        pool: PoolService,
+        sampler: UtilizationSource,
         busy: Callable[[], bool],
         tidy: Callable[[float], None],
         every_s: float = EVERY_S,
@@ -55,7 +55,7 @@ class Uses:
         self._tidy = tidy
         self._every_s = every_s
         self._last_s: float | None = None
-        self._foreign: dict[int, ForeignUse] = {}
+        self._foreign: dict[int, ForeignProcess] = {}
         self._closing = threading.Event()
         self._beat_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="weir-uses", daemon=True)
@@ -105,20 +105,22 @@ class Uses:
         passed_s = self._every_s if self._last_s is None else sample.at_s - self._last_s
         self._last_s = sample.at_s
         self._pool.device_use = {
-            (node, each.index): DeviceUse(each.use, each.memory_used, _words(sample.foreign, each.index))
+            (node, each.index): DeviceUtilization(
+                each.use, each.memory_used, _words(sample.foreign, each.index)
+            )
             for each in sample.devices
         }
         self._see_foreign({each.device: each for each in sample.foreign})
         fractions = _by_workload(sample)
         for name, (fraction, devices) in fractions.items():
-            use = self._pool.uses.setdefault(name, WorkloadUse())
+            use = self._pool.uses.setdefault(name, WorkloadUtilization())
             use.use = fraction
             use.gpu_s += fraction * devices * passed_s
             use.idle_gpu_s += (1.0 - fraction) * devices * passed_s
             self._pool.backend.tell(UseSeen(name, fraction, sample.at_s))
         self._pool.turns.ask(lambda _: self._meter(sample, fractions))
 
-    def _see_foreign(self, found: dict[int, ForeignUse]) -> None:
+    def _see_foreign(self, found: dict[int, ForeignProcess]) -> None:
         """Keep work off devices that processes outside the pool use, and say so once."""
         before, self._foreign = self._foreign, found
         if found.keys() == before.keys():
@@ -126,13 +128,13 @@ class Uses:
         now_s, node = self._pool.clock(), self._pool.node.name
         for index in sorted(found.keys() - before.keys()):
             said = f"GPU {index} of {node} is used by {found[index].sentence}: nothing is started on it."
-            self._pool.done.append(Happening(now_s, "foreign_use", said, numbers={"device": index}))
+            self._pool.done.append(HistoryEvent(now_s, "foreign_use", said, numbers={"device": index}))
         for index in sorted(before.keys() - found.keys()):
             said = f"GPU {index} of {node} is no longer used outside Weir."
-            self._pool.done.append(Happening(now_s, "foreign_use", said, numbers={"device": index}))
+            self._pool.done.append(HistoryEvent(now_s, "foreign_use", said, numbers={"device": index}))
         self._pool.backend.foreign(tuple(sorted(found)))
 
-    def _meter(self, sample: Sample, fractions: dict[str, tuple[float, float]]) -> None:
+    def _meter(self, sample: MachineReading, fractions: dict[str, tuple[float, float]]) -> None:
         """On the control thread: what was seen goes into the history."""
         meter, node = self._pool.meter, self._pool.node.name
         for name, (fraction, _) in fractions.items():
@@ -142,13 +144,13 @@ class Uses:
                 meter.device_used(node, each.index, each.use, each.memory_used or 0, sample.at_s)
 
 
-def _words(foreign: Sequence[ForeignUse], index: int) -> str:
+def _words(foreign: Sequence[ForeignProcess], index: int) -> str:
     return next((each.sentence for each in foreign if each.device == index), "")
 
 
-def _by_workload(sample: Sample) -> dict[str, tuple[float, float]]:
+def _by_workload(sample: MachineReading) -> dict[str, tuple[float, float]]:
     """Of each workload what it uses of all its devices, and how many those are; where all of it is known."""
-    pods: defaultdict[str, list[PodUse]] = defaultdict(list)
+    pods: defaultdict[str, list[PodReading]] = defaultdict(list)
     for each in sample.pods:
         if each.pod.place.devices:
             pods[each.pod.place.pod.workload].append(each)

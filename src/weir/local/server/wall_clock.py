@@ -10,7 +10,7 @@ from weir.api.answers import (
     Answer,
     EventPage,
     EventRow,
-    Eviction,
+    EvictionRow,
     PodRow,
     PoolStatus,
     SecretPage,
@@ -31,7 +31,7 @@ _OF_WORKLOAD = ("submitted_s", "first_started_s", "started_s", "ended_s")
 _TIMES: Mapping[type[Answer], tuple[str, ...]] = {
     WorkloadRow: _OF_WORKLOAD,
     WorkloadDetail: (*_OF_WORKLOAD, "checkpointed_s"),
-    Eviction: ("at_s",),
+    EvictionRow: ("at_s",),
     PodRow: ("since_s",),
     EventRow: ("at_s",),
     Suggestion: ("at_s",),
@@ -57,7 +57,7 @@ _TIMES_OF_EVENTS = ("retry_at_s",)
 """Numbers of events that are times."""
 
 
-def shown(answer: Shown, ahead_s: float) -> Shown:
+def on_wall_clock(answer: Shown, ahead_s: float) -> Shown:
     """Return an answer with its times as the wall clock reads them, which is so far ahead of the timeline."""
     kind = type(answer)
     if not ahead_s or not (kind in _TIMES or kind in _WITHIN):
@@ -68,9 +68,9 @@ def shown(answer: Shown, ahead_s: float) -> Shown:
         if at_s is not None:
             changed[name] = at_s + ahead_s
     for name in _WITHIN.get(kind, ()):
-        changed[name] = [shown(each, ahead_s) for each in getattr(answer, name)]
+        changed[name] = [on_wall_clock(each, ahead_s) for each in getattr(answer, name)]
     if isinstance(answer, _EVICTED) and answer.evicted is not None:
-        changed["evicted"] = shown(answer.evicted, ahead_s)
+        changed["evicted"] = on_wall_clock(answer.evicted, ahead_s)
     if isinstance(answer, EventRow):
         changed["numbers"] = _numbers(answer.numbers, ahead_s)
     return answer.model_copy(update=changed)

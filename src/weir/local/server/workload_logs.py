@@ -4,31 +4,31 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from weir.local.server.pod_logs import FOLLOW_S, Following, Log, Step, in_log_thread, starts_by_pod
-from weir.local.state_dir import Home
+from weir.local.server.pod_logs import FOLLOW_S, LogFollower, LogStep, PodLog, in_log_thread, starts_by_pod
+from weir.local.state_dir import StateDir
 from weir.model.workloads import Workload
 
 LINE_MOST = 1 << 16
 """A line of one pod that grows longer than this is given in parts: others want to be read too."""
 
 
-class GangLog:
+class WorkloadLog:
     """The output of all pods of one workload."""
 
     def __init__(self, home: Path, uid: int, workload: Workload) -> None:
-        self._home, self._uid = Home(home), uid
+        self._home, self._uid = StateDir(home), uid
         pods = [(at, index) for at, group in enumerate(workload.groups) for index in range(group.count)]
         names = [f"{workload.groups[at].name}/{index}" for at, index in pods]
         width = max(map(len, names))
         self._pods = [
-            (f"{name:<{width}} | ".encode(), pod, Log(home, uid, pod))
+            (f"{name:<{width}} | ".encode(), pod, PodLog(home, uid, pod))
             for name, pod in zip(names, pods, strict=True)
         ]
 
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
         """Yield the output so far, pod by pod."""
         for prefix, _, log in self._pods:
-            lines = _Lines(prefix)
+            lines = _LineSplitter(prefix)
             async for block in log.text(start, tail):
                 yield lines.whole(block)
             yield lines.rest()
@@ -37,7 +37,9 @@ class GangLog:
         self, start: int | None, tail: int | None, is_over: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         """Yield output as it comes, over restarts, until all pods are over."""
-        followed = [(_Lines(prefix), pod, Following(log, start, tail)) for prefix, pod, log in self._pods]
+        followed = [
+            (_LineSplitter(prefix), pod, LogFollower(log, start, tail)) for prefix, pod, log in self._pods
+        ]
         while True:
             over = is_over()
             steps = await in_log_thread(self._steps, [(pod, following) for _, pod, following in followed])
@@ -51,12 +53,12 @@ class GangLog:
         for lines, _, _ in followed:
             yield lines.rest()
 
-    def _steps(self, followed: list[tuple[tuple[int, int], Following]]) -> list[Step]:
+    def _steps(self, followed: list[tuple[tuple[int, int], LogFollower]]) -> list[LogStep]:
         begun = starts_by_pod(self._home, self._uid)
         return [following.step(begun.get(pod, [])) for pod, following in followed]
 
 
-class _Lines:
+class _LineSplitter:
     """Output of one pod as whole lines, each with its name."""
 
     def __init__(self, prefix: bytes) -> None:

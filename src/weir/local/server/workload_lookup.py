@@ -2,29 +2,29 @@
 
 from typing import Final
 
-from weir.local.server.pool_view import View
-from weir.store import Recorded, Store
+from weir.local.server.pool_view import PoolView
+from weir.store import Store, StoredWorkload
 
 _UID_DIGITS_MAX: Final = 18
 
 
-def uid_in(word: str) -> int | None:
+def parse_uid(word: str) -> int | None:
     """Return the uid a word is, if it is one."""
     is_uid = word.isascii() and word.isdecimal() and len(word) <= _UID_DIGITS_MAX
     return int(word) if is_uid else None
 
 
-def live_name(view: View, word: str) -> str:
+def live_name(view: PoolView, word: str) -> str:
     """Return the name of the workload that isn't over which a name or uid means; else the word itself."""
-    uid = uid_in(word)
+    uid = parse_uid(word)
     if uid is None or word in view.lines:
         return word
     row = view.rows.get(uid)
     return word if row is None else row.name
 
 
-def recorded(store: Store, word: str) -> Recorded | None:
+def find_workload(store: Store, word: str) -> StoredWorkload | None:
     """Return the newest workload of a name, or the one with a uid."""
     found = store.workload(word)
-    uid = uid_in(word)
+    uid = parse_uid(word)
     return store.workload_of(uid) if found is None and uid is not None else found

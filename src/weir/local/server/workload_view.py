@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weir.api.answers import Eviction, Status, Why, WorkloadRow
-from weir.control.journal import Kept
+from weir.api.answers import EvictionRow, Explanation, Status, WorkloadRow
+from weir.control.journal import WorkloadRecord
 from weir.control.port import EndWorkload
 from weir.model.resources import span
 from weir.model.workloads import Workload
@@ -12,7 +12,7 @@ from weir.state.events import End, Place, PodKey
 
 
 @dataclass(slots=True)
-class PodLine:
+class PodView:
     """A pod that holds a place, or the way it last ended."""
 
     status: Status
@@ -23,15 +23,15 @@ class PodLine:
 
 
 @dataclass(slots=True)
-class Line:
+class WorkloadView:
     """A workload while it isn't over."""
 
     uid: int
     spec: Workload
     devices: float
     submitted_s: float
-    pods: dict[PodKey, PodLine] = field(default_factory=dict)
-    past: dict[PodKey, PodLine] = field(default_factory=dict)  # how pods that don't run now last ended
+    pods: dict[PodKey, PodView] = field(default_factory=dict)
+    past: dict[PodKey, PodView] = field(default_factory=dict)  # how pods that don't run now last ended
     started_s: float | None = None
     waits_since_s: float = 0.0
     saved_s: float | None = None
@@ -40,8 +40,8 @@ class Line:
     first_started_s: float | None = None
     restarts: int = 0
     held: str | None = None
-    stopping: Why | None = None
-    evicted: Eviction | None = None
+    stopping: Explanation | None = None
+    evicted: EvictionRow | None = None
     ended: EndWorkload | None = None
 
     def begin(self, started_s: float) -> None:
@@ -72,9 +72,9 @@ def by_uid(row: WorkloadRow) -> int:
     return row.uid
 
 
-def line_of(kept: Kept, devices: float) -> Line:
+def workload_view(kept: WorkloadRecord, devices: float) -> WorkloadView:
     """The line of a workload as it is written down."""
-    return Line(
+    return WorkloadView(
         kept.launch.uid,
         kept.workload,
         devices,
@@ -89,7 +89,7 @@ def line_of(kept: Kept, devices: float) -> Line:
     )
 
 
-def row_of(line: Line) -> WorkloadRow:
+def workload_row(line: WorkloadView) -> WorkloadRow:
     """What people see of a line."""
     spec, ended, status = line.spec, line.ended, line.status
     nodes = list(dict.fromkeys(pod.place.node for pod in line.pods.values()))
@@ -120,7 +120,7 @@ def row_of(line: Line) -> WorkloadRow:
     )
 
 
-def ran_until(row: WorkloadRow, now_s: float) -> WorkloadRow:
+def with_runtime_until(row: WorkloadRow, now_s: float) -> WorkloadRow:
     """Return the row with the wall time of its current run, if any, up to now."""
     if row.started_s is None or row.ended_s is not None:
         return row
@@ -128,18 +128,20 @@ def ran_until(row: WorkloadRow, now_s: float) -> WorkloadRow:
     return row.model_copy(update={"ran_s": ran_s})
 
 
-def _reason(line: Line, status: Status) -> Why | None:
+def _reason(line: WorkloadView, status: Status) -> Explanation | None:
     if line.ended is not None:
         how, after_s = line.ended.how.value, line.ended.at_s - line.submitted_s
-        return Why(why=how, sentence=line.ended.sentence or f"{line.spec.name} {how} after {span(after_s)}.")
+        return Explanation(
+            why=how, sentence=line.ended.sentence or f"{line.spec.name} {how} after {span(after_s)}."
+        )
     if status == "stopping":
         return line.stopping
     if status == "pending" and line.held is not None:
-        return Why(why="held", sentence=f"it is held: {line.held}", numbers={"held": line.held})
+        return Explanation(why="held", sentence=f"it is held: {line.held}", numbers={"held": line.held})
     return None
 
 
-def wanted_rows(
+def filter_rows(
     rows: Sequence[WorkloadRow],
     *,
     projects: Sequence[str] = (),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from weir.simulation.traces.mistakes import Mistakes
+from weir.simulation.traces.mistakes import TraceMistakes
 
 BYTES_MAX = 256 << 20
 """Of a trace, unpacked: some two million jobs."""
@@ -21,7 +21,7 @@ def text(path: Path) -> str:
     Raises:
         Refused: it can't be read, is too large, or isn't text.
     """
-    mistakes = Mistakes(str(path))
+    mistakes = TraceMistakes(str(path))
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             return _read(file, mistakes).decode("utf-8-sig")
@@ -36,7 +36,7 @@ def text(path: Path) -> str:
     raise AssertionError("refused above")
 
 
-def _read(file: BinaryIO | gzip.GzipFile, mistakes: Mistakes) -> bytes:
+def _read(file: BinaryIO | gzip.GzipFile, mistakes: TraceMistakes) -> bytes:
     """Return the bytes of a file, read block by block so that a bad one is refused early."""
     blocks: list[bytes] = []
     size = 0
@@ -54,11 +54,11 @@ def _read(file: BinaryIO | gzip.GzipFile, mistakes: Mistakes) -> bytes:
     return b"".join(blocks)
 
 
-class Table:
+class TraceTable:
     """The lines of a CSV file by column, each with its line number."""
 
     def __init__(
-        self, path: Path, mistakes: Mistakes, *, known: Sequence[str] | None, required: Sequence[str]
+        self, path: Path, mistakes: TraceMistakes, *, known: Sequence[str] | None, required: Sequence[str]
     ) -> None:
         self._mistakes = mistakes
         self._lines = csv.reader(text(path).splitlines(keepends=True))

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from weir.model.scenario import Scenario
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.simulation.traces import own, public
 
 OWN = "weir"
-FORMATS: Mapping[str, Callable[[Path, Scenario], list[Fate]]] = {
+FORMATS: Mapping[str, Callable[[Path, Scenario], list[JobTrace]]] = {
     OWN: own.read,
     "openb": public.read_openb,
     "itp": public.read_itp,
@@ -16,7 +16,7 @@ FORMATS: Mapping[str, Callable[[Path, Scenario], list[Fate]]] = {
 }
 
 
-def read_trace(path: Path, scenario: Scenario, format_: str = OWN) -> list[Fate]:
+def read_trace(path: Path, scenario: Scenario, format_: str = OWN) -> list[JobTrace]:
     """The jobs of a trace, and what will become of each.
 
     Raises:

@@ -6,7 +6,7 @@ MOST = 20
 """Mistakes told of one file."""
 
 
-class Mistakes:
+class TraceMistakes:
     """What is wrong with one file."""
 
     def __init__(self, file: str) -> None:

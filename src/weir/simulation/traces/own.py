@@ -17,10 +17,10 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.simulation.traces.cells import Cells
-from weir.simulation.traces.files import Table
-from weir.simulation.traces.mistakes import Mistakes
+from weir.simulation.traces.files import TraceTable
+from weir.simulation.traces.mistakes import TraceMistakes
 
 REQUIRED = ("name", "project", "submitted", "duration")
 COLUMNS = (
@@ -45,16 +45,16 @@ COLUMNS = (
 _OF_REQUEST = ("gpus", "devices", "gpu_memory", "gpu_models", "cpu", "memory")
 
 
-def read(path: Path, scenario: Scenario) -> list[Fate]:
+def read(path: Path, scenario: Scenario) -> list[JobTrace]:
     """The workloads of a trace and their fates.
 
     Raises:
         Refused: with the mistakes of the file.
     """
-    mistakes = Mistakes(str(path))
-    table = Table(path, mistakes, known=COLUMNS, required=REQUIRED)
+    mistakes = TraceMistakes(str(path))
+    table = TraceTable(path, mistakes, known=COLUMNS, required=REQUIRED)
     lines = _Lines(scenario)
-    fates: list[Fate] = []
+    fates: list[JobTrace] = []
     line_of: dict[str, int] = {}
     for line, values in table:
         before = mistakes.total
@@ -82,7 +82,7 @@ class _Lines:
                 self._levels.setdefault(level, []).append(topology.name)
         self._requests: dict[tuple[str, ...], Request] = {}
 
-    def fate(self, cells: Cells) -> Fate:
+    def fate(self, cells: Cells) -> JobTrace:
         """The workload of one line; meaningless if anything of it was noted as wrong."""
         name, project = cells.text("name"), cells.text("project")
         if not name or "/" in name:
@@ -99,7 +99,7 @@ class _Lines:
                 "checkpoint_interval is 0: write the seconds of run between two saved states, or nothing"
             )
         workload = self._workload(cells, name, project, submitted_s or 0.0, restart_s)
-        return Fate(workload, inf if duration_s is None else duration_s, save_every_s, restart_s or 0.0)
+        return JobTrace(workload, inf if duration_s is None else duration_s, save_every_s, restart_s or 0.0)
 
     def _workload(
         self, cells: Cells, name: str, project: str, submitted_s: float, restart_s: float | None

@@ -16,10 +16,10 @@ from typing import Any
 
 from weir.model.scenario import Scenario
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 from weir.simulation.traces.cells import Cells
-from weir.simulation.traces.files import Table, text
-from weir.simulation.traces.mistakes import Mistakes
+from weir.simulation.traces.files import TraceTable, text
+from weir.simulation.traces.mistakes import TraceMistakes
 
 ITP_SAVES_EVERY_S = 3600.0
 ITP_NODE_GPUS = 8
@@ -28,14 +28,14 @@ _OPENB = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _PHILLY_TIME = "%Y-%m-%d %H:%M:%S"
 
 
-def read_itp(path: Path, scenario: Scenario) -> list[Fate]:
+def read_itp(path: Path, scenario: Scenario) -> list[JobTrace]:
     """Microsoft's ITP clusters: a project for each; more than 8 devices are a gang of 8-device pods.
 
     Raises:
         Refused: with the mistakes of the file.
     """
-    mistakes = Mistakes(str(path))
-    table = Table(path, mistakes, known=None, required=_ITP)
+    mistakes = TraceMistakes(str(path))
+    table = TraceTable(path, mistakes, known=None, required=_ITP)
     projects = _Projects(scenario, mistakes)
     fates = []
     requests = {gpus: Request(devices=gpus, cpu_milli=0, memory=0) for gpus in range(1, ITP_NODE_GPUS + 1)}
@@ -53,18 +53,18 @@ def read_itp(path: Path, scenario: Scenario) -> list[Fate]:
             min_pods=pods,
             submitted_s=cells.time_s("submission_time") or 0.0,
         )
-        fates.append(Fate(workload, cells.time_s("duration") or 0.0, ITP_SAVES_EVERY_S))
+        fates.append(JobTrace(workload, cells.time_s("duration") or 0.0, ITP_SAVES_EVERY_S))
     return _checked(fates, mistakes)
 
 
-def read_openb(path: Path, scenario: Scenario) -> list[Fate]:
+def read_openb(path: Path, scenario: Scenario) -> list[JobTrace]:
     """Alibaba's openb lists: a pod a line, all of one project; times where the list has them.
 
     Raises:
         Refused: with the mistakes of the file.
     """
-    mistakes = Mistakes(str(path))
-    table = Table(path, mistakes, known=None, required=_OPENB)
+    mistakes = TraceMistakes(str(path))
+    table = TraceTable(path, mistakes, known=None, required=_OPENB)
     project = _Projects(scenario, mistakes).only()
     fates = []
     for line, values in table:
@@ -82,7 +82,7 @@ def read_openb(path: Path, scenario: Scenario) -> list[Fate]:
             if deleted_s is None
             else max(0.0, deleted_s - (cells.time_s("scheduled_time") or created_s or 0.0))
         )
-        fates.append(Fate(workload, run_s))
+        fates.append(JobTrace(workload, run_s))
     return _checked(fates, mistakes)
 
 
@@ -100,7 +100,7 @@ def _openb_request(cells: Cells) -> Request:
     )
 
 
-def read_philly(path: Path, scenario: Scenario) -> list[Fate]:
+def read_philly(path: Path, scenario: Scenario) -> list[JobTrace]:
     """Microsoft's Philly log: a project for each virtual cluster; pods as its last attempt had them.
 
     A job's run is that of all its attempts together. Times count from the first submission.
@@ -108,7 +108,7 @@ def read_philly(path: Path, scenario: Scenario) -> list[Fate]:
     Raises:
         Refused: with the mistakes of the file.
     """
-    mistakes = Mistakes(str(path))
+    mistakes = TraceMistakes(str(path))
     try:
         jobs = json.loads(text(path))
     except json.JSONDecodeError as error:
@@ -142,7 +142,7 @@ def read_philly(path: Path, scenario: Scenario) -> list[Fate]:
             submitted_s=(submitted - first).total_seconds(),
             user=str(job.get("user") or ""),
         )
-        fates.append(Fate(workload, run_s))
+        fates.append(JobTrace(workload, run_s))
     return _checked(fates, mistakes)
 
 
@@ -175,7 +175,7 @@ def _philly_time(written: str | None) -> datetime | None:
 class _Projects:
     """The projects of the cluster a trace is replayed on."""
 
-    def __init__(self, scenario: Scenario, mistakes: Mistakes) -> None:
+    def __init__(self, scenario: Scenario, mistakes: TraceMistakes) -> None:
         self._names = {queue.name for queue in scenario.queues if queue.is_project}
         self._mistakes = mistakes
         self._missed: set[str] = set()
@@ -197,11 +197,11 @@ class _Projects:
         return min(self._names, default="")
 
 
-def _cells(table: Table, line: int, values: list[str], mistakes: Mistakes) -> Cells:
+def _cells(table: TraceTable, line: int, values: list[str], mistakes: TraceMistakes) -> Cells:
     return Cells(dict(zip(table.columns, values, strict=True)), partial(mistakes.add, line))
 
 
-def _checked(fates: Iterable[Fate], mistakes: Mistakes) -> list[Fate]:
+def _checked(fates: Iterable[JobTrace], mistakes: TraceMistakes) -> list[JobTrace]:
     found = list(fates)
     for name, uses in Counter(fate.workload.name for fate in found).items():
         if uses > 1 or not name:

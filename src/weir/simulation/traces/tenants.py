@@ -14,12 +14,12 @@ from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.scenario import Scenario
 from weir.model.workloads import WHOLE_MILLI
-from weir.simulation.job_trace import Fate
+from weir.simulation.job_trace import JobTrace
 
 NODE_GPUS = 8
 
 
-def tenants(fates: Sequence[Fate], k: float, *, static: bool = False) -> Scenario:
+def tenants(fates: Sequence[JobTrace], k: float, *, static: bool = False) -> Scenario:
     """Nodes of eight devices and a project for each tenant; static ones use nothing beyond their quota."""
     quotas = quota_nodes(fates, k)
     queues = []
@@ -56,7 +56,7 @@ def projects(names: Sequence[str]) -> Scenario:
     return Scenario("projects", (), (), queues, (), (), {}, {}, Policy())
 
 
-def quota_nodes(fates: Sequence[Fate], k: float) -> dict[str, int]:
+def quota_nodes(fates: Sequence[JobTrace], k: float) -> dict[str, int]:
     """The quota of each tenant, in whole nodes."""
     submitted_s = [fate.workload.submitted_s for fate in fates]
     window_s = max(1.0, max(submitted_s) - min(submitted_s))

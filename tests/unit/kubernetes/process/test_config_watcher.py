@@ -12,7 +12,7 @@ from weir.kubernetes.crd.scheduler_config import TEXT_MAX, SchedulerSettings, se
 from weir.kubernetes.crd.schemas import InvalidObject
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.crd.without_project import WithoutProject
-from weir.kubernetes.process.config_watcher import ClusterSettings
+from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.model.policy import Policy
 
 BASE = SchedulerSettings(Policy(gang_grace=7.0))
@@ -24,12 +24,12 @@ def thing(spec: dict[str, Any], name: str = "weir", status: dict[str, Any] | Non
     return QuotaObject(Metadata(name, uid="u", generation=3), spec, status or {})
 
 
-def changed(settings: ClusterSettings, spec: dict[str, Any], name: str = "weir") -> None:
+def changed(settings: ConfigWatcher, spec: dict[str, Any], name: str = "weir") -> None:
     settings.deliver([ObjectSet(name, thing(spec, name))])
 
 
 def test_a_policy_is_in_force_until_the_object_is_gone() -> None:
-    settings = ClusterSettings("weir", BASE)
+    settings = ConfigWatcher("weir", BASE)
     calls: list[str] = []
     settings.changed = lambda: calls.append(settings.settings.policy.preset)
     changed(settings, GOOD)
@@ -41,7 +41,7 @@ def test_a_policy_is_in_force_until_the_object_is_gone() -> None:
 
 
 def test_a_bad_object_changes_nothing_and_says_why() -> None:
-    settings, told = ClusterSettings("weir", BASE), []
+    settings, told = ConfigWatcher("weir", BASE), []
     settings.tell = told.extend
     changed(settings, GOOD)
     changed(settings, BAD)
@@ -59,7 +59,7 @@ def test_a_bad_object_changes_nothing_and_says_why() -> None:
 
 def test_a_restart_in_front_of_a_bad_object_keeps_what_was_in_force() -> None:
     kept = {"inForce": '{"policy": {"preset": "throughput"}}'}
-    settings = ClusterSettings("weir", BASE, [thing(BAD, status=kept)])
+    settings = ConfigWatcher("weir", BASE, [thing(BAD, status=kept)])
     assert settings.settings.policy.preset == "throughput"
     assert settings.refused
     for status in (
@@ -69,11 +69,11 @@ def test_a_restart_in_front_of_a_bad_object_keeps_what_was_in_force() -> None:
         {"inForce": 5},
         {"inForce": "[]"},
     ):
-        assert ClusterSettings("weir", BASE, [thing(BAD, status=status)]).settings == BASE
+        assert ConfigWatcher("weir", BASE, [thing(BAD, status=status)]).settings == BASE
 
 
 def test_an_object_of_another_name_is_told_that_nobody_reads_it() -> None:
-    settings, told = ClusterSettings("weir", BASE), []
+    settings, told = ConfigWatcher("weir", BASE), []
     settings.tell = told.extend
     changed(settings, GOOD, "other")
     assert settings.settings == BASE
@@ -81,7 +81,7 @@ def test_an_object_of_another_name_is_told_that_nobody_reads_it() -> None:
 
 
 def test_a_status_that_is_there_is_not_written_again() -> None:
-    settings, told = ClusterSettings("weir", BASE), []
+    settings, told = ConfigWatcher("weir", BASE), []
     settings.tell = told.extend
     changed(settings, GOOD)
     written = told[0].patch["status"]
@@ -96,7 +96,7 @@ def test_an_object_that_is_nested_deeply_or_has_thousands_of_mistakes_is_contain
         deep = {"a": deep}
     many = {f"x{at}": at for at in range(10_000)}
     for spec in ({"policy": deep}, {"kinds": [deep]}, {"policy": many}, deep):
-        settings, told = ClusterSettings("weir", BASE), []
+        settings, told = ConfigWatcher("weir", BASE), []
         settings.tell = told.extend
         changed(settings, spec)
         assert settings.settings == BASE
@@ -167,7 +167,7 @@ def test_settings_that_cant_be_used_are_refused_with_what_to_write(spec: dict[st
 
 
 def test_an_event_reminds_of_devices_that_the_manifests_dont_name() -> None:
-    settings, told = ClusterSettings("weir", BASE), []
+    settings, told = ConfigWatcher("weir", BASE), []
     settings.tell = told.extend
     changed(settings, {"deviceResources": [{"resource": "a.io/card", "gpuWeight": "0.5"}]})
     assert told[-1].note.endswith("`weir kube manifests --devices a.io/card=0.5`.")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from tests.unit.control.scene import Scene, gang
 
-from weir.api.answers import Why
+from weir.api.answers import Explanation
 from weir.control.port import Exit, Fact, PodExited
 from weir.engine.overcommit import DeviceUse, Overcommitted
 from weir.engine.plan import Eviction, Plan
 from weir.kubernetes.process import decision_log
-from weir.kubernetes.process.cluster_summary import ClusterNumbers, Runnable, numbers_of
-from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, REST, SchedulerCounts
+from weir.kubernetes.process.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
+from weir.kubernetes.process.scheduling_counters import PROJECTS_MAX, REST, SchedulingCounters
 from weir.kubernetes.state.queue_view import QueueView
 from weir.model.nodes import Node
 from weir.model.policy import Policy
@@ -31,7 +31,7 @@ class Counted(Scene):
     """A scene whose events are counted and logged."""
 
     def __init__(self, *facts: Fact) -> None:
-        self.counts = SchedulerCounts()
+        self.counts = SchedulingCounters()
         self.log = decision_log.DecisionLog()
         super().__init__(QUOTA, *facts)
 
@@ -44,12 +44,12 @@ class Counted(Scene):
         self.log.decided(self.control.cluster, plan, 7, took_s)
 
     def numbers(
-        self, reasons: dict[str, Why], over: Sequence[Overcommitted] = (), **pending: int
-    ) -> ClusterNumbers:
+        self, reasons: dict[str, Explanation], over: Sequence[Overcommitted] = (), **pending: int
+    ) -> ClusterSummary:
         view = QueueView({}, {}, {}, {}, {}, pending, {})
         cluster = self.control.cluster
-        return numbers_of(
-            cluster, Policy(), self.now_s, view, Runnable.of(cluster, view, reasons), reasons, over
+        return cluster_summary(
+            cluster, Policy(), self.now_s, view, SchedulableDemand.of(cluster, view, reasons), reasons, over
         )
 
 
@@ -126,7 +126,7 @@ def test_devices_of_stopping_pods_are_allocated_until_they_are_free() -> None:
 def test_what_can_never_run_is_neither_demand_nor_pending() -> None:
     scene = Counted(gang("fits", 1), gang("never", 1, devices=9))
     scene.step()
-    never = {"never": Why(why="no_node_matches", sentence="it asks for 9 GPUs")}
+    never = {"never": Explanation(why="no_node_matches", sentence="it asks for 9 GPUs")}
     numbers = scene.numbers(never, team=2)
     assert numbers.demand["team"][GPU] == 1.0
     assert numbers.queues["team"].share[GPU] == 1.0
@@ -147,7 +147,7 @@ def test_amounts_of_nodes_are_not_cut_off() -> None:
 
 
 def test_series_are_bounded_and_go_with_their_project() -> None:
-    counts = SchedulerCounts()
+    counts = SchedulingCounters()
     labels = {counts.label(f"p{at}") for at in range(PROJECTS_MAX + 100)}
     assert len(labels) == PROJECTS_MAX + 1
     assert REST in labels
@@ -160,7 +160,7 @@ def test_series_are_bounded_and_go_with_their_project() -> None:
 
 def test_lines_are_bounded_and_the_rest_is_counted(lines: list[dict[str, Any]]) -> None:
     scene = Counted()
-    reasons = {f"job{at}": Why(why="no_room", sentence="full") for at in range(250)}
+    reasons = {f"job{at}": Explanation(why="no_room", sentence="full") for at in range(250)}
     scene.log.waits(scene.control.cluster, reasons, reasons, 3)
     assert len(lines) == decision_log.LINES_MAX + 1
     assert lines[-1] == {"event": "waits", "cycle": 3, "further": 150}

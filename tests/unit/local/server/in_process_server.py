@@ -13,10 +13,10 @@ import httpx
 from weir.control.clock import Clock
 from weir.local.backend import LocalBackend
 from weir.local.machine import this_machine
-from weir.local.server.app import application
-from weir.local.server.auth import Door, admin_token
-from weir.local.server.event_stream import Hub
-from weir.local.server.pool import Pool
+from weir.local.server.app import create_app
+from weir.local.server.auth import Authenticator, admin_token
+from weir.local.server.event_stream import EventStream
+from weir.local.server.pool import PoolService
 from weir.local.server.server_limits import ServerLimits
 from weir.model.policy import Policy
 from weir.store import Store
@@ -27,7 +27,7 @@ SMALL = {"cpu": "100m", "memory": "16Mi"}
 class Standing:
     """A pool that stands, and an administrator who asks."""
 
-    def __init__(self, pool: Pool, transport: httpx.ASGITransport, token: str) -> None:
+    def __init__(self, pool: PoolService, transport: httpx.ASGITransport, token: str) -> None:
         self.pool = pool
         self.transport = transport
         self.token = token
@@ -95,9 +95,9 @@ async def standing(
     token = admin_token(home)
     machine = this_machine(home, virtual_devices=gpus, control_groups=False)
     store = Store(None, home)
-    hub = Hub(epoch=int(time.time() * 1000))
+    hub = EventStream(epoch=int(time.time() * 1000))
     hub.open(asyncio.get_running_loop())
-    pool = Pool(store, machine.node, policy or Policy(), hub, home=home, limits=limits, clock=clock)
+    pool = PoolService(store, machine.node, policy or Policy(), hub, home=home, limits=limits, clock=clock)
     backend = LocalBackend(
         store.journal,
         home,
@@ -108,7 +108,7 @@ async def standing(
         refused=pool.refused,
     )
     pool.start(backend)
-    app = application(pool, Door(token, store, pool.clock))
+    app = create_app(pool, Authenticator(token, store, pool.clock))
     stands = Standing(pool, httpx.ASGITransport(app, raise_app_exceptions=False), token)
     try:
         await stands.until_true(lambda _: True, "status")

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from weir.local.server import event_stream
 from weir.local.server.auth import Person
-from weir.local.server.event_stream import Hub
+from weir.local.server.event_stream import EventStream
 from weir.service import logging_setup
 
 from .in_process_server import Standing, standing
@@ -18,8 +18,8 @@ ADMIN = Person("root", is_admin=True)
 
 
 async def texts_of(
-    hub: Hub, person: Person = ADMIN, last: str | None = None
-) -> tuple[list[str], asyncio.Task[None], event_stream.Reader]:
+    hub: EventStream, person: Person = ADMIN, last: str | None = None
+) -> tuple[list[str], asyncio.Task[None], event_stream.StreamReader]:
     joined = hub.join(person, last)
     assert joined is not None
     reader, hello = joined
@@ -86,7 +86,7 @@ async def test_who_was_cut_off_goes_on_where_it_was(stands: Standing) -> None:
 
 
 async def test_who_comes_from_another_life_begins_anew() -> None:
-    hub = Hub(epoch=2)
+    hub = EventStream(epoch=2)
     hub.open(asyncio.get_running_loop())
     texts, task, reader = await texts_of(hub, last="1-17")
     reader.end()
@@ -98,7 +98,7 @@ async def test_who_reads_too_slowly_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
     from weir.api.answers import EventRow
 
     monkeypatch.setattr(event_stream, "BEHIND_MOST", 8)
-    hub = Hub(epoch=1)
+    hub = EventStream(epoch=1)
     hub.open(asyncio.get_running_loop())
     joined = hub.join(ADMIN, None)
     assert joined is not None
@@ -141,14 +141,16 @@ async def test_metrics_name_quota_share_and_waits(stands: Standing) -> None:
 
 async def test_use_is_looked_at_and_told(stands: Standing) -> None:
     from weir.local.backend import LocalBackend
-    from weir.local.gpu_sampling import Sampler
-    from weir.local.server.utilization import Uses
+    from weir.local.gpu_sampling import UtilizationSampler
+    from weir.local.server.utilization import UtilizationTask
 
     backend = stands.pool.backend
     assert isinstance(backend, LocalBackend)
     await stands.submit("sh", "-c", "while :; do :; done", name="busy")
     await stands.until("busy", "running")
-    uses = Uses(stands.pool, Sampler(backend.machine, backend.pods), lambda: True, lambda _: None)
+    uses = UtilizationTask(
+        stands.pool, UtilizationSampler(backend.machine, backend.pods), lambda: True, lambda _: None
+    )
     uses.look()
     await asyncio.sleep(0.5)
     uses.look()

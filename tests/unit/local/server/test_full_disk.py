@@ -98,7 +98,7 @@ async def test_a_stop_that_cant_be_written_is_carried_out_and_written_later(
 
         def release() -> bool:
             left_at_release.append(inner.backend.is_quiet("job"))
-            return disk_reserve.Reserve.release(reserve)
+            return disk_reserve.DiskReserve.release(reserve)
 
         monkeypatch.setattr(inner.store, "withdraw_soon", withdraw_soon)
         monkeypatch.setattr(reserve, "release", release)
@@ -134,7 +134,7 @@ async def test_a_control_that_connects_anew_still_knows_of_the_stop(
 
 
 def test_a_reserve_is_made_where_there_is_space_and_given_back_once(tmp_path: Path) -> None:
-    reserve = disk_reserve.Reserve(tmp_path)
+    reserve = disk_reserve.DiskReserve(tmp_path)
     assert not reserve.release()
     assert reserve.restore()
     size = (tmp_path / disk_reserve.FILE).stat().st_size
@@ -147,7 +147,7 @@ def test_a_reserve_is_made_where_there_is_space_and_given_back_once(tmp_path: Pa
 
 def test_on_a_small_disk_the_reserve_leaves_most_of_it(small_disk: Path) -> None:
     before = free(small_disk)
-    reserve = disk_reserve.Reserve(small_disk)
+    reserve = disk_reserve.DiskReserve(small_disk)
     assert reserve.restore()
     assert free(small_disk) > before * 0.9
     (small_disk / "data").write_bytes(b"x" * free(small_disk))

@@ -15,7 +15,7 @@ import pytest
 from weir.local import fd_watcher
 from weir.local.server import health
 from weir.service import control_thread
-from weir.service.shutdown_deadline import Deadline
+from weir.service.shutdown_deadline import ShutdownDeadline
 from weir.store import StoreFailed
 
 from .in_process_server import Standing, standing
@@ -136,7 +136,7 @@ def test_a_deadline_says_what_it_waited_for(capsys: pytest.CaptureFixture[str]) 
         over.set()
 
     forgotten: list[str] = []
-    deadline = Deadline(within_s=0.05, last=lambda: forgotten.append("place"), end=end)
+    deadline = ShutdownDeadline(within_s=0.05, last=lambda: forgotten.append("place"), end=end)
     deadline.begin()
     deadline.begin()
     deadline.waits_for = "weir-watch"
@@ -155,9 +155,9 @@ SERVE = """
 import asyncio, sys, threading, time
 from pathlib import Path
 from weir.local.server import main as up
-from weir.local.server.settings import Settings
+from weir.local.server.settings import ServerSettings as Settings
 
-class Server(up.Server):
+class Server(up.PoolServer):
     async def startup(self, sockets=None):
         await super().startup(sockets)
         pool = self._pool
@@ -165,7 +165,7 @@ class Server(up.Server):
         {hang}
         print("up", flush=True)
 
-up.Server = Server
+up.PoolServer = Server
 sys.exit(up.run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=1)))
 """
 

@@ -13,11 +13,11 @@ import pytest
 from weir.api.answers import WorkloadRow
 from weir.local.server import worker_threads
 from weir.local.server.auth import Person
-from weir.local.server.pending_limits import Backlog
-from weir.local.server.problem_details import Refused
+from weir.local.server.pending_limits import PendingLimits
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter, SuggestionQueue, cost_of
 from weir.local.server.server_limits import ServerLimits, read_limits
-from weir.model.scenario import Refused as FileRefused
+from weir.model.scenario import RequestRefused as FileRefused
 from weir.scenario_io import complaints
 from weir.service import logging_setup
 
@@ -168,11 +168,11 @@ async def test_one_person_cannot_fill_the_queue(tmp_path: Path) -> None:
 def test_pending_workloads_are_counted_again_when_some_have_started() -> None:
     rows: list[WorkloadRow] = []
     clock = Clock()
-    backlog = Backlog(ServerLimits(pending_per_person_max=2), lambda: rows, clock)
+    backlog = PendingLimits(ServerLimits(pending_per_person_max=2), lambda: rows, clock)
     for _ in range(2):
         with backlog.reserved(MIA, "default"):
             pass
-    with pytest.raises(Refused, match="2 pending"), backlog.reserved(MIA, "default"):
+    with pytest.raises(RequestRefused, match="2 pending"), backlog.reserved(MIA, "default"):
         pass
     clock.now_s += 1.0  # they have started: there is no row of one that waits
     with backlog.reserved(MIA, "default"):
@@ -187,7 +187,7 @@ def test_a_bucket_fills_again_and_dear_requests_take_more_of_it() -> None:
         try:
             with limiter.admitted(person, "GET", path, b""):
                 return True
-        except Refused as refused:
+        except RequestRefused as refused:
             assert refused.status == 429
             return False
 
@@ -211,7 +211,7 @@ def test_one_person_takes_some_of_the_streams_and_all_of_them_together_no_more_t
         place = limiter.admitted(person, "GET", "/api/v1/stream", b"")
         try:
             place.__enter__()
-        except Refused as error:
+        except RequestRefused as error:
             refused.append(error.status)
         else:
             held.append(place)
@@ -228,7 +228,7 @@ async def test_suggestions_wait_in_a_short_line() -> None:
     async with line.turn(MIA):
         second = asyncio.create_task(line.turn(MIA).__aenter__())
         await asyncio.sleep(0)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             await line.turn(MIA).__aenter__()
         assert refused.value.status == 429
     await second
@@ -296,5 +296,5 @@ def test_limits_are_read_from_a_file(tmp_path: Path) -> None:
 
 
 def test_the_body_of_a_problem_stays_small() -> None:
-    refused = Refused(422, "no", [{"field": "a", "message": "b"}] * 5000)
+    refused = RequestRefused(422, "no", [{"field": "a", "message": "b"}] * 5000)
     assert len(json.loads(refused.problem().model_dump_json())["errors"]) == 100

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from weir.api.submissions import Submission
-from weir.local.foreign_usage import ForeignUse
-from weir.local.gpu_sampling import DeviceUse as SeenDevice
-from weir.local.gpu_sampling import Sample
+from weir.local.foreign_usage import ForeignProcess
+from weir.local.gpu_sampling import DeviceReading as SeenDevice
+from weir.local.gpu_sampling import MachineReading
 from weir.local.machine import this_machine
 from weir.local.server import main
 from weir.local.server.auth import Person
-from weir.local.server.submissions import ground, submitted
-from weir.local.server.utilization import Uses
+from weir.local.server.submissions import check_submission, pool_inventory
+from weir.local.server.utilization import UtilizationTask
 from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
@@ -31,8 +31,8 @@ NODE = Node("box", 8, 16 * GIB, {CPU: 32_000, MEMORY: 64 * GIB, PODS: 110, CPU_S
 def request_of(pods: dict[str, Any], *queues: Queue, node: Node = NODE, **more: Any) -> Any:
     body = {"project": "team", "command": ["true"], "pods": [pods], **more}
     asked = Submission.model_validate(body)
-    there = ground([node], {}, queues or (Queue("team"),))
-    made = submitted(asked, body, person=Person("mia", is_admin=True), now_s=0.0, ground=there)
+    there = pool_inventory([node], {}, queues or (Queue("team"),))
+    made = check_submission(asked, body, person=Person("mia", is_admin=True), now_s=0.0, inventory=there)
     return made.workload.groups[0].request
 
 
@@ -262,15 +262,15 @@ async def test_a_member_reaches_no_other_project_by_uid(stands: Standing) -> Non
 
 
 async def test_nothing_starts_on_a_device_that_others_use(stands: Standing) -> None:
-    on = [ForeignUse(index, 4242, "ada", "python") for index in range(3)]
+    on = [ForeignProcess(index, 4242, "ada", "python") for index in range(3)]
     devices = tuple(SeenDevice(index, 0.9, 1 << 30) for index in range(4))
-    samples = [Sample(1.0, devices, (), False, tuple(on)), Sample(2.0, devices, (), False)]
+    samples = [MachineReading(1.0, devices, (), False, tuple(on)), MachineReading(2.0, devices, (), False)]
 
     class Looks:
-        def sample(self) -> Sample:
+        def sample(self) -> MachineReading:
             return samples.pop(0)
 
-    uses = Uses(stands.pool, Looks(), lambda: True, lambda _: None)
+    uses = UtilizationTask(stands.pool, Looks(), lambda: True, lambda _: None)
     await asyncio.to_thread(uses.look)
     await stands.submit("sleep", "3600", name="two", gpus=2)
     await stands.submit("sleep", "3600", name="one", gpus=1)

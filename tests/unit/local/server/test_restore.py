@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from weir.local.state_dir import Home
+from weir.local.state_dir import StateDir
 from weir.store.backup import backup, restore
 
 from .server_process import UP, serving
@@ -23,7 +23,7 @@ def is_gone(pid: int) -> bool:
 def leader(home: Path, uid: int) -> int:
     import json
 
-    running = Path(Home(home).directory(uid, 1, 0, 0), "running.json")
+    running = Path(StateDir(home).directory(uid, 1, 0, 0), "running.json")
     until = time.monotonic() + 120
     while not running.exists():
         assert time.monotonic() < until

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from tests.unit.store.fixtures import NOW_S, end, opened, submitted
 
-from weir.local.server.retention import Keeping, Tidying
-from weir.local.state_dir import Home
+from weir.local.server.retention import RetentionSettings, RetentionTask
+from weir.local.state_dir import StateDir
 
 DAY_S = 86400.0
 
 
 def test_output_goes_some_time_after_its_workload_and_what_was_saved_stays(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
+    home = StateDir(tmp_path / "home")
     with opened(tmp_path) as store:
         uids = [store.submit(submitted(name)).launch.uid for name in ("over", "runs")]
         for uid in uids:
@@ -20,7 +20,7 @@ def test_output_goes_some_time_after_its_workload_and_what_was_saved_stays(tmp_p
                 Path(directory, "log").write_text("it said")
                 Path(directory, "start.json").write_text("{}")
         store.journal.keep([end("over")], {})
-        tidying = Tidying(store, home, Keeping(output_s=30 * DAY_S, details_s=10 * DAY_S))
+        tidying = RetentionTask(store, home, RetentionSettings(output_s=30 * DAY_S, details_s=10 * DAY_S))
 
         def left() -> list[bool]:
             return [Path(home.directory(uid, 1, 0, 0)).exists() for uid in uids]
@@ -41,7 +41,7 @@ def test_output_goes_some_time_after_its_workload_and_what_was_saved_stays(tmp_p
 
 
 def test_checkpoints_go_only_where_a_time_was_set(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
+    home = StateDir(tmp_path / "home")
     with opened(tmp_path) as store:
         uids = [store.submit(submitted(name)).launch.uid for name in ("over", "runs")]
         for uid in uids:
@@ -50,7 +50,7 @@ def test_checkpoints_go_only_where_a_time_was_set(tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
         Path(home.checkpoints(uids[0]), "link").symlink_to(tmp_path / "elsewhere")
         store.journal.keep([end("over")], {})
-        tidying = Tidying(store, home, Keeping(output_s=30 * DAY_S, checkpoints_s=90 * DAY_S))
+        tidying = RetentionTask(store, home, RetentionSettings(output_s=30 * DAY_S, checkpoints_s=90 * DAY_S))
 
         def left() -> list[bool]:
             return [Path(home.checkpoints(uid)).exists() for uid in uids]

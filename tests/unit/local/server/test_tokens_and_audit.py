@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from weir.local.server.audit import FILES_KEPT, REFUSED_AT_ONCE, AuditLog
-from weir.local.server.auth import Door
+from weir.local.server.auth import Authenticator
 
 from .in_process_server import Standing
 
@@ -59,7 +59,7 @@ async def test_expired_token_is_refused_with_its_date(stands: Standing) -> None:
     assert row is not None
     assert row.expires_s is not None
     now_s = row.expires_s - 1.0
-    door = Door(stands.token, stands.pool.store, lambda: now_s)
+    door = Authenticator(stands.token, stands.pool.store, lambda: now_s)
     assert door.who(f"Bearer {token['token']}").user == "mia"
     now_s = row.expires_s
     with pytest.raises(Exception, match="expired at 20"):

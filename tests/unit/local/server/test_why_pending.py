@@ -151,7 +151,7 @@ async def test_no_suggestion_exceeds_the_persons_priority(stands: Standing) -> N
 
 
 async def test_less_memory_and_fewer_cpus_are_suggested(stands: Standing) -> None:
-    node = stands.pool.ground.nodes[0]
+    node = stands.pool.inventory.nodes[0]
     memory, cpus = node.capacity["memory"], node.capacity["cpu"] // 1000
     held = {"cpu": "1", "memory": "1Gi"}
     await stands.submit(

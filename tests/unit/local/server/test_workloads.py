@@ -5,9 +5,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from weir.control.journal import Kept
+from weir.control.journal import WorkloadRecord
 from weir.state.runtimes import stem
-from weir.store import StoreFailed, Submitted
+from weir.store import NewWorkload, StoreFailed
 
 from .in_process_server import Standing
 
@@ -229,8 +229,8 @@ async def test_a_failure_says_how(stands: Standing) -> None:
 async def test_what_cant_be_written_down_is_refused_and_not_there(
     stands: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_asked: Submitted) -> "Future[Kept]":
-        future: Future[Kept] = Future()
+    def full(_asked: NewWorkload) -> "Future[WorkloadRecord]":
+        future: Future[WorkloadRecord] = Future()
         future.set_exception(StoreFailed("The disk is full.", is_full=True))
         return future
 

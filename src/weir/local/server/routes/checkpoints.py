@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 
 from weir.api.answers import CheckpointPage, CheckpointRow
 from weir.local.server.auth import Person
-from weir.local.server.pool import Pool
+from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import After, Limit, ThePool, Who, position, problems, said
 
 routes = APIRouter(prefix="/api/v1/checkpoints", tags=["checkpoints"])
@@ -23,7 +23,7 @@ async def list_checkpoints(pool: ThePool, who: Who, limit: Limit = 100, after: A
     return said(await asyncio.to_thread(_page, pool, who, limit, position(after)))
 
 
-def _page(pool: Pool, who: Person, limit: int, after: int | None) -> CheckpointPage:
+def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> CheckpointPage:
     rows: list[CheckpointRow] = []
     uids = sorted(_uids(pool.home / "checkpoints"), reverse=True)
     if not who.is_admin:
@@ -40,7 +40,7 @@ def _page(pool: Pool, who: Person, limit: int, after: int | None) -> CheckpointP
     return CheckpointPage(total=len(uids), next=None, items=rows)
 
 
-def _acts_on(pool: Pool, who: Person, uid: int) -> bool:
+def _acts_on(pool: PoolService, who: Person, uid: int) -> bool:
     found = pool.store.workload_of(uid)
     return found is not None and who.acts_in(found.listed.project)
 
@@ -52,7 +52,7 @@ def _uids(home: Path) -> Iterator[int]:
                 yield int(entry.name)
 
 
-def _row(pool: Pool, uid: int) -> CheckpointRow | None:
+def _row(pool: PoolService, uid: int) -> CheckpointRow | None:
     """Return the row of a directory; None if it is empty."""
     found = pool.store.workload_of(uid)
     path = pool.home / "checkpoints" / str(uid)

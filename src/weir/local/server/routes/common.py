@@ -7,15 +7,15 @@ from pydantic import BaseModel
 
 from weir.api.answers import Problem
 from weir.local.server.auth import Person, person_of
-from weir.local.server.pool import Pool
-from weir.local.server.problem_details import PROBLEM_JSON, Refused
+from weir.local.server.pool import PoolService
+from weir.local.server.problem_details import PROBLEM_JSON, RequestRefused
 
 LIMIT_MOST = 1000
 JSON = "application/json"
 
 
-async def _pool(request: Request) -> Pool:
-    found: Pool = request.app.state.pool
+async def _pool(request: Request) -> PoolService:
+    found: PoolService = request.app.state.pool
     return found
 
 
@@ -23,7 +23,7 @@ async def _who(request: Request) -> Person:
     return person_of(request)
 
 
-ThePool = Annotated[Pool, Depends(_pool)]
+ThePool = Annotated[PoolService, Depends(_pool)]
 Who = Annotated[Person, Depends(_who)]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST, description="How many at most.")]
 After = Annotated[
@@ -46,7 +46,7 @@ def position(after: str | None) -> int | None:
         return None
     if not (after.isascii() and after.isdigit() and len(after) <= 18):
         message = "after: is not what a page said; write its next, or leave it out"
-        raise Refused(422, message, [{"field": "after", "message": message}])
+        raise RequestRefused(422, message, [{"field": "after", "message": message}])
     return int(after)
 
 
@@ -65,7 +65,7 @@ def among(name: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...
     for word in found:
         if word not in known:
             message = f"{name}: {word[:40]!r} isn't known; write some of {', '.join(known)}"
-            raise Refused(422, message, [{"field": name, "message": message}])
+            raise RequestRefused(422, message, [{"field": name, "message": message}])
     return found
 
 

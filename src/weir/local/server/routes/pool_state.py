@@ -10,11 +10,11 @@ from weir import __version__
 from weir.api.answers import EventPage, NodePage, PoolStatus, UsageReport
 from weir.local.server.auth import admin_only
 from weir.local.server.pool import event_row
-from weir.local.server.problem_details import Refused
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import After, Limit, ThePool, Who, position, problems, said
-from weir.local.server.workload_lookup import uid_in
+from weir.local.server.workload_lookup import parse_uid
 from weir.model.resources import seconds
-from weir.service.cluster_copy import picture_of
+from weir.service.cluster_copy import cluster_facts
 from weir.service.cluster_snapshot import snapshot
 from weir.service.queue_rows import VIRTUAL_LABEL, node_rows
 
@@ -43,7 +43,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
         virtual=pool.node.labels.get(VIRTUAL_LABEL) == "true",
         trouble=pool.trouble,
     )
-    return said(pool.shown(found))
+    return said(pool.on_wall_clock(found))
 
 
 @routes.get("/nodes", response_model=NodePage, responses=problems(422))
@@ -66,7 +66,7 @@ async def events(
     after: After = None,
 ) -> Response:
     """What happened, newest first; of the projects of who asks. `workload` is a name or a uid."""
-    uid = None if workload is None else uid_in(workload)
+    uid = None if workload is None else parse_uid(workload)
     page = await asyncio.to_thread(
         pool.store.events,
         workload=workload if uid is None else None,
@@ -79,7 +79,7 @@ async def events(
     )
     items = [event_row(each) for each in page.items]
     more = None if page.after is None else str(page.after)
-    return said(pool.shown(EventPage.model_construct(total=page.total, next=more, items=items)))
+    return said(pool.on_wall_clock(EventPage.model_construct(total=page.total, next=more, items=items)))
 
 
 @routes.get("/usage", response_model=UsageReport, responses=problems(403, 422))
@@ -98,8 +98,10 @@ async def usage(
     until_s = now_s if until is None else _moment("until", until, now_s, ahead_s)
     if since_s >= until_s:
         message = "since: isn't before until; write an earlier one"
-        raise Refused(422, message, [{"field": "since", "message": message}])
-    return said(pool.shown(await asyncio.to_thread(pool.store.usage, since_s, until_s, by, now_s=now_s)))
+        raise RequestRefused(422, message, [{"field": "since", "message": message}])
+    return said(
+        pool.on_wall_clock(await asyncio.to_thread(pool.store.usage, since_s, until_s, by, now_s=now_s))
+    )
 
 
 def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
@@ -118,7 +120,7 @@ def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
         return max(0.0, now_s - abs(seconds(text if number is None else number)))
     except ValueError as error:
         message = f"{name}: {error}"
-        raise Refused(422, message, [{"field": name, "message": message}]) from None
+        raise RequestRefused(422, message, [{"field": name, "message": message}]) from None
 
 
 @routes.get(
@@ -129,6 +131,6 @@ def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
 async def snapshot_of_pool(pool: ThePool, who: Who) -> Response:
     """The pool as a scenario: played, its first cycle is what the pool decides next."""
     admin_only(who)
-    picture = await pool.ask(picture_of)
+    picture = await pool.ask(cluster_facts)
     text = await asyncio.to_thread(snapshot, picture, pool.policy, pool.clock())
     return Response(text, media_type="text/yaml; charset=utf-8")

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request, Response
 from weir.api.answers import QueueDeleted, QueuePage, QueueRow
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import admin_only
-from weir.local.server.pool import Pool
-from weir.local.server.problem_details import Refused, read_as, read_body
+from weir.local.server.pool import PoolService
+from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
@@ -25,7 +25,7 @@ from weir.scenario_io.written import WrittenDepartment, WrittenProject
 routes = APIRouter(prefix="/api/v1", tags=["queues"])
 
 
-async def _page(pool: Pool, kind: str, limit: int, after: str | None) -> Response:
+async def _page(pool: PoolService, kind: str, limit: int, after: str | None) -> Response:
     rows = [row for row in (await pool.queue_rows()).values() if row.kind == kind]
     begin = position(after) or 0
     shown = rows[begin : begin + limit]
@@ -33,10 +33,10 @@ async def _page(pool: Pool, kind: str, limit: int, after: str | None) -> Respons
     return said(QueuePage(total=len(rows), next=more, items=shown))
 
 
-async def _one(pool: Pool, kind: str, name: str) -> Response:
+async def _one(pool: PoolService, kind: str, name: str) -> Response:
     row = (await pool.queue_rows()).get(name)
     if row is None or row.kind != kind:
-        raise Refused(404, f"There is no {kind} {name[:80]}.")
+        raise RequestRefused(404, f"There is no {kind} {name[:80]}.")
     return said(row)
 
 

@@ -8,7 +8,7 @@ from weir.api.answers import SecretPage, SecretRow
 from weir.api.submissions import SecretAsked
 from weir.local.secret_files import VALUE_BYTES_MOST
 from weir.local.server.audit_middleware import note
-from weir.local.server.problem_details import Refused, read_body
+from weir.local.server.problem_details import RequestRefused, read_body
 from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, problems, said, takes
 
 routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"])
@@ -18,7 +18,7 @@ routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"]
 async def list_secrets(project: str, pool: ThePool, who: Who) -> Response:
     """Names of a project's secrets; nothing tells their values."""
     rows = await pool.secrets.all(project, who)
-    return said(pool.shown(SecretPage(total=len(rows), items=rows)))
+    return said(pool.on_wall_clock(SecretPage(total=len(rows), items=rows)))
 
 
 @routes.put(
@@ -31,7 +31,7 @@ async def set_secret(project: str, name: str, request: Request, pool: ThePool, w
     """Set a secret. Workloads that start from now on get this value."""
     value = await read_body(request, _value)
     note(request, project=project[:253], secret=name[:253])
-    return said(pool.shown(await pool.secrets.set(project, name, value, who)))
+    return said(pool.on_wall_clock(await pool.secrets.set(project, name, value, who)))
 
 
 @routes.delete("/{name}", status_code=204, responses=problems(403, 404))
@@ -61,4 +61,4 @@ def _value(body: bytes) -> str:
             pass
     most = VALUE_BYTES_MOST >> 10
     text = f'value: is no text of 1 byte to {most} KiB without zero bytes; send {{"value": TEXT}}'
-    raise Refused(422, f"The secret: {text}", [{"field": "value", "message": text}])
+    raise RequestRefused(422, f"The secret: {text}", [{"field": "value", "message": text}])

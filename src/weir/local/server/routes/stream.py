@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from weir.local.server.metrics import Seen, exposition
-from weir.local.server.problem_details import Refused
+from weir.local.server.metrics import MetricsSnapshot, exposition
+from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import ThePool, Who, problems
 from weir.service.queue_rows import node_rows
 
@@ -21,7 +21,7 @@ async def stream(request: Request, pool: ThePool, who: Who) -> Response:
     """What changes: workload, event, queue and node. `Last-Event-ID` goes on where a stream broke off."""
     joined = pool.hub.join(who, request.headers.get("last-event-id"))
     if joined is None:
-        raise Refused(503, "Too many listen already, or the server is being stopped.")
+        raise RequestRefused(503, "Too many listen already, or the server is being stopped.")
     reader, hello = joined
     pool.turns.wake()
     return StreamingResponse(
@@ -37,7 +37,7 @@ async def stream(request: Request, pool: ThePool, who: Who) -> Response:
 async def metrics(pool: ThePool, who: Who) -> Response:
     """What Prometheus reads; send it any token."""
     nodes = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
-    seen = Seen(
+    seen = MetricsSnapshot(
         queues=await pool.queue_rows(),
         nodes=nodes,
         rows=pool.view.all(),

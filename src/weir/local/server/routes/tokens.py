@@ -8,8 +8,8 @@ from weir.api.answers import TokenMade, TokenPage, TokenRow
 from weir.api.submissions import TokenAsked, TokenRotated
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import admin_only
-from weir.local.server.pool import Pool
-from weir.local.server.problem_details import Fields, Refused, read_as, read_body
+from weir.local.server.pool import PoolService
+from weir.local.server.problem_details import FieldErrors, RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
@@ -22,7 +22,7 @@ from weir.local.server.routes.common import (
     takes,
 )
 from weir.scenario_io.complaints import suggest
-from weir.store.records import TokenRow as StoredToken
+from weir.store.records import TokenRecord as StoredToken
 
 routes = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 PROJECTS_MOST = 1000
@@ -41,8 +41,8 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
     """Make a token; its text is told this once."""
     admin_only(who)
     asked = await read_body(request, lambda body: read_as(TokenAsked, body, "The token"))
-    fields = Fields("The token")
-    known = dict.fromkeys(pool.ground.projects)
+    fields = FieldErrors("The token")
+    known = dict.fromkeys(pool.inventory.projects)
     for at, project in enumerate(asked.projects[:PROJECTS_MOST]):
         if project not in known:
             fields.at(
@@ -67,15 +67,15 @@ async def make(request: Request, pool: ThePool, who: Who) -> Response:
         expires_s=expires_s,
         now_s=pool.clock(),
     )
-    return said(pool.shown(_made(request, row, text)), 201)
+    return said(pool.on_wall_clock(_made(request, row, text)), 201)
 
 
-def _check_label(label: str, fields: Fields) -> None:
+def _check_label(label: str, fields: FieldErrors) -> None:
     if not label.isprintable() or label != label.strip():
         fields.at(("label",), "label: has spaces around it or characters that don't show; write a plain one")
 
 
-def _check_expiry(expires_s: float | None, fields: Fields) -> None:
+def _check_expiry(expires_s: float | None, fields: FieldErrors) -> None:
     if expires_s is not None and expires_s > EXPIRY_S_MOST:
         fields.at(("expires",), "expires: is more than 3650d; write less, or leave it out for no expiry")
 
@@ -103,7 +103,7 @@ def _made(request: Request, row: StoredToken, text: str) -> TokenMade:
 async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
     """Give the token this is asked with another text. It never expires later than before."""
     if who.token is None:
-        raise Refused(
+        raise RequestRefused(
             409,
             "The token in $WEIR_HOME/token is rotated by deleting that file and starting the server again.",
         )
@@ -122,14 +122,14 @@ async def rotate(id: int, request: Request, pool: ThePool, who: Who) -> Response
     return await _rotate(request, pool, id, may_extend=True)
 
 
-async def _rotate(request: Request, pool: Pool, id_: int, *, may_extend: bool) -> Response:
+async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: bool) -> Response:
     asked = await read_body(request, lambda body: read_as(TokenRotated, body or b"{}", "The token"))
-    fields = Fields("The token")
+    fields = FieldErrors("The token")
     _check_expiry(asked.expires, fields)
     fields.refuse_if_any()
     before = next((row for row in pool.store.tokens() if row.id == id_), None)
     if before is None:
-        raise Refused(404, f"There is no token {id_}; `weir token list` shows which there are.")
+        raise RequestRefused(404, f"There is no token {id_}; `weir token list` shows which there are.")
     now_s = pool.clock()
     if asked.expires is not None:
         expires_s: float | None = now_s + asked.expires
@@ -140,7 +140,7 @@ async def _rotate(request: Request, pool: Pool, id_: int, *, may_extend: bool) -
     if not may_extend and before.expires_s is not None:
         expires_s = min(expires_s or before.expires_s, before.expires_s)
     row, text = await asyncio.to_thread(pool.store.rotate_token, id_, expires_s, now_s)
-    return said(pool.shown(_made(request, row, text)))
+    return said(pool.on_wall_clock(_made(request, row, text)))
 
 
 @routes.get("", response_model=TokenPage, responses=problems(403, 422))
@@ -163,7 +163,7 @@ async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After 
         )
         for row in rows[begin : begin + limit]
     ]
-    return said(pool.shown(TokenPage(total=len(rows), next=more, items=items)))
+    return said(pool.on_wall_clock(TokenPage(total=len(rows), next=more, items=items)))
 
 
 @routes.delete("/{id}", status_code=204, responses=problems(403, 404, 422))
@@ -171,6 +171,6 @@ async def delete(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - 
     """Take a token back: from now on nobody may ask with it."""
     admin_only(who)
     if not 0 <= id <= ID_MOST:
-        raise Refused(404, "There is no such token.")
+        raise RequestRefused(404, "There is no such token.")
     await asyncio.to_thread(pool.store.delete_token, id)
     return Response(status_code=204)

@@ -9,14 +9,14 @@ from fastapi.responses import StreamingResponse
 
 from weir.api.answers import EventRow, Status, Type, WhyAnswer, WorkloadDetail, WorkloadPage, WorkloadRow
 from weir.api.submissions import Submission
-from weir.control.journal import Kept, Launch
+from weir.control.journal import LaunchSpec, WorkloadRecord
 from weir.engine.explain import reason
 from weir.local.server.admission import highest_priority
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Person
-from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, Log, in_log_thread, pod_numbers
-from weir.local.server.pool import Pool, event_row
-from weir.local.server.problem_details import Refused, read_as, read_body
+from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
+from weir.local.server.pool import PoolService, event_row
+from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
@@ -30,15 +30,15 @@ from weir.local.server.routes.common import (
     takes,
     words,
 )
-from weir.local.server.workload_logs import GangLog
-from weir.local.server.workload_lookup import live_name, recorded
-from weir.local.server.workload_view import wanted_rows
-from weir.service.cluster_copy import Picture, picture_of
-from weir.service.pending_reasons import why_of
-from weir.service.queue_rows import above, queue_rows
-from weir.service.suggestions import Possible, suggestions
+from weir.local.server.workload_logs import WorkloadLog
+from weir.local.server.workload_lookup import find_workload, live_name
+from weir.local.server.workload_view import filter_rows
+from weir.service.cluster_copy import ClusterFacts, cluster_facts
+from weir.service.pending_reasons import explanation
+from weir.service.queue_rows import ancestor_rows, queue_rows
+from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.state import Cluster
-from weir.store import Listed, Recorded, Wanted
+from weir.store import StoredWorkload, WorkloadFilter, WorkloadSummary
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
 STATUSES: tuple[str, ...] = get_args(Status)
@@ -66,7 +66,7 @@ async def list_workloads(
     statuses, types = among("status", status, STATUSES), among("type", type, TYPES)
     projects, users = words(project), words(user)
     if all or set(statuses) & {"succeeded", "failed", "stopped"}:
-        wanted = Wanted(
+        wanted = WorkloadFilter(
             projects=projects or None,
             statuses=statuses or None,
             types=types or None,
@@ -74,19 +74,21 @@ async def list_workloads(
             q=q,
             ended=True,
         )
-        return said(pool.shown(await _page_of_all(pool, wanted, limit, at)))
-    rows = wanted_rows(pool.view.all(), projects=projects, statuses=statuses, types=types, users=users, q=q)
+        return said(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, at)))
+    rows = filter_rows(pool.view.all(), projects=projects, statuses=statuses, types=types, users=users, q=q)
     total = len(rows)
     if at is not None:
         rows = [row for row in rows if row.uid < at]
     shown = [pool.view.reasoned(row) for row in rows[:limit]]
     more = str(shown[-1].uid) if len(rows) > limit else None
     return said(
-        pool.shown(WorkloadPage.model_construct(total=total, next=more, items=shown, trouble=pool.trouble))
+        pool.on_wall_clock(
+            WorkloadPage.model_construct(total=total, next=more, items=shown, trouble=pool.trouble)
+        )
     )
 
 
-async def _page_of_all(pool: Pool, wanted: Wanted, limit: int, at: int | None) -> WorkloadPage:
+async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at: int | None) -> WorkloadPage:
     live = {row.uid: row.status for row in list(pool.view.rows.values()) if row.status != "pending"}
     page = await asyncio.to_thread(pool.store.workloads, wanted, live=live, after=at, limit=limit)
     items = []
@@ -97,7 +99,7 @@ async def _page_of_all(pool: Pool, wanted: Wanted, limit: int, at: int | None) -
     return WorkloadPage.model_construct(total=page.total, next=after, items=items, trouble=pool.trouble)
 
 
-def row_of(listed: Listed) -> WorkloadRow:
+def row_of(listed: WorkloadSummary) -> WorkloadRow:
     """A row of what the store remembers."""
     why = {"why": listed.status, "sentence": listed.sentence} if listed.sentence else None
     values: dict[str, Any] = {
@@ -121,7 +123,7 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
     def parse(body: bytes) -> tuple[Submission, dict[str, object], int]:
         if len(body) > bytes_max:
             said = f"The workload is larger than {bytes_max:,} bytes: put what is large into a file."
-            raise Refused(413, said)
+            raise RequestRefused(413, said)
         asked = read_as(Submission, body, "The submission")
         raw = json.loads(body)
         raw.pop("name", None)
@@ -130,10 +132,10 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
     asked, raw, size = await read_body(request, parse)
     kept, row = await pool.submit(asked, raw, size, who)
     note(request, workload=row.name, project=row.project)
-    return said(pool.shown(_detail_of_new(kept, row)), 201)
+    return said(pool.on_wall_clock(_detail_of_new(kept, row)), 201)
 
 
-def _detail_of_new(kept: Kept, row: WorkloadRow) -> WorkloadDetail:
+def _detail_of_new(kept: WorkloadRecord, row: WorkloadRow) -> WorkloadDetail:
     return WorkloadDetail.model_construct(
         **dict(row),
         command=list(kept.launch.command),
@@ -152,7 +154,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     """
     found, row = await _found(pool, name)
     if not pool.sees(who, row.project, row.submitted_s):
-        return said(pool.shown(WorkloadDetail.model_construct(**dict(row))))
+        return said(pool.on_wall_clock(WorkloadDetail.model_construct(**dict(row))))
     launch = found.kept.launch
     line = pool.view.lines.get(row.name)
     if line is not None and line.uid != row.uid:
@@ -176,10 +178,10 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         reported=dict(reported.values or {}) if reported else {},
         events=events,
     )
-    return said(pool.shown(detail))
+    return said(pool.on_wall_clock(detail))
 
 
-def _shown(launch: Launch, user: str, who: Person) -> dict[str, str] | None:
+def _shown(launch: LaunchSpec, user: str, who: Person) -> dict[str, str] | None:
     """Return the environment as a member of the project may see it: values only of their own workloads."""
     if not launch.command:
         return None  # removed
@@ -188,11 +190,11 @@ def _shown(launch: Launch, user: str, who: Person) -> dict[str, str] | None:
     return dict.fromkeys((name for name, _ in launch.environment), HIDDEN)
 
 
-async def _found(pool: Pool, name: str) -> tuple[Recorded, WorkloadRow]:
+async def _found(pool: PoolService, name: str) -> tuple[StoredWorkload, WorkloadRow]:
     """The newest workload of a name, or the one with a uid."""
-    found = await asyncio.to_thread(recorded, pool.store, name)
+    found = await asyncio.to_thread(find_workload, pool.store, name)
     if found is None:
-        raise Refused(404, f"There is no workload {name[:80]}; `weir list -A` shows which there are.")
+        raise RequestRefused(404, f"There is no workload {name[:80]}; `weir list -A` shows which there are.")
     row = pool.view.rows.get(found.listed.uid) or pool.view.ended.get(found.listed.uid)
     return found, row_of(found.listed) if row is None else pool.view.reasoned(row)
 
@@ -207,15 +209,15 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
         return said(WhyAnswer(name=row.name, status=row.status, reason=row.reason))
     running, pending = pool.view.counts()
 
-    def read(cluster: Cluster) -> tuple[WhyAnswer, Picture | None]:
+    def read(cluster: Cluster) -> tuple[WhyAnswer, ClusterFacts | None]:
         now_s = pool.clock()
         job = cluster.jobs.get(name)
         rows = queue_rows(cluster, pool.policy, now_s, running, pending)
-        queues = above(rows, row.project)
+        queues = ancestor_rows(rows, row.project)
         status = row.status
         if job is None:
             return WhyAnswer(name=name, status=status, reason=row.reason, queues=queues), None
-        found = why_of(reason(cluster, pool.policy, job, now_s)) if status == "pending" else row.reason
+        found = explanation(reason(cluster, pool.policy, job, now_s)) if status == "pending" else row.reason
         place, waiting = _place(cluster, name)
         answer = WhyAnswer(
             name=name,
@@ -228,18 +230,18 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
         )
         tries = status == "pending" and who.acts_in(row.project)
         with_usage = pool.policy.usage.k > 0
-        return answer, picture_of(cluster, with_usage=with_usage) if tries else None
+        return answer, cluster_facts(cluster, with_usage=with_usage) if tries else None
 
     if row.status != "pending" or not who.acts_in(row.project):
         answer, _ = await pool.ask(read)
-        return said(pool.shown(answer))
-    most = highest_priority(pool.ground.of[row.project], who)
+        return said(pool.on_wall_clock(answer))
+    most = highest_priority(pool.inventory.of[row.project], who)
     async with pool.suggesting.turn(who):  # the copy is made in turn too: it is as large as the pool
         answer, picture = await pool.ask(read)
         found = []
         if picture is not None:
-            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, Possible(most))
-    return said(pool.shown(answer.model_copy(update={"suggestions": found})))
+            found = await asyncio.to_thread(suggestions, picture, pool.policy, name, SuggestionOptions(most))
+    return said(pool.on_wall_clock(answer.model_copy(update={"suggestions": found})))
 
 
 def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
@@ -260,19 +262,19 @@ def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
 @routes.post("/{name}/stop", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def stop(name: str, pool: ThePool, who: Who) -> Response:
     """End a workload for good: its pods are told to stop."""
-    return said(pool.shown(await pool.stop(name, who)))
+    return said(pool.on_wall_clock(await pool.stop(name, who)))
 
 
 @routes.post("/{name}/suspend", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def suspend(name: str, pool: ThePool, who: Who) -> Response:
     """Have a workload give back what it holds and wait until it is resumed."""
-    return said(pool.shown(await pool.suspend(name, who)))
+    return said(pool.on_wall_clock(await pool.suspend(name, who)))
 
 
 @routes.post("/{name}/resume", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def resume(name: str, pool: ThePool, who: Who) -> Response:
     """Let a suspended workload go on."""
-    return said(pool.shown(await pool.resume(name, who)))
+    return said(pool.on_wall_clock(await pool.resume(name, who)))
 
 
 @routes.post(
@@ -281,7 +283,7 @@ async def resume(name: str, pool: ThePool, who: Who) -> Response:
 async def rerun(name: str, pool: ThePool, who: Who) -> Response:
     """Submit a workload that has ended anew, under the same name."""
     kept, row = await pool.rerun(name, who)
-    return said(pool.shown(_detail_of_new(kept, row)), 201)
+    return said(pool.on_wall_clock(_detail_of_new(kept, row)), 201)
 
 
 # Output
@@ -315,10 +317,14 @@ async def logs(
     else:
         uid, spec = line.uid, line.spec
     pool.sees_only(who, spec.project, spec.submitted_s)
-    log = GangLog(pool.home, uid, spec) if pod == ALL_PODS else Log(pool.home, uid, pod_numbers(spec, pod))
-    if start is not None and isinstance(log, Log) and start not in await in_log_thread(log.starts):
+    log = (
+        WorkloadLog(pool.home, uid, spec)
+        if pod == ALL_PODS
+        else PodLog(pool.home, uid, pod_numbers(spec, pod))
+    )
+    if start is not None and isinstance(log, PodLog) and start not in await in_log_thread(log.starts):
         message = f"start: {name} has no start {start} of this pod"
-        raise Refused(404, message, [{"field": "start", "message": message}])
+        raise RequestRefused(404, message, [{"field": "start", "message": message}])
     if not follow:
         return StreamingResponse(log.text(start, tail), media_type="text/plain; charset=utf-8")
 
