@@ -92,7 +92,7 @@ properties: $(READY)
 	  tests/unit/kubernetes/test_any_order.py
 
 soak: $(READY)
-	$(PY) -m tests.simulation.ordeal --from $(SEED)
+	$(PY) -m tests.simulation.simulate --from $(SEED)
 
 # Versions stay as they are where they can; UPGRADE=--upgrade takes the newest.
 constraints: $(READY)

@@ -35,7 +35,7 @@ import numpy as np
 
 from bench.made import NODE_GPUS, Made, node, project, work
 from bench.tables import show
-from weir.engine.explain import reason
+from weir.engine.pending_reasons import pending_reason
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
@@ -198,7 +198,10 @@ def shots(made: Made, pods: int, right: Callable[[Plan], bool], count: int = SHO
         assert right(plan), f"{len(plan.evictions)} evictions, {len(plan.promises)} promises"
         began = perf_counter()
         if not plan.acts:
-            assert reason(made.cluster, made.policy, made.cluster.jobs[gang.name], made.now_s) is not None
+            assert (
+                pending_reason(made.cluster, made.policy, made.cluster.jobs[gang.name], made.now_s)
+                is not None
+            )
         took.append(seconds + perf_counter() - began)
         made.end(gang.name)
     return quantiles(took)

@@ -6,29 +6,29 @@ from cProfile import Profile
 from time import perf_counter
 from typing import ClassVar
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.state.cluster import Cluster
 from weir.state.events import (
-    End,
     NodeSet,
-    Place,
+    Nominated,
+    NominationReleased,
+    Placement,
     PodAssigned,
     PodKey,
     PodStopped,
     PodStopping,
-    Promised,
-    PromiseDropped,
     QueuesSet,
     WorkloadEnded,
+    WorkloadOutcome,
     WorkloadSubmitted,
 )
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
 NODE_GPUS = 8
 _CAPACITY = {"cpu": 64_000, "memory": 512 << 30, "pods": 110}
@@ -41,7 +41,7 @@ class Made:
 
     def __init__(self, nodes: int, quota_gpus: Mapping[str, int], policy: Policy) -> None:
         self.cluster = Cluster()
-        self.memo = Memo()
+        self.memo = EngineCache()
         self.policy = policy
         self.now_s = 0.0
         self.nodes = [node(at) for at in range(nodes)]
@@ -60,7 +60,12 @@ class Made:
 
     def end(self, name: str, ran_s: float = 0.0) -> None:
         """A workload is over; with a run, it succeeded."""
-        reduce(self.cluster, WorkloadEnded(name, End.SUCCEEDED if ran_s else End.STOPPED, self.now_s, ran_s))
+        reduce(
+            self.cluster,
+            WorkloadEnded(
+                name, WorkloadOutcome.SUCCEEDED if ran_s else WorkloadOutcome.STOPPED, self.now_s, ran_s
+            ),
+        )
 
     def run(self, spec: Workload, devices: Iterable[int]) -> None:
         """A workload whose pods run on these devices, counted over all nodes, without asking the engine."""
@@ -70,7 +75,7 @@ class Made:
         for index in range(spec.groups[0].count):
             some = held[index * each : (index + 1) * each]
             on = self.nodes[some[0] // NODE_GPUS].name
-            place = Place(PodKey(spec.name, 0, index), on, tuple(device % NODE_GPUS for device in some))
+            place = Placement(PodKey(spec.name, 0, index), on, tuple(device % NODE_GPUS for device in some))
             reduce(self.cluster, PodAssigned(place, self.now_s))
 
     def decide(self) -> tuple[Plan, float]:
@@ -85,11 +90,11 @@ class Made:
         """Make a plan come true; what is stopped is gone at once."""
         cluster, now_s = self.cluster, self.now_s
         for name in plan.drops:
-            reduce(cluster, PromiseDropped(name))
+            reduce(cluster, NominationReleased(name))
         for eviction in plan.evictions:
             reduce(cluster, PodStopping(eviction.pod, now_s, eviction.cause))
         for promise in plan.promises:
-            reduce(cluster, Promised(promise.workload, promise.places, now_s, promise.freed_by))
+            reduce(cluster, Nominated(promise.workload, promise.places, now_s, promise.freed_by))
         for place in plan.binds:
             reduce(cluster, PodAssigned(place, now_s))
         for eviction in plan.evictions:

@@ -19,27 +19,27 @@ from statistics import fmean, stdev
 
 from bench.openb import PROJECT, gpu_milli, read_nodes, read_pods, stream, workload
 from bench.tables import show
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
-from weir.engine.plan import Eviction, Plan, Promise
+from weir.engine.plan import Eviction, NominatedPods, Plan
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import WHOLE_MILLI, Request
+from weir.state.cluster import Cluster
 from weir.state.events import (
-    End,
     NodeSet,
+    Nominated,
     PodAssigned,
     PodStopped,
     PodStopping,
-    Promised,
     QueuesSet,
     WorkloadEnded,
+    WorkloadOutcome,
     WorkloadSubmitted,
 )
 from weir.state.reduce import reduce
 from weir.state.shapes import GPU_ROW
-from weir.state.state import Cluster
 
 FREE = 1e12
 """Device seconds the moves for one pod may cost: what is counted here is pods."""
@@ -50,7 +50,7 @@ class Pool:
 
     def __init__(self, nodes: list[Node], policy: Policy) -> None:
         self.cluster = Cluster()
-        self.memo = Memo()
+        self.memo = EngineCache()
         self.policy = policy
         for node in nodes:
             reduce(self.cluster, NodeSet(node))
@@ -66,7 +66,7 @@ class Pool:
         for place in plan.binds:
             reduce(self.cluster, PodAssigned(place, now_s))
         if not plan.binds:
-            reduce(self.cluster, WorkloadEnded(spec.name, End.STOPPED, now_s))
+            reduce(self.cluster, WorkloadEnded(spec.name, WorkloadOutcome.STOPPED, now_s))
         return bool(plan.binds)
 
     def wait_again(self, lost: list[Request]) -> None:
@@ -100,7 +100,7 @@ class Pool:
             reduce(self.cluster, PodAssigned(place, now_s))
         evictions = {eviction.pod.workload: eviction for eviction in plan.evictions}
         done: list[Eviction] = []
-        take: list[Promise] = []
+        take: list[NominatedPods] = []
         for promise in plan.promises:
             take.append(promise)
             going = [evictions.pop(name) for name in promise.freed_by if name in evictions]
@@ -111,7 +111,7 @@ class Pool:
             for eviction in going:
                 reduce(self.cluster, PodStopping(eviction.pod, now_s, eviction.cause))
             for part in take:
-                reduce(self.cluster, Promised(part.workload, part.places, now_s, part.freed_by))
+                reduce(self.cluster, Nominated(part.workload, part.places, now_s, part.freed_by))
             for eviction in going:
                 reduce(self.cluster, PodStopped(eviction.pod, now_s))
             done += going

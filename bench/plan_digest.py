@@ -16,19 +16,19 @@ from time import perf_counter
 
 from bench.itp import TRACES, read_jobs
 from bench.replays import Said
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
-from weir.model.reasons import Rule
+from weir.model.reasons import EvictionRule
 from weir.simulation.replay import jittered, replay
 from weir.simulation.traces.tenants import tenants
-from weir.state.events import Place, PodKey
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
+from weir.state.events import Placement, PodKey
 
 QUOTA_FACTOR = 1.0
 """Quotas as a multiple of each tenant's mean demand: the smaller, the more preemption."""
-_RULES = {rule: position for position, rule in enumerate(Rule)}
+_RULES = {rule: position for position, rule in enumerate(EvictionRule)}
 _NEVER_S = -1.0
 
 
@@ -40,7 +40,7 @@ class PlanDigest:
         self.actions = 0
         self._hash = hashlib.sha256()
 
-    def decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+    def decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
         """Decide as the engine does and add the plan to the digest."""
         plan = decide(cluster, policy, now_s, memo)
         self.decisions += 1
@@ -64,7 +64,7 @@ class PlanDigest:
         """Return the digest of all plans so far."""
         return self._hash.hexdigest()
 
-    def _add_place(self, label: bytes, place: Place) -> None:
+    def _add_place(self, label: bytes, place: Placement) -> None:
         self._add_pod(label, place.pod)
         self._add(b"on", place.node, *place.devices)
 

@@ -17,10 +17,10 @@ from time import perf_counter
 from typing import Literal
 
 from bench.tables import show
-from weir.control.port import EndWorkload, SetStatus, Status
+from weir.control.port import EndWorkload, SaveProgress, WorkloadProgress
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 from weir.store import (
     HistoryEvent,
     NewWorkload,
@@ -79,8 +79,8 @@ def submissions(store: Store) -> list[Row]:
             for kind in ("queued", "started")
         ]
         store.record(told)
-        store.journal.keep([SetStatus(name, Status(1, 1))], {})
-        store.journal.keep([EndWorkload(name, End.SUCCEEDED, NOW_S + at + 10)], {})
+        store.journal.keep([SaveProgress(name, WorkloadProgress(1, 1))], {})
+        store.journal.keep([EndWorkload(name, WorkloadOutcome.SUCCEEDED, NOW_S + at + 10)], {})
 
     return [
         rate("submissions", 1, 1000, lambda at: store.submit(asked(f"one-{at}", at))),

@@ -18,8 +18,8 @@ from pathlib import Path
 from bench.itp import NETWORK, NODES, RACK, Job, pool, queue, read_jobs, read_racks
 from bench.replays import Row, Said, arguments, each, figures, mean
 from bench.tables import show
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.queues import Queue
@@ -27,7 +27,7 @@ from weir.model.workloads import TopologyRequest
 from weir.simulation.job_trace import JobTrace
 from weir.simulation.replay import replay
 from weir.simulation.traces.tenants import NODE_GPUS, quota_nodes
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 
 _COLUMNS = ("policy", "one_domain_percent", "domains_mean", "delay_mean_s", "moves", "lost_gpu_hours")
 _README = "traces/README.md D"
@@ -75,7 +75,7 @@ class Watched:
 
     in_part: int = 0
 
-    def __call__(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+    def __call__(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
         """Decide as ever."""
         plan = decide(cluster, policy, now_s, memo)
         bound = Counter(place.pod.workload for place in plan.binds)

@@ -19,7 +19,7 @@ from sphinx.util import logging
 
 from weir import __version__
 from weir.model.policy import PRESETS, Policy
-from weir.model.reasons import Rule, Why
+from weir.model.reasons import EvictionRule, ReasonCode
 from weir.model.resources import span
 
 project = "Weir"
@@ -66,7 +66,7 @@ def _fill(app: Sphinx, name: str, source: list[str]) -> None:
 
         source[0] = source[0].replace(_REST, reference())
     if name == "reference/reasons":
-        for word in (*Why, *Rule):
+        for word in (*ReasonCode, *EvictionRule):
             if f"`{word.value}`" not in source[0]:
                 _LOG.warning("reasons.md doesn't explain %s", word.value)
 

@@ -13,16 +13,16 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
-from tests.simulation.ordeal import endure
+from tests.simulation.simulate import endure
 
 from weir.cli.replay import _fates
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.simulation.replay import replay
 from weir.simulation.traces.tenants import tenants
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
 JOBS = 3000
@@ -68,7 +68,7 @@ def replayed(preset: str) -> str:
     """The digest of all plans of a replay."""
     digest = sha256()
 
-    def told(cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+    def told(cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
         plan = decide(cluster, policy, now_s, memo)
         if plan.acts:
             digest.update(repr((now_s, plan.binds, plan.evictions, plan.promises, plan.drops)).encode())

@@ -10,15 +10,14 @@ from pathlib import Path
 from tests.unit.local.harness import LIMIT_S, Memory, end_all, kill
 
 from weir.control.journal import Keepable, LaunchSpec, WorkloadRecord
-from weir.control.life import LifeRules
 from weir.control.loop import Control
 from weir.local.backend import LocalBackend
 from weir.local.machine import this_machine
-from weir.model.policy import Policy
+from weir.model.policy import LifecyclePolicy, Policy
 from weir.model.workloads import PodGroup, Request, Workload
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 
-RULES = LifeRules(failures_most=50, pause_first=0.01, pause_most=0.05)
+RULES = LifecyclePolicy(failures_most=50, pause_first=0.01, pause_most=0.05)
 
 
 class Pool:
@@ -70,7 +69,7 @@ class Pool:
         self.backend.submitted(kept)
         return f"{self.home}/checkpoints/{self.uids}"
 
-    def ended(self, name: str) -> End | None:
+    def ended(self, name: str) -> WorkloadOutcome | None:
         """How a workload ended, once it has."""
         found = [end.how for end in self.journal.ends if end.workload == name]
         assert len(found) <= 1, f"{name} ended {len(found)} times"

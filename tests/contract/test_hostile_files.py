@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.properties.effort import EFFORT
+from tests.properties.budget import EFFORT
 from tests.unit.local.harness import gone
 from tests.unit.local.hostile_files import FILES, away, random_file
 
-from weir.control.port import Withdrawn
+from weir.control.port import CancelRequested
 from weir.local import pod_files
 from weir.local.job_messages import SOCKET
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 
 from .pool import Pool
 
@@ -70,7 +70,7 @@ def neighbours_are_right(pool: Pool, began_s: float, *names: str) -> None:
     pool.step_until(lambda: all(map(pool.ended, names)), lambda: [end.workload for end in pool.journal.ends])
     for end in pool.journal.ends:
         if end.workload in names:
-            assert end.how is End.SUCCEEDED, end
+            assert end.how is WorkloadOutcome.SUCCEEDED, end
             assert 0.05 <= end.ran_s <= time.time() - began_s, end
             assert began_s <= end.at_s <= time.time(), end
 
@@ -79,7 +79,7 @@ def stop_all(pool: Pool, names: list[str]) -> None:
     pool.control.step()  # a control that has just begun takes what it is told for part of the whole picture
     for name in names:
         if pool.ended(name) is None:
-            pool.backend.tell(Withdrawn(name, time.time()))
+            pool.backend.tell(CancelRequested(name, time.time()))
     pool.step_until(lambda: all(map(pool.ended, names)), lambda: [n for n in names if not pool.ended(n)])
 
 
@@ -103,9 +103,9 @@ def test_any_file_in_a_directory_of_its_own(pool: Pool) -> None:
     neighbours_are_right(pool, began_s, "after", "again")
     (pool.home / "go").touch()
     pool.step_until(lambda: pool.ended("witness"))
-    assert pool.ended("witness") is End.SUCCEEDED
+    assert pool.ended("witness") is WorkloadOutcome.SUCCEEDED
     stop_all(pool, list(cases))
-    assert {pool.ended(name) for name in cases} == {End.STOPPED}
+    assert {pool.ended(name) for name in cases} == {WorkloadOutcome.STOPPED}
     assert not pool.backend.pods()
 
 
@@ -123,7 +123,7 @@ def test_any_thing_in_place_of_its_directory(pool: Pool) -> None:
     pool.crash()
     neighbours_are_right(pool, began_s, "after")
     stop_all(pool, list(cases))
-    assert {pool.ended(name) for name in cases} == {End.STOPPED}
+    assert {pool.ended(name) for name in cases} == {WorkloadOutcome.STOPPED}
 
 
 def test_any_file_in_place_of_a_record(pool: Pool) -> None:
@@ -167,7 +167,9 @@ def test_a_job_that_is_in_the_way_of_its_own_next_start(pool: Pool) -> None:
     for place in saved.values():
         (place / "done").touch()
     pool.step_until(lambda: all(map(pool.ended, jobs)), lambda: [n for n in jobs if not pool.ended(n)])
-    assert {pool.ended(name) for name in jobs} == {End.SUCCEEDED}, "all that was in the way was passed"
+    assert {pool.ended(name) for name in jobs} == {WorkloadOutcome.SUCCEEDED}, (
+        "all that was in the way was passed"
+    )
 
 
 WAITS = """
@@ -194,4 +196,4 @@ def test_any_files_by_chance(pool: Pool, seed: int) -> None:
         if turn:
             pool.crash()
     stop_all(pool, jobs)
-    assert {pool.ended(name) for name in jobs} == {End.STOPPED}
+    assert {pool.ended(name) for name in jobs} == {WorkloadOutcome.STOPPED}

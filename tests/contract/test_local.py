@@ -12,7 +12,7 @@ import pytest
 from tests.unit.local.harness import kill, python, until
 
 from weir.local import backend, pod_files, start_spec
-from weir.state.events import End, PodKey
+from weir.state.events import PodKey, WorkloadOutcome
 
 from .pool import Pool, Written, slow_or_fast
 
@@ -35,14 +35,14 @@ def lines(path: str) -> list[str]:
 def test_it_starts_and_ends(pool: Pool) -> None:
     pool.submit("job", "true")
     pool.step_until(lambda: pool.ended("job"))
-    assert pool.ended("job") is End.SUCCEEDED
+    assert pool.ended("job") is WorkloadOutcome.SUCCEEDED
 
 
 def test_it_fails_and_is_tried_again(pool: Pool) -> None:
     script = 'echo run >> "$WEIR_CHECKPOINT_DIR/runs"; test $(wc -l < "$WEIR_CHECKPOINT_DIR/runs") = 3'
     saved = pool.submit("job", "sh", "-c", script)
     pool.step_until(lambda: pool.ended("job"))
-    assert pool.ended("job") is End.SUCCEEDED
+    assert pool.ended("job") is WorkloadOutcome.SUCCEEDED
     assert lines(f"{saved}/runs") == ["run"] * 3
 
 
@@ -59,7 +59,7 @@ def test_a_gang_whose_third_process_crashes_starts_anew_as_a_whole(pool: Pool) -
     """
     saved = pool.submit("gang", "sh", "-c", script, pods=4)
     pool.step_until(lambda: pool.ended("gang"))
-    assert pool.ended("gang") is End.SUCCEEDED
+    assert pool.ended("gang") is WorkloadOutcome.SUCCEEDED
     assert sorted(lines(f"{saved}/stopped")) == ["0", "1", "3"]
     for run in ("run0", "run1"):
         ranks, ports = zip(*(line.split(".") for line in lines(f"{saved}/{run}")), strict=True)
@@ -98,7 +98,7 @@ def test_a_lender_gives_way_at_once_and_goes_on_where_it_stopped(pool: Pool) -> 
     for place in saved:
         (Path(place) / "finish").touch()
     pool.step_until(lambda: all(map(pool.ended, ["owner", *names])))
-    assert {pool.ended(name) for name in names} == {End.SUCCEEDED}
+    assert {pool.ended(name) for name in names} == {WorkloadOutcome.SUCCEEDED}
     resumed = max((pool.home / "jobs" / str(victim + 1)).iterdir())
     assert (resumed / "log").read_text() == f"from {step}\n"
     other = list((pool.home / "pods" / str(2 - victim)).iterdir())
@@ -115,7 +115,7 @@ def test_a_killed_supervisor_s_job_is_started_once_more(pool: Pool) -> None:
     pool.step_until(lambda: len(lines(f"{saved}/runs")) == 2)
     Path(saved, "finish").touch()
     pool.step_until(lambda: pool.ended("job"))
-    assert pool.ended("job") is End.SUCCEEDED
+    assert pool.ended("job") is WorkloadOutcome.SUCCEEDED
     assert lines(f"{saved}/runs") == ["run"] * 2
 
 
@@ -187,7 +187,7 @@ def test_whenever_the_server_dies_every_job_ends_once(
     finally:
         pool.close()
     for name, place in saved.items():
-        assert pool.ended(name) is End.SUCCEEDED
+        assert pool.ended(name) is WorkloadOutcome.SUCCEEDED
         assert "twice" not in lines(f"{place}/lines")
         assert lines(f"{place}/lines").count("end") == 1, f"{name}: what is done was done again"
 
@@ -217,7 +217,7 @@ def test_kill_9_of_the_server_and_of_supervisors_loses_nothing(tmp_path: Path) -
     after = Written(home / "journal")
     assert not after.kept
     ends = sorted((end.workload, end.how) for end in after.ends)
-    assert ends == sorted((name, End.SUCCEEDED) for name in saved)
+    assert ends == sorted((name, WorkloadOutcome.SUCCEEDED) for name in saved)
     for place in saved.values():
         assert "twice" not in lines(f"{place}/lines")
         assert "end" in lines(f"{place}/lines")

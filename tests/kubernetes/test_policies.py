@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.kubernetes.kinds import establish
-from tests.properties.effort import EFFORT
+from tests.properties.budget import EFFORT
 from tools.controlplane.api import STRATEGIC, Api, ApiError, Object
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.plane import ControlPlane

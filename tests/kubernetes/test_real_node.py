@@ -17,7 +17,7 @@ import psutil
 import pytest
 from tests.kubernetes.node_team import REPORT, REST, Team, for_real, tracked
 from tests.kubernetes.test_gangs_by_kind import definition
-from tests.properties.effort import EFFORT
+from tests.properties.budget import EFFORT
 from tools.controlplane.api import ApiError
 from tools.controlplane.binaries import NoBinaries
 from tools.controlplane.cluster import Cluster

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from weir.engine.fit import refused_by
+from weir.engine.feasibility import refused_by
 from weir.model.nodes import Node
 from weir.model.workloads import WHOLE_MILLI, Request
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase
-from weir.state.state import Cluster
 
-from .truths import charges, everyone, held
+from .invariants import charges, everyone, held
 
 
 class Floor:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 
 DERIVED = {
     "Like": {"believed", "ended", "from_s", "made", "total_s", "until_s"},

@@ -5,33 +5,33 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import cycle
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
+from weir.state.cluster import Cluster
 from weir.state.events import (
     Checkpointed,
-    End,
     Event,
     NodeLost,
     NodeSet,
+    Nominated,
+    NominationReleased,
     PodAssigned,
     PodKey,
     PodStopped,
     PodStopping,
-    Promised,
-    PromiseDropped,
     QueuesSet,
     TopologiesSet,
     WorkloadChanged,
     WorkloadEnded,
-    WorkloadHeld,
+    WorkloadOutcome,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
-from .worlds import NETWORK, Does, Step, World, changed, resized
+from .random_cluster import NETWORK, Does, Step, World, changed, resized
 
 
 class Running:
@@ -40,7 +40,7 @@ class Running:
     def __init__(self, world: World) -> None:
         self.world = world
         self.cluster = Cluster()
-        self.memo = Memo()
+        self.memo = EngineCache()
         self.now_s = 0.0
         self.journal: list[Event] = []
         self.plans: list[Plan] = []
@@ -95,7 +95,7 @@ class Running:
         if does is Does.HOLD or does is Does.RELEASE:
             if jobs:
                 name = jobs[which % len(jobs)].spec.name
-                self.tell(WorkloadHeld(name, does is Does.HOLD, "a test says so"))
+                self.tell(WorkloadSuspended(name, does is Does.HOLD, "a test says so"))
             return
         if does is Does.RESIZE or does is Does.CHANGE:
             if jobs:
@@ -107,7 +107,9 @@ class Running:
         if does is Does.END:
             for pod in pods_of(job):
                 self.going.pop(key_of(pod), None)
-            self.tell(WorkloadEnded(job.spec.name, End.SUCCEEDED, self.now_s, 100.0 * (1 + which)))
+            self.tell(
+                WorkloadEnded(job.spec.name, WorkloadOutcome.SUCCEEDED, self.now_s, 100.0 * (1 + which))
+            )
         elif does is Does.SAVE:
             self.tell(Checkpointed(job.spec.name, self.now_s))
         elif does is Does.CRASH:
@@ -157,12 +159,12 @@ class Running:
     def carry_out(self, plan: Plan) -> None:
         """Do what a plan says; stops take the cycles they take."""
         for workload in plan.drops:
-            self.tell(PromiseDropped(workload))
+            self.tell(NominationReleased(workload))
         for eviction in plan.evictions:
             self.tell(PodStopping(eviction.pod, self.now_s, eviction.cause))
             self.going[eviction.pod] = next(self._stops_after)
         for promise in plan.promises:
-            self.tell(Promised(promise.workload, promise.places, self.now_s, promise.freed_by))
+            self.tell(Nominated(promise.workload, promise.places, self.now_s, promise.freed_by))
         for place in plan.binds:
             self.tell(PodAssigned(place, self.now_s))
         self.now_s += self.world.tick_s

@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
 
-from .effort import examples
-from .picture import differs
+from .budget import examples
+from .cluster_view import differs
+from .random_cluster import POLICIES, ROUGH, World, weighted_worlds, worlds
 from .running import Running
 from .test_policies import said
-from .worlds import POLICIES, ROUGH, World, weighted_worlds, worlds
 
 CHEAP_TO_MOVE = tuple(
     Policy.model_validate({**policy.model_dump(), "price": {"restart": 200}})
@@ -35,7 +35,7 @@ def test_plans_are_the_same_without_bounds(world: World) -> None:
     running = Running(world)
 
     def look(plan: Plan) -> None:
-        searched = decide(running.cluster, world.policy, running.now_s, Memo(bounds=False))
+        searched = decide(running.cluster, world.policy, running.now_s, EngineCache(bounds=False))
         assert not differs(said(plan), said(searched))
 
     running.before(look)

@@ -15,25 +15,25 @@ from weir.engine.plan import Plan
 from weir.model.budgets import DisruptionBudget
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.reasons import Rule
+from weir.model.reasons import EvictionRule
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
+from weir.state.cluster import Cluster
 from weir.state.events import (
     BudgetSet,
-    Place,
+    NominationReleased,
+    Placement,
     PodAssigned,
     PodKey,
     PodProtected,
-    PromiseDropped,
     StopRefused,
     WorkloadSubmitted,
 )
 from weir.state.jobs import Job, Phase, Pod
-from weir.state.state import Cluster
 
-from .effort import examples
+from .budget import examples
 from .exhaustive import fits, floors
+from .random_cluster import World, node
 from .running import Running, key_of, pods_of
-from .worlds import World, node
 
 POLICIES = tuple(
     Policy.model_validate(each)
@@ -120,7 +120,7 @@ class Refusing(Running):
                 devices = tuple(range(first, first + size))
                 self.tell(
                     PodAssigned(
-                        Place(PodKey(workload.name, 0, index), f"n{at}", devices), workload.submitted_s
+                        Placement(PodKey(workload.name, 0, index), f"n{at}", devices), workload.submitted_s
                     )
                 )
         for name, (_, told) in case.budgets.items():
@@ -145,7 +145,7 @@ class Refusing(Running):
         self.refusals += 1
         for name in dict.fromkeys((key.workload, by)):
             if name is not None and name in self.cluster.promised:
-                self.tell(PromiseDropped(name))
+                self.tell(NominationReleased(name))
         self.tell(StopRefused(key, self.now_s, "Cannot evict pod.", by))
         for name in self.members.get(key, ()):
             self.tell(BudgetSet(DisruptionBudget(name, self.allowed[name])))
@@ -183,7 +183,7 @@ def _slow(case: Protected) -> Protected:
 def _breaks_no_budget(cluster: Cluster, plan: Plan) -> None:
     used: dict[str, int] = {}
     for eviction in plan.evictions:
-        if eviction.cause.rule is Rule.GANG_BROKEN:
+        if eviction.cause.rule is EvictionRule.GANG_BROKEN:
             continue
         pod = cluster.jobs[eviction.pod.workload].pods[eviction.pod.group][eviction.pod.index]
         for budget in pod.budgets:

@@ -4,25 +4,25 @@ from dataclasses import replace
 
 import pytest
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.explain import reason
-from weir.engine.memo import Memo
+from weir.engine.pending_reasons import pending_reason
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.reasons import Reason, Rule, Why
+from weir.model.reasons import EvictionRule, Reason, ReasonCode
 from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 from weir.state.events import (
     Checkpointed,
-    End,
     NodeSet,
     QueuesSet,
     WorkloadEnded,
-    WorkloadHeld,
+    WorkloadOutcome,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 
+from .random_cluster import World, node, single
 from .running import Running
-from .worlds import World, node, single
 
 LEARNED = Policy(borrowers="learned")
 EXCHANGES = Policy(borrowers="learned", exchange=True, consolidation={"enabled": False})  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def after_runs(
         for stem, ran_s in (("short", 100.0), ("long", long_s)):
             name = f"{stem}-{number}"
             running.tell(WorkloadSubmitted(single(name, queues[0].name), 0.0))
-            running.tell(WorkloadEnded(name, End.SUCCEEDED, 0.0, ran_s))
+            running.tell(WorkloadEnded(name, WorkloadOutcome.SUCCEEDED, 0.0, ran_s))
     return running
 
 
@@ -51,7 +51,7 @@ def submit(running: Running, name: str, project: str = "team", devices: int = 1,
 
 def told(running: Running, name: str) -> Reason | None:
     """Why a workload waits."""
-    return reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
+    return pending_reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
 
 
 # The learned order
@@ -98,7 +98,7 @@ def test_at_its_checkpoint_a_borrower_changes_places_with_one_that_comes_clearly
     running = exchange(EXCHANGES)
     plan = running.cycle()
     assert [(eviction.pod.workload, eviction.cause.rule) for eviction in plan.evictions] == [
-        ("long-99", Rule.EXCHANGE)
+        ("long-99", EvictionRule.EXCHANGE)
     ]
     assert [place.pod.workload for place in running.cycle().binds] == ["short-99"]
     for _ in range(10):  # and that is that
@@ -123,7 +123,7 @@ def test_a_gang_that_has_to_be_in_one_rack_takes_no_place_across_two(
     for number in range(10):
         for stem, ran_s in (("short", 100.0), ("long", 100_000.0)):
             comes_by(f"{stem}-{number}", None)
-            running.tell(WorkloadEnded(f"{stem}-{number}", End.SUCCEEDED, 0.0, ran_s))
+            running.tell(WorkloadEnded(f"{stem}-{number}", WorkloadOutcome.SUCCEEDED, 0.0, ran_s))
     comes_by("long-99", of_the_long)
     assert len(running.cycle().binds) == 2
     comes_by("short-99", TopologyRequest("network", required="rack"))
@@ -172,7 +172,7 @@ def test_with_a_memory_who_used_much_has_the_smaller_part_of_the_surplus() -> No
     submit(running, "past", "used", 4)
     running.cycle()
     running.now_s = 86_400.0
-    running.tell(WorkloadEnded("past", End.SUCCEEDED, running.now_s, 86_400.0))
+    running.tell(WorkloadEnded("past", WorkloadOutcome.SUCCEEDED, running.now_s, 86_400.0))
     for number in range(4):
         submit(running, f"u-{number}", "used", submitted_s=running.now_s)
         submit(running, f"r-{number}", "rested", submitted_s=running.now_s)
@@ -203,7 +203,7 @@ def test_a_pair_that_would_alternate_is_left_as_it_is_and_told_why() -> None:
         assert not running.cycle().acts
     why = told(running, "a-2")
     assert why is not None
-    assert why.why is Why.WOULD_ALTERNATE
+    assert why.why is ReasonCode.WOULD_ALTERNATE
 
 
 def test_another_workload_may_take_what_the_pair_may_not() -> None:
@@ -218,13 +218,13 @@ def test_another_workload_may_take_what_the_pair_may_not() -> None:
 def test_a_held_workload_waits_and_is_told_why() -> None:
     running = Running(World((node("n0", 1),), ONE, ()))
     submit(running, "w")
-    running.tell(WorkloadHeld("w", True, "its owner suspended it"))
+    running.tell(WorkloadSuspended("w", True, "its owner suspended it"))
     assert not running.cycle().acts
     why = told(running, "w")
     assert why is not None
-    assert why.why is Why.HELD
+    assert why.why is ReasonCode.HELD
     assert "its owner suspended it" in why.sentence
-    running.tell(WorkloadHeld("w", False))
+    running.tell(WorkloadSuspended("w", False))
     assert len(running.cycle().binds) == 1
 
 
@@ -240,6 +240,6 @@ def test_a_gang_without_room_stands_for_its_queue_neither_before_nor_after_that_
     assert not running.cycle().acts
     submit(running, "small", "a")
     submit(running, "other", "b")
-    for memo in (Memo(), running.memo):
+    for memo in (EngineCache(), running.memo):
         plan = decide(running.cluster, running.world.policy, running.now_s, memo)
         assert [place.pod.workload for place in plan.binds] == ["small", "other"]

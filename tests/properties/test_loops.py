@@ -8,10 +8,10 @@ from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import WorkloadSubmitted
 
-from . import truths
-from .effort import examples
+from . import invariants
+from .budget import examples
+from .random_cluster import ROUGH, World, node, single, worlds
 from .running import Running
-from .worlds import ROUGH, World, node, single, worlds
 
 CYCLES_MOST = 150
 
@@ -79,7 +79,7 @@ def test_victims_that_stop_at_different_times_dont_come_back_in_between() -> Non
     evictions = sum(len(plan.evictions) for plan in running.plans)
     assert evictions == 2
     assert bound == ["gang"] * 3
-    assert truths.is_complete(running.cluster.jobs["gang"])
+    assert invariants.is_complete(running.cluster.jobs["gang"])
 
 
 def test_room_promised_to_a_lower_workload_doesnt_hold_up_a_higher_one_that_has_room_elsewhere() -> None:

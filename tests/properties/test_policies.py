@@ -2,16 +2,16 @@
 
 from hypothesis import given
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
 
-from .effort import examples
+from .budget import examples
+from .cluster_view import differs
 from .facts import facts
-from .picture import differs
+from .random_cluster import CHANGING, POLICIES, World, worlds
 from .running import Running, replayed
-from .worlds import CHANGING, POLICIES, World, worlds
 
 TURNS = (
     *POLICIES,
@@ -33,7 +33,7 @@ def test_deciding_writes_nothing_into_the_cluster(world: World) -> None:
 
     def look(plan: Plan) -> None:
         before = facts(running.cluster)
-        assert said(decide(running.cluster, world.policy, running.now_s, Memo())) == said(plan)
+        assert said(decide(running.cluster, world.policy, running.now_s, EngineCache())) == said(plan)
         assert facts(running.cluster) == before
 
     running.before(look)
@@ -47,14 +47,14 @@ def test_a_policy_decided_under_before_changes_nothing(world: World) -> None:
     """One memo goes through all policies in turn, on one cluster; each is held against a memo
     and, every other time, a cluster of its own."""
     running = Running(world)
-    shared = Memo()
+    shared = EngineCache()
 
     def look(plan: Plan) -> None:
         at = len(running.plans)
         for policy in (TURNS[at % len(TURNS)], world.policy):
             with_history = decide(running.cluster, policy, running.now_s, shared)
             fresh = replayed(running.journal) if at % 2 else running.cluster
-            alone = decide(fresh, policy, running.now_s, Memo())
+            alone = decide(fresh, policy, running.now_s, EngineCache())
             assert not differs(said(with_history), said(alone))
 
     running.before(look)

@@ -7,15 +7,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.engine.share import demands, shares, water_fill
+from weir.engine.fair_share import demands, fair_shares, water_fill
 from weir.model.queues import Queue
 from weir.model.resources import UNLIMITED
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.ledger import Ledger
-from weir.state.shapes import GPU_ROW, Rows
+from weir.state.quota_usage import QuotaUsage
+from weir.state.shapes import GPU_ROW, RowIndex
 
-from .effort import examples
-from .worlds import trees
+from .budget import examples
+from .random_cluster import trees
 
 NEAR = 1e-3
 SOME = st.integers(0, 9)
@@ -31,10 +31,10 @@ class Books:
     total: int
     sharing: frozenset[str] = frozenset()
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> QuotaUsage:
         """The engine's view of it, in thousandths."""
-        rows = Rows()
-        ledger = Ledger(self.queues, rows)
+        rows = RowIndex()
+        ledger = QuotaUsage(self.queues, rows)
         for name, at in ledger.position.items():
             if ledger.queues[at].is_project:
                 ledger.add_allocated(ledger.path[at], ((GPU_ROW, self.holds[name]),), fixed=False)
@@ -43,12 +43,12 @@ class Books:
         ledger.fit(rows)
         return ledger
 
-    def shares(self, usage: dict[str, float] | None = None, k: float = 0.0) -> dict[str, float]:
+    def fair_shares(self, usage: dict[str, float] | None = None, k: float = 0.0) -> dict[str, float]:
         """Each queue's share of the devices."""
         ledger = self.ledger()
         used = [(usage or {}).get(queue.name, 0.0) for queue in self.queues]
         total = [self.total if row == GPU_ROW else 1 << 40 for row in range(len(ledger.allocated[0]))]
-        found = shares(ledger, total, used, k)
+        found = fair_shares(ledger, total, used, k)
         return {queue.name: found[at][GPU_ROW] for at, queue in enumerate(self.queues)}
 
 

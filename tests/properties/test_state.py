@@ -2,27 +2,27 @@
 
 from hypothesis import given
 
+from weir.state.cluster import Cluster
 from weir.state.events import (
     Checkpointed,
     NodeLost,
     NodeSet,
-    Place,
+    Nominated,
+    Placement,
     PodAssigned,
     PodStopping,
-    Promised,
     QueuesSet,
     TopologiesSet,
-    WorkloadHeld,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 from weir.state.jobs import Phase
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
-from .effort import examples
-from .picture import differs, picture
+from .budget import examples
+from .cluster_view import differs, picture
+from .random_cluster import CHANGING, World, worlds
 from .running import Running, key_of, pods_of, replayed
-from .worlds import CHANGING, World, worlds
 
 
 @examples(24)
@@ -66,7 +66,7 @@ def rebuilt(running: Running) -> Cluster:
         reduce(fresh, WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s, absent))
         for pod in pods_of(job):
             if pod.phase in (Phase.RUNNING, Phase.STOPPING):
-                place = Place(key_of(pod), old.node_names[pod.node], pod.devices)
+                place = Placement(key_of(pod), old.node_names[pod.node], pod.devices)
                 reduce(fresh, PodAssigned(place, job.started_s or 0.0))
         if job.saved_s is not None:
             reduce(fresh, Checkpointed(name, job.saved_s))
@@ -74,14 +74,14 @@ def rebuilt(running: Running) -> Cluster:
             if pod.phase is Phase.STOPPING:
                 reduce(fresh, PodStopping(key_of(pod), running.now_s))
         promised = tuple(
-            Place(key_of(pod), old.node_names[pod.promise[0]], pod.promise[1])
+            Placement(key_of(pod), old.node_names[pod.promise[0]], pod.promise[1])
             for pod in pods_of(job)
             if pod.promise is not None
         )
         if promised:
-            reduce(fresh, Promised(name, promised, running.now_s))
+            reduce(fresh, Nominated(name, promised, running.now_s))
         if job.held:
-            reduce(fresh, WorkloadHeld(name, True, job.held_why))
+            reduce(fresh, WorkloadSuspended(name, True, job.held_why))
     for at, node in enumerate(old.nodes):
         if node is None:
             reduce(fresh, NodeLost(old.node_names[at]))

@@ -7,16 +7,16 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.model.queues import Queue
 from weir.state.events import QueuesSet
 
-from . import truths
-from .effort import examples
-from .picture import differs, picture
+from . import invariants
+from .budget import examples
+from .cluster_view import differs, picture
+from .random_cluster import ROUGH, World, worlds
 from .running import Running, replayed
-from .worlds import ROUGH, World, worlds
 
 
 def another_tree(queues: Sequence[Queue], used: set[str], chance: Random) -> tuple[Queue, ...]:
@@ -46,7 +46,7 @@ def test_a_tree_that_changes_between_cycles_leaves_nothing_of_the_one_before(wor
     running, chance = Running(world), Random(seed)
 
     def is_decided_alike(plan: object) -> None:
-        empty = decide(running.cluster, world.policy, running.now_s, Memo())
+        empty = decide(running.cluster, world.policy, running.now_s, EngineCache())
         for name in ("binds", "evictions", "promises", "drops", "wake_s"):
             assert not differs(getattr(plan, name), getattr(empty, name)), name
 
@@ -60,5 +60,5 @@ def test_a_tree_that_changes_between_cycles_leaves_nothing_of_the_one_before(wor
             assert set(running.cluster.waiting_of) <= positions
             assert set(running.cluster.running) <= positions
             running.cycle()
-        truths.nothing_is_overcommitted(running.cluster)
+        invariants.nothing_is_overcommitted(running.cluster)
     assert not differs(picture(running.cluster), picture(replayed(running.journal)))

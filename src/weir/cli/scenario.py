@@ -16,8 +16,8 @@ from cyclopts.validators import Number
 from weir.cli.tables import table, terminal_width
 
 if TYPE_CHECKING:
-    from weir.model.played import CyclePlayed, Played, PodPlayed
     from weir.model.scenario import Scenario
+    from weir.model.scenario_result import CycleResult, PodResult, ScenarioResult
 
 DONE, DIFFERS, WRONG_REQUEST = 0, 1, 2
 Output = Literal["text", "json"]
@@ -106,7 +106,7 @@ def schema(of: Literal["scenario", "policy"] = "scenario", /) -> int:
 
 def _each(files: Iterable[Path], one: "Callable[[Path, Scenario], int]") -> int:
     """Do it for every file that can be read; say what is wrong with the others. The worst code."""
-    from weir.model.scenario import Refused
+    from weir.model.scenario import InvalidFile
     from weir.scenario_io import read_scenario
 
     code, none = DONE, True
@@ -114,7 +114,7 @@ def _each(files: Iterable[Path], one: "Callable[[Path, Scenario], int]") -> int:
         none = False
         try:
             scenario = read_scenario(file)
-        except Refused as refused:
+        except InvalidFile as refused:
             sys.stdout.flush()
             for mistake in refused.mistakes:
                 print(mistake, file=sys.stderr)
@@ -127,7 +127,7 @@ def _each(files: Iterable[Path], one: "Callable[[Path, Scenario], int]") -> int:
     return code
 
 
-def _run_object(file: Path, played: "Played") -> dict[str, Any]:
+def _run_object(file: Path, played: "ScenarioResult") -> dict[str, Any]:
     return {
         "file": str(file),
         "name": played.name,
@@ -139,7 +139,7 @@ def _run_object(file: Path, played: "Played") -> dict[str, Any]:
     }
 
 
-def _run_text(file: Path, played: "Played") -> str:
+def _run_text(file: Path, played: "ScenarioResult") -> str:
     lines = [f"{file}: {played.name}", ""]
     lines += [f"cycle {number}: {_did(cycle)}" for number, cycle in enumerate(played.cycles, 1)]
     rows = [
@@ -150,10 +150,10 @@ def _run_text(file: Path, played: "Played") -> str:
     return "\n".join(lines)
 
 
-def _why(pod: "PodPlayed") -> str:
+def _why(pod: "PodResult") -> str:
     return pod.reason or (f"taken by {pod.evicted_by}" if pod.evicted_by and pod.status != "running" else "")
 
 
-def _did(cycle: "CyclePlayed") -> str:
+def _did(cycle: "CycleResult") -> str:
     parts = (("bound", cycle.bound), ("evicted", cycle.evicted), ("waiting for room", cycle.waiting))
     return "; ".join(f"{did} {', '.join(pods)}" for did, pods in parts if pods) or "nothing"

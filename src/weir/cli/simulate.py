@@ -55,14 +55,14 @@ def simulate(
     output
         text for people, json for programs; json of several runs is an object by policy.
     """
-    from weir.model.scenario import Refused
+    from weir.model.scenario import InvalidFile
     from weir.simulation.replay import replay
 
     try:
         scenario, fates = _read(cluster, trace, format_)
         policies = _policies(scenario.policy, policy, compare)
         _check_report(report)
-    except Refused as refused:
+    except InvalidFile as refused:
         for mistake in refused.mistakes:
             print(mistake, file=sys.stderr)
         return WRONG_REQUEST
@@ -85,16 +85,18 @@ def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[Job
     Raises:
         Refused: one can't be read, or isn't what a replay needs.
     """
-    from weir.model.scenario import Mistake, Refused
+    from weir.model.scenario import InvalidFile, Mistake
     from weir.scenario_io import read_scenario
     from weir.simulation.traces.formats import read_trace
 
     scenario = read_scenario(cluster)
     if scenario.workloads:
-        raise Refused([Mistake(str(cluster), 0, "has workloads: a replay starts from a cluster without any")])
+        raise InvalidFile(
+            [Mistake(str(cluster), 0, "has workloads: a replay starts from a cluster without any")]
+        )
     fates = read_trace(trace, scenario, format_)
     if not fates:
-        raise Refused([Mistake(str(trace), 0, "has no jobs")])
+        raise InvalidFile([Mistake(str(trace), 0, "has no jobs")])
     return scenario, fates
 
 
@@ -104,10 +106,10 @@ def _check_report(report: Path | None) -> None:
     Raises:
         Refused: it can't be written there.
     """
-    from weir.model.scenario import Mistake, Refused
+    from weir.model.scenario import InvalidFile, Mistake
 
     if report is not None and not report.parent.is_dir():
-        raise Refused([Mistake(str(report), 0, "can't be written: its folder isn't there")])
+        raise InvalidFile([Mistake(str(report), 0, "can't be written: its folder isn't there")])
 
 
 def _write_report(report: Path, scenario: "Scenario", trace: Path, runs: "Mapping[str, ReplayResult]") -> int:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from weir.cli.outputs import ProjectOption, print_plain
 from weir.cli.paint import plain, screen
 from weir.cli.words import counted, number
-from weir.model.reasons import Why
+from weir.model.reasons import ReasonCode
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
@@ -161,7 +161,7 @@ def submit(
     except Refused as refused:
         print(f"weir: {plain(in_options(str(refused)))}", file=sys.stderr)
         return 2 if refused.is_ours else 1
-    except scenario.Refused as refused:
+    except scenario.InvalidFile as refused:
         for mistake in refused.mistakes:
             print(mistake, file=sys.stderr)
     return 2
@@ -238,7 +238,7 @@ def _warn(pool: "Pool", name: str) -> None:
         if row.status != "pending" or row.reason is not None:
             break
         time.sleep(LOOK_EVERY_S)
-    if row.status == "pending" and row.reason is not None and row.reason.why == Why.NO_NODE_MATCHES:
+    if row.status == "pending" and row.reason is not None and row.reason.why == ReasonCode.NO_NODE_MATCHES:
         said = f"it can't start in this pool as it is: {plain(row.reason.sentence)}"
         print(screen(sys.stderr).paint(said, "bad"), file=sys.stderr)
 

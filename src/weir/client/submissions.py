@@ -96,7 +96,7 @@ def check(body: Mapping[str, Any]) -> None:
         complain(error, Submission, (), mistakes)
         try:
             mistakes.refuse_if_any()
-        except scenario.Refused as refused:
+        except scenario.InvalidFile as refused:
             raise _wrong([mistake.text for mistake in refused.mistakes]) from None
 
 

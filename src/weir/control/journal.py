@@ -8,16 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, SetStatus, Status
+from weir.control.port import (
+    EndWorkload,
+    ReleaseNomination,
+    ReserveNomination,
+    SaveProgress,
+    WorkloadProgress,
+)
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
-from weir.state.events import Promised
+from weir.state.events import Nominated
 
-Keepable = KeepRoom | LeaveRoom | SetStatus | EndWorkload
+Keepable = ReserveNomination | ReleaseNomination | SaveProgress | EndWorkload
 """The effects that are remembered; the others start and stop processes."""
 
 
-_NO_STATUS = Status()
+_NO_STATUS = WorkloadProgress()
 
 
 class JournalFailed(OSError):
@@ -43,8 +49,8 @@ class WorkloadRecord:
     workload: Workload
     launch: LaunchSpec
     submitted_at_s: float
-    status: Status = _NO_STATUS
-    promised: Promised | None = None
+    status: WorkloadProgress = _NO_STATUS
+    promised: Nominated | None = None
     saved_s: float | None = None  # when it last saved its state
     held: str | None = None  # why a person suspended it
     withdrawn_s: float | None = None

@@ -8,17 +8,17 @@ ordered, so that the next decision doesn't order it twice; what really came of i
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from weir.control.life import Lives
-from weir.control.outbox import Outbox, Reader
-from weir.control.port import Backend, KeepRoom, LeaveRoom, StartPod
+from weir.control.lifecycle import WorkloadLifecycle
+from weir.control.outbox import Observer, Outbox
+from weir.control.port import Backend, ReleaseNomination, ReserveNomination, StartPod
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
-from weir.state.events import PodAssigned, Promised, PromiseDropped
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
+from weir.state.events import Nominated, NominationReleased, PodAssigned
 
-Decide = Callable[[Cluster, Policy, float, Memo], Plan]
+Decide = Callable[[Cluster, Policy, float, EngineCache], Plan]
 
 
 class Control:
@@ -30,7 +30,7 @@ class Control:
         policy: Policy,
         clock: Callable[[], float],
         *,
-        readers: Sequence[Reader] = (),
+        readers: Sequence[Observer] = (),
         decide: Decide = decide,
         must_decide: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -38,12 +38,12 @@ class Control:
         self._must_decide = must_decide
         self.cluster = Cluster()
         self._policy = policy
-        self.memo = Memo()
+        self.memo = EngineCache()
         self._backend = backend
         self._clock = clock
         self._decide = decide
         self._out = Outbox(self.cluster, readers)
-        self._lives = Lives(self._out, policy.life)
+        self._lives = WorkloadLifecycle(self._out, policy.life)
         self._plan_wakes_s: float | None = None
         self._rules_changed = False
 
@@ -100,14 +100,14 @@ class Control:
         """Make a plan true and order its effects: stops before the room they free is kept, starts last."""
         out, lives = self._out, self._lives
         for workload in plan.drops:
-            out.happen(PromiseDropped(workload))
-            out.order(LeaveRoom(workload))
+            out.happen(NominationReleased(workload))
+            out.order(ReleaseNomination(workload))
         for eviction in plan.evictions:
             lives.stop(eviction.pod, eviction.cause, now_s, eviction.moves, eviction.overrides)
         for promise in plan.promises:
-            promised = Promised(promise.workload, promise.places, now_s, promise.freed_by)
+            promised = Nominated(promise.workload, promise.places, now_s, promise.freed_by)
             out.happen(promised)
-            out.order(KeepRoom(promised))
+            out.order(ReserveNomination(promised))
         for place in plan.binds:
             kept = place.pod.workload in self.cluster.promised
             start = lives.assigned(PodAssigned(place, now_s))

@@ -5,12 +5,12 @@ from typing import Protocol
 
 from weir.control.port import Effect
 from weir.engine.plan import Plan
+from weir.state.cluster import Cluster
 from weir.state.events import Event
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
 
-class Reader(Protocol):
+class Observer(Protocol):
     """Someone who watches and changes nothing: history, metrics, the live stream."""
 
     def happened(self, event: Event) -> None:
@@ -27,7 +27,7 @@ class Outbox:
 
     __slots__ = ("_effects", "cluster", "readers")
 
-    def __init__(self, cluster: Cluster, readers: Sequence[Reader]) -> None:
+    def __init__(self, cluster: Cluster, readers: Sequence[Observer]) -> None:
         self.cluster = cluster
         self.readers = tuple(readers)
         self._effects: list[Effect] = []

@@ -2,12 +2,13 @@
 
 Everything a backend is to the rest of Weir is in this file. A backend promises:
 
-- The first `events()` of a connection is the whole picture: nodes, queues and topologies, workloads
-  that aren't over (`WorkloadSubmitted`, with the run they kept), what control had it remember of them
-  (`StatusFound`), their pods that run and those whose exit isn't settled in it (`PodRuns`; after all of
-  a workload's the `PodExited`), saved states, and room kept (`Promised`). After that, what changed.
-- `WorkloadChanged`, `Gated`, `PodStopping` (someone else than control has a pod end) and `Finished` come
-  from backends whose pods others make: there control starts and stops pods, and nothing else.
+- The first `events()` of a connection reports everything: nodes, queues and topologies, unfinished workloads
+  (`WorkloadSubmitted`, with the run time they kept), their saved progress (`StatusRecovered`), their running
+  pods and those with an unsettled exit (`PodRunning`; after all of a workload's pods their `PodExited`),
+  checkpoints, and nominations (`Nominated`). Later calls report changes.
+- `WorkloadChanged`, `GateChanged`, `PodStopping` (something other than control stops the pod) and
+  `WorkloadFinished` come from backends whose pods are made by others. There, control only
+  starts and stops pods.
 - Where disruption budgets protect pods, `BudgetSet` comes before the `PodProtected` that name it. A plan's
   `StopPod` that a backend can't carry out is answered by `StopRefused`: the pod runs on, and the backend
   doesn't try it again.
@@ -22,31 +23,31 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Protocol
 
-from weir.model.nouns import noun
-from weir.model.reasons import Cause
+from weir.model.reasons import EvictionCause
+from weir.model.record import record
 from weir.state.events import (
     BudgetRemoved,
     BudgetSet,
     Checkpointed,
-    End,
+    HistoryRestored,
     NodeLost,
     NodeSet,
-    PastKnown,
-    Place,
+    Nominated,
+    Placement,
     PodKey,
     PodProtected,
     PodStopping,
-    Promised,
     QueuesSet,
     StopRefused,
     TopologiesSet,
     WorkloadChanged,
-    WorkloadHeld,
+    WorkloadOutcome,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 
 
-class Exit(StrEnum):
+class PodExit(StrEnum):
     """How a pod ended, as the backend saw it."""
 
     DONE = "done"  # by itself, successfully
@@ -55,7 +56,7 @@ class Exit(StrEnum):
     LOST = "lost"  # its node is gone, or it could not be started there
 
 
-class LifeRule(StrEnum):
+class LifecycleRule(StrEnum):
     """Why control stops a pod, or ends a workload, by itself, without a plan of the engine."""
 
     GANG_FAILED = "gang_failed"
@@ -68,17 +69,17 @@ class LifeRule(StrEnum):
     SUSPENDED = "suspended"
 
 
-@noun()
-class LifeCause:
+@record()
+class LifecycleCause:
     """Why control stops a pod or ends a workload, as data and as one sentence."""
 
-    rule: LifeRule
+    rule: LifecycleRule
     sentence: str
     numbers: Mapping[str, object] = field(default_factory=dict)
 
 
-@noun()
-class Status:
+@record()
+class WorkloadProgress:
     """What control has a backend remember of a workload, so that a restart of control loses nothing.
 
     Exits of starts up to `settled` are accounted for here and needn't be reported again.
@@ -97,25 +98,25 @@ class Status:
 # Facts only the port knows; the others are events of the cluster
 
 
-@noun()
-class StatusFound:
+@record()
+class StatusRecovered:
     """What the backend remembers of a workload."""
 
     workload: str
-    status: Status
+    status: WorkloadProgress
 
 
-@noun()
-class PodRuns:
+@record()
+class PodRunning:
     """A pod holds its place: found at a relist, or the confirmation that it was started."""
 
-    place: Place
+    place: Placement
     start: int
     at_s: float
     stopping: bool = False
 
 
-@noun()
+@record()
 class PodExited:
     """The start of a pod with this number is over and its room is free.
 
@@ -126,7 +127,7 @@ class PodExited:
 
     pod: PodKey
     start: int
-    how: Exit
+    how: PodExit
     at_s: float
     said: str = ""  # how it ended, in a sentence, where the backend knows more than `how`
     code: int | None = None
@@ -134,8 +135,8 @@ class PodExited:
     own_loss: bool = False
 
 
-@noun()
-class UseSeen:
+@record()
+class UtilizationSampled:
     """What a workload really used of all its devices together, from 0 to 1, as measured up to this time."""
 
     workload: str
@@ -143,8 +144,8 @@ class UseSeen:
     at_s: float
 
 
-@noun()
-class Withdrawn:
+@record()
+class CancelRequested:
     """A person wants a workload stopped for good."""
 
     workload: str
@@ -152,8 +153,8 @@ class Withdrawn:
     by: str = ""
 
 
-@noun()
-class Gated:
+@record()
+class GateChanged:
     """Whether a workload is ready to be started at all; unlike one that is suspended, what runs goes on."""
 
     workload: str
@@ -161,12 +162,12 @@ class Gated:
     reason: str = ""
 
 
-@noun()
-class Finished:
+@record()
+class WorkloadFinished:
     """A workload is over: whoever makes its pods says so. None of them holds anything any more."""
 
     workload: str
-    how: End
+    how: WorkloadOutcome
     at_s: float
 
 
@@ -177,38 +178,38 @@ Fact = (
     | TopologiesSet
     | WorkloadSubmitted
     | WorkloadChanged
-    | WorkloadHeld
-    | Gated
+    | WorkloadSuspended
+    | GateChanged
     | Checkpointed
-    | PastKnown
-    | Promised
-    | StatusFound
-    | PodRuns
+    | HistoryRestored
+    | Nominated
+    | StatusRecovered
+    | PodRunning
     | PodStopping
     | StopRefused
     | BudgetSet
     | BudgetRemoved
     | PodProtected
     | PodExited
-    | UseSeen
-    | Withdrawn
-    | Finished
+    | UtilizationSampled
+    | CancelRequested
+    | WorkloadFinished
 )
 
 
 # Effects
 
 
-@noun()
+@record()
 class StartPod:
     """Start a pod at its place. `start` counts all starts of its workload's pods: no number comes twice."""
 
-    place: Place
+    place: Placement
     start: int
     cause: str
 
 
-@noun()
+@record()
 class StopPod:
     """Tell a pod to stop; after `grace_s` it is ended.
 
@@ -218,34 +219,34 @@ class StopPod:
     pod: PodKey
     start: int
     grace_s: float
-    cause: Cause | LifeCause
+    cause: EvictionCause | LifecycleCause
     moves: bool = False
     overrides: bool = False
 
 
-@noun()
-class KeepRoom:
+@record()
+class ReserveNomination:
     """Remember room that is promised, until its pods are started or it is left."""
 
-    promised: Promised
+    promised: Nominated
 
 
-@noun()
-class LeaveRoom:
+@record()
+class ReleaseNomination:
     """Forget the room promised to a workload."""
 
     workload: str
 
 
-@noun()
-class SetStatus:
+@record()
+class SaveProgress:
     """Remember this of a workload."""
 
     workload: str
-    status: Status
+    status: WorkloadProgress
 
 
-@noun()
+@record()
 class EndWorkload:
     """A workload is over: report nothing of it any more.
 
@@ -254,18 +255,18 @@ class EndWorkload:
     """
 
     workload: str
-    how: End
+    how: WorkloadOutcome
     at_s: float
     sentence: str = ""
     ran_s: float = 0.0
     started_s: float | None = None
-    cause: LifeCause | None = None  # where it didn't end by itself
+    cause: LifecycleCause | None = None  # where it didn't end by itself
     wall_s: float = 0.0
     first_started_s: float | None = None
     exit_code: int | None = None
 
 
-Effect = StartPod | StopPod | KeepRoom | LeaveRoom | SetStatus | EndWorkload
+Effect = StartPod | StopPod | ReserveNomination | ReleaseNomination | SaveProgress | EndWorkload
 
 
 class Backend(Protocol):

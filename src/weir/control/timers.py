@@ -4,7 +4,7 @@ from enum import IntEnum
 from heapq import heappop, heappush
 
 
-class Due(IntEnum):
+class TimerKind(IntEnum):
     """What a timer was set for."""
 
     RETRY = 0  # a workload that backs off may start again
@@ -17,9 +17,9 @@ class Timers:
     __slots__ = ("_heap",)
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, str, Due, float]] = []
+        self._heap: list[tuple[float, str, TimerKind, float]] = []
 
-    def set(self, at_s: float, due: Due, workload: str, since_s: float) -> None:
+    def set(self, at_s: float, due: TimerKind, workload: str, since_s: float) -> None:
         """Have `due` come up for a workload at a time."""
         heappush(self._heap, (at_s, workload, due, since_s))
 
@@ -27,7 +27,7 @@ class Timers:
         """When the next one is due."""
         return self._heap[0][0] if self._heap else None
 
-    def pop(self, now_s: float) -> tuple[str, Due, float] | None:
+    def pop(self, now_s: float) -> tuple[str, TimerKind, float] | None:
         """The next one that is due by now, or None."""
         if not self._heap or self._heap[0][0] > now_s:
             return None

@@ -11,30 +11,30 @@
 
 from collections import Counter
 
-from weir.engine.attempt import Taken
-from weir.engine.bench import Bench
-from weir.engine.books import Books, usage_of
-from weir.engine.causes import Causes
-from weir.engine.claims import Kind
-from weir.engine.disruptions import Disruptions
-from weir.engine.exchange import Exchange
-from weir.engine.fill import Fill
-from weir.engine.memo import Memo
-from weir.engine.place import Placer, Spot
-from weir.engine.plan import Eviction, Plan, Promise
-from weir.engine.ranking import Ranking
-from weir.engine.serve import Server
-from weir.engine.take import Taker
-from weir.model.policy import Affinity, Policy
-from weir.model.reasons import Cause, Rule
-from weir.state.columns import Columns, Ints
-from weir.state.events import Place, PodKey
+from weir.engine.allocate import Allocator
+from weir.engine.cache import EngineCache
+from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.engine.eviction_reasons import EvictionReasons
+from weir.engine.node_scores import NodeScores
+from weir.engine.placer import NodePlacement, Placer
+from weir.engine.plan import Eviction, NominatedPods, Plan
+from weir.engine.preemption import Preemptor
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_rules import PreemptionKind
+from weir.engine.quota_overlay import QuotaOverlay, usage_of
+from weir.engine.repack import RepackPlanner
+from weir.engine.swap import SwapPlanner
+from weir.engine.victim_search import PreemptionPlan
+from weir.model.policy import AffinityPolicy, Policy
+from weir.model.reasons import EvictionCause, EvictionRule
+from weir.state.capacity_columns import CapacityColumns, Ints
+from weir.state.cluster import Cluster
+from weir.state.events import Placement, PodKey
 from weir.state.jobs import Job, Phase, Pod
-from weir.state.shapes import Shape
-from weir.state.state import Cluster
+from weir.state.shapes import RequestShape
 
 
-def decide(cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+def decide(cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
     """Decide what should happen now. `memo` only saves time: an empty one gives the same plan."""
     return Cycle(cluster, policy, now_s, memo).run()
 
@@ -42,20 +42,20 @@ def decide(cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
 class Cycle:
     """One decision while it is made."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> None:
         self.cluster = cluster
         self.policy = policy
         self.now_s = now_s
         self.memo = memo
         self.room = memo.sync(cluster, policy)
-        self.books = Books(
+        self.books = QuotaOverlay(
             cluster,
             policy,
             usage_of(cluster, policy, now_s),
             memo.shares_known(cluster),
             lambda: memo.excess(cluster),
         )
-        self.disruptions = Disruptions(cluster, policy, now_s)
+        self.disruptions = DisruptionAllowances(cluster, policy, now_s)
         self.plan = Plan()
         self.domain_of: Ints | None = None
         self.gone: set[Pod] = set()  # pods stopped or moved in this plan
@@ -64,14 +64,14 @@ class Cycle:
     def run(self) -> Plan:
         """The plan."""
         self._bind_promised()  # 1
-        server = Server(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
+        server = Allocator(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
         self.domain_of = server.domain_of
         if self.cluster.withdrawn and self._take_again(server):
             return self.plan
         quiet = self.memo.is_quiet(self.cluster, self.now_s)
         for spots in () if quiet else server.serve():  # 2
             self.plan.binds += [self._place(spot) for spot in spots]
-        taker = Taker(server, lambda: self._bench(server))
+        taker = Preemptor(server, lambda: self._bench(server))
         for candidate, taken in taker.gather():  # 3
             if taken.kind is None:
                 self.plan.binds += [self._place(spot) for spot in taken.spots]
@@ -86,9 +86,9 @@ class Cycle:
         self.memo.note(self.cluster, self.plan, self.books.known)
         return self.plan
 
-    def _take_again(self, server: Server) -> bool:
+    def _take_again(self, server: Allocator) -> bool:
         """Choose again for workloads whose victims refused to stop; all else waits a cycle then."""
-        for candidate, taken in Taker(server, lambda: self._bench(server)).take_again():
+        for candidate, taken in Preemptor(server, lambda: self._bench(server)).take_again():
             self._promise(candidate.job, taken)
         if not self.plan.promises:
             return False
@@ -96,8 +96,8 @@ class Cycle:
         self.memo.note(self.cluster, self.plan, self.books.known)
         return True
 
-    def _place(self, spot: Spot) -> Place:
-        return Place(key_of(spot.pod), self.cluster.node_names[spot.node], spot.devices)
+    def _place(self, spot: NodePlacement) -> Placement:
+        return Placement(key_of(spot.pod), self.cluster.node_names[spot.node], spot.devices)
 
     def _bind_promised(self) -> None:
         """Bind the promised pods of a workload once all their room is free."""
@@ -108,13 +108,13 @@ class Cycle:
                 if self._stay(pods, self.cluster.room):
                     for pod in pods:
                         assert pod.promise is not None
-                        self.plan.binds.append(self._place(Spot(pod, *pod.promise)))
+                        self.plan.binds.append(self._place(NodePlacement(pod, *pod.promise)))
                 elif not self._stay(pods, self.room.after_releases(self.cluster).columns):
                     self.plan.drops.append(name)  # others have come since
             elif job.absent_since_s is not None and self._absence_ends_s(job) <= self.now_s:
                 self.plan.drops.append(name)
 
-    def _stay(self, pods: list[Pod], columns: Columns) -> bool:
+    def _stay(self, pods: list[Pod], columns: CapacityColumns) -> bool:
         """Whether the rules of pods still allow where they are promised room, and are counted."""
         rules = self.memo.pod_rules(self.cluster)
         return all(
@@ -135,24 +135,26 @@ class Cycle:
             columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
         )
 
-    def _exchange(self, server: Server) -> None:
-        for candidate, goes, spots in Exchange(server, self.disruptions, self.gone, self.coming).run():
+    def _exchange(self, server: Allocator) -> None:
+        for candidate, goes, spots in SwapPlanner(server, self.disruptions, self.gone, self.coming).run():
             by = candidate.job.name
-            cause = Causes(self.cluster, self.books, candidate.job).of(Rule.EXCHANGE, goes)
+            cause = EvictionReasons(self.cluster, self.books, candidate.job).of(EvictionRule.EXCHANGE, goes)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
             places = tuple(self._place(spot) for spot in spots)
-            self.plan.promises.append(Promise(by, places, (goes.name,)))
+            self.plan.promises.append(NominatedPods(by, places, (goes.name,)))
 
-    def _fill(self, server: Server) -> None:
+    def _fill(self, server: Allocator) -> None:
         if self.plan.promises or self.cluster.promised or self.cluster.releasing_on:
             return  # who waits for that room comes first
-        for goes, spots in Fill(server, self.disruptions).run():
+        for goes, spots in RepackPlanner(server, self.disruptions).run():
             names = [spot.pod.job.name for spot in spots]
             self.gone.add(goes)
-            cause = Causes(self.cluster, self.books, spots[0].pod.job).of(Rule.FILL, goes.job)
+            cause = EvictionReasons(self.cluster, self.books, spots[0].pod.job).of(
+                EvictionRule.FILL, goes.job
+            )
             self.plan.evictions.append(Eviction(key_of(goes), cause))
             for name, spot in zip(names, spots, strict=True):
-                self.plan.promises.append(Promise(name, (self._place(spot),), (goes.job.name,)))
+                self.plan.promises.append(NominatedPods(name, (self._place(spot),), (goes.job.name,)))
 
     def _stop_broken(self) -> None:
         """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""
@@ -171,7 +173,7 @@ class Cycle:
                     self.plan.drops.append(name)
                 needed = sum(job.needed)
                 sentence = f"it ran with {len(job.running_pods())} of the {needed} pods it needs for too long"
-                cause = Cause(Rule.GANG_BROKEN, None, sentence, {"needed": needed})
+                cause = EvictionCause(EvictionRule.GANG_BROKEN, None, sentence, {"needed": needed})
                 for pod in job.running_pods():
                     if pod not in self.gone and self.disruptions.allows((pod,)):
                         self.disruptions.count((pod,))
@@ -181,7 +183,7 @@ class Cycle:
         since_s = self.now_s if job.below_since_s is None else job.below_since_s
         return since_s + self.policy.gang_grace
 
-    def _wakes_s(self, server: Server) -> float | None:
+    def _wakes_s(self, server: Allocator) -> float | None:
         """When the plan could change by time alone."""
         times = [self._grace_ends_s(job) for job in self.cluster.incomplete.values()]
         times += server.times_s()
@@ -193,10 +195,10 @@ class Cycle:
         times += [self._absence_ends_s(job) for job in promised if job.absent_since_s is not None]
         return min((time_s for time_s in times if time_s > self.now_s), default=None)
 
-    def _bench(self, server: Server) -> Bench:
+    def _bench(self, server: Allocator) -> PreemptionContext:
         placer = self._later_placer()
         self.coming.update(self.cluster.promised, (place.pod.workload for place in self.plan.binds))
-        return Bench(
+        return PreemptionContext(
             self.cluster,
             self.policy,
             self.books,
@@ -213,9 +215,9 @@ class Cycle:
 
     def _later_placer(self) -> Placer:
         room = self.room.after_releases(self.cluster)
-        rankings: dict[tuple[int, tuple[Affinity, ...]], Ranking] = {}
+        rankings: dict[tuple[int, tuple[AffinityPolicy, ...]], NodeScores] = {}
 
-        def ranking_of(shape: Shape, affinity: tuple[Affinity, ...]) -> Ranking:
+        def ranking_of(shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> NodeScores:
             shape = shape.plain or shape
             found = rankings.get((shape.id, affinity))
             if found is None:
@@ -226,24 +228,26 @@ class Cycle:
         rules, steps_most = self.memo.pod_rules(self.cluster), self.policy.search_steps
         return Placer(self.cluster, room, ranking_of, steps_most, rules, self.domain_of)
 
-    def _affinity_of(self, job: Job) -> tuple[Affinity, ...]:
+    def _affinity_of(self, job: Job) -> tuple[AffinityPolicy, ...]:
         return self.memo.affinity(self.cluster, job)
 
-    def _promise(self, job: Job, taken: Taken) -> None:
-        by, causes = job.name, Causes(self.cluster, self.books, job)
+    def _promise(self, job: Job, taken: PreemptionPlan) -> None:
+        by, causes = job.name, EvictionReasons(self.cluster, self.books, job)
         self.coming.add(by)
         self.coming.update(moved.name for moved, _, _ in taken.moved)
         freed_by = dict.fromkeys(pod.job.name for pod, _ in taken.stopped)
         freed_by.update(dict.fromkeys(moved.name for moved, _, _ in taken.moved))
         for pod, rule in taken.stopped:
-            cause, overrides = causes.of(rule, pod.job), taken.kind is Kind.OVERRIDE
+            cause, overrides = causes.of(rule, pod.job), taken.kind is PreemptionKind.OVERRIDE
             self.plan.evictions.append(Eviction(key_of(pod), cause, overrides=overrides))
         for moved, spots, rule in taken.moved:
             cause = causes.of(rule, moved)
             self.plan.evictions += [Eviction(key_of(spot.pod), cause, moves=True) for spot in spots]
-            self.plan.promises.append(Promise(moved.name, tuple(self._place(spot) for spot in spots), ()))
+            self.plan.promises.append(
+                NominatedPods(moved.name, tuple(self._place(spot) for spot in spots), ())
+            )
         self.plan.promises.append(
-            Promise(by, tuple(self._place(spot) for spot in taken.spots), tuple(freed_by))
+            NominatedPods(by, tuple(self._place(spot) for spot in taken.spots), tuple(freed_by))
         )
 
 

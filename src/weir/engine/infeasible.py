@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weir.engine.fit import refused_by
+from weir.engine.feasibility import refused_by
 from weir.model.nodes import Node
-from weir.model.policy import Affinity
+from weir.model.policy import AffinityPolicy
 from weir.model.resources import CPU, GPU, MEMORY, PODS, written
 from weir.model.workloads import Request
 
@@ -27,14 +27,16 @@ _UNITS = {CPU: "CPU", MEMORY: "memory", PODS: "pods"}
 
 
 @dataclass(slots=True)
-class Refusals:
+class NodeRefusals:
     """Nodes that can take a pod of the request when idle, and the refusing ones by cause."""
 
     able: int = 0
     by: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, nodes: Iterable[Node | None], request: Request, affinity: Sequence[Affinity]) -> "Refusals":
+    def of(
+        cls, nodes: Iterable[Node | None], request: Request, affinity: Sequence[AffinityPolicy]
+    ) -> "NodeRefusals":
         """Ask every node."""
         found = cls()
         for node in nodes:
@@ -52,7 +54,7 @@ def exceeded(node: Node, request: Request) -> str | None:
     return next((name for name, want in _amounts(request).items() if node.capacity.get(name, 0) < want), None)
 
 
-def sentence_of(refusals: Refusals, nodes: Iterable[Node | None], request: Request) -> str:
+def sentence_of(refusals: NodeRefusals, nodes: Iterable[Node | None], request: Request) -> str:
     """Return the sentence for a request that no node can take."""
     there = [node for node in nodes if node is not None]
     if not there:

@@ -8,20 +8,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.engine.domains import Level
-from weir.engine.fit import copies, empty_columns
-from weir.engine.memo import Memo
-from weir.engine.place import Placer
-from weir.engine.pod_rules import said
-from weir.engine.room import Room
-from weir.model.policy import Affinity, Policy
-from weir.model.reasons import Reason, Why
-from weir.state.columns import Ints
+from weir.engine.cache import EngineCache
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import empty_columns, pods_that_fit
+from weir.engine.placer import Placer
+from weir.engine.pod_affinity import rule_phrase
+from weir.engine.topology_levels import TopologyLevel
+from weir.model.policy import AffinityPolicy, Policy
+from weir.model.reasons import Reason, ReasonCode
+from weir.state.capacity_columns import Ints
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job
-from weir.state.shapes import Shape
-from weir.state.state import Cluster
+from weir.state.shapes import RequestShape
 
-Need = tuple[str, Shape, int]
+Need = tuple[str, RequestShape, int]
 """A group's name, what one of its pods requests, and the number of its pods."""
 _APART = frozenset(("anti_affinity", "spread"))
 _PODS_TRIED_MOST = 1024
@@ -35,7 +35,7 @@ class BestDomain(NamedTuple):
 
 
 def infeasible_gang(
-    cluster: Cluster, policy: Policy, memo: Memo, job: Job, affinity: tuple[Affinity, ...]
+    cluster: Cluster, policy: Policy, memo: EngineCache, job: Job, affinity: tuple[AffinityPolicy, ...]
 ) -> Reason | None:
     """Return why idle nodes couldn't hold the gang; None if they may."""
     needs = [
@@ -43,9 +43,9 @@ def infeasible_gang(
         for group, shape, need in zip(job.spec.groups, job.shapes, job.needed, strict=True)
         if need
     ]
-    idle = Room(empty_columns(cluster), np.array(cluster.device_memory, np.int64))
+    idle = Capacity(empty_columns(cluster), np.array(cluster.device_memory, np.int64))
     for group, shape, need in needs:
-        mask, _ = memo.allowed(cluster, shape, affinity)
+        mask, _ = memo.feasible_nodes(cluster, shape, affinity)
         if _copies(idle, shape)[mask].sum() < need:
             return _too_many(group_phrase(job, group), need, int(mask.sum()), group)
     asked = job.topology
@@ -63,16 +63,16 @@ def infeasible_gang(
 
 def best_domain(
     cluster: Cluster,
-    memo: Memo,
-    room: Room,
-    level: Level,
+    memo: EngineCache,
+    room: Capacity,
+    level: TopologyLevel,
     needs: Sequence[Need],
-    affinity: tuple[Affinity, ...],
+    affinity: tuple[AffinityPolicy, ...],
 ) -> BestDomain:
     """Return the domain in which most pods have capacity, each group counted by itself."""
     total = np.zeros(level.count, np.int64)
     for _, shape, need in needs:
-        mask, _ = memo.allowed(cluster, shape, affinity)
+        mask, _ = memo.feasible_nodes(cluster, shape, affinity)
         total += np.minimum(level.sums(np.where(mask, _copies(room, shape), 0)), need)
     if not level.count:
         return BestDomain("", 0)
@@ -80,7 +80,7 @@ def best_domain(
     return BestDomain(domain_name(cluster, level, at), int(total[at]))
 
 
-def domain_name(cluster: Cluster, level: Level, domain: int) -> str:
+def domain_name(cluster: Cluster, level: TopologyLevel, domain: int) -> str:
     """Return the labels' values by which a domain is known, coarse to fine."""
     node = cluster.nodes[int(np.flatnonzero(level.of == domain)[0])]
     assert node is not None
@@ -92,15 +92,15 @@ def group_phrase(job: Job, group: str) -> str:
     return f" of group {group}" if len(job.spec.groups) > 1 else ""
 
 
-def _copies(room: Room, shape: Shape) -> Ints:
-    return copies(room.columns, room.whole, room.device_memory, shape)
+def _copies(room: Capacity, shape: RequestShape) -> Ints:
+    return pods_that_fit(room.columns, room.whole, room.device_memory, shape)
 
 
 def _too_many(named: str, need: int, nodes: int, group: str) -> Reason:
     those = "1 matching node" if nodes == 1 else f"{nodes} matching nodes"
     pods = "1 pod" if need == 1 else f"{need} pods at once"
     sentence = f"it needs {pods}{named}, more than {those} can take even when idle"
-    return Reason(Why.NO_NODE_MATCHES, sentence, {"group": group, "needed": need, "nodes": nodes})
+    return Reason(ReasonCode.NO_NODE_MATCHES, sentence, {"group": group, "needed": need, "nodes": nodes})
 
 
 def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason:
@@ -112,11 +112,16 @@ def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason
         f"it needs {need} pods in one domain of level {label} (topology {topology}), "
         f"more than any domain can take even when idle: {largest}"
     )
-    return Reason(Why.NO_NODE_MATCHES, sentence, numbers)
+    return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)
 
 
 def _apart(
-    cluster: Cluster, policy: Policy, memo: Memo, idle: Room, need: Need, affinity: tuple[Affinity, ...]
+    cluster: Cluster,
+    policy: Policy,
+    memo: EngineCache,
+    idle: Capacity,
+    need: Need,
+    affinity: tuple[AffinityPolicy, ...],
 ) -> Reason | None:
     """Return why the pods of a group can't keep apart from one another as their rules demand."""
     group, shape, pods = need
@@ -140,7 +145,7 @@ def _apart(
     fitting = placer.fill(shape, affinity, pods)
     if fitting >= pods:
         return None
-    rules = " and ".join(map(said, own))
+    rules = " and ".join(map(rule_phrase, own))
     sentence = f"it needs {pods} pods, and even idle nodes take only {fitting} of them, because of {rules}"
     numbers: dict[str, object] = {"group": group, "needed": pods, "fitting": fitting, "rules": [rules]}
-    return Reason(Why.NO_NODE_MATCHES, sentence, numbers)
+    return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)

@@ -5,8 +5,8 @@ A fair share that counted them would be withheld from the siblings of their queu
 
 from collections.abc import Callable, Mapping
 
-from weir.state.jobs import PendingClass
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass
 
 Excess = Mapping[int, Mapping[int, int]]
 """What such workloads ask for, by the position of their project and by resource row."""
@@ -16,7 +16,7 @@ class NeverRuns:
     """Classes of such workloads. Each class is asked about once, until nodes, queues or topologies change."""
 
     def __init__(self) -> None:
-        self._classes: dict[PendingClass, None] = {}
+        self._classes: dict[EquivalenceClass, None] = {}
         self._asked = 0  # classes made by the last time
 
     def forget(self) -> None:
@@ -24,7 +24,7 @@ class NeverRuns:
         self._classes.clear()
         self._asked = 0
 
-    def excess(self, cluster: Cluster, could_run: Callable[[Cluster, PendingClass], bool]) -> Excess:
+    def excess(self, cluster: Cluster, could_run: Callable[[Cluster, EquivalenceClass], bool]) -> Excess:
         """Return what they ask for now."""
         for of in reversed(cluster.waiting.values()):
             if of.number < self._asked:

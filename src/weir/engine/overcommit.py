@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weir.engine.plan import Eviction
-from weir.model.reasons import Cause, Rule
+from weir.model.reasons import EvictionCause, EvictionRule
 from weir.model.workloads import WHOLE_MILLI
+from weir.state.cluster import Cluster
 from weir.state.events import PodKey
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.shapes import GPU_ROW
-from weir.state.state import Cluster
 
 GRACE_S: Final = 300.0
 """A device plugin that restarts takes all devices back for some minutes."""
@@ -25,7 +25,7 @@ _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class DeviceHolding:
     """What one pod holds of a node's devices: `devices` are their indices, as far as they are known."""
 
     devices: tuple[int, ...]
@@ -34,7 +34,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceUse:
+class NodeDeviceUsage:
     """How a node's devices are used."""
 
     gpus: int
@@ -49,11 +49,11 @@ class DeviceUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Overcommitted:
+class OvercommittedNode:
     """A node with more devices in use than it has, and since when."""
 
     node: str
-    use: DeviceUse
+    use: NodeDeviceUsage
     since_s: float
 
     @property
@@ -67,7 +67,7 @@ class Overcommitted:
 
 
 @dataclass(slots=True)
-class Relief:
+class OvercommitRelief:
     """Pods to be stopped, nodes that stay over-committed all the same, and when to look again."""
 
     evictions: list[Eviction] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Relief:
     wake_s: float | None = None
 
 
-def device_use(gpus: int, others: int, holdings: Iterable[Holding]) -> DeviceUse:
+def node_device_usage(gpus: int, others: int, holdings: Iterable[DeviceHolding]) -> NodeDeviceUsage:
     """Count the devices in use; nothing is cut off at what the node has.
 
     Whole devices count by their number, because a device plugin chooses them. Shares are on the devices that
@@ -92,21 +92,21 @@ def device_use(gpus: int, others: int, holdings: Iterable[Holding]) -> DeviceUse
             shared[at] += each.share_milli
         shared[-1] += (each.count - len(each.devices)) * each.share_milli  # on devices nobody knows
     needed = whole * WHOLE_MILLI + sum(max(WHOLE_MILLI, milli) for milli in shared.values() if milli)
-    return DeviceUse(gpus, own_milli, others, needed)
+    return NodeDeviceUsage(gpus, own_milli, others, needed)
 
 
 def relieve(
     cluster: Cluster,
-    nodes: Iterable[Overcommitted],
+    nodes: Iterable[OvercommittedNode],
     evicted: Collection[PodKey],
     now_s: float,
     grace_s: float,
-) -> Relief:
+) -> OvercommitRelief:
     """Choose pods to stop on nodes that have been over-committed for longer than the grace period.
 
     `evicted` are pods that the plan of the same moment stops already.
     """
-    relief = Relief()
+    relief = OvercommitRelief()
     gone, freed = set(evicted), Counter[int]()
     for each in sorted(nodes, key=lambda each: each.node):
         if now_s < each.since_s + grace_s:
@@ -122,7 +122,7 @@ def relieve(
         if not use.excess_milli:
             continue
         victims = _victims(cluster, each, pods, node.gpu_memory, freed)
-        cause = Cause(Rule.OVERCOMMITTED, None, f"{each.sentence}.", _numbers(each))
+        cause = EvictionCause(EvictionRule.OVERCOMMITTED, None, f"{each.sentence}.", _numbers(each))
         for pod in (pod for job, on_node in victims for pod in _stopped_with(job, on_node, gone)):
             key = PodKey(pod.job.name, pod.group, pod.index)
             gone.add(key)
@@ -139,16 +139,16 @@ def _stays(pod: Pod, gone: Collection[PodKey]) -> bool:
     return pod.phase is Phase.RUNNING and pod.shape.devices > 0 and key not in gone
 
 
-def _use_of(over: Overcommitted, pods: Iterable[Pod], device_memory: int) -> DeviceUse:
+def _use_of(over: OvercommittedNode, pods: Iterable[Pod], device_memory: int) -> NodeDeviceUsage:
     holdings = (
-        Holding(pod.devices, pod.shape.devices, min(WHOLE_MILLI, pod.shape.share_on(device_memory)))
+        DeviceHolding(pod.devices, pod.shape.devices, min(WHOLE_MILLI, pod.shape.share_on(device_memory)))
         for pod in pods
     )
-    return device_use(over.use.gpus, over.use.others, holdings)
+    return node_device_usage(over.use.gpus, over.use.others, holdings)
 
 
 def _victims(
-    cluster: Cluster, over: Overcommitted, pods: Sequence[Pod], device_memory: int, freed: Counter[int]
+    cluster: Cluster, over: OvercommittedNode, pods: Sequence[Pod], device_memory: int, freed: Counter[int]
 ) -> list[tuple[Job, list[Pod]]]:
     """Return workloads to stop on a node: over quota first, then of low priority, then started last."""
     by_job: dict[Job, list[Pod]] = {}
@@ -200,7 +200,7 @@ def _stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> li
     return list(pods) if enough else running
 
 
-def _numbers(over: Overcommitted) -> dict[str, object]:
+def _numbers(over: OvercommittedNode) -> dict[str, object]:
     use = over.use
     return {
         "node": over.node,

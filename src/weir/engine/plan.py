@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from weir.model.reasons import Cause
-from weir.state.events import Place, PodKey
+from weir.model.reasons import EvictionCause
+from weir.state.events import Placement, PodKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,31 +14,31 @@ class Eviction:
     """
 
     pod: PodKey
-    cause: Cause
+    cause: EvictionCause
     moves: bool = False
     overrides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class NominatedPods:
     """Room to keep for pods of a workload; `freed_by` are the workloads being stopped or moved for it."""
 
     workload: str
-    places: tuple[Place, ...]
+    places: tuple[Placement, ...]
     freed_by: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Plan:
-    """Binds, evictions and promises; why the rest waits, `weir.engine.explain` says when asked.
+    """Binds, evictions and promises; why the rest waits, `weir.engine.pending_reasons` says when asked.
 
     `drops` are workloads whose promised room is given up. `wake_s` is the next time at which the
     plan could change though nothing happens; None if never.
     """
 
-    binds: list[Place] = field(default_factory=list)
+    binds: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
-    promises: list[Promise] = field(default_factory=list)
+    promises: list[NominatedPods] = field(default_factory=list)
     drops: list[str] = field(default_factory=list)
     wake_s: float | None = None
 

@@ -18,15 +18,15 @@ from weir.control.port import (
     Effect,
     EndWorkload,
     Fact,
-    KeepRoom,
-    LeaveRoom,
     PodExited,
-    PodRuns,
-    SetStatus,
+    PodRunning,
+    ReleaseNomination,
+    ReserveNomination,
+    SaveProgress,
     StartPod,
     StopPod,
 )
-from weir.engine.overcommit import Overcommitted
+from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.api.reflector import Change
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.state.cluster_state import ClusterState
@@ -60,8 +60,8 @@ from weir.kubernetes.writes.status_fields import nominations
 from weir.kubernetes.writes.status_values import room_of
 from weir.kubernetes.writes.statuses import StatusWriter
 from weir.kubernetes.writes.volume_binding import preparations
-from weir.model.policy import BudgetRules
-from weir.model.reasons import Cause
+from weir.model.policy import BudgetPolicy
+from weir.model.reasons import EvictionCause
 from weir.state.events import PodStopping, WorkloadChanged, WorkloadSubmitted
 
 AT_ONCE = 256
@@ -272,7 +272,7 @@ class KubernetesBackend:
         with self._lock:
             self.statuses.reasons_changed(names)
 
-    def set_budget_rules(self, rules: BudgetRules) -> None:
+    def set_budget_rules(self, rules: BudgetPolicy) -> None:
         """Go by these settings for disruption budgets from now on."""
         with self._lock:
             self.cluster_state.budgets.set_rules(rules)
@@ -287,7 +287,7 @@ class KubernetesBackend:
         with self._lock:
             return self.cluster_state.unreadable.counts()
 
-    def overcommitted(self) -> list[Overcommitted]:
+    def overcommitted(self) -> list[OvercommittedNode]:
         """Return the nodes with more devices in use than they have."""
         with self._lock:
             return list(self.cluster_state.overcommitted.nodes.values())
@@ -355,17 +355,17 @@ class KubernetesBackend:
             if gang is None:
                 return
             keep = self.statuses.keep
-            if isinstance(effect, KeepRoom):
+            if isinstance(effect, ReserveNomination):
                 gang.keep_room(effect.promised)
                 room = {"promised": room_of(gang, effect.promised)}
                 yield from keep(gang, room, now_s, urgent=True)
                 yield from nominations(gang, {place.pod: place.node for place in effect.promised.places})
-            elif isinstance(effect, LeaveRoom):
+            elif isinstance(effect, ReleaseNomination):
                 left = gang.promised.places if gang.promised is not None else ()
                 gang.keep_room(None)
                 yield from keep(gang, {"promised": None}, now_s, urgent=True)
                 yield from nominations(gang, {place.pod: None for place in left})
-            elif isinstance(effect, SetStatus):
+            elif isinstance(effect, SaveProgress):
                 gang.remember(effect.status)
                 self.cluster_state.registry.changed[gang] = None
             elif isinstance(effect, EndWorkload):
@@ -417,7 +417,7 @@ class KubernetesBackend:
         tracked = None if gang is None else gang.at(effect.pod)
         if gang is None or tracked is None or not tracked.holds or tracked.told != effect.start:
             return
-        by_plan = isinstance(effect.cause, Cause)
+        by_plan = isinstance(effect.cause, EvictionCause)
         self.cluster_state.stops(tracked, now_s, by_plan=by_plan)
         self.statuses.stops(gang, effect, now_s)
         self.cluster_state.registry.changed[gang] = None
@@ -432,7 +432,7 @@ class KubernetesBackend:
             ended(effect),
             insists=not by_plan,
             overrides=effect.overrides,
-            needed_by=(effect.cause.by or "") if isinstance(effect.cause, Cause) else "",
+            needed_by=(effect.cause.by or "") if isinstance(effect.cause, EvictionCause) else "",
         )
 
     def _came_of(self, write: Write, outcome: Outcome, now_s: float) -> None:
@@ -490,14 +490,14 @@ def _workload(effect: Effect) -> str:
         return effect.place.pod.workload
     if isinstance(effect, StopPod):
         return effect.pod.workload
-    return effect.promised.workload if isinstance(effect, KeepRoom) else effect.workload
+    return effect.promised.workload if isinstance(effect, ReserveNomination) else effect.workload
 
 
 def _workload_of(fact: Fact) -> str:
     """Return the workload that a fact is about; empty if it is about none."""
     if isinstance(fact, WorkloadSubmitted | WorkloadChanged):
         return fact.workload.name
-    if isinstance(fact, PodRuns):
+    if isinstance(fact, PodRunning):
         return fact.place.pod.workload
     if isinstance(fact, PodStopping | PodExited):
         return fact.pod.workload

@@ -18,11 +18,11 @@ from weir.control.journal import Journal, Keepable, WorkloadRecord
 from weir.control.port import (
     Effect,
     EndWorkload,
-    Exit,
     Fact,
-    KeepRoom,
-    LeaveRoom,
+    PodExit,
     PodExited,
+    ReleaseNomination,
+    ReserveNomination,
     StartPod,
     StopPod,
 )
@@ -236,17 +236,17 @@ class LocalBackend:
                 if self._saved.get(name) == at_s:
                     del self._saved[name]
             for effect in effects:
-                if isinstance(effect, KeepRoom | LeaveRoom):
+                if isinstance(effect, ReserveNomination | ReleaseNomination):
                     self._room_kept(effect)
             for name, launched in over.items():
                 if launched is not None and self._launched.get(name) is launched:
                     del self._launched[name]  # unless one of that name was submitted meanwhile
 
-    def _room_kept(self, effect: KeepRoom | LeaveRoom) -> None:
-        name = effect.workload if isinstance(effect, LeaveRoom) else effect.promised.workload
+    def _room_kept(self, effect: ReserveNomination | ReleaseNomination) -> None:
+        name = effect.workload if isinstance(effect, ReleaseNomination) else effect.promised.workload
         launched = self._launched.get(name)
         if launched is not None:
-            launched.promised = effect.promised if isinstance(effect, KeepRoom) else None
+            launched.promised = effect.promised if isinstance(effect, ReserveNomination) else None
 
     def _start_all(self, starts: list[StartPod]) -> None:
         together: dict[str, list[PodKey]] = {}
@@ -284,7 +284,7 @@ class LocalBackend:
             if job_files.is_shortage(failure) or not self.home.takes_starts():
                 raise
             sentence = f"It could not be started: {failure.filename or directory}: {failure.strerror}."
-            self.tell(PodExited(pod, effect.start, Exit.FAILED, at_s, sentence))
+            self.tell(PodExited(pod, effect.start, PodExit.FAILED, at_s, sentence))
         finally:
             if groups is None:
                 self._unseat(launched, pod, directory)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from weir.control.port import Exit
+from weir.control.port import PodExit
 from weir.local import cgroups, job_files, pod_files
 from weir.local.job_files import UnreadableFile
 from weir.local.state_dir import StartOutcome, ended
@@ -145,8 +145,8 @@ def _declare_lost(directory: str, now_s: float) -> StartOutcome:
             raise
         why = f"can't be written ({failure.strerror})"
         return _lost(UnreadableFile(pod_files.EXIT, why), now_s)
-    return StartOutcome(Exit.LOST, now_s)
+    return StartOutcome(PodExit.LOST, now_s)
 
 
 def _lost(record: UnreadableFile, now_s: float) -> StartOutcome:
-    return StartOutcome(Exit.LOST, now_s, error=f"Its records can't be used: {record.sentence}")
+    return StartOutcome(PodExit.LOST, now_s, error=f"Its records can't be used: {record.sentence}")

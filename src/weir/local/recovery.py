@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from weir.control.journal import WorkloadRecord
-from weir.control.port import Exit, Fact, PodExited, PodRuns, StatusFound, Withdrawn
+from weir.control.port import CancelRequested, Fact, PodExit, PodExited, PodRunning, StatusRecovered
 from weir.local.environment import GangRank, PortPool
 from weir.local.job_files import UnreadableFile
 from weir.local.job_messages import read_messages
@@ -20,7 +20,7 @@ from weir.local.running_pods import LocalWorkload, RunningPod
 from weir.local.start_times import StartTimes
 from weir.local.state_dir import StartOutcome, StateDir, StoredStart
 from weir.model.workloads import Workload
-from weir.state.events import Checkpointed, Place, PodKey, Promised, WorkloadHeld, WorkloadSubmitted
+from weir.state.events import Checkpointed, Nominated, Placement, PodKey, WorkloadSubmitted, WorkloadSuspended
 
 MAX_STARTS_AHEAD = 100_000
 """Directories of starts with numbers farther ahead of what was remembered were made by nobody here."""
@@ -68,7 +68,7 @@ def recover(
     facts.append(WorkloadSubmitted(workload, kept.submitted_at_s, kept.status.ran_s))
     if highest or kept.status.starts:
         status = replace(kept.status, starts=max(kept.status.starts, highest))
-        facts.append(StatusFound(name, status))
+        facts.append(StatusRecovered(name, status))
     exits = [_pod(found, pod, seen, home, machine, ports, known, moments) for pod, seen in _by_start(last)]
     if found.saved_s is not None:
         facts.append(Checkpointed(name, found.saved_s))
@@ -77,9 +77,9 @@ def recover(
         facts.append(found.launched.promised)
     facts += [exit_ for exit_ in exits if exit_ is not None]
     if kept.held is not None:
-        facts.append(WorkloadHeld(name, True, kept.held))
+        facts.append(WorkloadSuspended(name, True, kept.held))
     if kept.withdrawn_s is not None:
-        facts.append(Withdrawn(name, kept.withdrawn_s))
+        facts.append(CancelRequested(name, kept.withdrawn_s))
     return found
 
 
@@ -115,7 +115,7 @@ def _pod(
     now_s = moments.now_s()
     watched = known.get(home.name_of(seen.directory))
     if watched is not None:  # what is remembered of it needs no reading; the watch says when it is over
-        found.facts.append(PodRuns(watched.place, seen.start, watched.at_s, watched.stopping))
+        found.facts.append(PodRunning(watched.place, seen.start, watched.at_s, watched.stopping))
         found.launched.sits(pod, watched.seat, ports)
         watched.noted, watched.complained = _notes(
             found, pod, seen.directory, moments.span(watched), watched.complained
@@ -128,8 +128,8 @@ def _pod(
     with suppress(OSError):  # what is left of it doesn't end, or the disk is full: it holds its room
         over = conclude_start(seen.directory, said.cgroups, moments.latest_s(said))
     node, at_s = machine.node, min(said.at_s, now_s)
-    place = Place(pod, node.name, tuple(at for at in said.devices if at < node.gpus))
-    found.facts.append(PodRuns(place, seen.start, at_s, seen.stopping))
+    place = Placement(pod, node.name, tuple(at for at in said.devices if at < node.gpus))
+    found.facts.append(PodRunning(place, seen.start, at_s, seen.stopping))
     noted, complained = _notes(found, pod, seen.directory, moments.span(said))
     if over is not None:
         return exit_fact(pod, seen.start, over, at_s, moments.latest_s(said))
@@ -158,8 +158,8 @@ def _unreadable(
     groups = machine.groups_of(home.name_of(seen.directory), request)
     with suppress(OSError):  # what doesn't end is tried again at the next relist
         kill_with_supervisor(seen.directory, groups, now_s)
-    found.facts.append(PodRuns(Place(pod, machine.node.name, ()), seen.start, now_s, seen.stopping))
-    return PodExited(pod, seen.start, Exit.LOST, now_s, sentence, own_loss=True)
+    found.facts.append(PodRunning(Placement(pod, machine.node.name, ()), seen.start, now_s, seen.stopping))
+    return PodExited(pod, seen.start, PodExit.LOST, now_s, sentence, own_loss=True)
 
 
 def _notes(
@@ -185,9 +185,9 @@ def exit_fact(pod: PodKey, start: int, over: StartOutcome, began_s: float, now_s
     return over.exited(pod, start, at_s)
 
 
-def _still_promised(promised: Promised | None, started_s: dict[PodKey, float]) -> Promised | None:
+def _still_promised(promised: Nominated | None, started_s: dict[PodKey, float]) -> Nominated | None:
     """Room kept, without that of pods that were started since it was promised."""
     if promised is None:
         return None
     rest = tuple(place for place in promised.places if started_s.get(place.pod, -1.0) < promised.at_s)
-    return Promised(promised.workload, rest, promised.at_s, promised.freed_by) if rest else None
+    return Nominated(promised.workload, rest, promised.at_s, promised.freed_by) if rest else None

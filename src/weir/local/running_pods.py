@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weir.control.journal import LaunchSpec
-from weir.control.port import KeepRoom, LeaveRoom
+from weir.control.port import ReleaseNomination, ReserveNomination
 from weir.local.cgroups import Words
 from weir.local.environment import GangRank, PortPool
 from weir.model.workloads import Workload
-from weir.state.events import Place, PodKey, Promised
+from weir.state.events import Nominated, Placement, PodKey
 
 
 @dataclass(frozen=True, slots=True)
 class PodSnapshot:
     """Return the entry of a start for `LocalBackend.pods`."""
 
-    place: Place
+    place: Placement
     uid: int
     start: int
     directory: str
@@ -28,7 +28,7 @@ class PodSnapshot:
 class RunningPod:
     """One start of a pod that isn't over."""
 
-    place: Place
+    place: Placement
     uid: int
     start: int
     directory: str
@@ -59,7 +59,7 @@ class LocalWorkload:
 
     workload: Workload
     launch: LaunchSpec
-    promised: Promised | None = None
+    promised: Nominated | None = None
     starts_of: dict[PodKey, int] = field(default_factory=dict)  # how often each pod was started
     seats: dict[PodKey, GangRank] = field(default_factory=dict)  # of pods that run
     port: int = 0
@@ -88,7 +88,7 @@ class LocalWorkload:
             ports.give_back(self.port)
             self.port = 0
 
-    def placed(self, pod: PodKey) -> KeepRoom | LeaveRoom | None:
+    def placed(self, pod: PodKey) -> ReserveNomination | ReleaseNomination | None:
         """A pod starts: the room kept for it is its own now. What is to be remembered of that."""
         if self.promised is None:
             return None
@@ -96,5 +96,7 @@ class LocalWorkload:
         rest = tuple(place for place in old.places if place.pod != pod)
         if len(rest) == len(old.places):
             return None
-        self.promised = Promised(old.workload, rest, old.at_s, old.freed_by) if rest else None
-        return KeepRoom(self.promised) if self.promised is not None else LeaveRoom(old.workload)
+        self.promised = Nominated(old.workload, rest, old.at_s, old.freed_by) if rest else None
+        return (
+            ReserveNomination(self.promised) if self.promised is not None else ReleaseNomination(old.workload)
+        )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir.control.port import Exit, PodExited
+from weir.control.port import PodExit, PodExited
 from weir.local import pod_files, pod_records
 from weir.local.job_files import UnreadableFile
 from weir.local.pod_records import ExitRecord, StartRecord
@@ -35,7 +35,7 @@ class StateDirInUse(RuntimeError):
 class StartOutcome:
     """How a start of a pod ended. `lost`: its supervisor was killed, or never came to be."""
 
-    how: Exit
+    how: PodExit
     at_s: float
     code: int | None = None
     signal: int | None = None
@@ -55,13 +55,13 @@ class StartOutcome:
     @property
     def final(self) -> bool:
         """True if another start would end the same way."""
-        if self.how is not Exit.FAILED:
+        if self.how is not PodExit.FAILED:
             return False
         return self.code in (NOT_RUNNABLE, NOT_FOUND) or (self.out_of_memory and self.memory_limit > 0)
 
     def exited(self, pod: PodKey, start: int, at_s: float) -> PodExited:
         """Return the fact that control is told."""
-        own_loss = self.how is Exit.LOST
+        own_loss = self.how is PodExit.LOST
         return PodExited(pod, start, self.how, at_s, self.sentence, self.exit_code, self.final, own_loss)
 
     @property
@@ -69,10 +69,10 @@ class StartOutcome:
         """What a person reads."""
         if self.error:
             return self.error
-        if self.out_of_memory and self.how is not Exit.DONE:
+        if self.out_of_memory and self.how is not PodExit.DONE:
             return self._out_of_memory()
-        if self.how in (Exit.LOST, Exit.STOPPED):
-            return "It was stopped." if self.how is Exit.STOPPED else "Its supervisor was killed."
+        if self.how in (PodExit.LOST, PodExit.STOPPED):
+            return "It was stopped." if self.how is PodExit.STOPPED else "Its supervisor was killed."
         if self.signal is not None:
             return f"It was ended by signal {self.signal}."
         if self.code == 0:
@@ -236,11 +236,11 @@ def ended(directory: str) -> StartOutcome | None:
 
 def _ended(said: ExitRecord) -> StartOutcome:
     if said.lost:
-        how = Exit.LOST
+        how = PodExit.LOST
     elif said.stopped:
-        how = Exit.STOPPED
+        how = PodExit.STOPPED
     else:
-        how = Exit.DONE if said.code == 0 else Exit.FAILED
+        how = PodExit.DONE if said.code == 0 else PodExit.FAILED
     return StartOutcome(
         how,
         said.at_s,

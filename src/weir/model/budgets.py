@@ -1,9 +1,9 @@
 """Disruption budgets: how many pods of a set may be stopped at one time."""
 
-from weir.model.nouns import noun
+from weir.model.record import record
 
 
-@noun()
+@record()
 class DisruptionBudget:
     """A budget by its name, and how many more of its pods may be stopped now.
 

@@ -6,20 +6,20 @@ no second run.
 
 from collections.abc import Iterator, Mapping
 
-from weir.model.played import Played, PodPlayed
 from weir.model.scenario import Expect, PodExpected, WorkloadExpected
+from weir.model.scenario_result import PodResult, ScenarioResult
 
-Pods = Mapping[str, PodPlayed]
+Pods = Mapping[str, PodResult]
 
 
-def differences(expect: Expect, played: Played) -> list[str]:
+def differences(expect: Expect, played: ScenarioResult) -> list[str]:
     """Where a played scenario isn't what it should be; empty if it is.
 
     `played.pods` are as they stand after `expect.cycles`, `played.cycles` are those and the
     `expect.stable` further ones.
     """
     found = list(_of_cycles(expect, played))
-    by_workload: dict[str, dict[str, PodPlayed]] = {}
+    by_workload: dict[str, dict[str, PodResult]] = {}
     for name, pod in played.pods.items():
         by_workload.setdefault(name.rsplit("/", 2)[0], {})[name] = pod
     for name, workload in expect.workloads.items():
@@ -32,7 +32,7 @@ def differences(expect: Expect, played: Played) -> list[str]:
     return found
 
 
-def stands(pod: PodPlayed) -> str:
+def pod_state(pod: PodResult) -> str:
     """Where a pod stands, in words."""
     if pod.status != "running":
         return f"{pod.status} ({pod.reason})" if pod.reason else pod.status
@@ -40,7 +40,7 @@ def stands(pod: PodPlayed) -> str:
     return f"{on} [{', '.join(map(str, pod.gpus))}]" if pod.gpus else on
 
 
-def _of_cycles(expect: Expect, played: Played) -> Iterator[str]:
+def _of_cycles(expect: Expect, played: ScenarioResult) -> Iterator[str]:
     evicted = [name for cycle in played.cycles for name in cycle.evicted]
     if expect.max_evictions is not None and len(evicted) > expect.max_evictions:
         yield f"{len(evicted)} evictions ({', '.join(evicted)}), at most {expect.max_evictions} expected"
@@ -77,7 +77,7 @@ def _of_workload(name: str, expected: WorkloadExpected, pods: Pods) -> Iterator[
             yield f"{name}: was evicted by {', '.join(takers) or 'nobody'}, {expected.evicted_by} expected"
 
 
-def _of_pod(name: str, expected: PodExpected, pod: PodPlayed) -> Iterator[str]:
+def _of_pod(name: str, expected: PodExpected, pod: PodResult) -> Iterator[str]:
     yield from _of_status(name, expected.status, expected.node, pod)
     if expected.gpus is not None and pod.status == "running" and sorted(pod.gpus) != sorted(expected.gpus):
         yield f"{name}: has devices {list(pod.gpus)}, {list(expected.gpus)} expected"
@@ -87,9 +87,9 @@ def _of_pod(name: str, expected: PodExpected, pod: PodPlayed) -> Iterator[str]:
         yield f"{name}: was evicted by {pod.evicted_by or 'nobody'}, {expected.evicted_by} expected"
 
 
-def _of_status(name: str, status: str | None, node: str | None, pod: PodPlayed) -> Iterator[str]:
+def _of_status(name: str, status: str | None, node: str | None, pod: PodResult) -> Iterator[str]:
     matches = pod.status == status or (status == "pending" and pod.status == "waiting")
     if status is not None and not matches:
-        yield f"{name}: is {stands(pod)}, {status} expected" + (f" on {node}" if node else "")
+        yield f"{name}: is {pod_state(pod)}, {status} expected" + (f" on {node}" if node else "")
     elif node is not None and pod.status == "running" and pod.node != node:
-        yield f"{name}: is {stands(pod)}, {node} expected"
+        yield f"{name}: is {pod_state(pod)}, {node} expected"

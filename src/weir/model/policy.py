@@ -14,13 +14,13 @@ Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
-class Settings(BaseModel):
+class PolicySection(BaseModel):
     """Base of every part of the configuration: fixed once read, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class ByType(Settings):
+class DurationByType(PolicySection):
     """One duration for each workload type."""
 
     build: Seconds = 0.0
@@ -37,7 +37,7 @@ class ByType(Settings):
         return float(getattr(self, type_.value))
 
 
-class FractionByType(Settings):
+class FractionByType(PolicySection):
     """One fraction for each workload type."""
 
     build: Fraction = 0.0
@@ -49,7 +49,7 @@ class FractionByType(Settings):
         return float(getattr(self, type_.value))
 
 
-class LifeRules(Settings):
+class LifecyclePolicy(PolicySection):
     """How often a workload is tried, how long it may run, and what happens before it is stopped.
 
     A time of 0 means that there is no such rule. Projects may say otherwise, workloads may ask for less.
@@ -60,9 +60,9 @@ class LifeRules(Settings):
     pause_most: Seconds = 600.0
     stop_grace: Seconds = 30.0
     stop_grace_most: Seconds = 600.0
-    max_runtime: ByType = ByType()
-    idle_limit: ByType = ByType()
-    idle_warning: ByType = ByType(build=900.0, train=900.0, inference=900.0)
+    max_runtime: DurationByType = DurationByType()
+    idle_limit: DurationByType = DurationByType()
+    idle_warning: DurationByType = DurationByType(build=900.0, train=900.0, inference=900.0)
     idle_below: FractionByType = FractionByType(build=0.05, train=0.05, inference=0.05)
     lifetime: Seconds = 0.0  # of build sessions
     lifetime_warning: Seconds = 900.0
@@ -72,7 +72,7 @@ class LifeRules(Settings):
         return float(min(self.pause_most, self.pause_first * 2.0 ** min(failures - 1, 64)))
 
 
-class Usage(Settings):
+class UsagePolicy(PolicySection):
     """How past use lowers a queue's claim on the surplus; `k` = 0 remembers nothing."""
 
     k: Annotated[float, Field(ge=0)] = 0.0
@@ -80,7 +80,7 @@ class Usage(Settings):
     window: Seconds = 30 * 86400.0
 
 
-class Consolidation(Settings):
+class ConsolidationPolicy(PolicySection):
     """Moving running pods to make room; nobody loses more than a restart."""
 
     enabled: bool = True
@@ -89,7 +89,7 @@ class Consolidation(Settings):
     spares_owners: bool = False  # work of queues within their quota isn't moved for work over quota
 
 
-class Fill(Settings):
+class RepackPolicy(PolicySection):
     """Stopping a pod for waiting ones of its project that make more of the devices."""
 
     enabled: bool = False
@@ -97,7 +97,7 @@ class Fill(Settings):
     max_stops: Annotated[int, Field(ge=0)] = 32  # in one cycle
 
 
-class BudgetRules(Settings):
+class BudgetPolicy(PolicySection):
     """How far disruption budgets protect what a queue holds over its quota.
 
     `respect`: always, so work whose budget can't allow its eviction may not go over quota. `override`: until
@@ -109,14 +109,14 @@ class BudgetRules(Settings):
     retry: Annotated[float, BeforeValidator(seconds), Field(ge=1, le=3600)] = 10.0  # after a refused eviction
 
 
-class TopologyRules(Settings):
+class TopologyPolicy(PolicySection):
     """How long a gang waits for one domain, and what clearing one may cost (device seconds a gang)."""
 
     patience: Seconds = 0.0
     budget: Annotated[float, Field(ge=0)] = 3000.0
 
 
-class Affinity(Settings):
+class AffinityPolicy(PolicySection):
     """Which nodes the workloads of some projects, departments or types must or would rather use."""
 
     projects: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Affinity(Settings):
         return hash((self.projects, self.departments, self.types, labels, self.required, self.weight))
 
 
-class NodePool(Settings):
+class NodePool(PolicySection):
     """Nodes with these labels follow a placement policy of their own."""
 
     name: str
@@ -140,20 +140,20 @@ class NodePool(Settings):
     placement: Literal["pack", "spread"]
 
 
-class Price(Settings):
+class PricePolicy(PolicySection):
     """What stopping a victim costs, in device seconds."""
 
     restart: Annotated[float, Field(ge=0)] = 2000.0  # where a workload's own cost is unknown
     size_credit: Annotated[float, Field(ge=0)] = 10_000.0  # times ln of its devices on one node
 
 
-class Policy(Settings):
+class Policy(PolicySection):
     """Everything that can be set."""
 
     preset: Literal["fair", "throughput"] = "fair"
     placement: Literal["pack", "spread"] = "pack"
     node_pools: tuple[NodePool, ...] = ()
-    affinity: tuple[Affinity, ...] = ()
+    affinity: tuple[AffinityPolicy, ...] = ()
     borrowers: Literal["fair", "learned"] = "fair"
     victims: Literal["fair", "cheap"] = "fair"
     borrower_patience: Seconds = 0.0  # how long a borrower waits before it takes from borrowers
@@ -162,16 +162,16 @@ class Policy(Settings):
     exchange_gain: Annotated[float, Field(ge=0)] = 1.5  # in the learned key
     claims: bool = False
     aging: Annotated[float, Field(ge=0)] = 0.0  # priority gained per hour of waiting
-    usage: Usage = Usage()
+    usage: UsagePolicy = UsagePolicy()
     reserve_after: Seconds = 3600.0
     gang_grace: Seconds = 60.0
-    min_runtime: ByType = ByType()
-    consolidation: Consolidation = Consolidation()
-    fill: Fill = Fill()
-    topology: TopologyRules = TopologyRules()
-    budgets: BudgetRules = BudgetRules()
-    price: Price = Price()
-    life: LifeRules = LifeRules()
+    min_runtime: DurationByType = DurationByType()
+    consolidation: ConsolidationPolicy = ConsolidationPolicy()
+    fill: RepackPolicy = RepackPolicy()
+    topology: TopologyPolicy = TopologyPolicy()
+    budgets: BudgetPolicy = BudgetPolicy()
+    price: PricePolicy = PricePolicy()
+    life: LifecyclePolicy = LifecyclePolicy()
     search_steps: Annotated[int, Field(ge=1)] = 512  # bound of every backtracking search
 
     @model_validator(mode="before")

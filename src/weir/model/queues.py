@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class TimeRules:
+class QueueTimeLimits:
     """What a project says about time; None: what the policy says, 0: no such rule. All in seconds."""
 
     max_runtime_s: float | None = None
@@ -30,7 +30,7 @@ class Queue:
     weight: Mapping[str, float] = field(default_factory=dict)
     priority: int = 100
     created_s: float = 0.0
-    times: TimeRules = TimeRules()
+    times: QueueTimeLimits = QueueTimeLimits()
     max_priority: int | None = None  # of its members' workloads; None: the default of the pool
     max_priority_of: Mapping[str, int] = field(default_factory=dict)  # by user, in place of `max_priority`
     follows: bool = False  # a department that states no gpu quota: it is the sum of those below

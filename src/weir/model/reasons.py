@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Why(StrEnum):
+class ReasonCode(StrEnum):
     """Every "no" the engine can say."""
 
     OVER_LIMIT = "over_limit"
@@ -21,7 +21,7 @@ class Why(StrEnum):
     NOT_READY = "not_ready"
 
 
-class Rule(StrEnum):
+class EvictionRule(StrEnum):
     """Under which rule a pod was stopped."""
 
     RECLAIM_SHARE = "reclaim_share"
@@ -38,21 +38,21 @@ class Rule(StrEnum):
 class Reason:
     """Why a workload waits. `sentence` is what people read; `numbers` are what it says."""
 
-    why: Why
+    why: ReasonCode
     sentence: str
     numbers: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class EvictionCause:
     """Why a pod was stopped: for whom, under which rule, and the two queues' shares around it."""
 
-    rule: Rule
+    rule: EvictionRule
     by: str | None
     sentence: str
     numbers: Mapping[str, object] = field(default_factory=dict)
 
 
-def inside(sentence: str) -> str:
+def as_clause(sentence: str) -> str:
     """A sentence as the second half of another."""
     return sentence[:1].lower() + sentence[1:]

@@ -13,7 +13,7 @@ from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import Node, Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.reasons import Why
+from weir.model.reasons import ReasonCode
 from weir.model.workloads import Workload
 
 Status = Literal["running", "pending", "waiting"]
@@ -59,7 +59,7 @@ class WorkloadExpected:
     running: int | None = None
     pending: int | None = None
     nodes: tuple[str, ...] | None = None
-    reason: Why | None = None
+    reason: ReasonCode | None = None
     evicted_by: str | None = None
 
 
@@ -70,7 +70,7 @@ class PodExpected:
     status: Status | None = None
     node: str | None = None
     gpus: tuple[int, ...] | None = None
-    reason: Why | None = None
+    reason: ReasonCode | None = None
     evicted_by: str | None = None
 
 
@@ -123,7 +123,7 @@ class Mistake:
         return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
 
 
-class Refused(Exception):
+class InvalidFile(Exception):
     """A file can't be used as it is. `mistakes` are all that was found, in the order of the file."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:

@@ -31,7 +31,7 @@ ONE_POD_CLAIM = "the volume claim "
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class NodeExpression:
     """What a node's label has to be like, in the operators of Kubernetes."""
 
     key: str
@@ -40,18 +40,18 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRule:
+class NodeAffinityRule:
     """Nodes a pod must be on, or would like to be on, with the weight of the wish (0 = must).
 
     They are those for which every expression of at least one of the terms holds; without terms none.
     """
 
-    terms: tuple[tuple[Expression, ...], ...]
+    terms: tuple[tuple[NodeExpression, ...], ...]
     weight: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class PodRule:
+class PodAffinityRule:
     """Pods that bear a mark, and how a pod wants to stand to them, by the domains of a node label.
 
     `affinity`: in a domain with one of them; where there are none at all, a pod that bears the mark
@@ -92,9 +92,9 @@ class Request:
     node_selector: tuple[tuple[str, str], ...] = ()
     nodes: tuple[str, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
-    rules: tuple[NodeRule, ...] = ()
+    rules: tuple[NodeAffinityRule, ...] = ()
     marks: tuple[str, ...] = ()  # what others' pod rules may count it by
-    pod_rules: tuple[PodRule, ...] = ()
+    pod_rules: tuple[PodAffinityRule, ...] = ()
     assumed_cpu_milli: int = 0
     assumed_memory: int = 0
     gpu_weight_milli: int = WHOLE_MILLI  # thousandths of a GPU that each device counts as in quotas

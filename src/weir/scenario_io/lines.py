@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from weir.model.scenario import Mistake, Refused
+from weir.model.scenario import InvalidFile, Mistake
 
 Step = str | int
 Path = tuple[Step, ...]
@@ -111,4 +111,4 @@ class Mistakes:
             told = found[:MISTAKES_MAX]
             more = f"and {left} more mistakes; fix the ones above first"
             found = [*told, Mistake(self.file, found[min(len(found) - 1, MISTAKES_MAX)].line, more)]
-        raise Refused(found)
+        raise InvalidFile(found)

@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from weir.model.nodes import Node, Taint, Toleration
-from weir.model.queues import Queue, TimeRules
+from weir.model.queues import Queue, QueueTimeLimits
 from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
 from weir.model.scenario import Expect, PodExpected, WorkloadExpected, WorkloadPast
 from weir.model.workloads import (
     DEFAULT_PRIORITY,
     PREEMPTIBLE_BELOW,
     WHOLE_MILLI,
-    Expression,
-    NodeRule,
+    NodeAffinityRule,
+    NodeExpression,
+    PodAffinityRule,
     PodGroup,
-    PodRule,
     Request,
     TopologyRequest,
     Workload,
@@ -136,14 +136,14 @@ def _queue(written: WrittenQueue, at: int, parent: str | None, gpus: Mapping[str
         weight=dict(written.weight),
         priority=written.priority,
         created_s=60.0 * at if written.created is None else written.created,
-        times=_times(written.times) if isinstance(written, WrittenProject) else TimeRules(),
+        times=_times(written.times) if isinstance(written, WrittenProject) else QueueTimeLimits(),
         max_priority=written.max_priority if isinstance(written, WrittenProject) else None,
         max_priority_of=dict(written.max_priority_of) if isinstance(written, WrittenProject) else {},
     )
 
 
-def _times(written: WrittenTimes) -> TimeRules:
-    return TimeRules(written.max_runtime, written.idle_limit, written.lifetime, written.stop_grace)
+def _times(written: WrittenTimes) -> QueueTimeLimits:
+    return QueueTimeLimits(written.max_runtime, written.idle_limit, written.lifetime, written.stop_grace)
 
 
 def _bounds(written: Mapping[str, Written]) -> dict[str, int]:
@@ -183,26 +183,32 @@ def request_of(group: WrittenPods) -> Request:
     )
 
 
-def _node_rules(group: WrittenPods) -> tuple[NodeRule, ...]:
-    must = [] if group.node_affinity is None else [NodeRule(_terms(group.node_affinity))]
-    return (*must, *(NodeRule(_terms(each.terms), each.weight) for each in group.preferred_nodes))
+def _node_rules(group: WrittenPods) -> tuple[NodeAffinityRule, ...]:
+    must = [] if group.node_affinity is None else [NodeAffinityRule(_terms(group.node_affinity))]
+    return (*must, *(NodeAffinityRule(_terms(each.terms), each.weight) for each in group.preferred_nodes))
 
 
-def _terms(written: Sequence[Sequence[WrittenExpression]]) -> tuple[tuple[Expression, ...], ...]:
+def _terms(written: Sequence[Sequence[WrittenExpression]]) -> tuple[tuple[NodeExpression, ...], ...]:
     return tuple(
-        tuple(Expression(each.key, each.operator, tuple(each.values)) for each in term) for term in written
+        tuple(NodeExpression(each.key, each.operator, tuple(each.values)) for each in term)
+        for term in written
     )
 
 
-def _pod_rules(group: WrittenPods) -> tuple[PodRule, ...]:
+def _pod_rules(group: WrittenPods) -> tuple[PodAffinityRule, ...]:
     return (
-        *(PodRule("affinity", each.mark, each.topology, each.weight or 0) for each in group.pod_affinity),
         *(
-            PodRule("anti_affinity", each.mark, each.topology, each.weight or 0)
+            PodAffinityRule("affinity", each.mark, each.topology, each.weight or 0)
+            for each in group.pod_affinity
+        ),
+        *(
+            PodAffinityRule("anti_affinity", each.mark, each.topology, each.weight or 0)
             for each in group.pod_anti_affinity
         ),
         *(
-            PodRule("spread", each.mark, each.topology, each.weight or 0, each.max_skew, each.min_domains)
+            PodAffinityRule(
+                "spread", each.mark, each.topology, each.weight or 0, each.max_skew, each.min_domains
+            )
             for each in group.spread
         ),
     )

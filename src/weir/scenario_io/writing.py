@@ -13,7 +13,7 @@ import yaml
 
 from weir.model.nodes import Node, Toleration
 from weir.model.policy import Policy
-from weir.model.queues import Queue, TimeRules
+from weir.model.queues import Queue, QueueTimeLimits
 from weir.model.resources import CPU, GPU, MEMORY, PODS, in_thousandths
 from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected, WorkloadPast
 from weir.model.workloads import (
@@ -197,7 +197,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
     )
 
 
-def _times(times: TimeRules) -> dict[str, Any] | None:
+def _times(times: QueueTimeLimits) -> dict[str, Any] | None:
     values = {each.name.removesuffix("_s"): getattr(times, each.name) for each in fields(times)}
     return _stated({name: _time_or_none(value) for name, value in values.items()}) or None
 

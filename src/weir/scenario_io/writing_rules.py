@@ -3,9 +3,9 @@
 from itertools import chain, product
 from typing import Any
 
-from weir.model.workloads import Expression, NodeRule, PodRule, Request
+from weir.model.workloads import NodeAffinityRule, NodeExpression, PodAffinityRule, Request
 
-Terms = tuple[tuple[Expression, ...], ...]
+Terms = tuple[tuple[NodeExpression, ...], ...]
 
 
 def rules_written(request: Request) -> dict[str, Any]:
@@ -35,16 +35,16 @@ def _terms(terms: Terms) -> list[list[dict[str, Any]]]:
     return [[_expression(each) for each in term] for term in terms]
 
 
-def _expression(expression: Expression) -> dict[str, Any]:
+def _expression(expression: NodeExpression) -> dict[str, Any]:
     written: dict[str, Any] = {"key": expression.key, "operator": expression.operator}
     return {**written, "values": list(expression.values)} if expression.values else written
 
 
-def _wish(rule: NodeRule) -> dict[str, Any]:
+def _wish(rule: NodeAffinityRule) -> dict[str, Any]:
     return {"weight": rule.weight, "terms": _terms(rule.terms)}
 
 
-def _pod_rule(rule: PodRule) -> dict[str, Any]:
+def _pod_rule(rule: PodAffinityRule) -> dict[str, Any]:
     written: dict[str, Any] = {"mark": rule.mark, "topology": rule.topology}
     if rule.max_skew != 1:
         written["max_skew"] = rule.max_skew

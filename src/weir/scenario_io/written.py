@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from weir.model.nodes import Effect
 from weir.model.policy import Policy
-from weir.model.reasons import Why
+from weir.model.reasons import ReasonCode
 from weir.model.workloads import WHOLE_MILLI
 from weir.scenario_io.words import (
     PODS_MAX,
@@ -39,7 +39,7 @@ Labels = dict[Name, Label]
 Wish = Annotated[int, Field(ge=1, le=100)]
 Count = Annotated[int, Field(ge=0, le=PODS_MAX)]
 Expected = Literal["running", "pending", "waiting"]
-Reason = Annotated[Why, Field(strict=False)]
+Reason = Annotated[ReasonCode, Field(strict=False)]
 
 
 class Shape(BaseModel):

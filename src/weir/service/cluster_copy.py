@@ -9,30 +9,30 @@ from dataclasses import dataclass
 
 from weir.model.budgets import DisruptionBudget
 from weir.model.workloads import Request
-from weir.state.columns import Columns
+from weir.state.capacity_columns import CapacityColumns
+from weir.state.cluster import Cluster
 from weir.state.events import (
     BudgetSet,
     Checkpointed,
     Event,
+    HistoryRestored,
     NodeSet,
-    PastKnown,
-    Place,
+    Nominated,
+    Placement,
     PodAssigned,
     PodKey,
     PodProtected,
     PodStopping,
-    Promised,
     QueuesSet,
     TopologiesSet,
-    WorkloadHeld,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 from weir.state.jobs import Job, Phase
-from weir.state.mix import Mix
 from weir.state.reduce import reduce
-from weir.state.runtimes import RunTimes
-from weir.state.state import Cluster
-from weir.state.usage import UsageHistory
+from weir.state.request_mix import RequestMix
+from weir.state.runtime_history import RuntimeHistory
+from weir.state.usage_history import UsageHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class ClusterFacts:
     marks: tuple[str, ...]  # by row
     requests: tuple[Request, ...]  # by number of their shape
     mix: tuple[tuple[int, int], ...]  # (number of a shape, pods)
-    mix_room: Columns | None  # the room there was when the mix was drawn up
+    mix_room: CapacityColumns | None  # the room there was when the mix was drawn up
     usage: UsageHistory
-    runtimes: RunTimes  # shared with the cluster: a trial ends nothing successfully
+    runtimes: RuntimeHistory  # shared with the cluster: a trial ends nothing successfully
     now_s: float
 
 
@@ -59,11 +59,13 @@ def cluster_facts(cluster: Cluster, *, with_usage: bool = True) -> ClusterFacts:
         events.append(WorkloadSubmitted(job.spec, job.spec.submitted_s, job.ran_s, absent_pods(job)))
         if job.started_s is not None or job.stopping:
             events += _pods_of(cluster, job)
-        past = PastKnown(job.spec.name, job.waits_since_s, job.below_since_s, tuple(job.stopped_for.items()))
-        if past != PastKnown(job.spec.name, job.spec.submitted_s):
+        past = HistoryRestored(
+            job.spec.name, job.waits_since_s, job.below_since_s, tuple(job.stopped_for.items())
+        )
+        if past != HistoryRestored(job.spec.name, job.spec.submitted_s):
             events.append(past)
         if job.held:
-            events.append(WorkloadHeld(job.spec.name, True, job.held_why, job.held_until_s))
+            events.append(WorkloadSuspended(job.spec.name, True, job.held_why, job.held_until_s))
     events += [_promise_of(cluster, job) for job in cluster.promised.values()]
     events += _budgets_of(cluster)  # after the pods that stop: their budgets have counted them already
     return ClusterFacts(
@@ -99,7 +101,7 @@ def copy_cluster(picture: ClusterFacts) -> Cluster:
     for event in picture.events:
         reduce(cluster, event)
     cluster.usage = deepcopy(picture.usage)
-    cluster.mix = Mix()
+    cluster.mix = RequestMix()
     cluster.mix.drawn = tuple((cluster.shapes.all[number], pods) for number, pods in picture.mix)
     cluster.mix.room = picture.mix_room
     cluster.mix.version = 1
@@ -108,7 +110,7 @@ def copy_cluster(picture: ClusterFacts) -> Cluster:
     return cluster
 
 
-def _mix_room(cluster: Cluster) -> Columns | None:
+def _mix_room(cluster: Cluster) -> CapacityColumns | None:
     """The room by which the mix was drawn up, of the nodes that are still there."""
     room = cluster.mix.room
     if room is None:
@@ -116,7 +118,7 @@ def _mix_room(cluster: Cluster) -> Columns | None:
     rows, nodes = cluster.room.free.shape
     room = room.grown(rows, nodes, cluster.room.share.shape[1])
     there = [at for at, node in enumerate(cluster.nodes) if node is not None]
-    return Columns(room.free[:, there], room.share[there], room.memory[there], room.marks[:, there])
+    return CapacityColumns(room.free[:, there], room.share[there], room.memory[there], room.marks[:, there])
 
 
 def _pods_of(cluster: Cluster, job: Job) -> list[Event]:
@@ -126,7 +128,9 @@ def _pods_of(cluster: Cluster, job: Job) -> list[Event]:
         for pod in group:
             if pod.phase in (Phase.RUNNING, Phase.STOPPING):
                 key = PodKey(name, pod.group, pod.index)
-                events.append(PodAssigned(Place(key, cluster.node_names[pod.node], pod.devices), started_s))
+                events.append(
+                    PodAssigned(Placement(key, cluster.node_names[pod.node], pod.devices), started_s)
+                )
                 if pod.phase is Phase.STOPPING:
                     events.append(PodStopping(key, started_s))
     if job.saved_s is not None:
@@ -147,12 +151,12 @@ def _budgets_of(cluster: Cluster) -> list[Event]:
     return found
 
 
-def _promise_of(cluster: Cluster, job: Job) -> Promised:
+def _promise_of(cluster: Cluster, job: Job) -> Nominated:
     name = job.spec.name
     places = tuple(
-        Place(PodKey(name, pod.group, pod.index), cluster.node_names[pod.promise[0]], pod.promise[1])
+        Placement(PodKey(name, pod.group, pod.index), cluster.node_names[pod.promise[0]], pod.promise[1])
         for group in job.pods
         for pod in group
         if pod.promise is not None
     )
-    return Promised(name, places, cluster.now_s, job.promised_by)
+    return Nominated(name, places, cluster.now_s, job.promised_by)

@@ -15,8 +15,8 @@ from weir.model.scenario import Expect, PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import Workload
 from weir.scenario_io.writing import write_scenario
 from weir.service.cluster_copy import ClusterFacts, copy_cluster
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase
-from weir.state.state import Cluster
 
 
 def snapshot(picture: ClusterFacts, policy: Policy, now_s: float) -> str:

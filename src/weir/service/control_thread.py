@@ -19,7 +19,7 @@ from structlog import get_logger
 
 from weir.control.loop import Control
 from weir.model.resources import span
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 
 Answer = TypeVar("Answer")
 _LOG = get_logger(__name__)

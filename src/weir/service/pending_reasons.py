@@ -9,11 +9,11 @@ from time import thread_time
 from structlog import get_logger
 
 from weir.api.answers import Explanation
-from weir.engine.explain import reason
+from weir.engine.pending_reasons import pending_reason
 from weir.model.policy import Policy
 from weir.model.reasons import Reason
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job
-from weir.state.state import Cluster
 
 _LOG = get_logger(__name__)
 TURN_S = 0.02
@@ -71,7 +71,7 @@ class PendingReasons:
     def _found(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Explanation | None:
         """Return why a workload waits; None if that can't be said, which must not stop the scheduler."""
         try:
-            return explanation(reason(cluster, policy, job, now_s))
+            return explanation(pending_reason(cluster, policy, job, now_s))
         except Exception as error:  # noqa: BLE001 - a reason is only told to people
             _LOG.error("reason_not_found", workload=job.name, exc_info=error)
             return None

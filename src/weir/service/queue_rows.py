@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.api.answers import DeviceRow, NodeRow, QueueRow
-from weir.engine.books import Books, usage_of
 from weir.engine.never_runs import Excess
+from weir.engine.quota_overlay import QuotaOverlay, usage_of
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.resources import GPU, UNLIMITED, in_thousandths
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.quota_warnings import quota_warnings
+from weir.state.cluster import Cluster
 from weir.state.jobs import Phase
-from weir.state.state import Cluster
 
 VIRTUAL_LABEL = "weir/virtual"
 _EVEN_DIGITS = 6
@@ -62,7 +62,7 @@ def queue_rows(
     `running` and `pending` are workloads by project, `excess` what no node could ever take.
     """
     ledger, names = cluster.ledger, cluster.rows.names
-    share = Books(cluster, policy, usage_of(cluster, policy, now_s), excess=lambda: excess or {}).share
+    share = QuotaOverlay(cluster, policy, usage_of(cluster, policy, now_s), excess=lambda: excess or {}).share
     runs, waits = _summed(cluster, running), _summed(cluster, pending)
     stopping = stopping_usage(cluster)
     warnings = quota_warnings(cluster)

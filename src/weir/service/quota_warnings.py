@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from weir.engine.infeasible import amount_phrase
 from weir.model.resources import GPU, UNLIMITED
-from weir.state.ledger import Ledger
+from weir.state.cluster import Cluster
+from weir.state.quota_usage import QuotaUsage
 from weir.state.shapes import GPU_ROW
-from weir.state.state import Cluster
 
 
 def quota_warnings(cluster: Cluster) -> dict[str, list[str]]:
@@ -32,7 +32,7 @@ def quota_warnings(cluster: Cluster) -> dict[str, list[str]]:
 
 
 def _over_committed(
-    ledger: Ledger, siblings: Sequence[int], what: str, has: str, there: int, found: dict[str, list[str]]
+    ledger: QuotaUsage, siblings: Sequence[int], what: str, has: str, there: int, found: dict[str, list[str]]
 ) -> None:
     """Warn each sibling with a quota if all of them together are guaranteed more than there is."""
     quotas = {at: ledger.quota[at][GPU_ROW] for at in siblings if ledger.quota[at][GPU_ROW] < UNLIMITED}

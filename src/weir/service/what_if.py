@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.model.policy import Policy
 from weir.model.workloads import Workload
 from weir.service.cluster_copy import ClusterFacts, copy_cluster
-from weir.state.events import End, Event, WorkloadEnded, WorkloadSubmitted
-from weir.state.mix import Mix
+from weir.state.events import Event, WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.reduce import reduce
+from weir.state.request_mix import RequestMix
 
 TRIALS_MOST = 60
 SECONDS_MOST = 1.5
@@ -43,7 +43,7 @@ class WhatIf:
         self.job = self.cluster.jobs[name]
         self.now_s = picture.now_s
         self._policy = policy
-        self._memo = Memo()
+        self._memo = EngineCache()
         self._clock = clock
         self._until_s = clock() + SECONDS_MOST
         self._left = TRIALS_MOST
@@ -67,12 +67,12 @@ class WhatIf:
         self._left -= 1
         cluster, name = self.cluster, variant.name
         for other in (name, *gone):
-            reduce(cluster, WorkloadEnded(other, End.STOPPED, self.now_s))
+            reduce(cluster, WorkloadEnded(other, WorkloadOutcome.STOPPED, self.now_s))
         reduce(cluster, WorkloadSubmitted(variant, variant.submitted_s, self._ran_s))
         cluster.jobs[name].waits_since_s = self._waits_since_s
         self._keep_mix()
         outcome = self._decided(variant)
-        reduce(cluster, WorkloadEnded(name, End.STOPPED, self.now_s))
+        reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, self.now_s))
         for other in (*gone, name):
             for event in self._events[other]:
                 reduce(cluster, event)
@@ -82,7 +82,7 @@ class WhatIf:
 
     def _keep_mix(self) -> None:
         """Trials aren't asked for: what is usually asked for stays what it is."""
-        mix = Mix()
+        mix = RequestMix()
         mix.drawn, mix.room, mix.version = self._mix.drawn, self._mix.room, self._mix.version
         self.cluster.mix = mix
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from weir.model.budgets import DisruptionBudget
 from weir.model.scenario import Scenario
+from weir.state.cluster import Cluster
 from weir.state.events import BudgetSet, PodKey, PodProtected
 from weir.state.jobs import Phase
-from weir.state.state import Cluster
 
 
 def budget_facts(scenario: Scenario) -> Iterator[BudgetSet | PodProtected]:

@@ -9,22 +9,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from weir.control.port import (
+    CancelRequested,
     Effect,
-    Exit,
     Fact,
+    PodExit,
     PodExited,
-    PodRuns,
+    PodRunning,
     StartPod,
-    StatusFound,
+    StatusRecovered,
     StopPod,
-    UseSeen,
-    Withdrawn,
+    UtilizationSampled,
 )
 from weir.model.nodes import Node
 from weir.model.scenario import Scenario
 from weir.simulation.job_trace import JobTrace
 from weir.simulation.simulated_cluster import SimulatedCluster
-from weir.state.events import Checkpointed, NodeLost, NodeSet, PodKey, WorkloadHeld, WorkloadSubmitted
+from weir.state.events import Checkpointed, NodeLost, NodeSet, PodKey, WorkloadSubmitted, WorkloadSuspended
 
 
 class InjectedCrash(Exception):
@@ -134,7 +134,7 @@ class FaultyCluster(SimulatedCluster):
         pod, start = planned
         alive = self.current(pod, start)
         if alive is not None:
-            self.exit(pod, Exit.STOPPED if alive.stopping else Exit.FAILED)
+            self.exit(pod, PodExit.STOPPED if alive.stopping else PodExit.FAILED)
 
     # Nodes
 
@@ -150,7 +150,7 @@ class FaultyCluster(SimulatedCluster):
             self.tell(NodeLost(name))
             for run in self.runs.values():
                 for pod in [pod for pod, alive in run.alive.items() if alive.place.node == name]:
-                    self.exit(pod, Exit.LOST)
+                    self.exit(pod, PodExit.LOST)
             back_s = self.now_s + self._draw.expovariate(1 / self._faults.node_back_after_s)
             self.at(back_s, self._back, node)
         self._await_loss()
@@ -169,11 +169,17 @@ def _about(fact: Fact) -> str:
             about = f"node {fact.name}"
         case WorkloadSubmitted():
             about = f"workload {fact.workload.name}"
-        case PodRuns():
+        case PodRunning():
             about = f"workload {fact.place.pod.workload}"
         case PodExited():
             about = f"workload {fact.pod.workload}"
-        case StatusFound() | Checkpointed() | WorkloadHeld() | UseSeen() | Withdrawn():
+        case (
+            StatusRecovered()
+            | Checkpointed()
+            | WorkloadSuspended()
+            | UtilizationSampled()
+            | CancelRequested()
+        ):
             about = f"workload {fact.workload}"
         case _:
             about = "queues"

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from weir.model.scenario import Scenario, WorkloadPast
 from weir.simulation.disruption_budgets import budget_facts
+from weir.state.cluster import Cluster
 from weir.state.events import (
     Checkpointed,
     Event,
+    HistoryRestored,
     NodeSet,
-    PastKnown,
-    Place,
+    Placement,
     PodAssigned,
     PodKey,
     QueuesSet,
@@ -17,7 +18,6 @@ from weir.state.events import (
     WorkloadSubmitted,
 )
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
 
 def ground(scenario: Scenario) -> Iterator[Event]:
@@ -40,12 +40,12 @@ def initial_events(scenario: Scenario) -> Iterator[Event]:
     yield from budget_facts(scenario)
     started_s = scenario.started_s
     for placed in scenario.placed:
-        place = Place(PodKey(placed.workload, placed.group, placed.index), placed.node, placed.devices)
+        place = Placement(PodKey(placed.workload, placed.group, placed.index), placed.node, placed.devices)
         yield PodAssigned(place, started_s.get(placed.workload, submitted_s[placed.workload]))
     for name, at_s in scenario.checkpointed_s.items():
         yield Checkpointed(name, at_s)
     for name, past in scenario.past.items():
-        yield PastKnown(name, past.waits_since_s, past.short_since_s, past.stopped_for)
+        yield HistoryRestored(name, past.waits_since_s, past.short_since_s, past.stopped_for)
 
 
 def build_cluster(scenario: Scenario) -> Cluster:

@@ -7,9 +7,9 @@ half of its pods takes twice as long. When its gang breaks it falls back to what
 from math import inf
 from operator import ge
 
-from weir.control.port import Exit, Status
+from weir.control.port import PodExit, WorkloadProgress
 from weir.simulation.job_trace import JobTrace
-from weir.state.events import Place, PodKey
+from weir.state.events import Placement, PodKey
 
 
 class SimulatedPod:
@@ -17,7 +17,7 @@ class SimulatedPod:
 
     __slots__ = ("at_s", "gpus", "place", "ran", "start", "stopping")
 
-    def __init__(self, place: Place, start: int, at_s: float) -> None:
+    def __init__(self, place: Placement, start: int, at_s: float) -> None:
         self.place = place
         self.start = start
         self.at_s = at_s
@@ -59,7 +59,7 @@ class JobProgress:
         self.needed = workload.needed()
         self.pods = workload.pods
         self.alive: dict[PodKey, SimulatedPod] = {}
-        self.exits: dict[PodKey, tuple[SimulatedPod, Exit, float]] = {}  # not accounted for yet
+        self.exits: dict[PodKey, tuple[SimulatedPod, PodExit, float]] = {}  # not accounted for yet
         self.counts = [0] * len(workload.groups)  # pods of each group that run
         self.gpus = 0.0  # devices its pods hold, as of its last change of pace
         self.left_s = self.saved_left_s = fate.duration_s
@@ -69,7 +69,7 @@ class JobProgress:
         self.saved_s: float | None = None  # since then
         self.times_started = 0
         self.starts = 0  # of its pods, ever
-        self.status = Status()
+        self.status = WorkloadProgress()
         self.version = 0  # of its pace: what was planned for an older one is void
 
     def advance(self, now_s: float) -> None:
@@ -102,7 +102,7 @@ class JobProgress:
         """Whether as many pods of each group as its gang needs have ended well."""
         done = [0] * len(self.needed)
         for pod, (_, how, _) in self.exits.items():
-            done[pod.group] += how is Exit.DONE
+            done[pod.group] += how is PodExit.DONE
         return all(map(ge, done, self.needed))
 
     def saves(self, now_s: float) -> None:

@@ -7,22 +7,22 @@ from typing import Any
 
 from weir.engine.plan import Plan
 from weir.model.nodes import Node, Topology
-from weir.model.reasons import Rule
+from weir.model.reasons import EvictionRule
 from weir.model.workloads import Workload
 from weir.simulation.interval_means import INTERVALS, IntervalMeans
 from weir.simulation.job_trace import JobTrace
 from weir.simulation.simulated_cluster import gpus_of
+from weir.state.cluster import Cluster
 from weir.state.events import (
-    End,
     Event,
     NodeLost,
     NodeSet,
     PodAssigned,
     PodStopped,
     WorkloadEnded,
+    WorkloadOutcome,
     WorkloadSubmitted,
 )
-from weir.state.state import Cluster
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -53,7 +53,7 @@ class JobRecord:
         self.nodes: set[str] = set()  # of its last start
         self.first_start_s: float | None = None
         self.ended_s: float | None = None
-        self.how: End | None = None
+        self.how: WorkloadOutcome | None = None
         self.entitled = False
         self.stops = 0
 
@@ -63,7 +63,7 @@ class JobRecorder:
 
     def __init__(self, fates: Sequence[JobTrace], topologies: Sequence[Topology] = ()) -> None:
         self.lines: dict[str, JobRecord] = {}
-        self.rules: Counter[Rule] = Counter()
+        self.rules: Counter[EvictionRule] = Counter()
         self.moves = 0
         self.cycle_s = array("d")
         self.topologies = {topology.name: topology for topology in topologies}
@@ -105,7 +105,7 @@ class JobRecorder:
         self.cycle_s.append(took_s)
         if not plan.evictions:
             return
-        stopped: dict[str, Rule | None] = {}
+        stopped: dict[str, EvictionRule | None] = {}
         for eviction in plan.evictions:
             name = eviction.pod.workload
             if not eviction.moves:

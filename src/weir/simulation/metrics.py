@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from weir.model.reasons import Rule
+from weir.model.reasons import EvictionRule
 from weir.simulation.interval_means import INTERVALS
 from weir.simulation.job_recorder import HOSTNAME, JobRecord, JobRecorder
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 
 Json = dict[str, object]
 
@@ -30,7 +30,7 @@ def replay_metrics(
         "makespan_s": round(ended_s - recorder.first_s, 1),
         "allocation": round(allocation(recorder), 4),
         "entitled": _of_entitled(lines, end_s),
-        "preemptions": sum(count for rule, count in stops.items() if rule is not Rule.GANG_BROKEN),
+        "preemptions": sum(count for rule, count in stops.items() if rule is not EvictionRule.GANG_BROKEN),
         "evictions_by_rule": {rule.value: count for rule, count in sorted(stops.items())},
         "moves": recorder.moves,
         "lost_gpu_hours": round(lost_gpu_s / 3600, 1),
@@ -50,7 +50,7 @@ def delays_s(lines: Sequence[JobRecord]) -> list[float]:
     return [
         line.ended_s - line.workload.submitted_s - line.duration_s
         for line in lines
-        if line.ended_s is not None and line.how is End.SUCCEEDED
+        if line.ended_s is not None and line.how is WorkloadOutcome.SUCCEEDED
     ]
 
 
@@ -71,11 +71,11 @@ def allocation(recorder: JobRecorder) -> float:
 
 def _of_jobs(lines: Sequence[JobRecord], end_s: float) -> Json:
     delays = delays_s(lines)
-    completed = [line for line in lines if line.how is End.SUCCEEDED]
+    completed = [line for line in lines if line.how is WorkloadOutcome.SUCCEEDED]
     return {
         "jobs": len(lines),
         "completed": len(completed),
-        "failed": len([line for line in lines if line.how is End.FAILED]),
+        "failed": len([line for line in lines if line.how is WorkloadOutcome.FAILED]),
         "jct_mean_s": _mean([(line.ended_s or 0.0) - line.workload.submitted_s for line in completed]),
         "delay_mean_s": _mean(delays),
         "delay_p50_s": _quantile(delays, 50),
@@ -122,7 +122,7 @@ class _Topology:
         spans = [
             self._domains(line)
             for line in lines
-            if line.how is End.SUCCEEDED and line.nodes and line.workload.pods > 1
+            if line.how is WorkloadOutcome.SUCCEEDED and line.nodes and line.workload.pods > 1
         ]
         return {
             "gangs": len(spans),

@@ -5,27 +5,27 @@ pending again at the end of the cycle, a promised one waits. Then the clock move
 There is no control loop in between, so what a scenario shows is the engine alone.
 """
 
-from weir.control.memory import kept_run_s
+from weir.control.lifecycle_state import kept_runtime_s
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.explain import reason
-from weir.engine.memo import Memo
+from weir.engine.pending_reasons import pending_reason
 from weir.engine.plan import Plan
-from weir.model.played import CyclePlayed, Played, PodPlayed
 from weir.model.scenario import Scenario
+from weir.model.scenario_result import CycleResult, PodResult, ScenarioResult
 from weir.simulation.disruption_budgets import SimulatedBudgets
 from weir.simulation.initial_events import build_cluster
-from weir.state.events import PodAssigned, PodKey, PodStopped, PodStopping, Promised, PromiseDropped
+from weir.state.events import Nominated, NominationReleased, PodAssigned, PodKey, PodStopped, PodStopping
 from weir.state.jobs import Job, Phase, Pod
 from weir.state.reduce import reduce
 
 
-def play(scenario: Scenario, cycles: int, stable: int = 0) -> Played:
+def play(scenario: Scenario, cycles: int, stable: int = 0) -> ScenarioResult:
     """Play `cycles` cycles, and `stable` further ones: pods are shown as they are before the further ones."""
     played = ScenarioRunner(scenario)
     done = [played.cycle() for _ in range(cycles)]
     pods = played.pods()
     done += [played.cycle() for _ in range(stable)]
-    return Played(scenario.name, tuple(done), pods)
+    return ScenarioResult(scenario.name, tuple(done), pods)
 
 
 class ScenarioRunner:
@@ -34,24 +34,24 @@ class ScenarioRunner:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.cluster = build_cluster(scenario)
-        self.memo = Memo()
+        self.memo = EngineCache()
         self.now_s = 0.0
         self.plan = Plan()
         self._budgets = SimulatedBudgets(scenario)
         self._evicted_by: dict[PodKey, str] = {}
 
-    def cycle(self) -> CyclePlayed:
+    def cycle(self) -> CycleResult:
         """Play one cycle."""
         plan = self.plan = decide(self.cluster, self.scenario.policy, self.now_s, self.memo)
         self._carry_out(plan)
         waiting = [pod for job in self.cluster.promised.values() for pod in promised_pods(job)]
-        return CyclePlayed(
+        return CycleResult(
             bound=tuple(self.name_of(place.pod) for place in plan.binds),
             evicted=tuple(self.name_of(eviction.pod) for eviction in plan.evictions),
             waiting=tuple(sorted(self.name_of(pod) for pod in waiting)),
         )
 
-    def pods(self) -> dict[str, PodPlayed]:
+    def pods(self) -> dict[str, PodResult]:
         """Where every pod stands, in the order of the scenario."""
         found = {}
         for workload in self.scenario.workloads:
@@ -66,12 +66,12 @@ class ScenarioRunner:
         group = self.cluster.jobs[pod.workload].spec.groups[pod.group]
         return f"{pod.workload}/{group.name}/{pod.index}"
 
-    def _played(self, pod: Pod) -> PodPlayed:
+    def _played(self, pod: Pod) -> PodResult:
         by = self._evicted_by.get(key_of(pod))
         if pod.phase is Phase.RUNNING:
-            return PodPlayed("running", self.cluster.node_names[pod.node], pod.devices, evicted_by=by)
-        given = reason(self.cluster, self.scenario.policy, pod.job, self.now_s)
-        return PodPlayed(
+            return PodResult("running", self.cluster.node_names[pod.node], pod.devices, evicted_by=by)
+        given = pending_reason(self.cluster, self.scenario.policy, pod.job, self.now_s)
+        return PodResult(
             "waiting" if pod.phase is Phase.PROMISED else "pending",
             reason=given.sentence if given else None,
             why=given.why.value if given else None,
@@ -81,14 +81,14 @@ class ScenarioRunner:
     def _carry_out(self, plan: Plan) -> None:
         cluster, now_s = self.cluster, self.now_s
         for workload in plan.drops:
-            reduce(cluster, PromiseDropped(workload))
+            reduce(cluster, NominationReleased(workload))
         for eviction in plan.evictions:
             reduce(cluster, PodStopping(eviction.pod, now_s, eviction.cause))
             self._budgets.stopped(eviction.pod)
             if eviction.cause.by is not None:
                 self._evicted_by[eviction.pod] = eviction.cause.by
         for promise in plan.promises:
-            reduce(cluster, Promised(promise.workload, promise.places, now_s, promise.freed_by))
+            reduce(cluster, Nominated(promise.workload, promise.places, now_s, promise.freed_by))
         for place in plan.binds:
             reduce(cluster, PodAssigned(place, now_s))
         self.now_s = now_s + self.scenario.tick_s
@@ -103,7 +103,7 @@ class ScenarioRunner:
 
 def _kept_s(job: Job) -> float | None:
     """The run a workload keeps that is being stopped as a whole; None while some of it runs on."""
-    return None if job.running_pods() else kept_run_s(job)
+    return None if job.running_pods() else kept_runtime_s(job)
 
 
 def promised_pods(job: Job) -> list[PodKey]:

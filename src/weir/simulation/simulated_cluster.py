@@ -14,18 +14,18 @@ from typing import Any
 from weir.control.port import (
     Effect,
     EndWorkload,
-    Exit,
     Fact,
-    KeepRoom,
-    LeaveRoom,
+    PodExit,
     PodExited,
-    PodRuns,
-    SetStatus,
+    PodRunning,
+    ReleaseNomination,
+    ReserveNomination,
+    SaveProgress,
     StartPod,
-    Status,
-    StatusFound,
+    StatusRecovered,
     StopPod,
-    UseSeen,
+    UtilizationSampled,
+    WorkloadProgress,
 )
 from weir.model.nodes import Node
 from weir.model.scenario import Scenario
@@ -35,8 +35,8 @@ from weir.simulation.job_trace import JobTrace
 from weir.state.events import (
     Checkpointed,
     NodeSet,
+    Nominated,
     PodKey,
-    Promised,
     QueuesSet,
     TopologiesSet,
     WorkloadSubmitted,
@@ -63,16 +63,16 @@ class SimulatedCluster:
         self._ground = scenario
         self._coming = sorted(fates, key=lambda fate: (fate.workload.submitted_s, fate.workload.name))
         self._submitted = 0
-        self._kept: dict[str, Promised] = {}
+        self._kept: dict[str, Nominated] = {}
         self._queue: list[tuple[float, int, int, Callable[[Any], None], Any]] = []
         self._numbers = count()
         self._inbox: list[Fact] = []
         self._does: dict[type, Callable[[Any], None]] = {
             StartPod: self._start,
             StopPod: self._stop,
-            KeepRoom: self._keep,
-            LeaveRoom: self._leave,
-            SetStatus: self._set_status,
+            ReserveNomination: self._keep,
+            ReleaseNomination: self._leave,
+            SaveProgress: self._set_status,
             EndWorkload: self._end,
         }
         self._repaced: dict[str, JobProgress] = {}
@@ -131,7 +131,7 @@ class SimulatedCluster:
         for run in self.runs.values():
             # What was started where no node is any more never ran: whoever comes now is told so at once.
             for pod in [pod for pod, alive in run.alive.items() if alive.place.node not in self.nodes]:
-                self.exit(pod, Exit.LOST)
+                self.exit(pod, PodExit.LOST)
         facts: list[Fact] = [TopologiesSet(tuple(self._ground.topologies))]
         facts += [NodeSet(node) for node in self.nodes.values()]
         facts.append(QueuesSet(tuple(self._ground.queues)))
@@ -139,7 +139,7 @@ class SimulatedCluster:
             workload, status = run.fate.workload, run.status
             facts.append(WorkloadSubmitted(workload, workload.submitted_s, status.ran_s))
             if run.starts:
-                facts.append(StatusFound(name, _with_starts(status, run.starts)))
+                facts.append(StatusRecovered(name, _with_starts(status, run.starts)))
             facts += self._pods_of(run)
             if run.saved_s is not None:
                 facts.append(Checkpointed(name, run.saved_s))
@@ -151,7 +151,7 @@ class SimulatedCluster:
         started = [alive for alive, _, _ in run.exits.values()] + list(run.alive.values())
         started.sort(key=lambda alive: alive.start)
         facts: list[Fact] = [
-            PodRuns(alive.place, alive.start, alive.at_s, alive.stopping) for alive in started
+            PodRunning(alive.place, alive.start, alive.at_s, alive.stopping) for alive in started
         ]
         facts += [PodExited(pod, alive.start, how, at_s) for pod, (alive, how, at_s) in run.exits.items()]
         return facts
@@ -192,12 +192,12 @@ class SimulatedCluster:
     def _too_late(self, effect: StartPod) -> None:
         """A pod was started when its gang had just finished: nothing is left for it to do."""
         if self.current(effect.place.pod, effect.start) is not None:
-            self.exit(effect.place.pod, Exit.DONE)
+            self.exit(effect.place.pod, PodExit.DONE)
 
     def _never_ran(self, effect: StartPod) -> None:
         """A pod was started on a node that isn't there."""
         if self.current(effect.place.pod, effect.start) is not None:
-            self.exit(effect.place.pod, Exit.LOST)
+            self.exit(effect.place.pod, PodExit.LOST)
 
     def _stop(self, effect: StopPod) -> None:
         alive = self.current(effect.pod, effect.start)
@@ -205,7 +205,7 @@ class SimulatedCluster:
             return
         takes_s = self.stop_takes_s(effect)
         if takes_s <= 0:
-            self.exit(effect.pod, Exit.STOPPED)
+            self.exit(effect.pod, PodExit.STOPPED)
             return
         alive.stopping = True
         self.at(self.now_s + takes_s, self._stopped, effect)
@@ -216,7 +216,7 @@ class SimulatedCluster:
 
     def _stopped(self, effect: StopPod) -> None:
         if self.current(effect.pod, effect.start) is not None:
-            self.exit(effect.pod, Exit.STOPPED)
+            self.exit(effect.pod, PodExit.STOPPED)
 
     def current(self, pod: PodKey, start: int) -> SimulatedPod | None:
         """What this start of a pod is now; None if it is over."""
@@ -224,7 +224,7 @@ class SimulatedCluster:
         alive = run.alive.get(pod) if run is not None else None
         return alive if alive is not None and alive.start == start else None
 
-    def exit(self, pod: PodKey, how: Exit) -> None:
+    def exit(self, pod: PodKey, how: PodExit) -> None:
         """A pod ends; its gang may break by it."""
         run = self.runs[pod.workload]
         alive = run.alive.pop(pod)
@@ -234,10 +234,10 @@ class SimulatedCluster:
             self._repaced[pod.workload] = run
         self.tell(PodExited(pod, alive.start, how, self.now_s))
 
-    def _keep(self, effect: KeepRoom) -> None:
+    def _keep(self, effect: ReserveNomination) -> None:
         self._kept[effect.promised.workload] = effect.promised
 
-    def _leave(self, effect: LeaveRoom) -> None:
+    def _leave(self, effect: ReleaseNomination) -> None:
         self._kept.pop(effect.workload, None)
 
     def _placed(self, pod: PodKey) -> None:
@@ -247,11 +247,11 @@ class SimulatedCluster:
             return
         rest = tuple(place for place in kept.places if place.pod != pod)
         if rest:
-            self._kept[pod.workload] = Promised(kept.workload, rest, kept.at_s, kept.freed_by)
+            self._kept[pod.workload] = Nominated(kept.workload, rest, kept.at_s, kept.freed_by)
         else:
             del self._kept[pod.workload]
 
-    def _set_status(self, effect: SetStatus) -> None:
+    def _set_status(self, effect: SaveProgress) -> None:
         run = self.runs[effect.workload]
         run.status = effect.status
         settled = effect.status.settled
@@ -281,7 +281,7 @@ class SimulatedCluster:
         for name, run in self.runs.items():
             if run.started_s is not None:
                 used = 0.0 if self.now_s >= run.started_s + run.fate.idle_after_s else 1.0
-                self.tell(UseSeen(name, used, self.now_s))
+                self.tell(UtilizationSampled(name, used, self.now_s))
         if self.runs or self._queue:
             self.at(self.now_s + self.measured_every_s, self._measure, None)
 
@@ -321,8 +321,8 @@ class SimulatedCluster:
         run.alive.clear()
         for pod, alive in ended:
             run.counts[pod.group] -= alive.ran
-            run.exits[pod] = (alive, Exit.DONE, self.now_s)
-            self.tell(PodExited(pod, alive.start, Exit.DONE, self.now_s))
+            run.exits[pod] = (alive, PodExit.DONE, self.now_s)
+            self.tell(PodExited(pod, alive.start, PodExit.DONE, self.now_s))
 
 
 def _by_index(started: tuple[PodKey, SimulatedPod]) -> tuple[int, int]:
@@ -330,7 +330,7 @@ def _by_index(started: tuple[PodKey, SimulatedPod]) -> tuple[int, int]:
     return pod.group, pod.index
 
 
-def _with_starts(status: Status, starts: int) -> Status:
+def _with_starts(status: WorkloadProgress, starts: int) -> WorkloadProgress:
     return replace(status, starts=starts)
 
 

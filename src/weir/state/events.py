@@ -6,13 +6,13 @@ from enum import StrEnum
 
 from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import Node, Topology
-from weir.model.nouns import noun
 from weir.model.queues import Queue
-from weir.model.reasons import Cause
+from weir.model.reasons import EvictionCause
+from weir.model.record import record
 from weir.model.workloads import Workload
 
 
-@noun(order=True)
+@record(order=True)
 class PodKey:
     """Names one pod: its workload, the position of its group, its index in the group."""
 
@@ -21,8 +21,8 @@ class PodKey:
     index: int
 
 
-@noun()
-class Place:
+@record()
+class Placement:
     """Where a pod runs or will run: a node by name and the indices of its devices."""
 
     pod: PodKey
@@ -30,7 +30,7 @@ class Place:
     devices: tuple[int, ...]
 
 
-class End(StrEnum):
+class WorkloadOutcome(StrEnum):
     """How a workload ended."""
 
     SUCCEEDED = "succeeded"
@@ -38,49 +38,49 @@ class End(StrEnum):
     STOPPED = "stopped"
 
 
-@noun()
+@record()
 class NodeSet:
     """A node is there, new or changed. A node that shrinks below what runs on it stays over-full."""
 
     node: Node
 
 
-@noun()
+@record()
 class NodeLost:
     """A node is gone; its pods are reported stopped one by one."""
 
     name: str
 
 
-@noun()
+@record()
 class QueuesSet:
     """The quota tree, whole: parents before children."""
 
     queues: tuple[Queue, ...]
 
 
-@noun()
+@record()
 class TopologiesSet:
     """All topologies."""
 
     topologies: tuple[Topology, ...]
 
 
-@noun()
+@record()
 class BudgetSet:
     """A disruption budget is there, new or with another allowance."""
 
     budget: DisruptionBudget
 
 
-@noun()
+@record()
 class BudgetRemoved:
     """A disruption budget is gone."""
 
     name: str
 
 
-@noun()
+@record()
 class PodProtected:
     """These disruption budgets, told before, count an eviction of the pod; none if it may always go."""
 
@@ -88,7 +88,7 @@ class PodProtected:
     budgets: tuple[str, ...]
 
 
-@noun()
+@record()
 class WorkloadSubmitted:
     """A workload waits. `ran_s` is run it has already kept from before.
 
@@ -102,7 +102,7 @@ class WorkloadSubmitted:
     absent: frozenset[PodKey] = frozenset()
 
 
-@noun()
+@record()
 class WorkloadChanged:
     """A workload asks for something else now: more or fewer pods, another priority, other marks.
 
@@ -116,18 +116,18 @@ class WorkloadChanged:
     absent: frozenset[PodKey] = frozenset()
 
 
-@noun()
+@record()
 class WorkloadEnded:
     """A workload is over and holds nothing any more; `ran_s` is its whole run where it succeeded."""
 
     workload: str
-    how: End
+    how: WorkloadOutcome
     at_s: float
     ran_s: float = 0.0
 
 
-@noun()
-class WorkloadHeld:
+@record()
+class WorkloadSuspended:
     """A workload may (not) be started: suspended, backing off, gated."""
 
     workload: str
@@ -136,8 +136,8 @@ class WorkloadHeld:
     until_s: float | None = None  # it is let go by itself then
 
 
-@noun()
-class PastKnown:
+@record()
+class HistoryRestored:
     """What happened to a workload before control knew it, as far as decisions go by it.
 
     Since when it waits, since when its gang runs below its minimum, and the workloads it was stopped for
@@ -150,24 +150,24 @@ class PastKnown:
     stopped_for: tuple[tuple[str, float], ...] = ()
 
 
-@noun()
+@record()
 class PodAssigned:
     """A pod holds its place from now on: it starts or runs."""
 
-    place: Place
+    place: Placement
     at_s: float
 
 
-@noun()
+@record()
 class PodStopping:
     """A pod was told to stop; its room is being freed."""
 
     pod: PodKey
     at_s: float
-    cause: Cause | None = None
+    cause: EvictionCause | None = None
 
 
-@noun()
+@record()
 class StopRefused:
     """A pod that was told to stop runs on: it couldn't be stopped. `by` is the workload it was to go for."""
 
@@ -177,7 +177,7 @@ class StopRefused:
     by: str | None = None
 
 
-@noun()
+@record()
 class PodStopped:
     """A pod holds nothing any more and waits again. `kept_s` is the workload's run that isn't lost."""
 
@@ -186,7 +186,7 @@ class PodStopped:
     kept_s: float | None = None
 
 
-@noun()
+@record()
 class Checkpointed:
     """A workload saved its state at this time."""
 
@@ -194,28 +194,28 @@ class Checkpointed:
     at_s: float
 
 
-@noun()
-class Promised:
+@record()
+class Nominated:
     """Room kept for pods of a workload until they run or it is withdrawn.
 
     `by` is the workload whose take moved these pods, if they were moved.
     """
 
     workload: str
-    places: tuple[Place, ...]
+    places: tuple[Placement, ...]
     at_s: float
     freed_by: tuple[str, ...] = field(default=())
 
 
-@noun()
-class PromiseDropped:
+@record()
+class NominationReleased:
     """The room promised to a workload is anyone's again."""
 
     workload: str
 
 
-@noun()
-class Noted:
+@record()
+class NoteAdded:
     """Something people should read of a workload: what control does or will do. It changes nothing."""
 
     workload: str
@@ -233,8 +233,8 @@ Event = (
     | WorkloadSubmitted
     | WorkloadChanged
     | WorkloadEnded
-    | WorkloadHeld
-    | PastKnown
+    | WorkloadSuspended
+    | HistoryRestored
     | PodAssigned
     | PodStopping
     | StopRefused
@@ -243,7 +243,7 @@ Event = (
     | BudgetRemoved
     | PodProtected
     | Checkpointed
-    | Promised
-    | PromiseDropped
-    | Noted
+    | Nominated
+    | NominationReleased
+    | NoteAdded
 )

@@ -7,9 +7,9 @@ from operator import lt
 
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.state.budgets import Budget
-from weir.state.ledger import Amounts
-from weir.state.runtimes import Like
-from weir.state.shapes import GPU_ROW, Shape
+from weir.state.quota_usage import Amounts
+from weir.state.runtime_history import RuntimeKey
+from weir.state.shapes import GPU_ROW, RequestShape
 
 
 class Phase(IntEnum):
@@ -43,7 +43,7 @@ class Pod:
         self.budgets: tuple[Budget, ...] = ()  # those that stopping it counts against
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> RequestShape:
         """What it asks for."""
         return self.job.shapes[self.group]
 
@@ -57,12 +57,12 @@ class Pod:
         return self.shape.devices_milli(charge) if charge else 0
 
 
-def counts_in_parts(shape: Shape) -> bool:
+def counts_in_parts(shape: RequestShape) -> bool:
     """Return True if a pod may count with a part of a GPU: it shares devices, or they have a weight."""
     return bool(shape.devices) and (not shape.whole or shape.gpu_weight_milli != WHOLE_MILLI)
 
 
-def devices_asked(shapes: Sequence[Shape], asks: Sequence[Amounts]) -> tuple[int, ...]:
+def devices_asked(shapes: Sequence[RequestShape], asks: Sequence[Amounts]) -> tuple[int, ...]:
     """Return the thousandths of devices that a pending pod of each group asks for."""
     charges = [sum([amount for row, amount in ask if row == GPU_ROW]) for ask in asks]
     return tuple([shape.devices_milli(charge) for shape, charge in zip(shapes, charges, strict=True)])
@@ -127,10 +127,10 @@ class Job:
     def __init__(
         self,
         spec: Workload,
-        shapes: tuple[Shape, ...],
+        shapes: tuple[RequestShape, ...],
         asks: tuple[Amounts, ...],
         path: tuple[int, ...],
-        like: Like,
+        like: RuntimeKey,
         devices_milli: int,
     ) -> None:
         self.pods: list[list[Pod]] = []
@@ -150,15 +150,15 @@ class Job:
         self.held_until_s: float | None = None  # it is let go by itself then
         self.promised_by: tuple[str, ...] = ()
         self.stopped_for: dict[str, float] = {}  # workloads it was stopped for, and when, since it last ran
-        self.waiting: PendingClass | None = None
+        self.waiting: EquivalenceClass | None = None
 
     def take_on(
         self,
         spec: Workload,
-        shapes: tuple[Shape, ...],
+        shapes: tuple[RequestShape, ...],
         asks: tuple[Amounts, ...],
         path: tuple[int, ...],
-        like: Like,
+        like: RuntimeKey,
         devices_milli: int,
     ) -> None:
         """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
@@ -281,7 +281,7 @@ class Job:
 ClassKey = tuple[object, ...]
 
 
-class Step:
+class NextStep:
     """What a waiting workload asks for next: the rest of its gang at once, or one more elastic pod.
 
     An elastic pod is of the `choice`-th of the groups that could have one more: the highest order first.
@@ -326,7 +326,7 @@ Wants = tuple[tuple[int, ...], Size]
 """The groups a workload may grow by, and what is lacking."""
 
 
-class PendingClass:
+class EquivalenceClass:
     """Pending workloads that are equal in everything but their age: what holds for one holds for all.
 
     `members` are (submitted, name, job), oldest first; `step` is what each of them asks for next, and
@@ -340,7 +340,7 @@ class PendingClass:
         self.key = key
         self.project = job.project
         self.number = number
-        self.step = Step(job, job.placed)
+        self.step = NextStep(job, job.placed)
         step = self.step  # a gang needs room for each of these shapes, an elastic pod for one of them
         groups = step.choices or [group for group, lack in enumerate(step.lacks) if lack]
         ids = [shape.id for shape in job.shapes]

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from weir.state import events
-from weir.state.reducers import budgets, nodes, pods, promises, queues, workloads
-from weir.state.reducers.counting import holding
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
+from weir.state.reducers import budgets, nodes, nominations, pods, queues, workloads
+from weir.state.reducers.accounting import usage_on
 
-__all__ = ["holding", "reduce"]
+__all__ = ["reduce", "usage_on"]
 
 
 def reduce(cluster: Cluster, event: events.Event) -> None:
@@ -26,7 +26,7 @@ def reduce(cluster: Cluster, event: events.Event) -> None:
     _REDUCERS[kind](cluster, event)
 
 
-_QUIET = frozenset({events.Checkpointed, events.Noted})
+_QUIET = frozenset({events.Checkpointed, events.NoteAdded})
 _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.NodeSet: nodes.node_set,
     events.NodeLost: nodes.node_lost,
@@ -35,8 +35,8 @@ _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.WorkloadSubmitted: workloads.submitted,
     events.WorkloadChanged: workloads.changed,
     events.WorkloadEnded: workloads.ended,
-    events.WorkloadHeld: workloads.held,
-    events.PastKnown: workloads.past_known,
+    events.WorkloadSuspended: workloads.suspended,
+    events.HistoryRestored: workloads.history_restored,
     events.Checkpointed: workloads.checkpointed,
     events.PodAssigned: pods.assigned,
     events.PodStopping: pods.stopping,
@@ -45,7 +45,7 @@ _REDUCERS: dict[type, Callable[[Cluster, Any], None]] = {
     events.BudgetSet: budgets.budget_set,
     events.BudgetRemoved: budgets.budget_removed,
     events.PodProtected: budgets.pod_protected,
-    events.Promised: promises.promised,
-    events.PromiseDropped: promises.promise_dropped,
-    events.Noted: workloads.noted,
+    events.Nominated: nominations.nominated,
+    events.NominationReleased: nominations.nomination_released,
+    events.NoteAdded: workloads.note_added,
 }

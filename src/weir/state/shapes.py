@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS
-from weir.model.workloads import WHOLE_MILLI, PodRule, Request
+from weir.model.workloads import WHOLE_MILLI, PodAffinityRule, Request
 
 GPU_ROW: Final = 0
 CPU_ROW: Final = 1
@@ -17,7 +17,7 @@ PODS_ROW: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class RequestShape:
     """A request by numbers. `needs` are (row, amount) of what it takes of a node besides devices.
 
     `charges` are what it counts with in the ledger besides devices: its needs and what is assumed.
@@ -32,9 +32,9 @@ class Shape:
     whole: bool
     constraint: int  # equal for shapes that may use the same nodes, whatever pods are there
     marks: tuple[int, ...] = ()  # rows of the marks it bears
-    pod_rules: tuple[tuple[PodRule, int], ...] = ()  # each with the row of its mark
+    pod_rules: tuple[tuple[PodAffinityRule, int], ...] = ()  # each with the row of its mark
     charges: tuple[tuple[int, int], ...] = ()
-    plain: "Shape | None" = None  # the same without marks and pod rules, where it has any
+    plain: "RequestShape | None" = None  # the same without marks and pod rules, where it has any
     gpu_weight_milli: int = WHOLE_MILLI  # thousandths of a GPU that each device counts as in the ledger
 
     def share_on(self, device_memory: int) -> int:
@@ -59,7 +59,7 @@ class Shape:
         return charge if self.gpu_weight_milli == WHOLE_MILLI else self.devices * WHOLE_MILLI
 
 
-class Rows:
+class RowIndex:
     """Which resource, or mark, is which row; rows are only ever added."""
 
     def __init__(self, first: Iterable[str] = (GPU, CPU, MEMORY, PODS)) -> None:
@@ -91,18 +91,18 @@ class Rows:
         return len(self.names)
 
 
-class Shapes:
+class ShapeTable:
     """All request shapes seen, each once."""
 
-    def __init__(self, rows: Rows, marks: Rows) -> None:
+    def __init__(self, rows: RowIndex, marks: RowIndex) -> None:
         self._rows = rows
         self._marks = marks
-        self._of: dict[Request, Shape] = {}
+        self._of: dict[Request, RequestShape] = {}
         self._constraints: dict[tuple[object, ...], int] = {}
-        self.all: list[Shape] = []
+        self.all: list[RequestShape] = []
         self.weighted = False  # any has devices that count as other than a GPU each
 
-    def of(self, request: Request) -> Shape:
+    def of(self, request: Request) -> RequestShape:
         """The shape of a request, made if it is new."""
         shape = self._of.get(request)
         if shape is None:
@@ -114,7 +114,7 @@ class Shapes:
             self.weighted = self.weighted or request.gpu_weight_milli != WHOLE_MILLI
         return shape
 
-    def _made(self, request: Request, plain: Shape | None) -> Shape:
+    def _made(self, request: Request, plain: RequestShape | None) -> RequestShape:
         needs = [(CPU_ROW, request.cpu_milli), (MEMORY_ROW, request.memory), (PODS_ROW, 1)]
         needs += [(self._rows.of(name), amount) for name, amount in request.further]
         assumed = ((CPU_ROW, request.assumed_cpu_milli), (MEMORY_ROW, request.assumed_memory))
@@ -128,7 +128,7 @@ class Shapes:
             request.rules,
             request.gpu_memory,
         )
-        return Shape(
+        return RequestShape(
             id=len(self.all),
             request=request,
             needs=tuple((row, amount) for row, amount in needs if amount > 0),

@@ -8,12 +8,12 @@ from pydantic import TypeAdapter
 
 from weir.model.queues import Queue
 from weir.model.workloads import Workload
-from weir.state.events import Promised
+from weir.state.events import Nominated
 
 Noun = TypeVar("Noun")
 
 WORKLOAD: Final = TypeAdapter(Workload)
-PROMISED: Final = TypeAdapter(Promised)
+PROMISED: Final = TypeAdapter(Nominated)
 QUEUE: Final = TypeAdapter(Queue)
 
 

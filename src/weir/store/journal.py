@@ -11,7 +11,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, select, update
 
 from weir.control.journal import Keepable, LaunchSpec, WorkloadRecord
-from weir.control.port import EndWorkload, KeepRoom, LeaveRoom, LifeRule, SetStatus, Status
+from weir.control.port import (
+    EndWorkload,
+    LifecycleRule,
+    ReleaseNomination,
+    ReserveNomination,
+    SaveProgress,
+    WorkloadProgress,
+)
 from weir.model.queues import Queue
 from weir.model.resources import span
 from weir.store.codec import PROMISED, WORKLOAD, mapping_of, packed
@@ -26,7 +33,9 @@ WORKLOAD_RECORDS = (
     .join(submissions, submissions.c.uid == workloads.c.uid)
     .order_by(workloads.c.uid)
 )
-TELL_OF_END = frozenset((LifeRule.MAX_RUNTIME.value, LifeRule.IDLE.value, LifeRule.LIFETIME.value))
+TELL_OF_END = frozenset(
+    (LifecycleRule.MAX_RUNTIME.value, LifecycleRule.IDLE.value, LifecycleRule.LIFETIME.value)
+)
 """Rules that are told as an event when they stop a workload: its end doesn't repeat their sentence."""
 _LIVE_OF_NAME = workloads.update().where(
     workloads.c.name == bindparam("of_name"), workloads.c.state == bindparam("of_state")
@@ -50,7 +59,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
         workload=WORKLOAD.validate_json(row.spec),
         launch=launch_spec(row),
         submitted_at_s=row.submitted_s,
-        status=Status(
+        status=WorkloadProgress(
             row.starts,
             row.settled,
             row.failures,
@@ -111,15 +120,15 @@ class StoreJournal:
             self._database.write(lambda connection: self._write(connection, effects, saved)).result()
 
     def _write(self, connection: Connection, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
-        statuses: dict[str, Status] = {}
+        statuses: dict[str, WorkloadProgress] = {}
         promises: dict[str, str | None] = {}
         ends: dict[str, EndWorkload] = {}
         for effect in effects:
-            if isinstance(effect, SetStatus):
+            if isinstance(effect, SaveProgress):
                 statuses[effect.workload] = effect.status
-            elif isinstance(effect, KeepRoom):
+            elif isinstance(effect, ReserveNomination):
                 promises[effect.promised.workload] = packed(PROMISED, effect.promised)
-            elif isinstance(effect, LeaveRoom):
+            elif isinstance(effect, ReleaseNomination):
                 promises[effect.workload] = None
             else:
                 ends.setdefault(effect.workload, effect)
@@ -196,7 +205,7 @@ def _of(name: str) -> dict[str, Any]:
     return {"of_name": name, "of_state": LIVE}
 
 
-def _columns(status: Status) -> dict[str, Any]:
+def _columns(status: WorkloadProgress) -> dict[str, Any]:
     return {
         "starts": status.starts,
         "settled": status.settled,

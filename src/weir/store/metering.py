@@ -10,6 +10,7 @@ from typing import Any
 
 from weir.engine.plan import Plan
 from weir.model.resources import GPU, UNLIMITED
+from weir.state.cluster import Cluster
 from weir.state.events import (
     Event,
     PodAssigned,
@@ -17,11 +18,10 @@ from weir.state.events import (
     PodStopped,
     PodStopping,
     WorkloadEnded,
-    WorkloadHeld,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 from weir.state.shapes import GPU_ROW
-from weir.state.state import Cluster
 from weir.store.records import DeviceUsageSample, UsageSample, UsageSamples, WorkloadUsageSample
 
 _MILLI = 1000.0
@@ -163,7 +163,7 @@ class UsageMeter:
         self._lock = Lock()
         self._takes: dict[type, Callable[[Any], None]] = {
             WorkloadSubmitted: self._submitted,
-            WorkloadHeld: self._held,
+            WorkloadSuspended: self._held,
             WorkloadEnded: self._ended,
             PodAssigned: self._assigned,
             PodStopping: self._stopping,
@@ -291,7 +291,7 @@ class UsageMeter:
         who = self._whos[spec.name] = _MeteredWorkload(self._uid_of(spec.name), group, spec.preemptible)
         self._wait(who, event.at_s)
 
-    def _held(self, event: WorkloadHeld) -> None:
+    def _held(self, event: WorkloadSuspended) -> None:
         who = self._whos.get(event.workload)
         if who is not None:
             who.held = event.held

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, or_, select, update
 
 from weir.control.journal import LaunchSpec, WorkloadRecord
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 from weir.store.codec import WORKLOAD, as_json, mapping_of, packed
 from weir.store.database import Database
 from weir.store.errors import NameTaken, NoSuchQueue, NoSuchWorkload, WorkloadOver
@@ -23,7 +23,7 @@ FORGOTTEN_TOGETHER = 500
 NO_COMMAND = "[]"
 """Command of a workload whose details were removed: every submission has one of a word at least."""
 _NO_DETAILS = {"command": NO_COMMAND, "environment": "[]", "asked": "{}", "secrets": "{}", "directory": ""}
-_ENDS = frozenset(end.value for end in End)
+_ENDS = frozenset(end.value for end in WorkloadOutcome)
 
 _INSERT = insert(workloads)
 _INSERT_SUBMISSION = insert(submissions)

@@ -1,25 +1,25 @@
 """Disruption budgets in reasons, and in the cluster state: stops that are refused, and allowances that change."""
 
 import pytest
-from tests.properties.picture import differs, picture
+from tests.properties.cluster_view import differs, picture
+from tests.properties.random_cluster import World, node, single
 from tests.properties.running import Running
-from tests.properties.worlds import World, node, single
 
-from weir.engine.explain import reason
+from weir.engine.pending_reasons import pending_reason
 from weir.model.budgets import DisruptionBudget
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.reasons import Cause, Reason, Rule, Why
+from weir.model.reasons import EvictionCause, EvictionRule, Reason, ReasonCode
 from weir.state.events import (
     BudgetRemoved,
     BudgetSet,
     Event,
-    Place,
+    Nominated,
+    Placement,
     PodAssigned,
     PodKey,
     PodProtected,
     PodStopping,
-    Promised,
     StopRefused,
     WorkloadSubmitted,
 )
@@ -35,7 +35,7 @@ def scene(*budgets: tuple[str, int, PodKey], policy: Policy = POLICY) -> Running
     running = Running(World((node("n0", 8), node("n1", 8)), QUEUES, (), policy))
     for at, key in enumerate((E0, E1)):
         running.tell(WorkloadSubmitted(single(key.workload, "ta", 8), 0.0))
-        running.tell(PodAssigned(Place(key, f"n{at}", tuple(range(8))), 0.0))
+        running.tell(PodAssigned(Placement(key, f"n{at}", tuple(range(8))), 0.0))
     for name, allowed, key in budgets:
         running.tell(BudgetSet(DisruptionBudget(name, allowed)))
         running.tell(PodProtected(key, (name,)))
@@ -44,7 +44,7 @@ def scene(*budgets: tuple[str, int, PodKey], policy: Policy = POLICY) -> Running
 
 
 def why(running: Running, name: str = "back") -> Reason:
-    found = reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
+    found = pending_reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
     assert found is not None
     return found
 
@@ -53,7 +53,7 @@ def test_reason_names_the_budget() -> None:
     running = scene(("ta/e0", 0, E0), ("ta/e1", 0, E1))
     assert not running.cycle().acts
     told = why(running)
-    assert told.why is Why.NOT_TAKEABLE
+    assert told.why is ReasonCode.NOT_TAKEABLE
     assert told.sentence.endswith(
         "16 GPUs are held by workloads that PodDisruptionBudgets ta/e0, ta/e1 protect"
     )
@@ -67,7 +67,7 @@ def test_reason_of_protected_work_names_the_budget_that_keeps_it_within_its_quot
     running.tell(WorkloadSubmitted(more, 0.0))
     running.tell(PodProtected(PodKey("more", 0, 0), ("ta/more",)))
     told = why(running, "more")
-    assert told.why is Why.NON_PREEMPTIBLE_OVER_QUOTA
+    assert told.why is ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA
     assert "PodDisruptionBudget ta/more protects it from eviction" in told.sentence
 
 
@@ -77,14 +77,14 @@ def test_another_victim_is_chosen_in_the_cycle_after_a_refusal() -> None:
     refused, other = first.pod, E1 if first.pod == E0 else E0
     running.going.clear()
     running = scene()
-    running.tell(PodStopping(refused, 0.0, Cause(Rule.RECLAIM_QUOTA, "back", "")))
+    running.tell(PodStopping(refused, 0.0, EvictionCause(EvictionRule.RECLAIM_QUOTA, "back", "")))
     running.tell(StopRefused(refused, 0.0, "Cannot evict pod.", "back"))
     assert [eviction.pod for eviction in running.cycle().evictions] == [other]
 
 
 def test_a_refused_pod_is_asked_again_after_a_while_though_nothing_happens() -> None:
     running = scene(("ta/e1", 0, E1))
-    running.tell(PodStopping(E0, 0.0, Cause(Rule.RECLAIM_QUOTA, "back", "")))
+    running.tell(PodStopping(E0, 0.0, EvictionCause(EvictionRule.RECLAIM_QUOTA, "back", "")))
     running.tell(StopRefused(E0, 0.0, "denied", "back"))
     plan = running.cycle()
     assert not plan.acts
@@ -96,9 +96,9 @@ def test_a_refused_pod_is_asked_again_after_a_while_though_nothing_happens() -> 
 
 def test_refused_stop_leaves_the_state_as_it_was() -> None:
     running, same = scene(("ta/e0", 1, E0)), scene(("ta/e0", 1, E0))
-    running.tell(PodStopping(E0, 5.0, Cause(Rule.RECLAIM_QUOTA, "back", "")))
+    running.tell(PodStopping(E0, 5.0, EvictionCause(EvictionRule.RECLAIM_QUOTA, "back", "")))
     assert running.cluster.budgets["ta/e0"].allowed == 0
-    running.tell(Promised("e0", (Place(E0, "n1", tuple(range(8))),), 5.0))
+    running.tell(Nominated("e0", (Placement(E0, "n1", tuple(range(8))),), 5.0))
     running.tell(StopRefused(E0, 5.0, "denied", "back"))
     running.tell(StopRefused(E0, 5.0, "denied", "back"))
     assert running.cluster.jobs["e0"].pods[0][0].phase is Phase.RUNNING

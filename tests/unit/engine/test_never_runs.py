@@ -1,15 +1,15 @@
 """Work that no node could ever take is no demand: the siblings of its queue get what it would be given."""
 
-from weir.engine.books import Books
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
+from weir.engine.quota_overlay import QuotaOverlay
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
-from weir.state.events import NodeSet, Place, PodAssigned, PodKey, QueuesSet, WorkloadSubmitted
+from weir.state.cluster import Cluster
+from weir.state.events import NodeSet, Placement, PodAssigned, PodKey, QueuesSet, WorkloadSubmitted
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
 POLICY = Policy()
 
@@ -32,14 +32,14 @@ def _submit(
     reduce(cluster, WorkloadSubmitted(Workload(name, project, (group,), min_, 0.0), 0.0))
 
 
-def _shares(cluster: Cluster, memo: Memo) -> dict[str, float]:
+def _shares(cluster: Cluster, memo: EngineCache) -> dict[str, float]:
     memo.sync(cluster, POLICY)
-    share = Books(cluster, POLICY, [0.0, 0.0], excess=lambda: memo.excess(cluster)).share
+    share = QuotaOverlay(cluster, POLICY, [0.0, 0.0], excess=lambda: memo.excess(cluster)).share
     return {queue.name: share[at][0] for at, queue in enumerate(cluster.ledger.queues)}
 
 
 def test_a_share_is_not_withheld_for_work_that_fits_no_node() -> None:
-    cluster, memo = _cluster(), Memo()
+    cluster, memo = _cluster(), EngineCache()
     for at in range(4):
         _submit(cluster, f"fits-{at}", "a", 1)
     for at in range(2):
@@ -51,11 +51,11 @@ def test_a_share_is_not_withheld_for_work_that_fits_no_node() -> None:
     assert _shares(cluster, memo) == {"a": 3000.0, "b": 1000.0}, "a class that comes later is asked about"
     reduce(cluster, _node("larger", 8))
     assert _shares(cluster, memo) == {"a": 4000.0, "b": 8000.0}, "a node that can take it makes it demand"
-    assert _shares(cluster, memo) == _shares(cluster, Memo())
+    assert _shares(cluster, memo) == _shares(cluster, EngineCache())
 
 
 def test_pods_beyond_the_minimum_of_a_gang_that_fits_are_demand() -> None:
-    cluster, memo = _cluster(), Memo()
+    cluster, memo = _cluster(), EngineCache()
     _submit(cluster, "elastic", "b", 1, count=6, min_=2)
     _submit(cluster, "other", "a", 4)
     assert _shares(cluster, memo) == {"a": 2000.0, "b": 2000.0}
@@ -67,10 +67,10 @@ def test_an_asker_reclaims_its_whole_share_beside_work_that_fits_no_node() -> No
     reduce(cluster, QueuesSet(tuple(Queue(name, quota={"gpu": 0}) for name in "bca")))
     for at in range(4):
         _submit(cluster, f"b-{at}", "b", 1)
-        reduce(cluster, PodAssigned(Place(PodKey(f"b-{at}", 0, 0), "node", (at,)), 0.0))
+        reduce(cluster, PodAssigned(Placement(PodKey(f"b-{at}", 0, 0), "node", (at,)), 0.0))
     for name in ("never-1", "never-2"):
         _submit(cluster, name, "c", 8)
     for at in range(4):
         _submit(cluster, f"a-{at}", "a", 1)
-    plan = decide(cluster, POLICY, 1e6, Memo())
+    plan = decide(cluster, POLICY, 1e6, EngineCache())
     assert len(plan.evictions) == 2

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from weir.engine.overcommit import Holding, Overcommitted, device_use, relieve
+from weir.engine.overcommit import DeviceHolding, OvercommittedNode, node_device_usage, relieve
 from weir.model.nodes import Node, Taint
 from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state import events
+from weir.state.cluster import Cluster
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
 GRACE_S = 300.0
 AFTER_S = 1000.0
@@ -36,7 +36,7 @@ def test_all_devices_in_use_are_counted(
     own_milli: int,
     needed_milli: int,
 ) -> None:
-    use = device_use(gpus, others, [Holding(*each) for each in holdings])
+    use = node_device_usage(gpus, others, [DeviceHolding(*each) for each in holdings])
     assert (use.own_milli, use.needed_milli) == (own_milli, needed_milli)
     assert use.excess_milli == max(0, needed_milli - 1000 * gpus)
 
@@ -85,7 +85,7 @@ class Site:
             first = self.next_device[node]
             self.next_device[node] += gpus
             devices = tuple(at % 8 for at in range(first, first + gpus))
-            place = events.Place(events.PodKey(name, 0, index), node, devices)
+            place = events.Placement(events.PodKey(name, 0, index), node, devices)
             self.happen(events.PodAssigned(place, at_s))
 
     def relieved(
@@ -93,8 +93,8 @@ class Site:
     ) -> tuple[list[str], set[str]]:
         """Return the pods that are stopped, as WORKLOAD/INDEX, and the nodes that stay over-committed."""
         at = self.cluster.node_at["n"]
-        holdings = [Holding(pod.devices, pod.shape.devices, 1000) for pod in self.cluster.pods_on[at]]
-        over = Overcommitted("n", device_use(gpus, others, holdings), 0.0)
+        holdings = [DeviceHolding(pod.devices, pod.shape.devices, 1000) for pod in self.cluster.pods_on[at]]
+        over = OvercommittedNode("n", node_device_usage(gpus, others, holdings), 0.0)
         relief = relieve(self.cluster, [over], (), now_s, GRACE_S)
         assert relief.wake_s == (GRACE_S if now_s < GRACE_S else None)
         assert all("GPUs of node n are in use" in each.cause.sentence for each in relief.evictions)

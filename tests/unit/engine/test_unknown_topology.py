@@ -1,14 +1,14 @@
 """A workload that names a topology there isn't: it waits and is told why, and nobody else notices."""
 
 import pytest
+from tests.properties.random_cluster import HOSTNAME, World, node
 from tests.properties.running import Running
-from tests.properties.worlds import HOSTNAME, World, node
 
-from weir.engine.explain import reason
+from weir.engine.pending_reasons import pending_reason
 from weir.model.nodes import Topology
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.reasons import Why
+from weir.model.reasons import ReasonCode
 from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 from weir.state.events import TopologiesSet, WorkloadSubmitted
 
@@ -28,8 +28,8 @@ def _gang(
     return Workload(name, project, (group,), pods, 0.0, topology=asked)
 
 
-def _told(running: Running, name: str) -> tuple[Why, str]:
-    why = reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
+def _told(running: Running, name: str) -> tuple[ReasonCode, str]:
+    why = pending_reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
     assert why is not None
     return why.why, why.sentence
 
@@ -49,7 +49,7 @@ def test_it_waits_with_a_reason_and_the_others_go_on(
         assert not running.cycle().acts
     what = "topology nowhere" if asked.name == "nowhere" else "level block of topology network"
     assert _told(running, "lost") == (
-        Why.NO_NODE_MATCHES,
+        ReasonCode.NO_NODE_MATCHES,
         f"it is to be together by {what}, which there isn't",
     )
     running.tell(WorkloadSubmitted(_gang("sound", "team", TopologyRequest("network", required="rack")), 0.0))

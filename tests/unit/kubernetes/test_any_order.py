@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.properties.effort import examples
+from tests.properties.budget import examples
 
 from .small_world import Told, job, node, pod, project
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.properties.effort import examples
+from tests.properties.budget import examples
 
 from weir.control.loop import Control
 from weir.kubernetes.api.objects import KubePod, ObjectCondition, PodDisruptionBudget
@@ -17,7 +17,7 @@ from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.translate.disruption_budgets import BudgetCoverage, allowed_at_best
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.kubernetes.writes.operations import Bind, EmitEvent, Evict, WriteDone, WriteRefused
-from weir.model.policy import BudgetRules, Policy
+from weir.model.policy import BudgetPolicy, Policy
 
 from .small_world import KINDS, job, node, pod, project
 
@@ -64,10 +64,10 @@ def budget(
 class Site:
     """Two nodes that Jobs of ta hold, which has no quota, and a Job of tb that is owed one of them."""
 
-    def __init__(self, rules: BudgetRules | None = None) -> None:
+    def __init__(self, rules: BudgetPolicy | None = None) -> None:
         self.now_s = BEGAN_S
         self.writes: list[Any] = []
-        policy = Policy(budgets=rules or BudgetRules())
+        policy = Policy(budgets=rules or BudgetPolicy())
         self.cluster_state = ClusterState(KINDS, DeviceResources())
         self.cluster_state.budgets.set_rules(policy.budgets)
         self.backend = KubernetesBackend(
@@ -319,7 +319,7 @@ def test_running_work_counts_as_non_preemptible_after_the_grace_period(site: Sit
 
 
 def test_policy_that_overrides_evicts_all_the_same_after_the_grace_period() -> None:
-    site = Site(BudgetRules(borrowed="override", grace=60.0))
+    site = Site(BudgetPolicy(borrowed="override", grace=60.0))
     site.runs("a", "n1")
     site.runs("b", "n2")
     site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
@@ -409,6 +409,6 @@ def test_changed_settings_hold_for_the_budgets_that_are_there() -> None:
     site.hear("pods", pod("a-0", owner=("a", "j-a"), namespace="ta", gpus=4, labels={"app": "a"}))
     site.step()
     assert not site.control.cluster.jobs["ta/job-a"].preemptible
-    site.backend.set_budget_rules(BudgetRules(borrowed="override"))
+    site.backend.set_budget_rules(BudgetPolicy(borrowed="override"))
     site.step()
     assert site.control.cluster.jobs["ta/job-a"].preemptible

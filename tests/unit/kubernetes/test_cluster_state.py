@@ -2,11 +2,11 @@
 
 import pytest
 
-from weir.control.port import Exit, Finished, Gated, PodExited, PodRuns
+from weir.control.port import GateChanged, PodExit, PodExited, PodRunning, WorkloadFinished
 from weir.engine.plan import Plan
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
-from weir.state.events import End, NodeSet, Place, PodKey, WorkloadChanged, WorkloadSubmitted
+from weir.state.events import NodeSet, Placement, PodKey, WorkloadChanged, WorkloadOutcome, WorkloadSubmitted
 
 from .small_world import BEGAN, KINDS, Told, job, node, pod, project
 
@@ -28,11 +28,11 @@ def test_a_job_is_a_workload_once_its_pods_are_there() -> None:
     (submitted,) = [fact for fact in facts if isinstance(fact, WorkloadSubmitted)]
     assert submitted.workload.name == "team/job-train"
     assert submitted.workload.project == "team"
-    (gated,) = [fact for fact in facts if isinstance(fact, Gated)]
+    (gated,) = [fact for fact in facts if isinstance(fact, GateChanged)]
     assert gated.reason == "1 of 2 pods exists."
     told.see("pods", pod("train-1", owner=("train", "j1")))
     facts = told.step()
-    assert [type(fact) for fact in facts] == [WorkloadChanged, Gated]
+    assert [type(fact) for fact in facts] == [WorkloadChanged, GateChanged]
     assert told.pods() == {"team/train-0": ("PENDING", None), "team/train-1": ("PENDING", None)}
 
 
@@ -60,16 +60,16 @@ def test_what_is_bound_and_ends_gives_its_room_back() -> None:
     told = node_states()
     told.see("owners", job("train", "j1"))
     told.see("pods", pod("train-0", owner=("train", "j1"), on="n1", start=3, devices="2", phase="Running"))
-    (runs,) = [fact for fact in told.step() if isinstance(fact, PodRuns)]
-    assert (runs.place, runs.start) == (Place(PodKey("team/job-train", 0, 0), "n1", (2,)), 3)
+    (runs,) = [fact for fact in told.step() if isinstance(fact, PodRunning)]
+    assert (runs.place, runs.start) == (Placement(PodKey("team/job-train", 0, 0), "n1", (2,)), 3)
     told.see("pods", pod("train-0", owner=("train", "j1"), on="n1", start=3, devices="2", phase="Succeeded"))
     told.see("owners", job("train", "j1", over="Complete"))
     facts = told.step()
     exited, finished = facts
     assert isinstance(exited, PodExited)
-    assert exited.how is Exit.LOST
-    assert isinstance(finished, Finished)
-    assert finished.how is End.SUCCEEDED
+    assert exited.how is PodExit.LOST
+    assert isinstance(finished, WorkloadFinished)
+    assert finished.how is WorkloadOutcome.SUCCEEDED
     assert not told.control.cluster.jobs
 
 
@@ -78,7 +78,7 @@ def test_a_refused_binding_is_tried_again_later() -> None:
     told.see("owners", job("train", "j1"))
     told.see("pods", pod("train-0", owner=("train", "j1")))
     told.step()
-    place = Place(PodKey("team/job-train", 0, 0), "n1", (0,))
+    place = Placement(PodKey("team/job-train", 0, 0), "n1", (0,))
     told.step(plan=Plan(binds=[place]))
     tracked = told.cluster_state.registry.named[place.pod.workload].at(place.pod)
     assert tracked is not None
@@ -170,7 +170,7 @@ def test_another_owner_of_the_same_name_is_another_workload() -> None:
     told.see("owners", job("train", "j2"))
     told.see("pods", pod("train-a", owner=("train", "j2")))
     facts = told.step()
-    assert any(isinstance(fact, Finished) for fact in facts)
+    assert any(isinstance(fact, WorkloadFinished) for fact in facts)
     assert told.pods() == {"team/train-a": ("PENDING", None)}
     assert told.state()["nodes"]["n1"][3] == 1  # the one before it holds its device until it is gone
 
@@ -212,15 +212,15 @@ def test_a_workload_without_pods_is_over_when_its_owner_says_so_or_is_gone() -> 
     gone_again(told)
     told.see("owners", job("train", "j1", over="Failed"))
     (finished,) = told.step()
-    assert isinstance(finished, Finished)
-    assert finished.how is End.FAILED
+    assert isinstance(finished, WorkloadFinished)
+    assert finished.how is WorkloadOutcome.FAILED
     assert not told.cluster_state.registry.gangs
     told.see("owners", job("train", "j2"))
     gone_again(told, "j2")
     told.gone("owners", "team/train", "j2")
     (finished,) = told.step()
-    assert isinstance(finished, Finished)
-    assert finished.how is End.STOPPED
+    assert isinstance(finished, WorkloadFinished)
+    assert finished.how is WorkloadOutcome.STOPPED
     assert not told.cluster_state.registry.gangs
 
 

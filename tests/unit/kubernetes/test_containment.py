@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from weir.control.life import Lives
+from weir.control.lifecycle import WorkloadLifecycle
 from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet, ObjectUnreadable
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.pod_resolver import PodResolver
@@ -97,14 +97,14 @@ def test_a_workload_that_breaks_control_is_left_out_when_control_begins_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = begun()
-    proper = Lives._submitted
+    proper = WorkloadLifecycle._submitted
 
-    def submitted(self: Lives, fact: Any) -> None:
+    def submitted(self: WorkloadLifecycle, fact: Any) -> None:
         if fact.workload.name == "team/pod-bad":
             raise OverflowError("too large")
         proper(self, fact)
 
-    monkeypatch.setattr(Lives, "_submitted", submitted)
+    monkeypatch.setattr(WorkloadLifecycle, "_submitted", submitted)
     here.hear("pods", pod("bad"), pod("good", namespace="others"))
     here.connect()
     with pytest.raises(OverflowError):

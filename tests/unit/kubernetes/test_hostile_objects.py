@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.kubernetes.hostile import Hostile
-from tests.properties.effort import EFFORT
+from tests.properties.budget import EFFORT
 
 from weir.kubernetes.api import objects
 from weir.kubernetes.api.decoding import UndecodedObject, read_object

@@ -4,9 +4,9 @@ import pytest
 
 from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSpec, PodStatus
 from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
-from weir.model.scenario import Refused
+from weir.model.scenario import InvalidFile
 from weir.model.workloads import WorkloadType
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 
 KINDS = load_kinds()
 ROLE = "training.kubeflow.org/replica-type"
@@ -79,8 +79,8 @@ def test_min_pods_that_people_say_hold_but_never_beyond_what_is_left_to_do():
     ("conditions", "over"),
     [
         ([], None),
-        ([("Complete", "True")], End.SUCCEEDED),
-        ([("Failed", "True")], End.FAILED),
+        ([("Complete", "True")], WorkloadOutcome.SUCCEEDED),
+        ([("Failed", "True")], WorkloadOutcome.FAILED),
         ([("Failed", "False")], None),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_bare_pod_is_a_workload_by_itself():
     derived = KINDS.derive(pod(name="alone"))
     assert (derived.owner.kind, derived.owner.name, derived.owner.uid) == ("Pod", "alone", "uid-alone")
     assert (derived.min_pods, derived.pods, derived.hint) == (1, 1, None)
-    assert KINDS.derive(pod(phase="Succeeded")).over is End.SUCCEEDED
+    assert KINDS.derive(pod(phase="Succeeded")).over is WorkloadOutcome.SUCCEEDED
 
 
 def test_a_kind_nobody_knows_starts_its_pods_one_by_one_and_says_how_to_do_better():
@@ -254,7 +254,7 @@ def test_a_train_job_is_as_big_as_the_jobset_it_makes():
         "tune",
         "workers",
         7,
-        End.FAILED,
+        WorkloadOutcome.FAILED,
     )
 
 
@@ -292,8 +292,8 @@ def test_ray_needs_its_head_and_the_least_of_its_workers(kind, spec):
 @pytest.mark.parametrize(
     ("status", "over"),
     [
-        ({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}, End.SUCCEEDED),
-        ({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}, End.FAILED),
+        ({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}, WorkloadOutcome.SUCCEEDED),
+        ({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}, WorkloadOutcome.FAILED),
         ({"jobStatus": "FAILED", "jobDeploymentStatus": "Retrying"}, None),
         ({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"}, None),
     ],
@@ -319,7 +319,7 @@ def test_spark_needs_its_driver():
         {"driver": 1, "executor": 0},
         5,
     )
-    assert derived.over is End.SUCCEEDED
+    assert derived.over is WorkloadOutcome.SUCCEEDED
     native = derive(obj("Pod", "v1", name="driver"), labels={"spark-role": "executor"})
     assert (native.owner.name, native.role, native.min_pods) == ("driver", "executor", 1)
 
@@ -381,7 +381,7 @@ kinds:
 
 
 def test_all_mistakes_of_a_table_come_at_once_with_their_lines():
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidFile) as refused:
         load_kinds(BROKEN, "own.yaml")
     told = [str(each) for each in refused.value.mistakes]
     assert len(told) == 6
@@ -409,6 +409,6 @@ def test_all_mistakes_of_a_table_come_at_once_with_their_lines():
     ],
 )
 def test_words_that_do_not_go_together_are_told(words, told):
-    with pytest.raises(Refused, match=r"own\.yaml:1: ") as refused:
+    with pytest.raises(InvalidFile, match=r"own\.yaml:1: ") as refused:
         load_kinds(f"kinds: [{{kind: C, api: x.io/v1, resource: cs, {words}}}]", "own.yaml")
     assert told in str(refused.value)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weir.control.port import Finished
+from weir.control.port import WorkloadFinished
 from weir.kubernetes.crd.objects import QueueMetadata, QuotaObject
 from weir.kubernetes.writes.queue_finalizers import FINALIZER, IDLE_S, QueueFinalizers, leaving_messages
 from weir.state.events import WorkloadSubmitted
@@ -96,7 +96,7 @@ def test_work_that_waits_leaves_control_when_its_project_is_deleted() -> None:
     told.see("pods", pod("train-0", owner=("train", "j1")))
     told.step()
     told.see("projects", project("team", finalizers=[FINALIZER], deleting=True))
-    assert [type(fact) for fact in told.step()] == [Finished]
+    assert [type(fact) for fact in told.step()] == [WorkloadFinished]
     assert told.cluster_state.registry.named["team/job-train"].uses == "team"
     told.see("projects", project("other", "team"), project("team", "elsewhere", deleting=True))
     (submitted,) = [fact for fact in told.step() if isinstance(fact, WorkloadSubmitted)]

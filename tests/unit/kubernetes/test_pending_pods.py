@@ -13,7 +13,7 @@ from weir.kubernetes.writes.condition_reasons import condition_reason
 from weir.kubernetes.writes.event_recorder import STARTS_MOST, EventRecorder
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus
 from weir.kubernetes.writes.pending_pods import EVENT_AGAIN_S, REASON_EVERY_S, SENTENCE_EVERY_S, PendingPods
-from weir.model.reasons import Why as Code
+from weir.model.reasons import ReasonCode as Code
 from weir.service.pending_reasons import PendingReasons
 
 from .small_world import job, node, pod, project

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.unit.kubernetes.written import affinity, matching, pod, term
 
 from weir.kubernetes.translate.pod_affinity import NOBODY, SPREAD_WISH, PodAffinities, PodSelectors
-from weir.model.workloads import PodRule
+from weir.model.workloads import PodAffinityRule
 
 WEB = {"app": "web"}
 IS_WEB = matching(app="web")
@@ -47,15 +47,19 @@ def test_nearness_is_a_rule_by_a_mark_that_those_it_names_bear():
         pod("web", labels=WEB), pod("client", affinity=affinity(near=[term(IS_WEB)])), pod("other")
     )
     assert of(marks, "web") == PodAffinities(("app=web in team",))
-    assert of(marks, "client") == PodAffinities((), (PodRule("affinity", "app=web in team", "zone"),))
+    assert of(marks, "client") == PodAffinities((), (PodAffinityRule("affinity", "app=web in team", "zone"),))
     assert of(marks, "other") == PodAffinities()
 
 
 def test_distance_works_both_ways():
     marks = tracked(pod("web", labels=WEB), pod("loud", affinity=affinity(apart=[term(IS_WEB)])))
     loud = "apart from app=web in team by zone"
-    assert of(marks, "web") == PodAffinities(("app=web in team",), (PodRule("anti_affinity", loud, "zone"),))
-    assert of(marks, "loud") == PodAffinities((loud,), (PodRule("anti_affinity", "app=web in team", "zone"),))
+    assert of(marks, "web") == PodAffinities(
+        ("app=web in team",), (PodAffinityRule("anti_affinity", loud, "zone"),)
+    )
+    assert of(marks, "loud") == PodAffinities(
+        (loud,), (PodAffinityRule("anti_affinity", "app=web in team", "zone"),)
+    )
 
 
 def test_pods_apart_from_their_own_kind_have_both_sides():
@@ -66,8 +70,8 @@ def test_pods_apart_from_their_own_kind_have_both_sides():
     assert of(marks, "a") == PodAffinities(
         ("apart from app=web in team by host", "app=web in team"),
         (
-            PodRule("anti_affinity", "apart from app=web in team by host", "host"),
-            PodRule("anti_affinity", "app=web in team", "host"),
+            PodAffinityRule("anti_affinity", "apart from app=web in team by host", "host"),
+            PodAffinityRule("anti_affinity", "app=web in team", "host"),
         ),
     )
 
@@ -83,11 +87,11 @@ def test_wishes_have_weights_and_those_they_are_about_have_them_too():
     assert of(marks, "a").marks == (near, apart)
     assert of(marks, "web") == PodAffinities(
         ("app=web in team",),
-        (PodRule("affinity", near, "zone", 30), PodRule("anti_affinity", apart, "host", 7)),
+        (PodAffinityRule("affinity", near, "zone", 30), PodAffinityRule("anti_affinity", apart, "host", 7)),
     )
     assert of(marks, "a").rules == (
-        PodRule("affinity", "app=web in team", "zone", 30),
-        PodRule("anti_affinity", "app=web in team", "host", 7),
+        PodAffinityRule("affinity", "app=web in team", "zone", 30),
+        PodAffinityRule("anti_affinity", "app=web in team", "host", 7),
     )
 
 
@@ -108,26 +112,26 @@ def test_nearness_to_nobody_cannot_be_had_and_distance_from_nobody_is_nothing():
     marks = tracked(
         pod("a", affinity=affinity(near=[term(None)], apart=[term(None)])), pod("web", labels=WEB)
     )
-    assert of(marks, "a") == PodAffinities((), (PodRule("affinity", NOBODY, "zone"),))
+    assert of(marks, "a") == PodAffinities((), (PodAffinityRule("affinity", NOBODY, "zone"),))
     assert of(marks, "web") == PodAffinities()
 
 
 @pytest.mark.parametrize(
     ("written", "rule"),
     [
-        (spread(skew=2), PodRule("spread", "app=web in team", "zone", 0, 2)),
-        (spread(minDomains=3), PodRule("spread", "app=web in team", "zone", 0, 1, 3)),
-        (spread(must=False, minDomains=3), PodRule("spread", "app=web in team", "zone", SPREAD_WISH)),
+        (spread(skew=2), PodAffinityRule("spread", "app=web in team", "zone", 0, 2)),
+        (spread(minDomains=3), PodAffinityRule("spread", "app=web in team", "zone", 0, 1, 3)),
+        (spread(must=False, minDomains=3), PodAffinityRule("spread", "app=web in team", "zone", SPREAD_WISH)),
         (
             spread(nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor"),
-            PodRule("spread", "app=web in team", "zone", every_node=True, untainted=True),
+            PodAffinityRule("spread", "app=web in team", "zone", every_node=True, untainted=True),
         ),
         (
             spread(nodeAffinityPolicy="Honor", nodeTaintsPolicy="Ignore"),
-            PodRule("spread", "app=web in team", "zone"),
+            PodAffinityRule("spread", "app=web in team", "zone"),
         ),
-        (spread(selector=None), PodRule("spread", NOBODY, "zone")),
-        (spread(selector={}), PodRule("spread", "every pod in team", "zone")),
+        (spread(selector=None), PodAffinityRule("spread", NOBODY, "zone")),
+        (spread(selector={}), PodAffinityRule("spread", "every pod in team", "zone")),
     ],
 )
 def test_spread_counts_pods_of_the_own_namespace(written, rule):

@@ -15,7 +15,7 @@ from weir.kubernetes.api.objects import (
 from weir.kubernetes.state.owners import not_served
 from weir.kubernetes.state.pod_resolver import SPARE, PodResolver
 from weir.kubernetes.translate.requests import CLUSTER_LABEL, DeviceResources
-from weir.model.workloads import PodRule
+from weir.model.workloads import PodAffinityRule
 
 from .small_world import KINDS, job, pod
 
@@ -50,7 +50,7 @@ def test_a_claim_that_one_pod_at_a_time_may_use_keeps_its_users_apart_whoever_pl
     ((mark,), _) = resolver.of_others("team/theirs")
     request = resolver.read("team/ours", bound=False).request
     assert request.marks == (mark,)
-    assert request.pod_rules == (PodRule("anti_affinity", mark, CLUSTER_LABEL),)
+    assert request.pod_rules == (PodAffinityRule("anti_affinity", mark, CLUSTER_LABEL),)
     assert resolver.read("team/free", bound=False).request.marks == ()
     resolver.forget_marks("team/theirs")
     resolver.see_claim("team", "data", None)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from weir.kubernetes.crd.queue_tree import QueueObject, topologies_of, tree_of
-from weir.model.queues import TimeRules
+from weir.model.queues import QueueTimeLimits
 
 
 def q(name: str, created_s: float = 0.0, **spec: Any) -> QueueObject:
@@ -25,7 +25,7 @@ def test_parents_come_first_and_amounts_are_numbers() -> None:
     assert (team.parent, a.parent, a.times, a.created_s) == (
         "org",
         "team",
-        TimeRules(max_runtime_s=7200.0),
+        QueueTimeLimits(max_runtime_s=7200.0),
         3,
     )
     assert b.quota == {"gpu": 1500}

@@ -24,7 +24,7 @@ from weir.kubernetes.translate.requests import (
 )
 from weir.kubernetes.translate.volumes import VolumeConstraints
 from weir.model.nodes import Toleration
-from weir.model.workloads import Expression, NodeRule, PodRule, Request
+from weir.model.workloads import NodeAffinityRule, NodeExpression, PodAffinityRule, Request
 
 NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
 GI = 1 << 30
@@ -185,7 +185,7 @@ def test_pods_keep_off_nodes_with_other_devices_only_where_there_are_some():
     both = DeviceResources(present=frozenset({AMD, NVIDIA}))
     assert asked(devices=one_kind, **ask_amd).request.rules == ()
     assert asked(devices=both, **ask_amd).request.rules == (
-        NodeRule(((Expression(DEVICES_LABEL, "NotIn", (NVIDIA,)),),)),
+        NodeAffinityRule(((NodeExpression(DEVICES_LABEL, "NotIn", (NVIDIA,)),),)),
     )
     assert asked(devices=both).request.rules == ()
 
@@ -227,18 +227,18 @@ def test_node_affinity_becomes_rules():
         ],
     )
     assert request(affinity=affinity).rules == (
-        NodeRule(
+        NodeAffinityRule(
             (
-                (Expression("zone", "In", ("a", "b")), Expression("gen", "Gt", ("4",))),
-                (Expression("metadata.name", "In", ("n1",)),),
+                (NodeExpression("zone", "In", ("a", "b")), NodeExpression("gen", "Gt", ("4",))),
+                (NodeExpression("metadata.name", "In", ("n1",)),),
             )
         ),
-        NodeRule(((Expression("disk", "Exists"),),), 20),
+        NodeAffinityRule(((NodeExpression("disk", "Exists"),),), 20),
     )
 
 
 def test_an_affinity_to_no_node_at_all_stays_one():
-    assert request(affinity=_affinity([{}])).rules == (NodeRule(()),)
+    assert request(affinity=_affinity([{}])).rules == (NodeAffinityRule(()),)
 
 
 def test_a_node_selector_is_the_same_in_any_order():
@@ -313,7 +313,10 @@ def test_ports_of_a_node_collide_where_their_addresses_do(first, second, collide
 
 
 def test_neighbours_and_volumes_become_part_of_the_request():
-    rule, far = NodeRule(((Expression("zone", "In", ("a",)),),)), PodRule("anti_affinity", "m", "zone")
+    rule, far = (
+        NodeAffinityRule(((NodeExpression("zone", "In", ("a",)),),)),
+        PodAffinityRule("anti_affinity", "m", "zone"),
+    )
     found = parse_request(
         pod(nodeSelector={"x": "y"}),
         Annotations(),

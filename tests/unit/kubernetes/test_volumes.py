@@ -15,7 +15,7 @@ from weir.kubernetes.translate.volumes import (
     volume_constraints,
 )
 from weir.model.nodes import Node
-from weir.model.workloads import NODE_NAME, Expression, NodeRule
+from weir.model.workloads import NODE_NAME, NodeAffinityRule, NodeExpression
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -41,7 +41,7 @@ def node(name="n1", **labels):
 
 
 def on(*hosts):
-    return NodeRule(tuple((Expression(HOST, "In", (host,)),) for host in hosts))
+    return NodeAffinityRule(tuple((NodeExpression(HOST, "In", (host,)),) for host in hosts))
 
 
 LOCAL = storage_class("local", provisioner=NO_PROVISIONER)
@@ -81,7 +81,7 @@ def test_a_bound_volume_that_is_everywhere_ties_to_nothing():
 def test_an_old_volume_says_its_zones_by_labels():
     old = volume(labels={ZONE: "b__a"})
     assert volume_constraints(using("data"), inventory(claim(volume="pv"), volumes=[old])).rules == (
-        NodeRule(((Expression(ZONE, "In", ("a", "b")),),)),
+        NodeAffinityRule(((NodeExpression(ZONE, "In", ("a", "b")),),)),
     )
 
 
@@ -139,10 +139,10 @@ def test_a_class_allows_some_nodes():
     ]
     known = inventory(claim(), classes=[storage_class(topologies=topologies)])
     assert volume_constraints(using("data"), known).rules == (
-        NodeRule(
+        NodeAffinityRule(
             (
-                (Expression(ZONE, "In", ("a", "b")),),
-                (Expression(ZONE, "In", ("c",)), Expression("disk", "In", ("ssd",))),
+                (NodeExpression(ZONE, "In", ("a", "b")),),
+                (NodeExpression(ZONE, "In", ("c",)), NodeExpression("disk", "In", ("ssd",))),
             )
         ),
     )
@@ -153,7 +153,7 @@ def test_a_class_allows_some_nodes():
 def test_a_choice_made_before_holds():
     known = inventory(claim(annotations={SELECTED_NODE: "n1"}), classes=[storage_class()])
     assert volume_constraints(using("data"), known).rules == (
-        NodeRule(((Expression(NODE_NAME, "In", ("n1",)),),)),
+        NodeAffinityRule(((NodeExpression(NODE_NAME, "In", ("n1",)),),)),
     )
     assert before_bind(using("data"), node("n1"), known) == ()
     assert "can't be reached" in before_bind(using("data"), node("n2"), known)

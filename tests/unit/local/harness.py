@@ -14,12 +14,12 @@ from weir.control.journal import Keepable, LaunchSpec, WorkloadRecord
 from weir.control.port import (
     EndWorkload,
     Fact,
-    KeepRoom,
-    LeaveRoom,
-    LifeCause,
-    LifeRule,
+    LifecycleCause,
+    LifecycleRule,
     PodExited,
-    SetStatus,
+    ReleaseNomination,
+    ReserveNomination,
+    SaveProgress,
     StartPod,
     StopPod,
 )
@@ -29,11 +29,11 @@ from weir.local.machine import Machine, this_machine
 from weir.local.pod_records import JobMessage
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
-from weir.state.events import Place, PodKey
+from weir.state.events import Placement, PodKey
 
 LIMIT_S = 120.0
 """How long a test waits for what must come; on an idle machine it comes in milliseconds."""
-STOPPED = LifeCause(LifeRule.SUSPENDED, "A test stops it.")
+STOPPED = LifecycleCause(LifecycleRule.SUSPENDED, "A test stops it.")
 
 
 class Memory:
@@ -68,11 +68,11 @@ class Memory:
 
     def _keep(self, effect: Keepable) -> None:
         match effect:
-            case KeepRoom(promised):
+            case ReserveNomination(promised):
                 self.kept[promised.workload] = replace(self.kept[promised.workload], promised=promised)
-            case LeaveRoom(name) if name in self.kept:
+            case ReleaseNomination(name) if name in self.kept:
                 self.kept[name] = replace(self.kept[name], promised=None)
-            case SetStatus(name, status) if name in self.kept:
+            case SaveProgress(name, status) if name in self.kept:
                 self.kept[name] = replace(self.kept[name], status=status)
             case EndWorkload(name) if name in self.kept:
                 del self.kept[name]
@@ -133,7 +133,7 @@ class Rig:
 
     def start(self, *pods: PodKey, start: int = 1) -> None:
         """Start pods at once."""
-        places = [Place(pod, "here", (pod.index,)) for pod in pods]
+        places = [Placement(pod, "here", (pod.index,)) for pod in pods]
         self.backend.apply([StartPod(place, start + at, "") for at, place in enumerate(places)])
 
     def run(self, *command: str, name: str = "job", start: int = 1, **how: object) -> PodKey:

@@ -13,21 +13,29 @@ import pytest
 
 from weir.control.journal import JournalFailed
 from weir.control.port import (
+    CancelRequested,
     EndWorkload,
-    Exit,
-    KeepRoom,
+    PodExit,
     PodExited,
-    PodRuns,
-    SetStatus,
+    PodRunning,
+    ReserveNomination,
+    SaveProgress,
     StartPod,
-    Status,
-    StatusFound,
-    Withdrawn,
+    StatusRecovered,
+    WorkloadProgress,
 )
 from weir.local import pod_files
 from weir.local.backend import LocalBackend
 from weir.local.state_dir import StateDirInUse
-from weir.state.events import Checkpointed, End, Place, PodKey, Promised, WorkloadHeld, WorkloadSubmitted
+from weir.state.events import (
+    Checkpointed,
+    Nominated,
+    Placement,
+    PodKey,
+    WorkloadOutcome,
+    WorkloadSubmitted,
+    WorkloadSuspended,
+)
 
 from .harness import Rig, gone, kill, until
 
@@ -42,13 +50,13 @@ def test_a_running_pod_is_found_again_and_can_be_stopped(rig: Rig) -> None:
     pod = rig.run(*WAITS)
     rig.says(pod, "ready")
     facts = rig.crash()
-    assert [(fact.place, fact.start, fact.stopping) for fact in of(facts, PodRuns)] == [
-        (Place(pod, "here", (0,)), 1, False)
+    assert [(fact.place, fact.start, fact.stopping) for fact in of(facts, PodRunning)] == [
+        (Placement(pod, "here", (0,)), 1, False)
     ]
-    assert of(facts, StatusFound)[0].status.starts == 1
+    assert of(facts, StatusRecovered)[0].status.starts == 1
     assert not of(facts, PodExited)
     rig.stop(pod)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
 
 
 def test_an_end_nobody_saw_is_found(rig: Rig) -> None:
@@ -60,7 +68,7 @@ def test_an_end_nobody_saw_is_found(rig: Rig) -> None:
     (rig.home / "go").write_text("go\n")
     until(lambda: pod_files.has(directory, pod_files.EXIT))
     rig.backend = rig._backend()
-    assert rig.exit(pod).how is Exit.FAILED  # at once, or when the supervisor has let go of its lock
+    assert rig.exit(pod).how is PodExit.FAILED  # at once, or when the supervisor has let go of its lock
 
 
 def test_a_stop_asked_for_before_the_crash_goes_on(rig: Rig) -> None:
@@ -68,8 +76,8 @@ def test_a_stop_asked_for_before_the_crash_goes_on(rig: Rig) -> None:
     rig.says(pod, "ready")
     rig.stop(pod, grace_s=0.3)
     facts = rig.crash()
-    assert of(facts, PodRuns)[0].stopping
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert of(facts, PodRunning)[0].stopping
+    assert rig.exit(pod).how is PodExit.STOPPED
 
 
 def test_a_supervisor_killed_while_nobody_watches_is_settled(rig: Rig) -> None:
@@ -83,7 +91,7 @@ def test_a_supervisor_killed_while_nobody_watches_is_settled(rig: Rig) -> None:
     until(lambda: not born.lives() or pod_files.stat_of(born.pid)[0] == b"Z")
     rig.backend = rig._backend()
     facts = list(rig.backend.events())
-    assert of(facts, PodExited)[0].how is Exit.LOST
+    assert of(facts, PodExited)[0].how is PodExit.LOST
     assert all((pod_files.stat_of(pid) or [b"Z"])[0] == b"Z" for pid in supervised)
 
 
@@ -97,7 +105,7 @@ def test_a_supervisor_that_comes_too_late_refuses(rig: Rig) -> None:
     name = rig.backend.home.name_of(str(directory))
     rig.backend._runs.pop(name)  # as if this server never was
     rig.backend.connect()
-    assert of(list(rig.backend.events()), PodExited)[0].how is Exit.LOST
+    assert of(list(rig.backend.events()), PodExited)[0].how is PodExit.LOST
     os.kill(late.pid, signal.SIGCONT)
     other = rig.run("true", name="other")
     rig.exit(other)
@@ -111,17 +119,17 @@ def test_a_start_never_written_whole_counts_but_was_none(rig: Rig) -> None:
     rig.submit("true")
     (rig.home / "pods" / "1" / "7-0-0").mkdir(parents=True)
     facts = rig.crash()
-    assert of(facts, StatusFound)[0].status.starts == 7
-    assert not of(facts, PodRuns)
+    assert of(facts, StatusRecovered)[0].status.starts == 7
+    assert not of(facts, PodRunning)
 
 
 def test_settled_starts_are_not_told_again(rig: Rig) -> None:
     pod = rig.run("false")
     rig.exit(pod)
-    rig.backend.apply([SetStatus("job", Status(1, 1, 1, 0.0, None))])
+    rig.backend.apply([SaveProgress("job", WorkloadProgress(1, 1, 1, 0.0, None))])
     facts = rig.crash()
-    assert not of(facts, PodRuns)
-    assert of(facts, StatusFound)[0].status == Status(1, 1, 1, 0.0, None)
+    assert not of(facts, PodRunning)
+    assert of(facts, StatusRecovered)[0].status == WorkloadProgress(1, 1, 1, 0.0, None)
 
 
 def test_people_s_wishes_are_told_after_what_runs(rig: Rig) -> None:
@@ -130,27 +138,34 @@ def test_people_s_wishes_are_told_after_what_runs(rig: Rig) -> None:
     kept = rig.journal.kept["job"]
     rig.journal.kept["job"] = replace(kept, held="a break", withdrawn_s=3.0, saved_s=2.0)
     kinds = [type(fact) for fact in rig.crash()[2:]]
-    assert kinds == [WorkloadSubmitted, StatusFound, PodRuns, Checkpointed, WorkloadHeld, Withdrawn]
+    assert kinds == [
+        WorkloadSubmitted,
+        StatusRecovered,
+        PodRunning,
+        Checkpointed,
+        WorkloadSuspended,
+        CancelRequested,
+    ]
 
 
 def test_promised_room_is_kept_until_its_pods_start(rig: Rig) -> None:
     rig.submit("sleep", "3600", pods=2)
     first, second = PodKey("job", 0, 0), PodKey("job", 0, 1)
-    places = (Place(first, "here", (0,)), Place(second, "here", (1,)))
-    promised = Promised("job", places, 0.0)
-    rig.backend.apply([KeepRoom(promised)])
-    assert of(rig.crash(), Promised) == [promised]
+    places = (Placement(first, "here", (0,)), Placement(second, "here", (1,)))
+    promised = Nominated("job", places, 0.0)
+    rig.backend.apply([ReserveNomination(promised)])
+    assert of(rig.crash(), Nominated) == [promised]
     rig.backend.apply([StartPod(places[0], 1, "")])
-    assert of(rig.crash(), Promised) == [Promised("job", places[1:], 0.0)]
+    assert of(rig.crash(), Nominated) == [Nominated("job", places[1:], 0.0)]
     rig.backend.apply([StartPod(places[1], 2, "")])
-    assert not of(rig.crash(), Promised)
+    assert not of(rig.crash(), Nominated)
 
 
 def test_what_is_over_is_forgotten_and_its_log_stays(rig: Rig) -> None:
     pod = rig.run("echo", "hello")
     rig.exit(pod)
     log = rig.own(pod) / "log"
-    rig.backend.apply([EndWorkload("job", End.SUCCEEDED, 1.0)])
+    rig.backend.apply([EndWorkload("job", WorkloadOutcome.SUCCEEDED, 1.0)])
     assert not of(rig.crash(), WorkloadSubmitted)
     assert log.read_text() == "hello\n"
     rig.backend.home.forget(1)
@@ -168,11 +183,11 @@ def test_a_name_can_be_used_again_at_once(rig: Rig) -> None:
         rig.submit("sh", "-c", "exit 5")
 
     rig.journal.keep = and_again
-    rig.backend.apply([EndWorkload("job", End.SUCCEEDED, 1.0)])
+    rig.backend.apply([EndWorkload("job", WorkloadOutcome.SUCCEEDED, 1.0)])
     rig.facts.clear()
     rig.relisted.clear()
     rig.start(pod)
-    assert rig.exit(pod).how is Exit.FAILED
+    assert rig.exit(pod).how is PodExit.FAILED
 
 
 def test_two_pools_cannot_have_one_home(rig: Rig) -> None:
@@ -183,15 +198,15 @@ def test_two_pools_cannot_have_one_home(rig: Rig) -> None:
 def test_a_journal_that_fails_breaks_off_before_anything_starts(rig: Rig) -> None:
     rig.submit("true")
     rig.journal.fails = JournalFailed(errno.ENOSPC, "No space left on device")
-    start = StartPod(Place(PodKey("job", 0, 0), "here", (0,)), 1, "")
+    start = StartPod(Placement(PodKey("job", 0, 0), "here", (0,)), 1, "")
     with pytest.raises(OSError, match="No space"):
-        rig.backend.apply([SetStatus("job", Status()), start])
+        rig.backend.apply([SaveProgress("job", WorkloadProgress()), start])
     assert not rig.backend.pods()
     rig.journal.fails = None
     rig.backend.connect()
-    assert not of(list(rig.backend.events()), PodRuns)
-    rig.backend.apply([SetStatus("job", Status()), start])
-    assert rig.exit(PodKey("job", 0, 0)).how is Exit.DONE
+    assert not of(list(rig.backend.events()), PodRunning)
+    rig.backend.apply([SaveProgress("job", WorkloadProgress()), start])
+    assert rig.exit(PodKey("job", 0, 0)).how is PodExit.DONE
 
 
 def test_a_full_disk_refuses_a_start_and_leaves_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +221,7 @@ def test_a_full_disk_refuses_a_start_and_leaves_nothing(rig: Rig, monkeypatch: p
             rig.start(PodKey("job", 0, 0))
     assert not list((rig.home / "pods" / "1").iterdir())
     rig.start(PodKey("job", 0, 0))
-    assert rig.exit(PodKey("job", 0, 0)).how is Exit.DONE
+    assert rig.exit(PodKey("job", 0, 0)).how is PodExit.DONE
 
 
 @pytest.fixture
@@ -242,10 +257,10 @@ def test_a_disk_full_for_a_while_loses_no_end(small_disk: Path) -> None:
         assert rig.backend.pods()  # it can't say how it ended, so nobody takes it for over
         assert pod_files.take_lock(directory) is None
         filler.unlink()
-        assert rig.exit(pod).how is Exit.FAILED
+        assert rig.exit(pod).how is PodExit.FAILED
         ended = rig.backend.home.start(1, 1, 0, 0).ended
         assert ended is not None
-        assert ended.how is Exit.FAILED
+        assert ended.how is PodExit.FAILED
     finally:
         rig.close()
 
@@ -272,5 +287,5 @@ def test_a_supervisor_whose_home_is_gone_ends(rig: Rig) -> None:
     until(lambda: pod_files.has(str(directory), pod_files.RUNNING))
     shutil.rmtree(directory)
     os.kill(born.pid, signal.SIGTERM)
-    assert rig.exit(pod).how is Exit.LOST
+    assert rig.exit(pod).how is PodExit.LOST
     assert gone(born.pid)

@@ -10,7 +10,7 @@ import pytest
 
 import weir
 from weir.client import inside
-from weir.control.port import Exit, PodExited, SetStatus, Status
+from weir.control.port import PodExit, PodExited, SaveProgress, WorkloadProgress
 from weir.local.job_messages import read_messages
 from weir.local.pod_records import TimeBounds
 from weir.state.events import Checkpointed
@@ -42,10 +42,10 @@ def test_saved_states_and_reports_reach_the_pool_at_once(rig: Rig) -> None:
     assert (reported.step, dict(reported.values)) == (4, {"loss": 0.5})
     rig.facts += rig.backend.events()
     assert [fact.at_s for fact in rig.facts if isinstance(fact, Checkpointed)] == [saved.at_s]
-    rig.backend.apply([SetStatus("other", Status())])
+    rig.backend.apply([SaveProgress("other", WorkloadProgress())])
     assert rig.journal.kept["job"].saved_s == saved.at_s
     (rig.own(pod) / "stop.json").write_text("{}")
-    assert rig.exit(pod).how is Exit.DONE
+    assert rig.exit(pod).how is PodExit.DONE
     assert "stopping" in rig.log(pod)
 
 

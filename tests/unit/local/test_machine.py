@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from weir.control.port import Exit
+from weir.control.port import PodExit
 from weir.local import cgroups
 from weir.local.devices import Device, Nvml, nvml_driver, virtual
 from weir.local.environment import GangRank, PodIdentity, PortPool, VisibleDevices, environment
@@ -305,11 +305,11 @@ def test_memory_that_was_not_asked_for_is_not_limited(grouped: Rig) -> None:
     grouped.exit(pod)
     ended = grouped.backend.home.start(1, 1, 0, 0).ended
     assert ended is not None
-    assert (ended.how, ended.out_of_memory) == (Exit.DONE, False)
+    assert (ended.how, ended.out_of_memory) == (PodExit.DONE, False)
 
 
 def test_a_job_that_the_kernel_ended_for_the_machine_may_be_tried_again() -> None:
-    ended = StartOutcome(Exit.FAILED, 1.0, signal=9, out_of_memory=True, memory_peak=3 << 30)
+    ended = StartOutcome(PodExit.FAILED, 1.0, signal=9, out_of_memory=True, memory_peak=3 << 30)
     assert not ended.final
     assert ended.sentence == "The machine ran out of memory and ended it; at its peak it used 3Gi."
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from weir.control.port import Exit
+from weir.control.port import PodExit
 from weir.local import pod_files
 from weir.state.events import PodKey
 
@@ -17,14 +17,14 @@ PRINT_ENV = python("import os, json", "print(json.dumps(dict(os.environ)))")
 
 def test_what_ends_well_is_done(rig: Rig) -> None:
     pod = rig.run("sh", "-c", "echo hello; echo oops >&2")
-    assert rig.exit(pod).how is Exit.DONE
+    assert rig.exit(pod).how is PodExit.DONE
     assert rig.log(pod) == "hello\noops\n"
 
 
 def test_what_fails_has_failed_with_its_code(rig: Rig) -> None:
     pod = rig.run("sh", "-c", "exit 3")
     exit_ = rig.exit(pod)
-    assert exit_.how is Exit.FAILED
+    assert exit_.how is PodExit.FAILED
     ended = rig.backend.home.start(1, 1, 0, 0).ended
     assert ended is not None
     assert (ended.code, ended.sentence) == (3, "It ended with exit code 3.")
@@ -36,7 +36,7 @@ def test_what_fails_has_failed_with_its_code(rig: Rig) -> None:
 )
 def test_what_cannot_be_run_fails_as_in_a_shell(rig: Rig, command: str, code: int) -> None:
     pod = rig.run(command, "secret-argument")
-    assert rig.exit(pod).how is Exit.FAILED
+    assert rig.exit(pod).how is PodExit.FAILED
     ended = rig.backend.home.start(1, 1, 0, 0).ended
     assert ended is not None
     assert ended.code == code
@@ -47,7 +47,7 @@ def test_what_cannot_be_run_fails_as_in_a_shell(rig: Rig, command: str, code: in
 def test_a_directory_that_is_missing_is_said(rig: Rig) -> None:
     rig.submit("true", directory="/no/such/place")
     rig.start(PodKey("job", 0, 0))
-    assert rig.exit(PodKey("job", 0, 0)).how is Exit.FAILED
+    assert rig.exit(PodKey("job", 0, 0)).how is PodExit.FAILED
     assert "/no/such/place" in rig.log(PodKey("job", 0, 0))
 
 
@@ -116,7 +116,7 @@ def test_notice_is_given_and_heard(rig: Rig) -> None:
     )
     rig.says(pod, "ready")
     rig.stop(pod)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
     assert "saving True" in rig.log(pod)
 
 
@@ -124,7 +124,7 @@ def test_who_ignores_notice_is_ended(rig: Rig) -> None:
     pod = rig.run("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 3600; done")
     rig.says(pod, "ready")
     rig.stop(pod, grace_s=0.05)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
 
 
 def test_a_second_notice_may_be_shorter(rig: Rig) -> None:
@@ -132,7 +132,7 @@ def test_a_second_notice_may_be_shorter(rig: Rig) -> None:
     rig.says(pod, "ready")
     rig.stop(pod, grace_s=3600)
     rig.stop(pod, grace_s=0.0)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
 
 
 def test_a_stopped_process_hears_its_notice(rig: Rig) -> None:
@@ -140,14 +140,14 @@ def test_a_stopped_process_hears_its_notice(rig: Rig) -> None:
     pid = int(rig.says(pod, "\n"))
     os.kill(pid, signal.SIGSTOP)
     rig.stop(pod, grace_s=60)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
     assert "bye" in rig.log(pod)
 
 
 def test_a_stop_that_comes_before_the_start_wins(rig: Rig) -> None:
     pod = rig.run("sh", "-c", "trap '' TERM; sleep 3600")
     rig.stop(pod, grace_s=0.0)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
 
 
 FORKS_AWAY = python(
@@ -165,13 +165,13 @@ def test_what_forks_away_is_ended_with_its_pod(rig: Rig) -> None:
     pod = rig.run("sh", "-c", '"$@"; exec sleep 3600', "sh", *FORKS_AWAY)
     away = int(rig.says(pod, "\n"))
     rig.stop(pod, grace_s=0.05)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
     assert gone(away)
 
 
 def test_a_pod_is_over_with_its_first_process(rig: Rig) -> None:
     pod = rig.run(*FORKS_AWAY, grace_s=0.05)
-    assert rig.exit(pod).how is Exit.DONE
+    assert rig.exit(pod).how is PodExit.DONE
     assert gone(int(rig.log(pod) or "0"))
 
 
@@ -180,7 +180,7 @@ def test_a_shell_that_dies_leaves_its_child_the_time_to_save(rig: Rig) -> None:
     pod = rig.run("sh", "-c", 'sh -c "$1"; true', "sh", child)
     rig.says(pod, "ready")
     rig.stop(pod, grace_s=60)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
     assert "saved" in rig.log(pod)
 
 
@@ -194,7 +194,7 @@ def test_a_killed_supervisor_takes_its_pod_along(rig: Rig) -> None:
     pod = rig.run("sh", "-c", '"$@"; exec sleep 3600', "sh", *FORKS_AWAY)
     away = int(rig.says(pod, "\n"))
     kill(supervisor_of(rig, pod))
-    assert rig.exit(pod).how is Exit.LOST
+    assert rig.exit(pod).how is PodExit.LOST
     assert gone(away)
 
 
@@ -202,7 +202,7 @@ def test_a_pod_whose_environment_is_gone_is_found_by_its_session(rig: Rig) -> No
     pod = rig.run("env", "-i", "/bin/sh", "-c", "echo $$; sleep 3600; true")
     pid = int(rig.says(pod, "\n"))
     kill(supervisor_of(rig, pod))
-    assert rig.exit(pod).how is Exit.LOST
+    assert rig.exit(pod).how is PodExit.LOST
     assert gone(pid)
 
 
@@ -210,7 +210,7 @@ def test_a_killed_nursery_is_replaced(rig: Rig) -> None:
     for at in range(5):
         kill(rig.backend._nursery.pid)
         pod = rig.run("sh", "-c", 'echo run >> "$WEIR_CHECKPOINT_DIR/runs"', name=f"job{at}")
-        assert rig.exit(pod).how is Exit.DONE
+        assert rig.exit(pod).how is PodExit.DONE
         assert (rig.home / "checkpoints" / str(at + 1) / "runs").read_text() == "run\n"
 
 

@@ -6,7 +6,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.properties.effort import examples
+from tests.properties.budget import examples
 
 from weir.local import pod_records
 from weir.local.job_files import UnreadableFile

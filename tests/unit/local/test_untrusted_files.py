@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.control.port import Exit, PodExited, PodRuns
+from weir.control.port import PodExit, PodExited, PodRunning
 from weir.local import job_files, output, pod_files
 from weir.local.job_files import UnreadableFile, open_file, read_whole
 from weir.local.job_messages import read_messages
@@ -88,11 +88,11 @@ def test_a_claimed_end_counts_only_when_the_lock_is_free(rig: Rig) -> None:
             json.dumps({"code": 0, "at_s": time.time(), "stopped": False})
         )
     facts = rig.crash()
-    assert of(facts, PodRuns)
+    assert of(facts, PodRunning)
     assert not of(facts, PodExited)
     assert not gone(pid)
     os.kill(pid, signal.SIGKILL)
-    assert rig.exit(pod).how is Exit.FAILED
+    assert rig.exit(pod).how is PodExit.FAILED
 
 
 def test_a_claimed_end_beside_a_forged_lock_leaves_nothing_running(rig: Rig) -> None:
@@ -102,7 +102,7 @@ def test_a_claimed_end_beside_a_forged_lock_leaves_nothing_running(rig: Rig) -> 
     (rig.directory(pod) / pod_files.EXIT).write_text(json.dumps({"code": 0, "at_s": 1e14}))
     rig.crash()
     exit_ = rig.exit(pod)
-    assert exit_.how is Exit.LOST
+    assert exit_.how is PodExit.LOST
     assert exit_.at_s <= time.time()
     assert gone(pid), "its devices are free only now"
 
@@ -115,15 +115,15 @@ def test_a_start_whose_order_cant_be_read_is_lost_and_named(rig: Rig, kind: str)
     FILES[kind](rig.directory(pod) / pod_files.START)
     rig.backend.connect()
     again = list(rig.backend.events())
-    assert of(again, PodRuns), "the server that started it knows it still"
+    assert of(again, PodRunning), "the server that started it knows it still"
     assert not of(again, PodExited)
     rig.crash()
     exit_ = rig.exit(pod)
-    assert exit_.how is Exit.LOST
+    assert exit_.how is PodExit.LOST
     assert exit_.said.startswith("Its order can't be read: start.json ")
     assert gone(pid)
     other = rig.run("true", name="other")
-    assert rig.exit(other).how is Exit.DONE
+    assert rig.exit(other).how is PodExit.DONE
 
 
 def test_an_order_of_another_start_is_no_order(rig: Rig) -> None:
@@ -146,14 +146,14 @@ def test_notes_that_cant_be_read_are_passed_over_and_said_once(rig: Rig) -> None
     list(rig.backend.events())
     assert rig.refused == [(pod, "Its notes are passed over: notes.jsonl is a FIFO.")]
     rig.stop(pod, grace_s=0.0)
-    assert rig.exit(pod).how is Exit.STOPPED
+    assert rig.exit(pod).how is PodExit.STOPPED
 
 
 def test_a_note_with_a_huge_number_ends_its_job_as_it_ended(rig: Rig) -> None:
     note = HUGE_NOTE.decode().strip().replace('"', '\\"')
     pod = rig.run("sh", "-c", f'echo "{note}" > "$WEIR_POD_DIRECTORY/notes.jsonl"')
-    assert rig.exit(pod).how is Exit.DONE
-    assert of(rig.crash(), PodExited)[0].how is Exit.DONE
+    assert rig.exit(pod).how is PodExit.DONE
+    assert of(rig.crash(), PodExited)[0].how is PodExit.DONE
 
 
 def test_the_end_of_many_notes_is_read(rig: Rig) -> None:
@@ -186,10 +186,10 @@ def test_a_start_that_cant_be_written_down_fails_alone(rig: Rig) -> None:
     (rig.home / "pods" / str(kept.launch.uid)).write_text("no directory")
     rig.start(PodKey("blocked", 0, 0))
     exit_ = rig.exit(PodKey("blocked", 0, 0))
-    assert exit_.how is Exit.FAILED
+    assert exit_.how is PodExit.FAILED
     assert "Not a directory" in exit_.said
     rig.crash()
-    assert rig.exit(rig.run("true", name="other")).how is Exit.DONE
+    assert rig.exit(rig.run("true", name="other")).how is PodExit.DONE
 
 
 def test_a_home_that_takes_no_start_is_the_pool_s_matter(rig: Rig) -> None:
@@ -206,7 +206,7 @@ def test_an_own_directory_that_is_none_says_so(rig: Rig, tmp_path: Path) -> None
     (rig.home / "jobs" / str(kept.launch.uid)).symlink_to(tmp_path)
     rig.start(PodKey("blocked", 0, 0))
     exit_ = rig.exit(PodKey("blocked", 0, 0))
-    assert exit_.how is Exit.FAILED
+    assert exit_.how is PodExit.FAILED
     assert "is a link, or lies behind one" in exit_.said
     assert not list(tmp_path.glob("1-0-0/*"))
 
@@ -237,7 +237,7 @@ def test_a_supervisor_killed_with_its_lock_taken_by_nobody_is_lost_once(rig: Rig
     born = pod_files.signed(str(rig.directory(pod)))
     assert born is not None
     kill(born.pid)
-    assert rig.exit(pod).how is Exit.LOST
+    assert rig.exit(pod).how is PodExit.LOST
     until(lambda: not rig.backend.pods())
     assert len(rig._exits(pod, 1)) == 1
 
@@ -258,7 +258,7 @@ def test_a_job_that_takes_the_lock_of_its_supervisor_is_ended(rig: Rig, restarts
     if restarts:
         rig.crash()
     exit_ = rig.exit(PodKey("job", 0, 0))
-    assert exit_.how is Exit.LOST
+    assert exit_.how is PodExit.LOST
 
 
 def test_a_read_that_fails_costs_that_file(start: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +282,7 @@ def test_anything_in_place_of_all_records_of_a_workload(rig: Rig, kind: str) -> 
     away(place)
     FILES[kind](place)
     rig.crash()
-    assert rig.exit(rig.run("true", name="other")).how is Exit.DONE
+    assert rig.exit(rig.run("true", name="other")).how is PodExit.DONE
     rig.start(pod, start=5)
     rig.stop(pod, start=5, grace_s=0.0)
     until(lambda: not rig.backend.pods())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.model.scenario import Refused
+from weir.model.scenario import InvalidFile
 from weir.scenario_io import parse_policy, parse_scenario, read_scenario
 
 GROUND = """\
@@ -25,7 +25,7 @@ FIRST = GROUND.count("\n") + 1
 
 def told(text: str) -> list[str]:
     """The mistakes of a text, without the name of the file."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidFile) as refused:
         parse_scenario(text, "lab.yaml")
     return [str(mistake).removeprefix("lab.yaml:") for mistake in refused.value.mistakes]
 
@@ -364,15 +364,19 @@ def test_references_may_repeat_but_not_explode() -> None:
 
 
 def test_a_file_that_is_no_json_is_told_as_json() -> None:
-    with pytest.raises(Refused, match=r"^lab\.json:2: is not JSON: "):
+    with pytest.raises(InvalidFile, match=r"^lab\.json:2: is not JSON: "):
         parse_scenario('{\n"cluster" {}}', "lab.json")
 
 
 def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"none\.yaml: can't be opened: no such file or directory; name a file"):
+    with pytest.raises(
+        InvalidFile, match=r"none\.yaml: can't be opened: no such file or directory; name a file"
+    ):
         read_scenario(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"name: a\nname: \xe4")
-    with pytest.raises(Refused, match=r"latin\.yaml:2: byte 0xe4 is not UTF-8; save the file as UTF-8 text"):
+    with pytest.raises(
+        InvalidFile, match=r"latin\.yaml:2: byte 0xe4 is not UTF-8; save the file as UTF-8 text"
+    ):
         read_scenario(tmp_path / "latin.yaml")
 
 
@@ -384,7 +388,7 @@ def test_many_mistakes_are_cut_off() -> None:
 
 
 def test_a_policy_that_is_wrong() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidFile) as refused:
         parse_policy(
             "preset: fare\nheadrom: 0.1\nusage: {k: -1}\nreserve_after: soon\naffinity: [{}]\n", "p.yaml"
         )

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.properties.effort import examples
+from tests.properties.budget import examples
 
-from weir.model.scenario import Refused, Scenario
+from weir.model.scenario import InvalidFile, Scenario
 from weir.scenario_io import parse_policy, parse_scenario, read_scenario, write_scenario
 from weir.scenario_io.document import read_document
 from weir.scenario_io.lines import Mistakes
@@ -35,11 +35,11 @@ JUNK = st.recursive(
 )
 
 
-def outcome(text: str, file: str = "file.yaml") -> Scenario | Refused:
+def outcome(text: str, file: str = "file.yaml") -> Scenario | InvalidFile:
     """The scenario, or the refusal, whose lines are held to be lines of the file."""
     try:
         return parse_scenario(text, file)
-    except Refused as refused:
+    except InvalidFile as refused:
         lines = len(text.splitlines()) + 1
         assert refused.mistakes
         for mistake in refused.mistakes:
@@ -127,14 +127,14 @@ def test_junk_is_refused(junk: Any) -> None:
     outcome(json.dumps(junk))
     try:
         parse_policy(json.dumps(junk), "policy.yaml")
-    except Refused as refused:
+    except InvalidFile as refused:
         assert refused.mistakes
 
 
 @CALM
 @given(st.text(max_size=60))
 def test_any_text_is_refused(text: str) -> None:
-    assert isinstance(outcome(text), Refused)
+    assert isinstance(outcome(text), InvalidFile)
 
 
 @settings(CALM, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -142,7 +142,7 @@ def test_any_text_is_refused(text: str) -> None:
 def test_any_bytes_are_refused(raw: bytes, tmp_path: Path) -> None:
     file = tmp_path / "file.yaml"
     file.write_bytes(raw)
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidFile):
         read_scenario(file)
 
 

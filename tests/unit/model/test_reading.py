@@ -9,13 +9,13 @@ import pytest
 from weir.model.expectations import differences
 from weir.model.nodes import Node, Taint, Toleration, Topology
 from weir.model.queues import Queue
-from weir.model.reasons import Why
+from weir.model.reasons import ReasonCode
 from weir.model.scenario import Expect, PlacedPod, PodExpected, Scenario, WorkloadExpected
 from weir.model.workloads import (
-    Expression,
-    NodeRule,
+    NodeAffinityRule,
+    NodeExpression,
+    PodAffinityRule,
     PodGroup,
-    PodRule,
     Request,
     TopologyRequest,
     Workload,
@@ -141,14 +141,16 @@ expect:
         nodes=("a",),
         tolerations=(Toleration("k", "Exists"), Toleration("", "Exists", "", "NoSchedule")),
         rules=(
-            NodeRule(((Expression("zone", "In", ("y", "z")), Expression("cores", "Gt", ("8",))),)),
-            NodeRule(((Expression("ssd", "Exists"),),), 5),
+            NodeAffinityRule(
+                ((NodeExpression("zone", "In", ("y", "z")), NodeExpression("cores", "Gt", ("8",))),)
+            ),
+            NodeAffinityRule(((NodeExpression("ssd", "Exists"),),), 5),
         ),
         marks=("web",),
         pod_rules=(
-            PodRule("affinity", "cache", "zone"),
-            PodRule("anti_affinity", "web", "host", 9),
-            PodRule("spread", "web", "zone", 0, 2, 3),
+            PodAffinityRule("affinity", "cache", "zone"),
+            PodAffinityRule("anti_affinity", "web", "host", 9),
+            PodAffinityRule("spread", "web", "zone", 0, 2, 3),
         ),
     )
     [workload] = scenario.workloads
@@ -172,7 +174,11 @@ expect:
         3,
         1,
         0,
-        {"w": WorkloadExpected(running=1, pending=4, nodes=("a",), reason=Why.NO_ROOM, evicted_by="w")},
+        {
+            "w": WorkloadExpected(
+                running=1, pending=4, nodes=("a",), reason=ReasonCode.NO_ROOM, evicted_by="w"
+            )
+        },
         {"w/worker/1": PodExpected("running", "a", (1, 3))},
     )
     assert read(write_scenario(scenario)) == scenario

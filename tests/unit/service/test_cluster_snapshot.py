@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.local.server.in_process_server import Standing
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.engine.plan import Plan
 from weir.model.policy import Policy
 from weir.model.workloads import PodGroup, Request, Workload
@@ -17,21 +17,21 @@ from weir.service.cluster_snapshot import snapshot
 from weir.service.what_if import WhatIf
 from weir.simulation.initial_events import build_cluster
 from weir.simulation.scenario_runner import ScenarioRunner
+from weir.state.cluster import Cluster
 from weir.state.events import (
-    End,
+    HistoryRestored,
     NodeLost,
-    PastKnown,
-    Place,
+    Placement,
     PodAssigned,
     PodKey,
     PodStopped,
     WorkloadChanged,
     WorkloadEnded,
-    WorkloadHeld,
+    WorkloadOutcome,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
 WORLD = """
 cluster:
@@ -60,10 +60,10 @@ def _workloads(dice: random.Random) -> Iterator[Workload]:
         )
 
 
-def lived(seed: int) -> tuple[Cluster, Memo, float]:
+def lived(seed: int) -> tuple[Cluster, EngineCache, float]:
     """A cluster something has happened in, its plans carried out at once."""
     dice = random.Random(seed)
-    cluster, memo, now_s = build_cluster(parse_scenario(WORLD, "world")), Memo(), 1000.0
+    cluster, memo, now_s = build_cluster(parse_scenario(WORLD, "world")), EngineCache(), 1000.0
     for workload in _workloads(dice):
         reduce(cluster, WorkloadSubmitted(workload, workload.submitted_s))
         now_s = workload.submitted_s + 0.5
@@ -71,11 +71,11 @@ def lived(seed: int) -> tuple[Cluster, Memo, float]:
             for place in decide(cluster, Policy(), now_s, memo).binds:
                 reduce(cluster, PodAssigned(place, now_s))
         if cluster.jobs and dice.random() < 0.2:
-            reduce(cluster, WorkloadEnded(dice.choice(sorted(cluster.jobs)), End.STOPPED, now_s))
+            reduce(cluster, WorkloadEnded(dice.choice(sorted(cluster.jobs)), WorkloadOutcome.STOPPED, now_s))
         if cluster.jobs and dice.random() < 0.1:
             name = dice.choice(sorted(cluster.jobs))
             if not cluster.jobs[name].is_running:
-                reduce(cluster, WorkloadHeld(name, True, "a test says so"))
+                reduce(cluster, WorkloadSuspended(name, True, "a test says so"))
     return cluster, memo, now_s + 1
 
 
@@ -87,7 +87,7 @@ def said(plan: Plan) -> tuple[object, ...]:
 def test_a_copy_decides_alike(seed: int) -> None:
     cluster, memo, now_s = lived(seed)
     copy = copy_cluster(cluster_facts(cluster))
-    assert said(decide(copy, Policy(), now_s, Memo())) == said(decide(cluster, Policy(), now_s, memo))
+    assert said(decide(copy, Policy(), now_s, EngineCache())) == said(decide(cluster, Policy(), now_s, memo))
 
 
 def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
@@ -99,7 +99,9 @@ def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
     assert cluster.mix.drawn
     reduce(cluster, NodeLost("node-1"))
     copy = copy_cluster(cluster_facts(cluster))
-    assert said(decide(copy, Policy(), now_s, Memo())) == said(decide(cluster, Policy(), now_s, Memo()))
+    assert said(decide(copy, Policy(), now_s, EngineCache())) == said(
+        decide(cluster, Policy(), now_s, EngineCache())
+    )
     trials = WhatIf(cluster_facts(cluster), Policy(), "job-79")
     assert trials.tried(trials.job.spec) is None
 
@@ -124,7 +126,7 @@ def test_trials_leave_the_copy_as_it_was(seed: int) -> None:
     before = said(decide(cluster, Policy(), now_s, memo))
     trials.tried(trials.job.spec, running[:2])
     trials.tried(trials.job.spec)
-    assert said(decide(trials.cluster, Policy(), now_s, Memo())) == before
+    assert said(decide(trials.cluster, Policy(), now_s, EngineCache())) == before
 
 
 async def test_the_pool_gives_its_snapshot(stands: Standing) -> None:
@@ -153,7 +155,9 @@ workloads:
 def test_disruption_budgets_are_part_of_copies_and_snapshots() -> None:
     cluster = build_cluster(parse_scenario(PROTECTED, "world"))
     picture = cluster_facts(cluster)
-    evicted = [each.pod.workload for each in decide(copy_cluster(picture), Policy(), 0.0, Memo()).evictions]
+    evicted = [
+        each.pod.workload for each in decide(copy_cluster(picture), Policy(), 0.0, EngineCache()).evictions
+    ]
     assert evicted == ["goes"]
     scenario = parse_scenario(snapshot(picture, Policy(), 0.0), "snapshot")
     assert [(each.name, each.allowed) for each in scenario.budgets] == [("never", 0), ("one", 1)]
@@ -165,7 +169,7 @@ def short_gang(missing: str) -> tuple[Cluster, float]:
     cluster = build_cluster(parse_scenario(WORLD, "world"))
     gang = Workload("gang", "a", (PodGroup("0", Request(1, 1000), 4, 4),), 4, 1000.0)
     reduce(cluster, WorkloadSubmitted(gang, 1000.0))
-    for place in decide(cluster, Policy(), 1000.0, Memo()).binds:
+    for place in decide(cluster, Policy(), 1000.0, EngineCache()).binds:
         reduce(cluster, PodAssigned(place, 1000.0))
     last = PodKey("gang", 0, 3)
     reduce(cluster, PodStopped(last, 1500.0))
@@ -177,7 +181,7 @@ def short_gang(missing: str) -> tuple[Cluster, float]:
                 reduce(cluster, NodeLost(f"node-{at}"))
         full = Workload("full", "b", (PodGroup("0", Request(1, 1000), 1, 1),), 1, 1000.0, preemptible=False)
         reduce(cluster, WorkloadSubmitted(full, 1500.0))
-        reduce(cluster, PodAssigned(Place(PodKey("full", 0, 0), "node-0", (3,)), 1500.0))
+        reduce(cluster, PodAssigned(Placement(PodKey("full", 0, 0), "node-0", (3,)), 1500.0))
     return cluster, 1520.0
 
 
@@ -186,7 +190,7 @@ def short_gang(missing: str) -> tuple[Cluster, float]:
 def test_a_gang_that_is_short_of_pods_keeps_its_grace_in_a_snapshot(missing: str, later_s: float) -> None:
     cluster, now_s = short_gang(missing)
     now_s += later_s
-    plan = decide(cluster, Policy(), now_s, Memo())
+    plan = decide(cluster, Policy(), now_s, EngineCache())
     played = ScenarioRunner(parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot"))
     played.cycle()
     assert said(played.plan) == said(plan)
@@ -197,7 +201,7 @@ def test_whom_a_workload_was_stopped_for_is_in_a_snapshot() -> None:
     cluster, _, now_s = lived(3)
     waits_s, stopped_s = now_s - 8.0, now_s - 4.0
     name = next(name for name, job in cluster.jobs.items() if not job.is_running and not job.held)
-    reduce(cluster, PastKnown(name, waits_s, None, (("job-other", stopped_s),)))
+    reduce(cluster, HistoryRestored(name, waits_s, None, (("job-other", stopped_s),)))
     copy = copy_cluster(cluster_facts(cluster)).jobs[name]
     assert (copy.waits_since_s, copy.stopped_for) == (waits_s, {"job-other": stopped_s})
     scenario = parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot")

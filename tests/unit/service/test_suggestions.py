@@ -10,18 +10,18 @@ from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
 from weir.scenario_io.words import PRIORITY_MAX
 from weir.service.cluster_copy import cluster_facts
 from weir.service.suggestions import SuggestionOptions, suggestions
+from weir.state.cluster import Cluster
 from weir.state.events import (
-    End,
     NodeSet,
-    Place,
+    Placement,
     PodAssigned,
     PodKey,
     QueuesSet,
     WorkloadEnded,
+    WorkloadOutcome,
     WorkloadSubmitted,
 )
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
 NOW_S = 10_000.0
 
@@ -53,10 +53,10 @@ def waits(
     cluster.now_s = NOW_S
     for at in range(ended):
         reduce(cluster, WorkloadSubmitted(workload(f"runs-{at}", type_=type_), 0.0))
-        reduce(cluster, WorkloadEnded(f"runs-{at}", End.SUCCEEDED, 1.0, 200.0 + 10 * at))
+        reduce(cluster, WorkloadEnded(f"runs-{at}", WorkloadOutcome.SUCCEEDED, 1.0, 200.0 + 10 * at))
     running = workload("runs-99", type_=type_, max_runtime_s=max_runtime_s)
     reduce(cluster, WorkloadSubmitted(running, 0.0))
-    reduce(cluster, PodAssigned(Place(PodKey("runs-99", 0, 0), "n", (0, 1, 2, 3)), NOW_S - ran_s))
+    reduce(cluster, PodAssigned(Placement(PodKey("runs-99", 0, 0), "n", (0, 1, 2, 3)), NOW_S - ran_s))
     reduce(cluster, WorkloadSubmitted(workload("waits", type_=WorkloadType.TRAIN), 0.0))
     found = suggestions(cluster_facts(cluster), Policy(), "waits", SuggestionOptions(PRIORITY_MAX))
     return [each for each in found if each.at_s is not None]

@@ -1,13 +1,13 @@
 """The simulated world: how jobs run, save, are stopped and go on. A test is its control."""
 
-from weir.control.port import Exit, LifeCause, LifeRule, PodExited, StartPod, StopPod
+from weir.control.port import LifecycleCause, LifecycleRule, PodExit, PodExited, StartPod, StopPod
 from weir.simulation.job_trace import JobTrace
 from weir.simulation.simulated_cluster import SimulatedCluster
-from weir.state.events import Checkpointed, Place, PodKey
+from weir.state.events import Checkpointed, Placement, PodKey
 
 from .fixtures import cluster, job
 
-CAUSE = LifeCause(LifeRule.WITHDRAWN, "a test says so")
+CAUSE = LifecycleCause(LifecycleRule.WITHDRAWN, "a test says so")
 
 
 class Stage:
@@ -26,7 +26,7 @@ class Stage:
             self._starts += 1
             pod = PodKey(name, 0, index)
             self._start_of[pod] = self._starts
-            self.world.apply([StartPod(Place(pod, "node-0", (index,)), self._starts, "test")])
+            self.world.apply([StartPod(Placement(pod, "node-0", (index,)), self._starts, "test")])
 
     def stop(self, name: str, *indices: int) -> None:
         """Stop pods of a job."""
@@ -117,15 +117,15 @@ def test_pod_on_a_node_that_is_gone_never_ran() -> None:
     """It is noticed, a little later."""
     stage = Stage(job("job", 100.0))
     pod = PodKey("job", 0, 0)
-    stage.world.apply([StartPod(Place(pod, "nowhere", (0,)), 1, "test")])
-    assert stage.until(10.0) == [f"1 0 {Exit.LOST}"]
+    stage.world.apply([StartPod(Placement(pod, "nowhere", (0,)), 1, "test")])
+    assert stage.until(10.0) == [f"1 0 {PodExit.LOST}"]
 
 
 def test_repeated_effects_do_no_harm() -> None:
     """A start carried out before, a stop of a start that is over."""
     stage = Stage(job("job", 100.0))
     stage.start("job")
-    stage.world.apply([StartPod(Place(PodKey("job", 0, 0), "node-0", (0,)), 1, "test")])
+    stage.world.apply([StartPod(Placement(PodKey("job", 0, 0), "node-0", (0,)), 1, "test")])
     stage.until(10.0)
     stage.stop("job")
     stage.start("job")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.model.scenario import Refused
+from weir.model.scenario import InvalidFile
 from weir.model.workloads import Request, TopologyRequest, WorkloadType
 from weir.simulation.traces import files as trace_files
 from weir.simulation.traces.formats import read_trace
@@ -21,7 +21,7 @@ from .fixtures import cluster
 
 
 def _refused(path: Path, format_: str = "weir") -> list[str]:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidFile) as refused:
         read_trace(path, cluster(), format_)
     return [f"{mistake.line}: {mistake.text}" for mistake in refused.value.mistakes]
 

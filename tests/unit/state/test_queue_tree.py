@@ -3,25 +3,25 @@
 import numpy as np
 import pytest
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload
+from weir.state.cluster import Cluster
 from weir.state.events import (
-    End,
     NodeSet,
-    Place,
+    Placement,
     PodAssigned,
     PodKey,
     PodStopped,
     QueuesSet,
     WorkloadEnded,
+    WorkloadOutcome,
     WorkloadSubmitted,
 )
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 
 CAPACITY = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
 OWNS, LENDS = Queue("owns", quota={"gpu": 4000}), Queue("lends", quota={"gpu": 0})
@@ -38,7 +38,7 @@ def submit(cluster: Cluster, name: str, project: str, devices: int) -> None:
 
 def run(cluster: Cluster, name: str, project: str, devices: tuple[int, ...]) -> None:
     submit(cluster, name, project, len(devices))
-    reduce(cluster, PodAssigned(Place(PodKey(name, 0, 0), "n", devices), 1.0))
+    reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), "n", devices), 1.0))
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def cluster() -> Cluster:
     return cluster
 
 
-def evicted(cluster: Cluster, memo: Memo) -> set[str]:
+def evicted(cluster: Cluster, memo: EngineCache) -> set[str]:
     plan = decide(cluster, Policy(), 1000.0, memo)
     return {each.pod.workload for each in plan.evictions}
 
@@ -65,7 +65,7 @@ def test_a_running_pod_is_of_its_project_in_a_smaller_tree(cluster: Cluster) -> 
 
 
 def test_a_project_reclaims_its_quota_after_the_tree_has_shrunk(cluster: Cluster) -> None:
-    memo = Memo()
+    memo = EngineCache()
     assert not evicted(cluster, memo)
     reduce(cluster, QueuesSet((OWNS, LENDS)))
     submit(cluster, "claims", "owns", 4)
@@ -75,12 +75,12 @@ def test_a_project_reclaims_its_quota_after_the_tree_has_shrunk(cluster: Cluster
 def test_a_pod_of_a_queue_that_is_gone_leaves_nothing_behind(cluster: Cluster) -> None:
     reduce(cluster, NodeSet(Node("m", 8, 16 << 30, CAPACITY)))
     submit(cluster, "over", "gone", 1)
-    reduce(cluster, PodAssigned(Place(PodKey("over", 0, 0), "m", (0,)), 1.0))
+    reduce(cluster, PodAssigned(Placement(PodKey("over", 0, 0), "m", (0,)), 1.0))
     reduce(cluster, PodStopped(PodKey("over", 0, 0), 2.0))
-    reduce(cluster, WorkloadEnded("over", End.STOPPED, 2.0))
+    reduce(cluster, WorkloadEnded("over", WorkloadOutcome.STOPPED, 2.0))
     reduce(cluster, QueuesSet((OWNS, LENDS)))
     run(cluster, "own", "lends", ())
     submit(cluster, "large", "owns", 8)
     submit(cluster, "claims", "owns", 4)
-    decide(cluster, Policy(), 1000.0, Memo())
+    decide(cluster, Policy(), 1000.0, EngineCache())
     assert cluster.running_pods.takeable(np.ones(2, np.bool_)).size == 3

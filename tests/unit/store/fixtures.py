@@ -8,7 +8,7 @@ from typing import Any
 from weir.control.port import EndWorkload
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 from weir.store import NewWorkload, Retention, Store
 
 NOW_S = 1_800_000_000.0
@@ -36,6 +36,8 @@ def submitted(name: str, project: str = "vision", at_s: float = NOW_S, **words: 
     return NewWorkload(workload, ("python", "train.py"), (("SECRET", "x"),), "/home", devices=1.0, **words)
 
 
-def end(name: str, at_s: float = NOW_S + 60, how: End = End.SUCCEEDED, **words: Any) -> EndWorkload:
+def end(
+    name: str, at_s: float = NOW_S + 60, how: WorkloadOutcome = WorkloadOutcome.SUCCEEDED, **words: Any
+) -> EndWorkload:
     """The end of a workload."""
     return EndWorkload(name, how, at_s, **words)

@@ -6,27 +6,34 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weir.control.port import KeepRoom, LeaveRoom, LifeCause, LifeRule, SetStatus, Status
+from weir.control.port import (
+    LifecycleCause,
+    LifecycleRule,
+    ReleaseNomination,
+    ReserveNomination,
+    SaveProgress,
+    WorkloadProgress,
+)
 from weir.model.nodes import Toleration
-from weir.model.queues import Queue, TimeRules
+from weir.model.queues import Queue, QueueTimeLimits
 from weir.model.workloads import (
-    Expression,
-    NodeRule,
+    NodeAffinityRule,
+    NodeExpression,
+    PodAffinityRule,
     PodGroup,
-    PodRule,
     Request,
     TopologyRequest,
     Workload,
     WorkloadType,
 )
-from weir.state.events import End, Place, PodKey, Promised
+from weir.state.events import Nominated, Placement, PodKey, WorkloadOutcome
 from weir.store import Store
 from weir.store.codec import QUEUE, WORKLOAD, packed
 
 from .fixtures import NOW_S, end, opened, submitted
 
-ROOM = Promised("train", (Place(PodKey("train", 0, 0), "node", (0, 1)),), 3.0, ("victim",))
-STATUS = Status(4, 3, 1, 12.5, 99.0, 2)
+ROOM = Nominated("train", (Placement(PodKey("train", 0, 0), "node", (0, 1)),), 3.0, ("victim",))
+STATUS = WorkloadProgress(4, 3, 1, 12.5, 99.0, 2)
 
 
 def test_everything_is_found_again(tmp_path: Path) -> None:
@@ -34,26 +41,26 @@ def test_everything_is_found_again(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.submit(submitted("train"))
         store.submit(submitted("other"))
-        store.journal.keep([KeepRoom(ROOM), SetStatus("train", STATUS)], {"train": 8.0})
-        store.journal.keep([KeepRoom(ROOM), SetStatus("train", STATUS)], {"train": 8.0})
+        store.journal.keep([ReserveNomination(ROOM), SaveProgress("train", STATUS)], {"train": 8.0})
+        store.journal.keep([ReserveNomination(ROOM), SaveProgress("train", STATUS)], {"train": 8.0})
         store.hold("train", "by ann")
     with opened(tmp_path) as store:
         kept, other = store.journal.workloads()
         assert (kept.status, kept.promised, kept.saved_s, kept.held) == (STATUS, ROOM, 8.0, "by ann")
-        assert (other.status, other.promised, other.saved_s) == (Status(), None, None)
+        assert (other.status, other.promised, other.saved_s) == (WorkloadProgress(), None, None)
         assert kept.workload == submitted("train").workload
         assert [queue.name for queue in store.journal.queues()] == ["lab", "speech", "vision"]
-        store.journal.keep([LeaveRoom("train"), LeaveRoom("nobody")], {"nobody": 1.0})
+        store.journal.keep([ReleaseNomination("train"), ReleaseNomination("nobody")], {"nobody": 1.0})
         assert store.journal.workloads()[0].promised is None
 
 
 def test_end_is_written_once_with_its_event(store: Store) -> None:
     """However often it is told."""
     uid = store.submit(submitted("train")).launch.uid
-    cause = LifeCause(LifeRule.IDLE, "It idled.", {"idle_s": 600.0})
+    cause = LifecycleCause(LifecycleRule.IDLE, "It idled.", {"idle_s": 600.0})
     over = end(
         "train",
-        how=End.STOPPED,
+        how=WorkloadOutcome.STOPPED,
         sentence="It idled.",
         ran_s=50.0,
         started_s=NOW_S + 5,
@@ -102,9 +109,9 @@ def test_nothing_is_kept_of_what_fails(store: Store, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(store._history, "write", fails)
     with pytest.raises(RuntimeError, match="no event"):
-        store.journal.keep([SetStatus("train", STATUS), end("train")], {})
+        store.journal.keep([SaveProgress("train", STATUS), end("train")], {})
     (kept,) = store.journal.workloads()
-    assert kept.status == Status()
+    assert kept.status == WorkloadProgress()
 
 
 NAMES = st.text(min_size=1, max_size=8)
@@ -114,11 +121,11 @@ TOLERATIONS = st.builds(
     Toleration, NAMES, st.sampled_from(["Equal", "Exists"]), NAMES, st.sampled_from([None, "NoExecute"])
 )
 EXPRESSIONS = st.builds(
-    Expression, NAMES, st.sampled_from(["In", "Exists", "Gt"]), st.lists(NAMES, max_size=2).map(tuple)
+    NodeExpression, NAMES, st.sampled_from(["In", "Exists", "Gt"]), st.lists(NAMES, max_size=2).map(tuple)
 )
 TERMS = st.lists(st.lists(EXPRESSIONS, max_size=2).map(tuple), max_size=2).map(tuple)
 POD_RULES = st.builds(
-    PodRule,
+    PodAffinityRule,
     st.sampled_from(["affinity", "anti_affinity", "spread"]),
     NAMES,
     NAMES,
@@ -135,7 +142,7 @@ REQUESTS = st.builds(
     node_selector=PAIRS,
     nodes=st.none() | st.lists(NAMES, max_size=2).map(tuple),
     tolerations=st.lists(TOLERATIONS, max_size=2).map(tuple),
-    rules=st.lists(st.builds(NodeRule, TERMS, st.integers(0, 100)), max_size=2).map(tuple),
+    rules=st.lists(st.builds(NodeAffinityRule, TERMS, st.integers(0, 100)), max_size=2).map(tuple),
     marks=st.lists(NAMES, max_size=2).map(tuple),
     pod_rules=st.lists(POD_RULES, max_size=2).map(tuple),
 )
@@ -167,7 +174,7 @@ QUEUES = st.builds(
     st.dictionaries(NAMES, st.floats(0, 1e9), max_size=2),
     st.integers(-9, 999),
     st.floats(0, 1e10),
-    st.builds(TimeRules, TIMES, TIMES, TIMES, TIMES),
+    st.builds(QueueTimeLimits, TIMES, TIMES, TIMES, TIMES),
 )
 
 

@@ -6,24 +6,24 @@ import pytest
 
 from weir.model.nodes import Node
 from weir.model.queues import Queue
-from weir.model.reasons import Cause, Rule
+from weir.model.reasons import EvictionCause, EvictionRule
 from weir.model.workloads import PodGroup, Request, Workload
+from weir.state.cluster import Cluster
 from weir.state.events import (
-    End,
     Event,
     NodeSet,
-    Place,
+    Placement,
     PodAssigned,
     PodKey,
     PodStopped,
     PodStopping,
     QueuesSet,
     WorkloadEnded,
-    WorkloadHeld,
+    WorkloadOutcome,
     WorkloadSubmitted,
+    WorkloadSuspended,
 )
 from weir.state.reduce import reduce
-from weir.state.state import Cluster
 from weir.store import UsageMeter, UsageSample, UsageSamples
 
 GROUND: tuple[Event, ...] = (
@@ -59,7 +59,7 @@ class Metered:
     def start(self, name: str, *devices: int, at_s: float, index: int = 0) -> PodKey:
         """A pod runs."""
         pod = PodKey(name, 0, index)
-        self.happen(PodAssigned(Place(pod, "node", devices), at_s))
+        self.happen(PodAssigned(Placement(pod, "node", devices), at_s))
         return pod
 
     def stop(self, pod: PodKey, at_s: float) -> None:
@@ -80,7 +80,7 @@ def test_job_of_a_second_counts() -> None:
     pod = metered.start("job", 3, at_s=14.5)
     metered.happen(PodStopping(pod, 15.0))
     metered.stop(pod, 15.5)
-    metered.happen(WorkloadEnded("job", End.SUCCEEDED, 15.5))
+    metered.happen(WorkloadEnded("job", WorkloadOutcome.SUCCEEDED, 15.5))
     samples = metered.meter.take(60.0)
     assert (samples.since_s, samples.until_s) == (0.0, 60.0)
     assert of_node(samples) == UsageSample("team", "lab", "ann", "train", "node", allocated_gpu_s=1.0)
@@ -145,9 +145,9 @@ def test_who_is_held_back_doesnt_wait() -> None:
     metered = Metered()
     metered.submit("job", 0.0)
     metered.submit("tick", 10.0)
-    metered.happen(WorkloadHeld("job", True, "by ann"))
+    metered.happen(WorkloadSuspended("job", True, "by ann"))
     metered.submit("tock", 30.0)
-    metered.happen(WorkloadHeld("job", False))
+    metered.happen(WorkloadSuspended("job", False))
     assert of_node(metered.meter.take(40.0), "").waiting_s == 10 + 10 + 30 + 10
     assert of_node(metered.meter.take(50.0), "").waiting_s == 30
 
@@ -156,7 +156,7 @@ def test_gang_is_preempted_once_each_time() -> None:
     """However many pods it has; stops that no plan ordered aren't preemptions."""
     metered = Metered()
     metered.submit("job", pods=2)
-    cause = Cause(Rule.PREEMPT, "other", "it comes first")
+    cause = EvictionCause(EvictionRule.PREEMPT, "other", "it comes first")
     for turn in range(2):
         pods = [metered.start("job", at, at_s=10.0 * turn, index=at) for at in range(2)]
         metered.happen(*(PodStopping(pod, 10.0 * turn + 5, cause) for pod in pods))
@@ -175,7 +175,7 @@ def test_what_ran_while_nobody_looked_is_counted_once() -> None:
     metered.submit("done", 500.0)
     pod = metered.start("done", 1, at_s=600.0)
     metered.stop(pod, 1500.0)
-    metered.happen(WorkloadEnded("done", End.SUCCEEDED, 1500.0))
+    metered.happen(WorkloadEnded("done", WorkloadOutcome.SUCCEEDED, 1500.0))
     samples = metered.meter.take(2000.0)
     assert {sample.uid: sample.allocated_gpu_s for sample in samples.workloads} == {1: 1000.0, 2: 500.0}
     assert not [use for use in samples.uses if use.waiting_s]
@@ -188,7 +188,7 @@ def test_next_of_a_name_is_another() -> None:
         metered.submit("job", 10.0 * turn)
         pod = metered.start("job", 0, at_s=10.0 * turn)
         metered.stop(pod, 10.0 * turn + 5)
-        metered.happen(WorkloadEnded("job", End.STOPPED, 10.0 * turn + 5))
+        metered.happen(WorkloadEnded("job", WorkloadOutcome.STOPPED, 10.0 * turn + 5))
         metered.uids["job"] = 0
         metered.uids[f"filler-{turn}"] = 0
     samples = metered.meter.take(60.0)

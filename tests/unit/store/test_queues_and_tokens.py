@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.model.queues import Queue, TimeRules
+from weir.model.queues import Queue, QueueTimeLimits
 from weir.store import NoSuchQueue, NoSuchToken, QueueInUse, QueueUnsound, Store
 
 from .fixtures import end, opened, submitted
@@ -16,7 +16,7 @@ def test_tree_is_told_with_parents_before_children(store: Store) -> None:
     tree = store.set_queue(Queue("lab", "company", False, {"gpu": 6000}, {"cpu": 8}, {"gpu": 2.5}, 7, 9.0))
     assert [queue.name for queue in tree] == ["speech", "company", "lab", "vision"]
     assert tree[2] == Queue("lab", "company", False, {"gpu": 6000}, {"cpu": 8}, {"gpu": 2.5}, 7, 9.0)
-    times = TimeRules(idle_limit_s=60.0, stop_grace_s=0.0)
+    times = QueueTimeLimits(idle_limit_s=60.0, stop_grace_s=0.0)
     store.set_queue(Queue("vision", "lab", times=times))
     assert store.queues()[3].times == times
 

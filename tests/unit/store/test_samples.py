@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 from weir.store import DeviceUsageSample, Retention, Store, UsageSample, UsageSamples, WorkloadUsageSample
 from weir.store.samples import _pieces, _spread
 from weir.store.tables import DAY, HOUR, MINUTE, SPANS, uses
@@ -35,7 +35,7 @@ def test_report_adds_up_by_every_key(store: Store) -> None:
     store.submit(submitted("a", at_s=FIRST_S + 10))
     store.submit(submitted("b", "speech", at_s=FIRST_S + 20))
     uid = store.submit(submitted("c", at_s=FIRST_S + 30)).launch.uid
-    store.journal.keep([end("c", FIRST_S + 90, End.FAILED)], {})
+    store.journal.keep([end("c", FIRST_S + 90, WorkloadOutcome.FAILED)], {})
     store.sample(
         UsageSamples(
             FIRST_S,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weir.model.workloads import WorkloadType
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 from weir.store import NameTaken, NoSuchQueue, NoSuchWorkload, Store, WorkloadFilter, WorkloadOver
 
 from .fixtures import NOW_S, end, opened, submitted
@@ -78,7 +78,7 @@ def test_people_stop_suspend_and_resume(store: Store) -> None:
     assert store.withdraw("train", 9.0).withdrawn_s == 5.0
     (kept,) = store.journal.workloads()
     assert kept.withdrawn_s == 5.0
-    store.journal.keep([end("train", how=End.STOPPED)], {})
+    store.journal.keep([end("train", how=WorkloadOutcome.STOPPED)], {})
     with pytest.raises(WorkloadOver):
         store.hold("train", "by ann")
     with pytest.raises(NoSuchWorkload):
@@ -122,7 +122,7 @@ def test_list_is_filtered(store: Store) -> None:
     store.submit(submitted("train-a"))
     store.submit(submitted("Notebook_1", "speech", user="bob", type=WorkloadType.BUILD))
     store.submit(submitted("old"))
-    store.journal.keep([end("old", how=End.FAILED)], {})
+    store.journal.keep([end("old", how=WorkloadOutcome.FAILED)], {})
     assert names(store) == ["Notebook_1", "train-a"]
     assert names(store, WorkloadFilter(ended=True)) == ["old", "Notebook_1", "train-a"]
     assert names(store, WorkloadFilter(live=False, ended=True)) == ["old"]
@@ -161,7 +161,7 @@ def test_pages_together_are_the_list(tmp_path_factory: object, states: list[str]
         for at, state in enumerate(states):
             store.submit(submitted(str(at)))
             if state != "live":
-                store.journal.keep([end(str(at), how=End(state))], {})
+                store.journal.keep([end(str(at), how=WorkloadOutcome(state))], {})
         for wanted in (
             WorkloadFilter(ended=True),
             WorkloadFilter(statuses=["pending", "failed"], ended=True),

@@ -13,7 +13,7 @@ from typing import Any
 from weir.kubernetes.crd.scheduler_settings import SchedulerSettings, WrittenSettings, with_written
 from weir.kubernetes.crd.schemas import InvalidObject, read_spec
 from weir.kubernetes.translate.kinds import load_kinds
-from weir.model.scenario import Refused
+from weir.model.scenario import InvalidFile
 from weir.scenario_io.policies import parse_policy
 
 PLURAL = "schedulerconfigs"
@@ -33,7 +33,7 @@ def settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerSe
     """
     try:
         return _settings_of(spec, base)
-    except Refused as error:
+    except InvalidFile as error:
         raise InvalidObject("; ".join(_told(str(each)) for each in error.mistakes)) from None
     except RecursionError:
         raise InvalidObject("the spec is nested too deeply: write at most some ten levels") from None

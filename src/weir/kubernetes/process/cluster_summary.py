@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from weir.api.answers import Explanation, QueueRow
-from weir.engine.overcommit import Overcommitted
+from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.state.queue_view import QueueView
 from weir.model.policy import Policy
-from weir.model.reasons import Why as WhyClass
+from weir.model.reasons import ReasonCode as WhyClass
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.service.queue_rows import plain_amount, queue_rows
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 
 Amounts = Mapping[str, float]
 
@@ -73,7 +73,7 @@ def cluster_summary(
     view: QueueView,
     runnable: SchedulableDemand,
     reasons: Mapping[str, Explanation],
-    overcommitted: Sequence[Overcommitted] = (),
+    overcommitted: Sequence[OvercommittedNode] = (),
 ) -> ClusterSummary:
     """Return the amounts as they are now."""
     rows = queue_rows(cluster, policy, now_s, view.running, runnable.pending, runnable.excess)

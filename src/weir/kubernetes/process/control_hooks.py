@@ -17,8 +17,8 @@ from weir.kubernetes.process.scheduling_counters import SchedulingCounters
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
 from weir.service.pending_reasons import PendingReasons
+from weir.state.cluster import Cluster
 from weir.state.events import Event, PodAssigned, WorkloadEnded
-from weir.state.state import Cluster
 
 PEOPLE_EVERY_S = 0.5
 QUEUES_EVERY_S = 3.0

@@ -10,7 +10,7 @@ from structlog import get_logger
 
 from weir.api.answers import Explanation
 from weir.engine.plan import Eviction, Plan
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 
 LINES_MAX = 100
 NODES_MAX = 8

@@ -14,8 +14,8 @@ import msgspec
 
 from weir.api.answers import NodeRow, PoolStatus, WhyAnswer, WorkloadRow
 from weir.control.loop import Control
-from weir.engine.explain import reason
-from weir.engine.memo import Memo
+from weir.engine.cache import EngineCache
+from weir.engine.pending_reasons import pending_reason
 from weir.engine.plan import Plan
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused, NotFound
@@ -38,8 +38,8 @@ from weir.service.cluster_snapshot import snapshot
 from weir.service.pending_reasons import explanation
 from weir.service.queue_rows import ancestor_rows, node_rows, queue_rows
 from weir.service.suggestions import SuggestionOptions, suggestions
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job
-from weir.state.state import Cluster
 
 _HOLDS = ("held", "suspended")
 """Reasons of work that can be resumed or is tried again by itself. Whatever else holds it is a gate."""
@@ -90,7 +90,7 @@ class ClusterInspection:
         if job is None:
             return WhyAnswer(name=name, status=row.status, reason=row.reason, evicted=row.evicted)
         running, pending = _counts(cluster)
-        memo = Memo()
+        memo = EngineCache()
         memo.sync(cluster, policy)
         rows = queue_rows(cluster, policy, self.now_s, running, pending, memo.excess(cluster))
         queues = ancestor_rows(rows, job.spec.project)
@@ -99,7 +99,7 @@ class ClusterInspection:
                 name=name, status=row.status, reason=row.reason, evicted=row.evicted, queues=queues
             )
         place, waiting = _place(cluster, job)
-        found = row.reason or explanation(reason(cluster, policy, job, self.now_s))
+        found = row.reason or explanation(pending_reason(cluster, policy, job, self.now_s))
         possible = SuggestionOptions(
             PRIORITY_MAX, tuple(sorted(set(priorities))), shares=False, others_make=True
         )
@@ -140,7 +140,7 @@ async def inspect_cluster(api: ApiClient, settings: SchedulerSettings, scheduler
     return ClusterInspection(control.cluster, policy, now_s, cluster_state.node_states)
 
 
-def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _memo: Memo) -> Plan:
+def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _memo: EngineCache) -> Plan:
     return Plan()
 
 

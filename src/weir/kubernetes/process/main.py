@@ -31,7 +31,7 @@ from weir.kubernetes.process.config_watcher import ConfigWatcher
 from weir.kubernetes.process.scheduler_process import ProcessOptions, SchedulerProcess
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.policy import Policy
-from weir.model.scenario import Refused as FileRefused
+from weir.model.scenario import InvalidFile as FileRefused
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup
 from weir.service.engine_build import engine_kind

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from weir.api.answers import DeviceRow, NodeRow
-from weir.engine.overcommit import DeviceUse
+from weir.engine.overcommit import NodeDeviceUsage
 from weir.kubernetes.state.node_states import NodeStates
 from weir.kubernetes.translate.gpu_sharing import DRAINING, GPU_SHARING, SET_ASIDE
 from weir.model.nodes import Node
@@ -42,7 +42,7 @@ def cluster_node_row(row: NodeRow, node: Node, node_states: NodeStates) -> NodeR
     )
 
 
-def _states(node: Node, use: DeviceUse) -> Iterator[str]:
+def _states(node: Node, use: NodeDeviceUsage) -> Iterator[str]:
     if use.excess_milli:
         yield f"overcommitted by {use.excess_milli / WHOLE_MILLI:g}"
     for taint in node.taints:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from structlog import get_logger
 
+from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
-from weir.engine.memo import Memo
-from weir.engine.overcommit import GRACE_S, Overcommitted, relieve
+from weir.engine.overcommit import GRACE_S, OvercommittedNode, relieve
 from weir.engine.plan import Plan
 from weir.kubernetes.backend import KubernetesBackend
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 
 _LOG = get_logger(__name__)
 
@@ -28,7 +28,7 @@ class OvercommitController:
         """Return True if a node is over-committed, or was at the last decision."""
         return bool(self._excess) or bool(self._backend.overcommitted())
 
-    def decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: Memo) -> Plan:
+    def decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
         """Return the plan of the engine, with the evictions that over-committed nodes need."""
         plan, over = decide(cluster, policy, now_s, memo), self._backend.overcommitted()
         if over or self._excess:
@@ -42,7 +42,7 @@ class OvercommitController:
             self._backend.note_stuck(relief.stuck)
         return plan
 
-    def _log(self, over: Sequence[Overcommitted]) -> None:
+    def _log(self, over: Sequence[OvercommittedNode]) -> None:
         """Log each node that becomes over-committed, is so by another number, or isn't any more."""
         excess = {each.node: each.use.excess_milli / WHOLE_MILLI for each in over}
         for node in sorted(excess.keys() | self._excess.keys()):

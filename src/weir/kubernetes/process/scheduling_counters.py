@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from weir.engine.plan import Plan
 from weir.service.metric_families import DECISION_BOUNDS_S, WAIT_BOUNDS_S, Histogram
+from weir.state.cluster import Cluster
 from weir.state.events import Event, PodAssigned, WorkloadChanged, WorkloadEnded, WorkloadSubmitted
 from weir.state.jobs import Job
 from weir.state.shapes import GPU_ROW
-from weir.state.state import Cluster
 
 PROJECTS_MAX = 1_000
 """Projects with series of their own."""

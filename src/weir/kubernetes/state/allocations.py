@@ -9,7 +9,7 @@ the devices of its node and the allocations of all other pods, before anything e
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from weir.control.port import Status
+from weir.control.port import WorkloadProgress
 from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.crd.objects import StoredAllocation, StoredLifecycle
 from weir.kubernetes.state.gangs import Gang
@@ -57,10 +57,10 @@ def is_sound(kept: StoredAllocation) -> bool:
     return by_share or (0 < kept.memory <= DEVICE_MEMORY_MOST and not kept.share)
 
 
-def life_of(kept: StoredLifecycle) -> Status:
+def life_of(kept: StoredLifecycle) -> WorkloadProgress:
     """Return what a Workload's status remembers of its runs, every number within its range."""
     retry_s = kept.retry_at_seconds
-    return Status(
+    return WorkloadProgress(
         starts=_count(kept.starts),
         settled=_count(kept.settled),
         failures=_count(kept.failures),

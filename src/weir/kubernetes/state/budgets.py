@@ -13,7 +13,7 @@ from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.tracked_pod import TrackedPod
 from weir.kubernetes.translate.disruption_budgets import BudgetCoverage, allowed_at_best, is_free
 from weir.model.budgets import DisruptionBudget
-from weir.model.policy import BudgetRules
+from weir.model.policy import BudgetPolicy
 from weir.model.workloads import Workload
 from weir.state.events import BudgetRemoved, BudgetSet, PodKey, PodProtected
 
@@ -26,7 +26,7 @@ class Budgets:
 
     def __init__(self, labels: Labels) -> None:
         """`labels`: of a pod by its key."""
-        self._rules = BudgetRules()
+        self._rules = BudgetPolicy()
         self._labels = labels
         self._found: dict[str, PodDisruptionBudget] = {}
         self._coverage: dict[str, BudgetCoverage] = {}  # by namespace
@@ -40,7 +40,7 @@ class Budgets:
         self._pods_told: dict[Gang, tuple[Workload, dict[PodKey, tuple[str, ...]]]] = {}
         self._uses: Counter[str] = Counter()
 
-    def set_rules(self, rules: BudgetRules) -> None:
+    def set_rules(self, rules: BudgetPolicy) -> None:
         """Go by these settings from now on."""
         self._rules = rules
         self._stale.update(self._coverage)

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any
 
-from weir.control.port import Exit, Fact, Finished
+from weir.control.port import Fact, PodExit, WorkloadFinished
 from weir.kubernetes.api.objects import KubeNode, KubePod, Metadata, Namespace
 from weir.kubernetes.api.reflector import Change
 from weir.kubernetes.crd.objects import WRITTEN_KEY, QuotaObject, WorkloadObject
@@ -30,7 +30,7 @@ from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects, hel
 from weir.kubernetes.state.workload_registry import WorkloadRegistry
 from weir.kubernetes.translate.kinds import WorkloadKinds
 from weir.kubernetes.translate.requests import DeviceResources, unstated_in_use
-from weir.state.events import End, Place, PodKey, StopRefused
+from weir.state.events import Placement, PodKey, StopRefused, WorkloadOutcome
 
 EMPTY_S = 60.0
 """A workload without a pod is over after this time if its owner doesn't say whether more will come."""
@@ -114,7 +114,7 @@ class ClusterState:
         tracked = self._seen.pop(key, None)
         try:
             if tracked is not None and tracked.gang is not None:
-                self._leaves(tracked, Exit.LOST)
+                self._leaves(tracked, PodExit.LOST)
         finally:
             self.resolver.drop(key)
 
@@ -148,7 +148,7 @@ class ClusterState:
             if not tracked.bound or tracked.gang is None or tracked.info is None:
                 continue
             if len(tracked.devices) < tracked.info.request.devices:
-                tracked.gang.exits(tracked, self._now_s, Exit.LOST, "Its node has other devices now.")
+                tracked.gang.exits(tracked, self._now_s, PodExit.LOST, "Its node has other devices now.")
                 tracked.settled, tracked.origin, tracked.start = False, None, 0
                 self.registry.dirty[tracked.gang] = None
 
@@ -202,7 +202,7 @@ class ClusterState:
             self._bound(tracked, pod)
         if tracked.phase in _OVER and not tracked.over:
             tracked.over = tracked.phase
-            self._leaves(tracked, Exit.STOPPED if tracked.evicted else Exit.LOST)
+            self._leaves(tracked, PodExit.STOPPED if tracked.evicted else PodExit.LOST)
             self.node_states.foreign(key, None)
         if self.resolver.see(key, pod, over=bool(tracked.over)):
             if tracked.info is None or tracked.info.wait or tracked.gang is None:
@@ -236,7 +236,7 @@ class ClusterState:
             tracked.node != node or (claimed is not None and claimed.start != tracked.written_start)
         ):
             assert tracked.gang is not None
-            tracked.gang.exits(tracked, self._now_s, Exit.LOST, f"Somebody else bound it to {node}.")
+            tracked.gang.exits(tracked, self._now_s, PodExit.LOST, f"Somebody else bound it to {node}.")
             tracked.assumed = False
         if not tracked.assumed:
             tracked.claimed, tracked.origin, tracked.settled = claimed, None, False
@@ -253,7 +253,7 @@ class ClusterState:
         if tracked.unreadable:
             self.unreadable.clear("pods", tracked.key)
         gang = tracked.gang or self._gang_of_over(tracked)
-        self._leaves(tracked, Exit.STOPPED if tracked.evicted else Exit.LOST)
+        self._leaves(tracked, PodExit.STOPPED if tracked.evicted else PodExit.LOST)
         if gang is not None and tracked.over:
             gang.succeeded.discard(tracked.key)
             self.registry.dirty[gang] = None
@@ -263,7 +263,7 @@ class ClusterState:
     def _gang_of_over(self, tracked: TrackedPod) -> Gang | None:
         return None if tracked.info is None else self.registry.gangs.get(tracked.info.gang)
 
-    def _leaves(self, tracked: TrackedPod, how: Exit) -> None:
+    def _leaves(self, tracked: TrackedPod, how: PodExit) -> None:
         """Release a pod's resources and take it out of its workload."""
         gang = tracked.gang
         if gang is None:
@@ -357,7 +357,7 @@ class ClusterState:
         gang.untold()
         self.registry.count_project(gang)
         self.registry.dirty[gang] = None
-        return [Finished(gang.name, End.STOPPED, self._now_s)] if told else []
+        return [WorkloadFinished(gang.name, WorkloadOutcome.STOPPED, self._now_s)] if told else []
 
     def leave_out(self, gang: Gang, why: Exception) -> None:
         """Tell control that a workload is over whose orders can't be carried out."""
@@ -454,7 +454,7 @@ class ClusterState:
         """Set a pod aside that can't be read: it isn't placed, and its devices count as foreign usage."""
         tracked.unreadable = self.unreadable.note("pods", tracked.key, tracked.uid, error)
         if tracked.gang is not None:
-            self._leaves(tracked, Exit.LOST)
+            self._leaves(tracked, PodExit.LOST)
         tracked.info, tracked.settled = None, False
         if tracked.bound and not tracked.over:
             body = rough(self.resolver.pod(tracked.key).spec, tracked.node, tracked.phase)
@@ -471,10 +471,10 @@ class ClusterState:
             return False
         self.registry.dirty[gang] = None
         if tracked.told:
-            gang.leave(tracked, self._now_s, Exit.LOST, "It is something else now.")
+            gang.leave(tracked, self._now_s, PodExit.LOST, "It is something else now.")
             tracked.start = 0
         else:
-            gang.leave(tracked, self._now_s, Exit.LOST)
+            gang.leave(tracked, self._now_s, PodExit.LOST)
         if tracked.bound:
             tracked.settled = False  # its devices have to fit what it requests now
         self._emptied(gang)
@@ -557,7 +557,7 @@ class ClusterState:
         tracked.evicted = tracked.told_stopping = True
         self._moves(tracked, now_s)
 
-    def assume(self, tracked: TrackedPod, place: Place, start: int, now_s: float) -> PodUsage:
+    def assume(self, tracked: TrackedPod, place: Placement, start: int, now_s: float) -> PodUsage:
         """Assume a pod's placement, because it is about to be bound."""
         assert tracked.gang is not None
         assert tracked.info is not None
@@ -582,7 +582,7 @@ class ClusterState:
         if not tracked.assumed or tracked.written_start != start or tracked.gang is None:
             return
         self._now_s = max(self._now_s, now_s)
-        tracked.gang.exits(tracked, now_s, Exit.LOST, sentence)
+        tracked.gang.exits(tracked, now_s, PodExit.LOST, sentence)
         tracked.assumed, tracked.node, tracked.devices = False, "", ()
         tracked.settled, tracked.origin = False, None
         self._moving.pop(tracked.key, None)
@@ -616,6 +616,6 @@ class ClusterState:
             tracked.evicted = False
             self.budgets.withdrawn(tracked)
             self._moving.pop(tracked.key, None)
-            tracked.gang.exits(tracked, now_s, Exit.LOST, "It could not be told to stop.")
+            tracked.gang.exits(tracked, now_s, PodExit.LOST, "It could not be told to stop.")
             tracked.start = tracked.gang.next_start()
             self.registry.dirty[tracked.gang] = None

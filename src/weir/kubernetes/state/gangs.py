@@ -14,14 +14,14 @@ from itertools import zip_longest
 
 from weir.control.port import (
     EndWorkload,
-    Exit,
     Fact,
-    Finished,
-    Gated,
+    GateChanged,
+    PodExit,
     PodExited,
-    PodRuns,
-    Status,
-    StatusFound,
+    PodRunning,
+    StatusRecovered,
+    WorkloadFinished,
+    WorkloadProgress,
 )
 from weir.kubernetes.state.foreign_pods import NO_MEMBERS, ForeignMembers
 from weir.kubernetes.state.job_backoff import JobBackoff
@@ -37,13 +37,13 @@ from weir.model.workloads import (
 )
 from weir.state.events import (
     Checkpointed,
-    End,
-    PastKnown,
-    Place,
+    HistoryRestored,
+    Nominated,
+    Placement,
     PodKey,
     PodStopping,
-    Promised,
     WorkloadChanged,
+    WorkloadOutcome,
     WorkloadSubmitted,
 )
 
@@ -52,7 +52,7 @@ _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0
 _NEVER_IN_NAMES = re.compile(r"[^a-z0-9]+", re.ASCII)
 LOWEST_PRIORITY = -(1 << 31)
 """Of a workload that bound itself past its quota: its own project may stop it for any other."""
-_ENDS = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED}
+_ENDS = {"Succeeded": WorkloadOutcome.SUCCEEDED, "Failed": WorkloadOutcome.FAILED}
 
 
 class Gang:
@@ -131,9 +131,9 @@ class Gang:
         self.last_over = ""  # how its last pod ended
         self.starts = 0
         self.exited = 0  # the last start that control was told the end of
-        self.life = Status()
+        self.life = WorkloadProgress()
         self.status_told = False
-        self.promised: Promised | None = None
+        self.promised: Nominated | None = None
         self.protected = (
             False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
         )
@@ -141,7 +141,7 @@ class Gang:
         self.room_told = False
         self.checkpointed_s = 0.0
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
-        self.verdict: End | None = None  # control ended it: it isn't scheduled any more
+        self.verdict: WorkloadOutcome | None = None  # control ended it: it isn't scheduled any more
         self.ending: EndWorkload | None = None  # how it ended
         self.told: Workload | None = None
         self.told_absent: frozenset[PodKey] = frozenset()
@@ -186,14 +186,14 @@ class Gang:
         self.groups.append(PodGroupSlots(role, request))
         return len(self.groups) - 1
 
-    def leave(self, tracked: TrackedPod, now_s: float, how: Exit, annotations: str = "") -> None:
+    def leave(self, tracked: TrackedPod, now_s: float, how: PodExit, annotations: str = "") -> None:
         """Remove a pod and release its resources."""
         self.exits(tracked, now_s, how, annotations)
         self.groups[tracked.group].slots[tracked.index] = None
         tracked.gang, tracked.group, tracked.index = None, -1, -1
         self.count -= 1
 
-    def exits(self, tracked: TrackedPod, now_s: float, how: Exit, annotations: str = "") -> None:
+    def exits(self, tracked: TrackedPod, now_s: float, how: PodExit, annotations: str = "") -> None:
         """Control hears that a start is over, if it takes it to be alive."""
         if tracked.told:
             self.exited = max(self.exited, tracked.told)
@@ -204,7 +204,9 @@ class Gang:
     def never_started(self, pod: PodKey, start: int, now_s: float) -> None:
         """Tell control that an ordered start has no pod any more."""
         self.starts = max(self.starts, start)
-        self._exits.append(PodExited(pod, start, Exit.LOST, now_s, "The pod was gone before it was bound."))
+        self._exits.append(
+            PodExited(pod, start, PodExit.LOST, now_s, "The pod was gone before it was bound.")
+        )
 
     def regroup(self) -> None:
         """Pods of a group that all ask for something else now stay together in their slots."""
@@ -222,12 +224,12 @@ class Gang:
 
     # What it is as a whole
 
-    def is_over(self) -> End | None:
+    def is_over(self) -> WorkloadOutcome | None:
         """Return how it ended, by its owner's status or by control; None if it hasn't."""
         if self.verdict is not None:
             return self.verdict
         over = None if self.head is None else self.head.derived.over
-        return _ENDS.get(self.last_over, End.STOPPED) if over is None and self.left else over
+        return _ENDS.get(self.last_over, WorkloadOutcome.STOPPED) if over is None and self.left else over
 
     @property
     def submitted_s(self) -> float:
@@ -397,7 +399,7 @@ class Gang:
         """Return the facts that control hasn't been told. `is_node`: nodes that control knows."""
         for tracked in self.pods():
             if tracked.told and tracked.node not in is_node:
-                self.exits(tracked, now_s, Exit.LOST, f"Node {tracked.node} is gone.")
+                self.exits(tracked, now_s, PodExit.LOST, f"Node {tracked.node} is gone.")
                 tracked.start = 0  # if the node comes back, that is another start
         facts, self._exits = self._exits, []
         if self.told is None and not self.is_schedulable:
@@ -417,7 +419,7 @@ class Gang:
         facts += self._what_is_kept(now_s, is_node)
         gate = self.gate(len(absent))
         if gate != self.told_gate:
-            facts.append(Gated(self.name, gate is not None, gate or ""))
+            facts.append(GateChanged(self.name, gate is not None, gate or ""))
             self.told_gate = gate
         if self.promised is not None and not self.room_told:
             facts.append(self.promised)
@@ -433,10 +435,10 @@ class Gang:
         """Yield the pods that run, the first time between what its object remembers of it."""
         is_new, self.status_told = not self.status_told, True
         if is_new:
-            yield StatusFound(self.name, self.life)
+            yield StatusRecovered(self.name, self.life)
         yield from self._runs(now_s, is_node)
         if is_new and self.is_short:
-            yield PastKnown(self.name, None, min(self.short_since_s or now_s, now_s))
+            yield HistoryRestored(self.name, None, min(self.short_since_s or now_s, now_s))
 
     @property
     def is_short(self) -> bool:
@@ -460,12 +462,12 @@ class Gang:
             return self.newer
         return self.newer or self.project is None or self.is_over() is not None
 
-    def _finished(self, now_s: float) -> Finished:
-        over = self.is_over() or End.STOPPED
+    def _finished(self, now_s: float) -> WorkloadFinished:
+        over = self.is_over() or WorkloadOutcome.STOPPED
         for tracked in self.pods():
             tracked.told, tracked.told_stopping = 0, False
         self.untold()
-        return Finished(self.name, over, now_s)
+        return WorkloadFinished(self.name, over, now_s)
 
     def untold(self) -> None:
         """Control knows nothing of it."""
@@ -485,8 +487,8 @@ class Gang:
                 if tracked.start <= max(self.life.settled, self.exited):
                     tracked.start = self.next_start()
                 self.starts = max(self.starts, tracked.start)
-                place = Place(pod, tracked.node, tracked.devices)
-                yield PodRuns(place, tracked.start, min(tracked.at_s or now_s, now_s), tracked.stopping)
+                place = Placement(pod, tracked.node, tracked.devices)
+                yield PodRunning(place, tracked.start, min(tracked.at_s or now_s, now_s), tracked.stopping)
                 tracked.told, tracked.told_stopping = tracked.start, tracked.stopping
             elif tracked.stopping and not tracked.told_stopping:
                 tracked.told_stopping = True
@@ -498,11 +500,11 @@ class Gang:
         self.starts = max(self.starts, self.life.starts, self.life.settled) + 1
         return self.starts
 
-    def keep_room(self, promised: Promised | None) -> None:
+    def keep_room(self, promised: Nominated | None) -> None:
         """Room is promised to it, or no longer. Control has said so, and needn't be told."""
         self.promised, self.room_told = promised, True
 
-    def remember(self, status: Status) -> None:
+    def remember(self, status: WorkloadProgress) -> None:
         """Keep the status that control wants kept."""
         self.life = replace(status)
         self.starts = max(self.starts, status.starts)

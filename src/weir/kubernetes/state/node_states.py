@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weir.engine.overcommit import DeviceUse, Holding, device_use
+from weir.engine.overcommit import DeviceHolding, NodeDeviceUsage, node_device_usage
 from weir.kubernetes.api.objects import KubeNode, KubePod
 from weir.kubernetes.state.node_reading import CORDONED, NOT_READY, node_of
 from weir.kubernetes.state.shared_node import SharedNode, as_shared, shared_node_of
@@ -318,19 +318,19 @@ class NodeStates:
         self._recount.clear()
         return names
 
-    def device_use(self, name: str) -> DeviceUse | None:
+    def device_use(self, name: str) -> NodeDeviceUsage | None:
         """Count the devices in use on a node; None if it isn't there."""
         site = self._sites.get(name)
         if site is None or site.base is None:
             return None
         memory = site.base.gpu_memory
         holdings = (
-            Holding(each.devices, each.request.devices, min(WHOLE_MILLI, each.request.share_on(memory)))
+            DeviceHolding(each.devices, each.request.devices, min(WHOLE_MILLI, each.request.share_on(memory)))
             for each in site.ours.values()
             if each.request.devices
         )
         others = sum(held.devices for held in site.foreign.values())
-        return device_use(site.base.gpus, others, holdings)
+        return node_device_usage(site.base.gpus, others, holdings)
 
     def device_users(self, name: str) -> list[str]:
         """Return the pods of others that hold devices of a node, as NAMESPACE/NAME."""

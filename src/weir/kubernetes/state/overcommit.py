@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from weir.engine.overcommit import Overcommitted
+from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.state.node_states import NodeStates
 
 USERS_NAMED_MAX = 5
@@ -17,7 +17,7 @@ class OvercommitChange:
     """A node became over-committed, is so by another number, or isn't any more."""
 
     node: str
-    now: Overcommitted | None
+    now: OvercommittedNode | None
     users: tuple[str, ...] = ()  # pods of other schedulers that hold devices of the node
 
 
@@ -26,7 +26,7 @@ class OvercommittedNodes:
 
     def __init__(self, node_states: NodeStates) -> None:
         self._node_states = node_states
-        self.nodes: dict[str, Overcommitted] = {}
+        self.nodes: dict[str, OvercommittedNode] = {}
         self._changes: deque[OvercommitChange] = deque(maxlen=CHANGES_MAX)
 
     def update(self, now_s: float) -> list[str]:
@@ -37,7 +37,7 @@ class OvercommittedNodes:
             if use is None or not use.excess_milli:
                 now = None
             else:
-                now = Overcommitted(name, use, now_s if before is None else before.since_s)
+                now = OvercommittedNode(name, use, now_s if before is None else before.since_s)
             if now == before:
                 continue
             if now is None:
@@ -49,7 +49,7 @@ class OvercommittedNodes:
             changed.append(name)
         return changed
 
-    def of(self, names: Iterable[str]) -> list[Overcommitted]:
+    def of(self, names: Iterable[str]) -> list[OvercommittedNode]:
         """Return the over-committed ones among these nodes."""
         return [self.nodes[name] for name in sorted(set(names)) if name in self.nodes]
 

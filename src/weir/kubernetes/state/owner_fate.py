@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from weir.kubernetes.state.pod_resolver import GangKey
 from weir.kubernetes.translate.kinds import BY_OWNER, BY_POD, OwnerTemplate, WorkloadKinds
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 
 Body = Mapping[str, Any]
 _DEPTH_MAX = 8
@@ -20,7 +20,7 @@ class OwnerFate(NamedTuple):
     """State of the owner of a workload, as far as the table of kinds reads it."""
 
     exists: bool
-    over: End | None = None
+    over: WorkloadOutcome | None = None
     suspended: bool = False
     expects_pods: bool = False  # its controller is to make pods of this workload
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from weir.control.port import EndWorkload, LifeCause, LifeRule
+from weir.control.port import EndWorkload, LifecycleCause, LifecycleRule
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.allocations import AllocationRecords, is_sound, life_of, settle
 from weir.kubernetes.state.gangs import Gang, object_name
@@ -19,10 +19,14 @@ from weir.kubernetes.state.quota_objects import QuotaObjects
 from weir.kubernetes.state.tracked_pod import AllocationOrigin, TrackedPod
 from weir.kubernetes.translate.requests import has_unstated
 from weir.model.workloads import Request
-from weir.state.events import End, Place, PodKey, Promised
+from weir.state.events import Nominated, Placement, PodKey, WorkloadOutcome
 
-_PHASES = {"Succeeded": End.SUCCEEDED, "Failed": End.FAILED, "Stopped": End.STOPPED}
-_VERDICTS = frozenset(rule.value for rule in LifeRule)
+_PHASES = {
+    "Succeeded": WorkloadOutcome.SUCCEEDED,
+    "Failed": WorkloadOutcome.FAILED,
+    "Stopped": WorkloadOutcome.STOPPED,
+}
+_VERDICTS = frozenset(rule.value for rule in LifecycleRule)
 
 
 class WorkloadRegistry:
@@ -89,7 +93,7 @@ class WorkloadRegistry:
         if why is not None and why.why in _VERDICTS:
             gang.verdict = _PHASES.get(thing.status.phase)
             if gang.verdict is not None and gang.ending is None:
-                cause = LifeCause(LifeRule(why.why), why.sentence)
+                cause = LifecycleCause(LifecycleRule(why.why), why.sentence)
                 at_s, ran_s = seconds_of(thing.status.ended_at), gang.life.ran_s
                 gang.ending = EndWorkload(gang.name, gang.verdict, at_s, why.sentence, ran_s, cause=cause)
 
@@ -243,7 +247,7 @@ class WorkloadRegistry:
                 self.projects[project] += 1
             gang.counted = project
 
-    def room_kept(self, gang: Gang, now_s: float, stopping: Callable[[str], bool]) -> Promised | None:
+    def room_kept(self, gang: Gang, now_s: float, stopping: Callable[[str], bool]) -> Nominated | None:
         """Return the nomination in its object, if its pods still wait and the nodes are or become free.
 
         The promise may have been written, and those who were to make room for it not yet told to.
@@ -260,11 +264,11 @@ class WorkloadRegistry:
             if tracked is None or tracked.info is None:
                 return None
             devices = tuple(each.devices)
-            places.append(Place(PodKey(gang.name, tracked.group, tracked.index), each.node, devices))
+            places.append(Placement(PodKey(gang.name, tracked.group, tracked.index), each.node, devices))
             by_node.setdefault(each.node, []).append(PodUsage(each.node, tracked.info.request, devices))
         if not all(self._node_states.is_being_freed(those, stopping) for those in by_node.values()):
             return None
-        return Promised(gang.name, tuple(places), now_s, tuple(kept.freed_by))
+        return Nominated(gang.name, tuple(places), now_s, tuple(kept.freed_by))
 
     def keeps_room(self, gang: Gang) -> bool:
         """Return True if its object holds a nomination."""

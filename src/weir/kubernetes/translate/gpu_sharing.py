@@ -8,7 +8,7 @@ scheduler off those nodes, and an admission policy refuses pods with whole devic
 from collections.abc import Iterable
 
 from weir.model.nodes import Taint, Toleration
-from weir.model.workloads import Expression, NodeRule, Request
+from weir.model.workloads import NodeAffinityRule, NodeExpression, Request
 
 GPU_SHARING = "weir.dev/gpu-sharing"
 """Key of the label and of the taint. In Weir's own books the label's value is one of the two states below."""
@@ -22,8 +22,8 @@ DRAINING = "draining"
 """State of a node that takes neither, because pods of its former use still run."""
 SHARING_TAINT = Taint(GPU_SHARING, SET_ASIDE, "NoSchedule")
 SHARING_TOLERATION = Toleration(GPU_SHARING, "Exists", "", "NoSchedule")
-SHARE_RULE = NodeRule(((Expression(GPU_SHARING, "In", (SET_ASIDE,)),),))
-_WHOLE_RULE = NodeRule(((Expression(GPU_SHARING, "NotIn", (SET_ASIDE, DRAINING)),),))
+SHARE_RULE = NodeAffinityRule(((NodeExpression(GPU_SHARING, "In", (SET_ASIDE,)),),))
+_WHOLE_RULE = NodeAffinityRule(((NodeExpression(GPU_SHARING, "NotIn", (SET_ASIDE, DRAINING)),),))
 
 NO_SHARED_NODES = (
     "it asks for a share of a GPU, and no node is set aside for shares: an administrator sets one aside with "
@@ -40,7 +40,7 @@ def is_share(request: Request) -> bool:
     return SHARE_RULE in request.rules
 
 
-def sharing_rules(*, share: bool, tolerations: Iterable[Toleration]) -> tuple[NodeRule, ...]:
+def sharing_rules(*, share: bool, tolerations: Iterable[Toleration]) -> tuple[NodeAffinityRule, ...]:
     """Return the node rules of a pod with devices. The taint keeps whole devices off by itself."""
     if share:
         return (SHARE_RULE,)

@@ -14,7 +14,7 @@ from weir.kubernetes.api.objects import KubePod, OwnerReference
 from weir.kubernetes.translate.expressions import FieldSelection, at, kept_at, one_at
 from weir.kubernetes.translate.kind_table import KindPart, KindRule, built_in, group_of, read_table
 from weir.model.workloads import WorkloadType
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 
 BY_OWNER = "owner"
 BY_POD = "pod"
@@ -60,7 +60,7 @@ class OwnerTemplate:
     gang: str  # owner, pod, or the label whose values tell its gangs
     below: bool  # its pods are counted by the object below it
     pods: int
-    over: End | None
+    over: WorkloadOutcome | None
     suspended: bool
 
 
@@ -77,7 +77,7 @@ class DerivedWorkload:
     pods: int | None = None  # as many as there are to be at once; None = not known
     total: int | None = None  # as many as have to end well; None = it goes on until it is stopped
     done: int = 0  # have ended well, as the owner says
-    over: End | None = None
+    over: WorkloadOutcome | None = None
     suspended: bool = False
     hint: str | None = None  # how to have more said about it
 
@@ -266,10 +266,10 @@ def _gang(pod: KubePod, rule: KindRule) -> str:
     return pod.metadata.name if rule.gang == BY_POD else pod.metadata.labels.get(rule.gang, "")
 
 
-def _over(rule: KindRule, found: Found) -> End | None:
+def _over(rule: KindRule, found: Found) -> WorkloadOutcome | None:
     if rule.succeeded is not None and rule.succeeded.holds(found):
-        return End.SUCCEEDED
-    return End.FAILED if rule.failed is not None and rule.failed.holds(found) else None
+        return WorkloadOutcome.SUCCEEDED
+    return WorkloadOutcome.FAILED if rule.failed is not None and rule.failed.holds(found) else None
 
 
 def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from weir.kubernetes.api.objects import NodeSelectorRequirement, NodeSelectorTerm
-from weir.model.workloads import Expression
+from weir.model.workloads import NodeExpression
 
 
-def terms(written: Sequence[NodeSelectorTerm]) -> tuple[tuple[Expression, ...], ...]:
+def terms(written: Sequence[NodeSelectorTerm]) -> tuple[tuple[NodeExpression, ...], ...]:
     """Terms of a node selector; one with nothing in it matches nothing, so it is left out."""
     return tuple(
         tuple(map(_expression, [*term.match_expressions, *term.match_fields]))
@@ -15,5 +15,5 @@ def terms(written: Sequence[NodeSelectorTerm]) -> tuple[tuple[Expression, ...], 
     )
 
 
-def _expression(written: NodeSelectorRequirement) -> Expression:
-    return Expression(written.key, written.operator, tuple(written.values))
+def _expression(written: NodeSelectorRequirement) -> NodeExpression:
+    return NodeExpression(written.key, written.operator, tuple(written.values))

@@ -16,7 +16,7 @@ from typing import Literal
 
 from weir.kubernetes.api.objects import KubePod, PodAffinityTerm, TopologySpreadConstraint
 from weir.kubernetes.translate.selectors import CompiledSelector, selector
-from weir.model.workloads import PodRule
+from weir.model.workloads import PodAffinityRule
 
 SPREAD_WISH = 100
 """Weight of a wish to be spread, as much as the strongest wish to be near others."""
@@ -30,7 +30,7 @@ class PodAffinities:
     """Label sets of a pod, and its rules about other pods' label sets."""
 
     marks: tuple[str, ...] = ()
-    rules: tuple[PodRule, ...] = ()
+    rules: tuple[PodAffinityRule, ...] = ()
 
 
 NO_AFFINITIES = PodAffinities()
@@ -86,7 +86,7 @@ class _SelectedPod:
 
     namespace: str
     labels: Mapping[str, str]
-    wants: tuple[tuple[LabelSet, PodRule], ...]
+    wants: tuple[tuple[LabelSet, PodAffinityRule], ...]
     returned: tuple[LabelSet, ...]  # by these it is known to those whom its rules are about
     matched: set[LabelSet] = field(default_factory=set)
 
@@ -118,7 +118,7 @@ class PodSelectors:
         marks |= {mark.name for mark in pod.returned}
         rules = {rule for _, rule in pod.wants}
         rules |= {
-            PodRule(mark.returned.kind, mark.name, mark.returned.topology, mark.returned.weight)
+            PodAffinityRule(mark.returned.kind, mark.name, mark.returned.topology, mark.returned.weight)
             for mark in pod.matched
             if mark.returned is not None
         }
@@ -128,7 +128,7 @@ class PodSelectors:
         """Take in a new or changed pod; return the other pods whose affinities change by it."""
         uid, metadata = pod.metadata.uid, pod.metadata
         before = self._pods.get(uid)
-        wants: tuple[tuple[LabelSet, PodRule], ...] = ()
+        wants: tuple[tuple[LabelSet, PodAffinityRule], ...] = ()
         returned: tuple[LabelSet, ...] = ()
         if pod.spec.affinity is not None or pod.spec.topology_spread_constraints:
             wants, returned = tuple(_wants(pod)), tuple(dict.fromkeys(_returned(pod)))
@@ -263,14 +263,14 @@ def _used(pod: _SelectedPod) -> Iterator[LabelSet]:
     yield from dict.fromkeys([*(mark for mark, _ in pod.wants), *pod.returned])
 
 
-def _by_words(rule: PodRule) -> tuple[str, str, str, int]:
+def _by_words(rule: PodAffinityRule) -> tuple[str, str, str, int]:
     return rule.kind, rule.topology, rule.mark, rule.weight
 
 
 # What a pod writes
 
 
-def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodRule]]:
+def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
     """Yield the rules of a pod, each with the label set it counts."""
     affinity = pod.spec.affinity
     near = affinity.pod_affinity if affinity is not None else None
@@ -279,7 +279,7 @@ def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodRule]]:
         # Kubernetes counts those pods that all required terms match
         mark = _mark(_crowd(term, pod) for term in near.required)
         for term in near.required:
-            yield mark, PodRule("affinity", _name(mark), term.topology_key)
+            yield mark, PodAffinityRule("affinity", _name(mark), term.topology_key)
         for wish in near.preferred:
             yield from _single(
                 _crowd(wish.pod_affinity_term, pod), "affinity", wish.pod_affinity_term, wish.weight
@@ -314,19 +314,19 @@ def _returned(pod: KubePod) -> Iterator[LabelSet]:
 
 def _single(
     crowd: PodSelector | None, kind: Literal["affinity", "anti_affinity"], term: PodAffinityTerm, weight: int
-) -> Iterator[tuple[LabelSet, PodRule]]:
+) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
     """Yield the rule about one selector; nothing if it matches no pod."""
     if crowd is not None:
         mark = LabelSet((crowd,))
-        yield mark, PodRule(kind, mark.name, term.topology_key, weight)
+        yield mark, PodAffinityRule(kind, mark.name, term.topology_key, weight)
 
 
-def _spread(constraint: TopologySpreadConstraint, pod: KubePod) -> tuple[LabelSet, PodRule]:
+def _spread(constraint: TopologySpreadConstraint, pod: KubePod) -> tuple[LabelSet, PodAffinityRule]:
     labels = pod.metadata.labels
     chosen = selector(constraint.label_selector, labels, constraint.match_label_keys)
     mark = _mark([None if chosen is None else PodSelector(chosen, (pod.metadata.namespace,))])
     must = constraint.when_unsatisfiable == "DoNotSchedule"
-    return mark, PodRule(
+    return mark, PodAffinityRule(
         "spread",
         _name(mark),
         constraint.topology_key,

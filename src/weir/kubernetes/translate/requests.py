@@ -18,7 +18,7 @@ from weir.kubernetes.translate.resource_names import ResourceNames
 from weir.kubernetes.translate.volumes import ANYWHERE, VolumeConstraints
 from weir.model.nodes import Effect, Toleration
 from weir.model.resources import ATTACHED_PREFIX, CPU, HOST_PORT_PREFIX, MEMORY
-from weir.model.workloads import WHOLE_MILLI, Expression, NodeRule, PodRule, Request
+from weir.model.workloads import WHOLE_MILLI, NodeAffinityRule, NodeExpression, PodAffinityRule, Request
 
 DEVICES_LABEL = "weir.dev/devices"
 """A label Weir gives nodes in its own books: the device resource that they have."""
@@ -257,7 +257,7 @@ def parse_request(
         marks=(*neighbours.marks, *volumes.alone),
         pod_rules=(
             *neighbours.rules,
-            *(PodRule("anti_affinity", mark, CLUSTER_LABEL) for mark in volumes.alone),
+            *(PodAffinityRule("anti_affinity", mark, CLUSTER_LABEL) for mark in volumes.alone),
         ),
     )
     return PodRequest(
@@ -302,7 +302,7 @@ def _weight(wanted: Mapping[str, int], devices: DeviceResources) -> int:
 
 def _of_the_kind(
     wanted: Mapping[str, int], devices: DeviceResources, *, is_share: bool
-) -> tuple[NodeRule, ...]:
+) -> tuple[NodeAffinityRule, ...]:
     """Keep a pod that asks for one kind of devices off nodes that have another kind.
 
     A share is of a whole GPU, so that it stays off devices that count as another part of one.
@@ -311,7 +311,7 @@ def _of_the_kind(
     if is_share:
         weighted = (name for name in devices.present if devices.gpu_weight_milli(name) != WHOLE_MILLI)
         others = tuple(sorted(weighted))
-    return (NodeRule(((Expression(DEVICES_LABEL, "NotIn", others),),)),) if others else ()
+    return (NodeAffinityRule(((NodeExpression(DEVICES_LABEL, "NotIn", others),),)),) if others else ()
 
 
 def _sooner(*spans: float | None) -> float | None:
@@ -322,14 +322,16 @@ def _sooner(*spans: float | None) -> float | None:
 # Nodes
 
 
-def node_rules(spec: PodSpec) -> tuple[NodeRule, ...]:
+def node_rules(spec: PodSpec) -> tuple[NodeAffinityRule, ...]:
     """Return the node affinity of a pod: required terms, then preferred ones."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is None:
         return ()
-    must = () if affinity.required is None else (NodeRule(terms(affinity.required.node_selector_terms)),)
+    must = (
+        () if affinity.required is None else (NodeAffinityRule(terms(affinity.required.node_selector_terms)),)
+    )
     likes = (
-        NodeRule(each, preferred.weight)
+        NodeAffinityRule(each, preferred.weight)
         for preferred in affinity.preferred
         if preferred.weight > 0 and (each := terms([preferred.preference]))
     )

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from weir.engine.fit import is_granted
+from weir.engine.feasibility import matches_affinity
 from weir.kubernetes.api.objects import KubePod, PersistentVolume, PersistentVolumeClaim, StorageClass
 from weir.kubernetes.translate.node_terms import terms
 from weir.kubernetes.translate.quantities import exact
 from weir.kubernetes.translate.selectors import selector
 from weir.model.nodes import Node
 from weir.model.resources import ATTACHED_PREFIX
-from weir.model.workloads import NODE_NAME, ONE_POD_CLAIM, Expression, NodeRule
+from weir.model.workloads import NODE_NAME, ONE_POD_CLAIM, NodeAffinityRule, NodeExpression
 
 FIRST_POD = "WaitForFirstConsumer"
 ONE_POD = "ReadWriteOncePod"
@@ -42,7 +42,7 @@ class VolumeConstraints:
     `alone` are marks of those pods it must not be beside anywhere: they use what one pod at a time may use.
     """
 
-    rules: tuple[NodeRule, ...] = ()
+    rules: tuple[NodeAffinityRule, ...] = ()
     waits: str | None = None
     alone: tuple[str, ...] = ()
     attached: tuple[tuple[str, int], ...] = ()  # what they take of a node, as resources
@@ -98,7 +98,7 @@ def claims_of(pod: KubePod) -> tuple[str, ...]:
 
 def volume_constraints(pod: KubePod, inventory: VolumeInventory) -> VolumeConstraints:
     """Return the constraints of a pod's volumes."""
-    rules: list[NodeRule] = []
+    rules: list[NodeAffinityRule] = []
     names, namespace = claims_of(pod), pod.metadata.namespace
     if not names:
         return ANYWHERE
@@ -153,7 +153,7 @@ def before_bind(pod: KubePod, node: Node, inventory: VolumeInventory) -> tuple[W
         found = _reach(namespace, name, inventory)
         if isinstance(found, str):
             return found
-        if not all(is_granted(node, rule) for rule in found):
+        if not all(matches_affinity(node, rule) for rule in found):
             return f"the volume of claim {name} can't be reached from {node.name}"
         claim = inventory.claims[namespace, name]
         if claim.spec.volume_name:
@@ -174,7 +174,7 @@ def before_bind(pod: KubePod, node: Node, inventory: VolumeInventory) -> tuple[W
     return tuple(writes)
 
 
-def _reach(namespace: str, name: str, inventory: VolumeInventory) -> list[NodeRule] | str:
+def _reach(namespace: str, name: str, inventory: VolumeInventory) -> list[NodeAffinityRule] | str:
     """Nodes for one claim, or why it has none yet."""
     claim = inventory.claims.get((namespace, name))
     if claim is None:
@@ -190,7 +190,7 @@ def _reach(namespace: str, name: str, inventory: VolumeInventory) -> list[NodeRu
     return _waiting(claim, found, inventory)
 
 
-def _bound(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[NodeRule] | str:
+def _bound(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[NodeAffinityRule] | str:
     """Nodes for a claim that names its volume."""
     name, named = claim.metadata.name, claim.spec.volume_name
     if claim.status.phase == "Lost":
@@ -203,16 +203,16 @@ def _bound(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[Nod
 
 def _waiting(
     claim: PersistentVolumeClaim, found: StorageClass, inventory: VolumeInventory
-) -> list[NodeRule] | str:
+) -> list[NodeAffinityRule] | str:
     """Nodes for a claim that waits for its first pod: where one can be made, or where one lies ready."""
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if selected:  # before, by us or another scheduler: its volume is being made for that node
-        return [NodeRule(((Expression(NODE_NAME, "In", (selected,)),),))]
+        return [NodeAffinityRule(((NodeExpression(NODE_NAME, "In", (selected,)),),))]
     can_be_made = found.provisioner != NO_PROVISIONER
     if can_be_made and not found.allowed_topologies:
         return []
     allowed = [
-        tuple(Expression(each.key, "In", tuple(each.values)) for each in term.match_label_expressions)
+        tuple(NodeExpression(each.key, "In", tuple(each.values)) for each in term.match_label_expressions)
         for term in (found.allowed_topologies if can_be_made else ())
     ]
     ready = _ready(claim, inventory)
@@ -224,24 +224,24 @@ def _waiting(
         if not rules:
             return []
         allowed += rules[0].terms  # a further rule is held against the node before the pod is bound to it
-    return [NodeRule(tuple(dict.fromkeys(allowed)))]
+    return [NodeAffinityRule(tuple(dict.fromkeys(allowed)))]
 
 
-def _rules_of(volume: PersistentVolume) -> list[NodeRule]:
+def _rules_of(volume: PersistentVolume) -> list[NodeAffinityRule]:
     """Nodes a volume can be reached from."""
     rules = []
     affinity = volume.spec.node_affinity
     if affinity is not None and affinity.required is not None:
-        rules.append(NodeRule(terms(affinity.required.node_selector_terms)))
+        rules.append(NodeAffinityRule(terms(affinity.required.node_selector_terms)))
     for label in ZONE_LABELS:
         if label in volume.metadata.labels:
             values = tuple(sorted(volume.metadata.labels[label].split("__")))
-            rules.append(NodeRule(((Expression(label, "In", values),),)))
+            rules.append(NodeAffinityRule(((NodeExpression(label, "In", values),),)))
     return rules
 
 
 def _reaches(volume: PersistentVolume, node: Node) -> bool:
-    return all(is_granted(node, rule) for rule in _rules_of(volume))
+    return all(matches_affinity(node, rule) for rule in _rules_of(volume))
 
 
 def _ready(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[PersistentVolume]:

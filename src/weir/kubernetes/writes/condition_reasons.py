@@ -5,7 +5,7 @@ what more nodes would help has that reason; everything else has its own word.
 """
 
 from weir.api.answers import Explanation
-from weir.model.reasons import Why as Code
+from weir.model.reasons import ReasonCode as Code
 
 UNSCHEDULABLE = "Unschedulable"
 HELPED_BY_NODES = frozenset(

@@ -4,22 +4,22 @@ Weir changes no owner. A Job with the failure policy of the webhook fails by the
 do with their stopped pods is their own affair, and new pods of an ended workload aren't placed.
 """
 
-from weir.control.port import LifeCause, LifeRule, StopPod
+from weir.control.port import LifecycleCause, LifecycleRule, StopPod
 from weir.kubernetes.admission.job_defaults import ENDED
 from weir.kubernetes.writes.operations import PodCondition
 
 _FOR_GOOD = {
-    LifeRule.MAX_RUNTIME: "MaxRuntime",
-    LifeRule.LIFETIME: "Lifetime",
-    LifeRule.IDLE: "Idle",
-    LifeRule.WITHDRAWN: "Withdrawn",
+    LifecycleRule.MAX_RUNTIME: "MaxRuntime",
+    LifecycleRule.LIFETIME: "Lifetime",
+    LifecycleRule.IDLE: "Idle",
+    LifecycleRule.WITHDRAWN: "Withdrawn",
 }
 
 
 def ended(stop: StopPod) -> PodCondition | None:
     """Return what is written on a pod that stops with its whole workload, and for good."""
     cause = stop.cause
-    if not isinstance(cause, LifeCause) or cause.rule not in _FOR_GOOD:
+    if not isinstance(cause, LifecycleCause) or cause.rule not in _FOR_GOOD:
         return None
     return PodCondition(ENDED, _FOR_GOOD[cause.rule], cause.sentence)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weir.engine.overcommit import Overcommitted
+from weir.engine.overcommit import OvercommittedNode
 from weir.kubernetes.state.overcommit import OvercommitChange
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject
 from weir.kubernetes.writes.status_values import Words, moment
@@ -11,7 +11,7 @@ GPU_OVERCOMMITTED = "GPUOvercommitted"
 _NODES_NAMED_MAX = 4
 
 
-def overcommit_conditions(nodes: Sequence[Overcommitted]) -> list[Words] | None:
+def overcommit_conditions(nodes: Sequence[OvercommittedNode]) -> list[Words] | None:
     """Return the conditions of a Workload with devices on these nodes; None if there are none."""
     if not nodes:
         return None
@@ -38,7 +38,7 @@ def overcommit_event(change: OvercommitChange) -> EmitEvent:
     return EmitEvent(node, GPU_OVERCOMMITTED, f"{now.sentence}{by}.", type="Warning")
 
 
-def stuck_event(over: Overcommitted) -> EmitEvent:
+def stuck_event(over: OvercommittedNode) -> EmitEvent:
     """Return the event that nothing on an over-committed node may be stopped any more."""
     note = (
         f"{over.sentence}. What Weir placed there isn't preemptible, so Weir doesn't stop it: "

@@ -11,7 +11,7 @@ from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.tracked_pod import AllocationOrigin, TrackedPod
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.status_values import Words, cut, moment
-from weir.model.reasons import Cause, Why
+from weir.model.reasons import EvictionCause, ReasonCode
 from weir.state.events import PodKey
 
 ALLOCATED_BYTES_MOST = 1 << 19
@@ -23,7 +23,7 @@ def pending(gang: Gang) -> Iterator[TrackedPod]:
     return (tracked for tracked in gang.pods() if not tracked.holds and not tracked.deleting)
 
 
-def eviction_of(cause: Cause, now_s: float) -> Words:
+def eviction_of(cause: EvictionCause, now_s: float) -> Words:
     """Return an eviction as the status of a workload keeps it."""
     return {"at": moment(now_s), "rule": cause.rule.value, "sentence": cut(cause.sentence), "by": cause.by}
 
@@ -35,7 +35,7 @@ def gate_why(gang: Gang) -> str:
         return "suspended"
     waits = gang.waits_first()
     if waits is None:
-        return Why.NOT_READY
+        return ReasonCode.NOT_READY
     return waits.info.wait_why or "retrying" if waits.info is not None else "retrying"
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from weir.api.answers import Explanation
-from weir.control.port import Status
+from weir.control.port import WorkloadProgress
 from weir.kubernetes.state.gangs import Gang
-from weir.state.events import Promised
+from weir.state.events import Nominated
 
 Words = dict[str, Any]
 SENTENCE_MOST = 2000
@@ -27,7 +27,7 @@ def moment(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def life_of(status: Status) -> Words:
+def life_of(status: WorkloadProgress) -> Words:
     """Return the lifecycle of a workload as its status records it."""
     return {
         "starts": status.starts,
@@ -39,7 +39,7 @@ def life_of(status: Status) -> Words:
     }
 
 
-def room_of(gang: Gang, promised: Promised) -> Words:
+def room_of(gang: Gang, promised: Nominated) -> Words:
     """Room that is promised, as it is kept: by the names of pods, which outlive their slots."""
     places = []
     for place in promised.places:

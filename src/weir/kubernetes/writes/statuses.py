@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from weir.api.answers import Explanation
-from weir.control.port import Status, StopPod
+from weir.control.port import StopPod, WorkloadProgress
 from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.objects import WRITTEN_KEY
@@ -39,12 +39,16 @@ from weir.kubernetes.writes.status_values import (
     over,
     plain,
 )
-from weir.model.reasons import Cause, inside
+from weir.model.reasons import EvictionCause, as_clause
 from weir.model.resources import GPU, written
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.events import End
+from weir.state.events import WorkloadOutcome
 
-PHASES = {End.SUCCEEDED: "Succeeded", End.FAILED: "Failed", End.STOPPED: "Stopped"}
+PHASES = {
+    WorkloadOutcome.SUCCEEDED: "Succeeded",
+    WorkloadOutcome.FAILED: "Failed",
+    WorkloadOutcome.STOPPED: "Stopped",
+}
 AT_ONCE = 500
 """Workloads looked at in one turn."""
 AGAIN_S = 5.0
@@ -74,7 +78,7 @@ _MOVING = frozenset(("Starting", "Running", "Stopping"))
 _WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
 
 
-NO_LIFE = Status()
+NO_LIFE = WorkloadProgress()
 
 
 class _WrittenStatus:
@@ -130,7 +134,7 @@ class StatusWriter:
         cause = stop.cause
         why = Explanation(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
         before, self._stops[gang] = self._stops.get(gang), why
-        if isinstance(cause, Cause):
+        if isinstance(cause, EvictionCause):
             self._evictions[gang] = eviction_of(cause, now_s)
             if before != why:
                 self._say(gang, "Evicted", cause.sentence, "Evicting", "Warning")
@@ -493,7 +497,7 @@ class StatusWriter:
         """Yield its pods that wait, each with the reason of its own or else that of the workload."""
         if why is not None and phase in PHASES.values():
             why = Explanation(
-                why="workload_ended", sentence=f"its workload has ended: {inside(why.sentence)}"
+                why="workload_ended", sentence=f"its workload has ended: {as_clause(why.sentence)}"
             )
         for tracked in pending(gang):
             info = tracked.info

@@ -5,7 +5,7 @@ Both checks need the pool: the project's settings and the nodes.
 
 from collections.abc import Sequence
 
-from weir.engine.infeasible import Refusals, amount_phrase, sentence_of
+from weir.engine.infeasible import NodeRefusals, amount_phrase, sentence_of
 from weir.local.server.auth import Person
 from weir.local.server.problem_details import FieldErrors
 from weir.model.nodes import Node
@@ -43,7 +43,7 @@ def check_size(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -
     """Note each group of pods that no node can take, and a gang that all nodes together can't."""
     fits = True
     for at, group in enumerate(workload.groups):
-        refusals = Refusals.of(nodes, group.request, ())
+        refusals = NodeRefusals.of(nodes, group.request, ())
         if not refusals.able and not _TEMPORARY & refusals.by.keys():
             fits = False
             fields.at(

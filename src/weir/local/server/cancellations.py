@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from structlog import get_logger
 
-from weir.control.port import Fact, Withdrawn
+from weir.control.port import CancelRequested, Fact
 from weir.local.disk_reserve import DiskReserve
 from weir.model.workloads import Workload
 from weir.store import StoreFailed
@@ -32,7 +32,7 @@ class Cancellations:
     def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
         self.reserve = DiskReserve(pool.home)
-        self._unwritten: dict[str, Withdrawn] = {}
+        self._unwritten: dict[str, CancelRequested] = {}
         self._why = ""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -48,7 +48,7 @@ class Cancellations:
         """Return the stops that aren't written down: a control that connects later doesn't find them."""
         return list(self._unwritten.values())
 
-    async def withdraw(self, fact: Withdrawn, told: Callable[[Workload, int], None]) -> int:
+    async def withdraw(self, fact: CancelRequested, told: Callable[[Workload, int], None]) -> int:
         """Stop a workload for good; its number. `told`: called once it is certain, before anything follows.
 
         Raises:
@@ -85,7 +85,7 @@ class Cancellations:
             except (StoreFailed, NoSuchWorkload, WorkloadOver) as error:
                 _LOG.warning("stop_not_written_down", workload=fact.workload, why=str(error))
 
-    async def _write(self, fact: Withdrawn) -> None:
+    async def _write(self, fact: CancelRequested) -> None:
         """Write a stop down as soon as the disk takes it."""
         while not self._pool.closing:
             if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():

@@ -18,7 +18,7 @@ from weir.local.server.job_warnings import write_warnings
 from weir.local.server.pool_view import ENDED_MOST
 from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 from weir.store import StoreFailed
 
 if TYPE_CHECKING:

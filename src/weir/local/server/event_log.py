@@ -7,18 +7,20 @@ connects isn't news. Submissions and what people did are told by who carries the
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from weir.control.port import Effect, Exit, Fact, LifeCause, LifeRule, PodExited, StopPod
+from weir.control.port import Effect, Fact, LifecycleCause, LifecycleRule, PodExit, PodExited, StopPod
 from weir.engine.plan import Plan
 from weir.local.server.pool_view import PoolView
 from weir.local.server.workload_view import WorkloadView
-from weir.model.reasons import inside
+from weir.model.reasons import as_clause
 from weir.model.resources import span
-from weir.state.events import Event, NodeLost, NodeSet, Noted, PodAssigned, PodKey, PodStopped, Promised
+from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodKey, PodStopped
 from weir.store.journal import TELL_OF_END
 from weir.store.records import HistoryEvent
 
 PODS_NAMED_MOST = 4
-_TOLD_OTHERWISE = frozenset((LifeRule.WITHDRAWN.value, LifeRule.SUSPENDED.value, LifeRule.GANG_FAILED.value))
+_TOLD_OTHERWISE = frozenset(
+    (LifecycleRule.WITHDRAWN.value, LifecycleRule.SUSPENDED.value, LifecycleRule.GANG_FAILED.value)
+)
 """By whoever did it, or by how the pod ended."""
 ENDING_MOST = 1024
 """Workloads whose reason to end is remembered, the last ones."""
@@ -40,8 +42,8 @@ class EventLog:
         self._tells: dict[type, Callable[[Any], None]] = {
             PodAssigned: self._happened_assigned,
             PodStopped: self._happened_stopped,
-            Promised: self._happened_promised,
-            Noted: self._happened_noted,
+            Nominated: self._happened_promised,
+            NoteAdded: self._happened_noted,
             NodeSet: self._happened_node,
             NodeLost: self._happened_node_lost,
         }
@@ -66,12 +68,12 @@ class EventLog:
     def facts(self, facts: Iterable[Fact]) -> None:
         """Control is told this next: pods that failed or were lost are worth a sentence."""
         for fact in facts:
-            if isinstance(fact, PodExited) and fact.how in (Exit.FAILED, Exit.LOST):
+            if isinstance(fact, PodExited) and fact.how in (PodExit.FAILED, PodExit.LOST):
                 line = self._view.lines.get(fact.pod.workload)
                 if line is not None:
                     pod = _pod_name(line, fact.pod)
-                    said = "failed" if fact.how is Exit.FAILED else "was lost"
-                    sentence = f"Pod {pod} {said}: {inside(fact.said or 'nobody knows how.')}"
+                    said = "failed" if fact.how is PodExit.FAILED else "was lost"
+                    sentence = f"Pod {pod} {said}: {as_clause(fact.said or 'nobody knows how.')}"
                     self._tell(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
 
     def effects(self, effects: Iterable[Effect]) -> None:
@@ -100,7 +102,9 @@ class EventLog:
         for (name, _), stops in self._stops.items():
             line = self._view.lines.get(name)
             cause = stops[0].cause
-            if line is not None and (not isinstance(cause, LifeCause) or cause.rule is LifeRule.GANG_FAILED):
+            if line is not None and (
+                not isinstance(cause, LifecycleCause) or cause.rule is LifecycleRule.GANG_FAILED
+            ):
                 self._tell_stop(line, stops)  # the other causes of control are told as what they are
         for name, event in self._gone.items():
             line = self._view.lines.get(name)
@@ -133,9 +137,9 @@ class EventLog:
     def _tell_stop(self, line: WorkloadView, stops: Sequence[StopPod]) -> None:
         cause = stops[0].cause
         numbers: dict[str, Any] = {"rule": cause.rule.value, "pods": len(stops)}
-        if isinstance(cause, LifeCause):
+        if isinstance(cause, LifecycleCause):
             others = "The other pod is" if len(stops) == 1 else f"{len(stops)} other pods are"
-            sentence = f"{others} stopped: {inside(cause.sentence)}"
+            sentence = f"{others} stopped: {as_clause(cause.sentence)}"
         else:
             numbers.update(by=cause.by, **cause.numbers)
             verb = "moves" if stops[0].moves else "is"
@@ -155,20 +159,20 @@ class EventLog:
     def _happened_stopped(self, event: PodStopped) -> None:
         self._gone[event.pod.workload] = event
 
-    def _happened_promised(self, event: Promised) -> None:
+    def _happened_promised(self, event: Nominated) -> None:
         line = self._view.lines.get(event.workload)
         if line is not None and event.at_s >= self._connected_s and event.freed_by:
             names = _listed(event.freed_by)
             sentence = f"Room is being freed for {event.workload} by {names}."
             self._tell(line, event.at_s, "promised", sentence, freed_by=list(event.freed_by))
 
-    def _happened_noted(self, event: Noted) -> None:
+    def _happened_noted(self, event: NoteAdded) -> None:
         line = self._view.lines.get(event.workload)
         if line is not None and event.kind not in _TOLD_OTHERWISE and self._is_news(line, event):
             numbers: dict[str, Any] = dict(event.numbers)
             self._tell(line, event.at_s, event.kind, event.sentence, **numbers)
 
-    def _is_news(self, line: WorkloadView, event: Noted) -> bool:
+    def _is_news(self, line: WorkloadView, event: NoteAdded) -> bool:
         """Return False for the reason of an end that a control before this one has told already."""
         if event.kind not in TELL_OF_END:
             return True

@@ -37,7 +37,7 @@ from weir.local.server.utilization import UtilizationTask
 from weir.local.state_dir import StateDir, StateDirInUse
 from weir.local.stray_processes import end_stray_processes
 from weir.model.policy import Policy
-from weir.model.scenario import Refused as FileRefused
+from weir.model.scenario import InvalidFile as FileRefused
 from weir.scenario_io.policies import read_policy
 from weir.service import logging_setup
 from weir.service.shutdown_deadline import ShutdownDeadline

@@ -16,7 +16,7 @@ from weir import __version__
 from weir.api.answers import NodeRow, QueueRow, WorkloadRow
 from weir.engine.plan import Plan
 from weir.local.server.pool_view import PoolView
-from weir.model.reasons import Rule
+from weir.model.reasons import EvictionRule
 from weir.model.resources import GPU
 from weir.service.metric_families import DECISION_BOUNDS_S, WAIT_BOUNDS_S, Histogram, queue_families
 from weir.state.events import Event, PodAssigned
@@ -45,7 +45,7 @@ class PoolCounters:
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
         """Whom the engine stops, each workload once."""
         self.decisions.add(took_s)
-        stopped: dict[str, Rule | None] = {}
+        stopped: dict[str, EvictionRule | None] = {}
         for eviction in plan.evictions:
             name = eviction.pod.workload
             if eviction.moves:

@@ -19,7 +19,7 @@ from weir.api.answers import Answer, EventRow, QueueDeleted, QueueRow, TokenRow,
 from weir.api.submissions import Submission
 from weir.control.clock import Clock
 from weir.control.journal import WorkloadRecord
-from weir.control.port import Effect, Fact, Withdrawn
+from weir.control.port import CancelRequested, Effect, Fact
 from weir.local import persistent_clock
 from weir.local.running_pods import PodSnapshot
 from weir.local.server import submissions
@@ -43,15 +43,15 @@ from weir.local.server.workload_lookup import find_workload, live_name
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.reasons import inside
+from weir.model.reasons import as_clause
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI, Workload
 from weir.scenario_io.written import WrittenDepartment, WrittenProject
 from weir.service.control_thread import ControlThread, ControlUnavailable
 from weir.service.queue_rows import DeviceUtilization, bare_queue_row, queue_rows
 from weir.service.shutdown_deadline import ShutdownDeadline
-from weir.state.events import PodKey, QueuesSet, WorkloadHeld
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
+from weir.state.events import PodKey, QueuesSet, WorkloadSuspended
 from weir.store import HistoryEvent, NameTaken, Store, StoredEvent, UsageMeter
 
 Found = TypeVar("Found")
@@ -337,7 +337,7 @@ class PoolService:
         def told(workload: Workload, uid: int) -> None:
             self._did(workload, uid, "withdrawn", f"{person.user} stops {name}.", person, at_s=at_s)
 
-        uid = await self.withdrawals.withdraw(Withdrawn(name, at_s, person.user), told)
+        uid = await self.withdrawals.withdraw(CancelRequested(name, at_s, person.user), told)
         return await self._row_after(name, uid)
 
     async def suspend(self, name: str, person: Person) -> WorkloadRow:
@@ -347,7 +347,7 @@ class PoolService:
         kept = await asyncio.wrap_future(self.store.hold_soon(name, why))
         sentence = f"{person.user} suspends {name}."
         self._did(kept.workload, kept.launch.uid, "suspended", sentence, person, at_s=at_s)
-        self.backend.tell(WorkloadHeld(name, True, why))
+        self.backend.tell(WorkloadSuspended(name, True, why))
         return await self._row_after(name, kept.launch.uid)
 
     async def resume(self, name: str, person: Person) -> WorkloadRow:
@@ -356,7 +356,7 @@ class PoolService:
         await self.secrets.check_resumed(name)
         kept = await asyncio.wrap_future(self.store.release_soon(name))
         self._did(kept.workload, kept.launch.uid, "resumed", f"{person.user} resumes {name}.", person)
-        self.backend.tell(WorkloadHeld(name, False))
+        self.backend.tell(WorkloadSuspended(name, False))
         return await self._row_after(name, kept.launch.uid)
 
     async def rerun(self, name: str, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
@@ -493,7 +493,7 @@ class PoolService:
         """Something of a pod can't be read, and is passed over. From any thread."""
         line = self.view.lines.get(pod.workload)
         group = str(pod.group) if line is None else line.spec.groups[pod.group].name
-        told = f"Pod {pod.workload}/{group}/{pod.index}: {inside(sentence)}"
+        told = f"Pod {pod.workload}/{group}/{pod.index}: {as_clause(sentence)}"
         _LOG.warning("unreadable", workload=pod.workload, why=told)
         project, name = (None, None) if line is None else (line.spec.project, pod.workload)
         self.done.append(

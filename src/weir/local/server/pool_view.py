@@ -17,11 +17,11 @@ from weir.control.journal import WorkloadRecord
 from weir.control.port import (
     Effect,
     EndWorkload,
-    Exit,
     Fact,
+    PodExit,
     PodExited,
-    PodRuns,
-    SetStatus,
+    PodRunning,
+    SaveProgress,
     StartPod,
     StopPod,
 )
@@ -35,7 +35,7 @@ from weir.local.server.workload_view import (
     workload_row,
     workload_view,
 )
-from weir.model.reasons import Cause
+from weir.model.reasons import EvictionCause
 from weir.model.workloads import Workload
 from weir.state.events import (
     Checkpointed,
@@ -45,7 +45,7 @@ from weir.state.events import (
     PodStopped,
     PodStopping,
     WorkloadEnded,
-    WorkloadHeld,
+    WorkloadSuspended,
 )
 
 ENDED_MOST = 512
@@ -68,7 +68,7 @@ class PoolView:
             PodAssigned: self._assigned,
             PodStopping: self._stopping,
             PodStopped: self._stopped,
-            WorkloadHeld: self._held,
+            WorkloadSuspended: self._held,
             WorkloadEnded: self._ended,
             Checkpointed: self._saved,
         }
@@ -174,7 +174,7 @@ class PoolView:
     def facts(self, facts: Iterable[Fact]) -> None:
         """Control is told this next."""
         for fact in facts:
-            if isinstance(fact, PodRuns):
+            if isinstance(fact, PodRunning):
                 self._runs(fact)
             elif isinstance(fact, PodExited):
                 self._exited(fact, fact.said or fact.how.value)
@@ -186,7 +186,7 @@ class PoolView:
             if pod.since_s is not None and key in self.starting:
                 line = self.lines.get(key.workload)
                 if line is not None and line.uid == pod.uid:
-                    self._runs(PodRuns(pod.place, pod.start, pod.at_s))
+                    self._runs(PodRunning(pod.place, pod.start, pod.at_s))
 
     def effects(self, effects: Iterable[Effect]) -> None:
         """This was carried out."""
@@ -198,7 +198,7 @@ class PoolView:
                     pod.start = effect.start
             elif isinstance(effect, StopPod):
                 self._stops(effect)
-            elif isinstance(effect, SetStatus):
+            elif isinstance(effect, SaveProgress):
                 line = self.lines.get(effect.workload)
                 if line is not None:
                     line.ran_s, line.restarts = effect.status.ran_s, effect.status.restarts
@@ -260,7 +260,7 @@ class PoolView:
         )
         self.reasons.pop(pod.workload, None)
 
-    def _runs(self, fact: PodRuns) -> None:
+    def _runs(self, fact: PodRunning) -> None:
         """It was started indeed, or is found running by a control that connects."""
         line = self._line(fact.place.pod.workload)
         if line is None:
@@ -283,7 +283,7 @@ class PoolView:
         if line is not None and event.cause is not None:
             line.evicted = self._eviction(event.cause, event.at_s)
 
-    def _eviction(self, cause: Cause, at_s: float) -> EvictionRow:
+    def _eviction(self, cause: EvictionCause, at_s: float) -> EvictionRow:
         """Return who a workload is stopped for, with the person and the project as they are known now."""
         line = self.lines.get(cause.by) if cause.by is not None else None
         return EvictionRow(
@@ -307,7 +307,7 @@ class PoolView:
         if line is not None and pod is not None and (pod.start is None or pod.start == fact.start):
             gone = PodView(pod.status, pod.place, fact.at_s, fact.start, how)
             line.past[fact.pod] = gone
-            if fact.how is Exit.DONE:
+            if fact.how is PodExit.DONE:
                 pod.exit = how
 
     def _stopped(self, event: PodStopped) -> None:
@@ -323,7 +323,7 @@ class PoolView:
             if event.kept_s is not None:
                 line.ran_s = event.kept_s
 
-    def _held(self, event: WorkloadHeld) -> None:
+    def _held(self, event: WorkloadSuspended) -> None:
         line = self._line(event.workload)
         if line is not None:
             line.held = (event.reason or "suspended") if event.held else None

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from weir.api.answers import SecretRow
 from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
-from weir.control.port import Exit, Fact, PodExited
+from weir.control.port import Fact, PodExit, PodExited
 from weir.local import secret_files
 from weir.local.server.auth import Person, acts_only
 from weir.local.server.problem_details import RequestRefused
-from weir.state.events import WorkloadHeld
+from weir.state.events import WorkloadSuspended
 from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
 
 if TYPE_CHECKING:
@@ -127,16 +127,16 @@ class ProjectSecrets:
         lacks = ((each.workload.name, missing_secret(each, found[each.workload.project])) for each in named)
         self._lacking = {name: why for name, why in lacks if why is not None}
 
-    def after(self, facts: Iterable[Fact]) -> list[WorkloadHeld]:
+    def after(self, facts: Iterable[Fact]) -> list[WorkloadSuspended]:
         """Return facts to add to these: workloads that lack a secret are suspended when they stop."""
-        found: dict[str, WorkloadHeld] = {}
+        found: dict[str, WorkloadSuspended] = {}
         for fact in facts:
-            if isinstance(fact, PodExited) and fact.how is not Exit.DONE:
+            if isinstance(fact, PodExited) and fact.how is not PodExit.DONE:
                 name = fact.pod.workload
                 why = self._lacking.pop(name, None)
                 if why is not None:
                     self._pool.store.hold_soon(name, why)
-                    found[name] = WorkloadHeld(name, True, why)
+                    found[name] = WorkloadSuspended(name, True, why)
         return list(found.values())
 
     def stepped(self) -> None:
@@ -148,7 +148,7 @@ class ProjectSecrets:
             elif row.status == "pending":
                 self._lacking.pop(name, None)
                 self._pool.store.hold_soon(name, why)
-                self._pool.backend.tell(WorkloadHeld(name, True, why))
+                self._pool.backend.tell(WorkloadSuspended(name, True, why))
 
     async def _look_again(self, project: str) -> None:
         """Suspend and resume pending workloads of a project as its secrets are now."""
@@ -172,7 +172,7 @@ class ProjectSecrets:
             await asyncio.wrap_future(store.release_soon(name) if why is None else store.hold_soon(name, why))
         except (NoSuchWorkload, WorkloadOver, NotSuspended):
             return  # it ended, or a person resumed it, meanwhile
-        self._pool.backend.tell(WorkloadHeld(name, why is not None, why or ""))
+        self._pool.backend.tell(WorkloadSuspended(name, why is not None, why or ""))
 
     def _naming(self, store: Store, project: str) -> list[tuple[WorkloadRecord, str | None]]:
         """Return the workloads of a project that name secrets, each with what it lacks."""

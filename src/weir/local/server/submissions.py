@@ -18,7 +18,7 @@ from weir.local.server.resource_defaults import with_defaults
 from weir.local.server.time_limits import check_time_limits
 from weir.local.server.workload_lookup import parse_uid
 from weir.model.nodes import Node, Topology
-from weir.model.policy import LifeRules
+from weir.model.policy import LifecyclePolicy
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS, UNLIMITED, amount
 from weir.model.workloads import WHOLE_MILLI, Request, Workload
@@ -89,7 +89,7 @@ def check_submission(
     person: Person,
     now_s: float,
     inventory: PoolInventory,
-    rules: LifeRules | None = None,
+    rules: LifecyclePolicy | None = None,
     directory_exists: bool | None = True,
 ) -> NewWorkload:
     """Return a submission as what is queued.
@@ -119,7 +119,7 @@ def check_submission(
         told = suggest(asked.project, inventory.projects, fields)
         fields.at(("project",), f"project: {asked.project} is a department; {told}")
     else:
-        check_time_limits(asked, queue, rules or LifeRules(), fields)
+        check_time_limits(asked, queue, rules or LifecyclePolicy(), fields)
     _check_words(asked, fields)
     if asked.directory is not None:
         _check_directory(asked.directory, directory_exists, fields)

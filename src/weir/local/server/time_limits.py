@@ -2,13 +2,13 @@
 
 from weir.api.submissions import Submission
 from weir.local.server.problem_details import FieldErrors
-from weir.model.policy import LifeRules
+from weir.model.policy import LifecyclePolicy
 from weir.model.queues import Queue
 from weir.model.resources import span
 from weir.model.workloads import WorkloadType
 
 
-def check_time_limits(asked: Submission, project: Queue, rules: LifeRules, fields: FieldErrors) -> None:
+def check_time_limits(asked: Submission, project: Queue, rules: LifecyclePolicy, fields: FieldErrors) -> None:
     """Tell of each time that is longer than the rule that holds for the workload."""
     type_, times = WorkloadType(asked.type), project.times
     limits = (

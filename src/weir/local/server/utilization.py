@@ -12,7 +12,7 @@ from typing import Protocol
 
 from structlog import get_logger
 
-from weir.control.port import UseSeen
+from weir.control.port import UtilizationSampled
 from weir.local.foreign_usage import ForeignProcess
 from weir.local.gpu_sampling import MachineReading, PodReading
 from weir.local.server.metrics import WorkloadUtilization
@@ -117,7 +117,7 @@ class UtilizationTask:
             use.use = fraction
             use.gpu_s += fraction * devices * passed_s
             use.idle_gpu_s += (1.0 - fraction) * devices * passed_s
-            self._pool.backend.tell(UseSeen(name, fraction, sample.at_s))
+            self._pool.backend.tell(UtilizationSampled(name, fraction, sample.at_s))
         self._pool.turns.ask(lambda _: self._meter(sample, fractions))
 
     def _see_foreign(self, found: dict[int, ForeignProcess]) -> None:

@@ -8,7 +8,7 @@ from weir.control.journal import WorkloadRecord
 from weir.control.port import EndWorkload
 from weir.model.resources import span
 from weir.model.workloads import Workload
-from weir.state.events import End, Place, PodKey
+from weir.state.events import Placement, PodKey, WorkloadOutcome
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class PodView:
     """A pod that holds a place, or the way it last ended."""
 
     status: Status
-    place: Place
+    place: Placement
     since_s: float
     start: int | None = None
     exit: str | None = None
@@ -60,10 +60,10 @@ class WorkloadView:
         return next((status for status in order if status in statuses), "pending")
 
 
-_HOW: Mapping[End, Status] = {
-    End.SUCCEEDED: "succeeded",
-    End.FAILED: "failed",
-    End.STOPPED: "stopped",
+_HOW: Mapping[WorkloadOutcome, Status] = {
+    WorkloadOutcome.SUCCEEDED: "succeeded",
+    WorkloadOutcome.FAILED: "failed",
+    WorkloadOutcome.STOPPED: "stopped",
 }
 
 

@@ -1,6 +1,6 @@
 """Mistakes of a file, all told at once, with what would be right; a flood of them is cut off."""
 
-from weir.model.scenario import Mistake, Refused
+from weir.model.scenario import InvalidFile, Mistake
 
 MOST = 20
 """Mistakes told of one file."""
@@ -32,4 +32,4 @@ class TraceMistakes:
             last = self._first[-1]
             more = f"and {self.total - MOST} more mistakes like these: mend these first"
             self._first.append(Mistake(self.file, last.line, more))
-        raise Refused(self._first)
+        raise InvalidFile(self._first)

@@ -3,11 +3,11 @@
 from weir.model.resources import UNLIMITED
 from weir.state import events
 from weir.state.budgets import Budget
+from weir.state.cluster import Cluster
 from weir.state.jobs import Phase, Pod
-from weir.state.reducers.counting import count, pod_of
-from weir.state.reducers.promises import drop_promise
-from weir.state.reducers.standing import settle
-from weir.state.state import Cluster
+from weir.state.reducers.accounting import charge, pod_of
+from weir.state.reducers.nominations import release_nominations
+from weir.state.reducers.pending_index import update_status
 
 
 def budget_set(cluster: Cluster, event: events.BudgetSet) -> None:
@@ -51,13 +51,13 @@ def stop_refused(cluster: Cluster, event: events.StopRefused) -> None:
     if pod is None or pod.phase is not Phase.STOPPING:
         return
     job, at = pod.job, pod.node
-    drop_promise(cluster, job)
-    count(cluster, pod, -1)
+    release_nominations(cluster, job)
+    charge(cluster, pod, -1)
     pod.phase = Phase.RUNNING
     job.forget_running()
     job.placed[pod.group] += 1
     job.stopping -= 1
-    count(cluster, pod, 1)
+    charge(cluster, pod, 1)
     cluster.running_pods.add(pod, job.since_s)
     cluster.releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], 1)
     cluster.releasing_on[at] -= 1
@@ -71,4 +71,4 @@ def stop_refused(cluster: Cluster, event: events.StopRefused) -> None:
         if event.by in cluster.jobs:
             cluster.withdrawn[event.by] = event.at_s
     cluster.refused[pod] = event.at_s
-    settle(cluster, job, event.at_s)
+    update_status(cluster, job, event.at_s)

@@ -6,14 +6,14 @@ from weir.model.nodes import Node
 from weir.model.resources import GPU
 from weir.model.workloads import WHOLE_MILLI
 from weir.state import events
-from weir.state.columns import NO_DEVICE
+from weir.state.capacity_columns import NO_DEVICE
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase, devices_asked
-from weir.state.reducers.counting import asked, count, hold
-from weir.state.reducers.growing import grow
-from weir.state.reducers.promises import drop_promise, promised_on
-from weir.state.reducers.standing import leave_class, rank, settle
+from weir.state.reducers.accounting import allocate, charge, request_of
+from weir.state.reducers.column_growth import grow
+from weir.state.reducers.nominations import nominated_on, release_nominations
+from weir.state.reducers.pending_index import dequeue, enqueue, update_status
 from weir.state.shapes import model_row_name
-from weir.state.state import Cluster
 
 
 def node_set(cluster: Cluster, event: events.NodeSet) -> None:
@@ -31,13 +31,13 @@ def node_set(cluster: Cluster, event: events.NodeSet) -> None:
         cluster.pods_on.append({})
         cluster.device_memory.append(node.gpu_memory)
     grow(cluster, nodes=len(cluster.nodes), devices=node.gpus)
-    promised = promised_on(cluster, at)  # they count with the node's model and memory
+    promised = nominated_on(cluster, at)  # they count with the node's model and memory
     for pod in promised:
-        count(cluster, pod, -1)
+        charge(cluster, pod, -1)
     cluster.nodes[at] = node
     cluster.device_memory[at] = node.gpu_memory
     for pod in promised:
-        count(cluster, pod, 1)
+        charge(cluster, pod, 1)
     _set_room(cluster, at, node)
 
 
@@ -47,9 +47,9 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
     if at is None or cluster.nodes[at] is None:
         return
     # Promises go while the node is still known: they count with its model.
-    for job in {pod.job.name: pod.job for pod in promised_on(cluster, at)}.values():
-        drop_promise(cluster, job)
-        settle(cluster, job, cluster.now_s)
+    for job in {pod.job.name: pod.job for pod in nominated_on(cluster, at)}.values():
+        release_nominations(cluster, job)
+        update_status(cluster, job, cluster.now_s)
     cluster.nodes[at] = None
     _set_room(cluster, at, None)
 
@@ -80,12 +80,12 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
     releasing = cluster.releasing
     releasing.free[:, at], releasing.share[at], releasing.memory[at], releasing.marks[:, at] = 0, 0, 0, 0
     for pod in cluster.pods_on[at]:
-        hold(cluster, pod, at, pod.devices)
+        allocate(cluster, pod, at, pod.devices)
         if pod.phase is Phase.STOPPING:
             releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], -1)
-    for pod in promised_on(cluster, at):
+    for pod in nominated_on(cluster, at):
         assert pod.promise is not None
-        hold(cluster, pod, at, pod.promise[1])
+        allocate(cluster, pod, at, pod.promise[1])
     for job in cluster.by_memory.values():
         _ask_anew(cluster, job)
     cluster.static_version += 1
@@ -94,14 +94,14 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
 
 def _ask_anew(cluster: Cluster, job: Job) -> None:
     """Devices came or went: a memory request may count with another smallest device."""
-    asks = tuple(asked(cluster, shape) for shape in job.shapes)
+    asks = tuple(request_of(cluster, shape) for shape in job.shapes)
     if asks == job.asks:
         return
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
-        count(cluster, pod, -1)
+        charge(cluster, pod, -1)
     job.asks, job.pod_milli = asks, devices_asked(job.shapes, asks)
     for pod in pods:
-        count(cluster, pod, 1)
-    leave_class(cluster, job)
-    rank(cluster, job)
+        charge(cluster, pod, 1)
+    dequeue(cluster, job)
+    enqueue(cluster, job)

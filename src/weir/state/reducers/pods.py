@@ -1,13 +1,13 @@
 """Pods: assigned to a place, being stopped, stopped."""
 
 from weir.state import events
+from weir.state.cluster import Cluster
 from weir.state.jobs import Phase, Pod
 from weir.state.reducers import budgets
-from weir.state.reducers.counting import count, hold, holding, pod_of, set_absent
-from weir.state.reducers.growing import grow_for
-from weir.state.reducers.promises import unpromise
-from weir.state.reducers.standing import set_running, settle
-from weir.state.state import Cluster
+from weir.state.reducers.accounting import allocate, charge, pod_of, set_absent, usage_on
+from weir.state.reducers.column_growth import grow_for
+from weir.state.reducers.nominations import release_nomination
+from weir.state.reducers.pending_index import set_running, update_status
 
 
 def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
@@ -18,18 +18,18 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
     job = pod.job
     grow_for(cluster, event.place.devices)
     if pod.promise is not None:
-        unpromise(cluster, pod)
+        release_nomination(cluster, pod)
     if pod.phase is Phase.ABSENT:  # it exists after all
         group = (other for of in job.pods for other in of)
         set_absent(cluster, job, {other for other in group if other.phase is Phase.ABSENT} - {pod})
-    count(cluster, pod, -1)
+    charge(cluster, pod, -1)
     job.pending[pod.group] -= 1
     job.placed[pod.group] += 1
     pod.phase, pod.node, pod.devices = Phase.RUNNING, at, event.place.devices
     job.forget_running()
-    pod.amounts = holding(cluster, pod.shape, at)
-    count(cluster, pod, 1)
-    hold(cluster, pod, at, pod.devices)
+    pod.amounts = usage_on(cluster, pod.shape, at)
+    charge(cluster, pod, 1)
+    allocate(cluster, pod, at, pod.devices)
     cluster.pods_on[at][pod] = None
     cluster.changed(at)
     if job.started_s is None:
@@ -38,7 +38,7 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
         job.stopped_for.clear()
         set_running(cluster, job, True)
     cluster.running_pods.add(pod, job.since_s)
-    settle(cluster, job, event.at_s)
+    update_status(cluster, job, event.at_s)
 
 
 def stopping(cluster: Cluster, event: events.PodStopping) -> None:
@@ -47,7 +47,7 @@ def stopping(cluster: Cluster, event: events.PodStopping) -> None:
     if pod is None or pod.phase is not Phase.RUNNING:
         return
     job = pod.job
-    count(cluster, pod, -1)
+    charge(cluster, pod, -1)
     pod.phase = Phase.STOPPING
     job.forget_running()
     job.placed[pod.group] -= 1
@@ -57,11 +57,11 @@ def stopping(cluster: Cluster, event: events.PodStopping) -> None:
         budgets.use(pod)
         if event.cause.by is not None:
             job.stopped_for[event.cause.by] = event.at_s
-    count(cluster, pod, 1)
+    charge(cluster, pod, 1)
     cluster.releasing.hold(pod.node, pod.shape, pod.devices, cluster.device_memory[pod.node], -1)
     cluster.releasing_on[pod.node] = cluster.releasing_on.get(pod.node, 0) + 1
     cluster.changed(pod.node)
-    settle(cluster, job, event.at_s)
+    update_status(cluster, job, event.at_s)
 
 
 def stopped(cluster: Cluster, event: events.PodStopped) -> None:
@@ -70,17 +70,17 @@ def stopped(cluster: Cluster, event: events.PodStopped) -> None:
     if pod is None or pod.phase not in (Phase.RUNNING, Phase.STOPPING):
         return
     job = pod.job
-    free(cluster, pod, event.at_s)
+    release(cluster, pod, event.at_s)
     if event.kept_s is not None:
         job.ran_s = event.kept_s
-    settle(cluster, job, event.at_s)
+    update_status(cluster, job, event.at_s)
 
 
-def free(cluster: Cluster, pod: Pod, at_s: float) -> None:
+def release(cluster: Cluster, pod: Pod, at_s: float) -> None:
     """A pod that runs or is being stopped holds nothing any more."""
     job, at = pod.job, pod.node
-    count(cluster, pod, -1)
-    hold(cluster, pod, at, pod.devices, -1)
+    charge(cluster, pod, -1)
+    allocate(cluster, pod, at, pod.devices, -1)
     if pod.phase is Phase.STOPPING:
         cluster.releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], 1)
         cluster.releasing_on[at] -= 1
@@ -101,7 +101,7 @@ def free(cluster: Cluster, pod: Pod, at_s: float) -> None:
         job.pending[pod.group] += 1
     else:
         pod.phase = Phase.PROMISED
-    count(cluster, pod, 1)
+    charge(cluster, pod, 1)
     if not job.holds_room():
         job.started_s = job.saved_s = None
         job.waits_since_s = at_s

@@ -2,18 +2,18 @@
 
 from weir.model.workloads import Workload
 from weir.state import events
+from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Phase, Pod, devices_asked
-from weir.state.ledger import Amounts
-from weir.state.reducers.counting import asked, count, hold, holding, set_absent
-from weir.state.reducers.growing import grow
-from weir.state.reducers.pods import free
-from weir.state.reducers.promises import drop_promise, unpromise
-from weir.state.reducers.standing import leave_class, rank, set_running, settle
-from weir.state.runtimes import Like, like
-from weir.state.shapes import GPU_ROW, Shape
-from weir.state.state import Cluster
+from weir.state.quota_usage import Amounts
+from weir.state.reducers.accounting import allocate, charge, request_of, set_absent, usage_on
+from weir.state.reducers.column_growth import grow
+from weir.state.reducers.nominations import release_nomination, release_nominations
+from weir.state.reducers.pending_index import dequeue, enqueue, set_running, update_status
+from weir.state.reducers.pods import release
+from weir.state.runtime_history import RuntimeKey, runtime_key
+from weir.state.shapes import GPU_ROW, RequestShape
 
-Terms = tuple[tuple[Shape, ...], tuple[Amounts, ...], tuple[int, ...], Like, int]
+Terms = tuple[tuple[RequestShape, ...], tuple[Amounts, ...], tuple[int, ...], RuntimeKey, int]
 
 
 def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
@@ -33,18 +33,18 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
         cluster.mix.asked(shape.plain or shape, group.count, cluster.room)
     if event.absent:
         set_absent(cluster, job, _named(job, event.absent))
-    rank(cluster, job)
+    enqueue(cluster, job)
 
 
 def _terms(cluster: Cluster, spec: Workload) -> Terms:
     """What a workload is to the engine: shapes, what they count with, its queues, what it is like."""
     shapes = tuple([cluster.shapes.of(group.request) for group in spec.groups])
     grow(cluster, nodes=0, devices=1)
-    asks = tuple([asked(cluster, shape) for shape in shapes])
+    asks = tuple([request_of(cluster, shape) for shape in shapes])
     gangs = zip(devices_asked(shapes, asks), spec.needed(), strict=True)
     devices_milli = sum([milli * need for milli, need in gangs])
     path = cluster.ledger.path[cluster.ledger.position[spec.project]]
-    return shapes, asks, path, like(spec, devices_milli), devices_milli
+    return shapes, asks, path, runtime_key(spec, devices_milli), devices_milli
 
 
 def _named(job: Job, keys: frozenset[events.PodKey]) -> set[Pod]:
@@ -73,29 +73,33 @@ def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
     _put_in(cluster, job)
     set_absent(cluster, job, _named(job, event.absent))
     if job.started_s is None and job.is_below():
-        drop_promise(cluster, job)  # what is promised no longer makes it whole
-    settle(cluster, job, at_s)
+        release_nominations(cluster, job)  # what is promised no longer makes it whole
+    update_status(cluster, job, at_s)
 
 
 def _leave_places(
-    cluster: Cluster, job: Job, spec: Workload, shapes: tuple[Shape, ...], event: events.WorkloadChanged
+    cluster: Cluster,
+    job: Job,
+    spec: Workload,
+    shapes: tuple[RequestShape, ...],
+    event: events.WorkloadChanged,
 ) -> None:
     """Pods that are absent, or no longer part of the workload, give back what they held."""
     absent = _named(job, event.absent)
     counts = [group.count for group in spec.groups] + [0] * len(job.pods)
     if any(one is not other for one, other in zip(job.shapes, shapes, strict=False)):
-        drop_promise(cluster, job)
+        release_nominations(cluster, job)
     for pod in [pod for group in job.pods for pod in group]:
         gone = pod.index >= counts[pod.group]
         if gone and pod.promise is not None:
-            unpromise(cluster, pod)
+            release_nomination(cluster, pod)
         if (gone or pod in absent) and pod.phase in (Phase.RUNNING, Phase.STOPPING):
-            free(cluster, pod, event.at_s)
+            release(cluster, pod, event.at_s)
 
 
 def _take_out(cluster: Cluster, job: Job) -> None:
     """Count a job and what its pods hold no more."""
-    leave_class(cluster, job)
+    dequeue(cluster, job)
     _hold_all(cluster, job, -1)
     for pod in job.running_pods():
         cluster.running_pods.remove(pod)
@@ -109,7 +113,7 @@ def _put_in(cluster: Cluster, job: Job) -> None:
     """Count a job and what its pods hold where they are."""
     job.forget_running()
     for pod in job.running_pods():
-        pod.amounts = holding(cluster, pod.shape, pod.node)
+        pod.amounts = usage_on(cluster, pod.shape, pod.node)
         cluster.running_pods.add(pod, job.since_s)
     _hold_all(cluster, job, 1)
     cluster.ledger.add_sharing(job.path, job.sharing)
@@ -122,12 +126,12 @@ def _put_in(cluster: Cluster, job: Job) -> None:
 def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
     for group in job.pods:
         for pod in group:
-            count(cluster, pod, sign)
+            charge(cluster, pod, sign)
             places = [] if pod.promise is None else [pod.promise]
             if pod.phase in (Phase.RUNNING, Phase.STOPPING):
                 places.append((pod.node, pod.devices))
             for at, devices in places:
-                hold(cluster, pod, at, devices, sign)
+                allocate(cluster, pod, at, devices, sign)
                 cluster.changed(at)
             if pod.phase is Phase.STOPPING:
                 memory = cluster.device_memory[pod.node]
@@ -139,29 +143,29 @@ def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
     job = cluster.jobs.get(event.workload)
     if job is None:
         return
-    drop_promise(cluster, job)
+    release_nominations(cluster, job)
     for group in job.pods:
         for pod in group:
             if pod.phase in (Phase.RUNNING, Phase.STOPPING):
-                free(cluster, pod, event.at_s)
+                release(cluster, pod, event.at_s)
     if job.asks_now:
         for group_at, pending in enumerate(job.pending):
             cluster.ledger.add_asked(job.path, job.asks[group_at], -pending)
     cluster.ledger.add_sharing(job.path, -job.sharing)
-    leave_class(cluster, job)
+    dequeue(cluster, job)
     cluster.incomplete.pop(event.workload, None)
     cluster.withdrawn.pop(event.workload, None)
     del cluster.jobs[event.workload]
     cluster.by_memory.pop(event.workload, None)
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], event.at_s)
-    if event.how is events.End.SUCCEEDED and event.ran_s > 0:
+    if event.how is events.WorkloadOutcome.SUCCEEDED and event.ran_s > 0:
         cluster.runtimes.ended(job.like, event.ran_s)
     job.forget_running()
     for group in job.pods:
         group.clear()  # pods and job know each other: apart they are gone at once, and needn't be found
 
 
-def held(cluster: Cluster, event: events.WorkloadHeld) -> None:
+def suspended(cluster: Cluster, event: events.WorkloadSuspended) -> None:
     """A workload may (not) be started."""
     job = cluster.jobs.get(event.workload)
     if job is None:
@@ -171,14 +175,14 @@ def held(cluster: Cluster, event: events.WorkloadHeld) -> None:
         return
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
-        count(cluster, pod, -1)
+        charge(cluster, pod, -1)
     job.held, job.held_why, job.held_until_s = event.held, event.reason, event.until_s
     for pod in pods:
-        count(cluster, pod, 1)
-    rank(cluster, job)
+        charge(cluster, pod, 1)
+    enqueue(cluster, job)
 
 
-def past_known(cluster: Cluster, event: events.PastKnown) -> None:
+def history_restored(cluster: Cluster, event: events.HistoryRestored) -> None:
     """A workload has a past that decisions go by."""
     job = cluster.jobs.get(event.workload)
     if job is None:
@@ -202,5 +206,5 @@ def checkpointed(cluster: Cluster, event: events.Checkpointed) -> None:
         cluster.saves += 1
 
 
-def noted(_cluster: Cluster, _event: events.Noted) -> None:
+def note_added(_cluster: Cluster, _event: events.NoteAdded) -> None:
     """It is for people."""

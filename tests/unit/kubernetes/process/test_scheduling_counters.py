@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.unit.control.scene import Scene, gang
+from tests.unit.control.harness import Scene, gang
 
 from weir.api.answers import Explanation
-from weir.control.port import Exit, Fact, PodExited
-from weir.engine.overcommit import DeviceUse, Overcommitted
+from weir.control.port import Fact, PodExit, PodExited
+from weir.engine.overcommit import NodeDeviceUsage, OvercommittedNode
 from weir.engine.plan import Eviction, Plan
 from weir.kubernetes.process import decision_log
 from weir.kubernetes.process.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
@@ -18,13 +18,13 @@ from weir.kubernetes.state.queue_view import QueueView
 from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
-from weir.model.reasons import Cause, Rule
+from weir.model.reasons import EvictionCause, EvictionRule
 from weir.model.resources import GPU
 from weir.service.queue_rows import queue_rows
-from weir.state.events import Event, NodeSet, Place, PodKey, QueuesSet
+from weir.state.events import Event, NodeSet, Placement, PodKey, QueuesSet
 
 QUOTA = QueuesSet((Queue("team", quota={GPU: 2000}),))
-CAUSE = Cause(Rule.RECLAIM_QUOTA, "other/job", "team holds more than its quota")
+CAUSE = EvictionCause(EvictionRule.RECLAIM_QUOTA, "other/job", "team holds more than its quota")
 
 
 class Counted(Scene):
@@ -44,7 +44,7 @@ class Counted(Scene):
         self.log.decided(self.control.cluster, plan, 7, took_s)
 
     def numbers(
-        self, reasons: dict[str, Explanation], over: Sequence[Overcommitted] = (), **pending: int
+        self, reasons: dict[str, Explanation], over: Sequence[OvercommittedNode] = (), **pending: int
     ) -> ClusterSummary:
         view = QueueView({}, {}, {}, {}, {}, pending, {})
         cluster = self.control.cluster
@@ -76,7 +76,7 @@ def test_a_gang_waits_once_and_within_its_quota_only_if_all_of_it_is() -> None:
     assert count(scene.counts.waits["team"]) == 1
     assert scene.counts.waits["team"].buckets()[1] == 5.0
     assert count(scene.counts.quota_waits["team"]) == 1
-    places = [Place(PodKey("large", 0, at), "node", (2 + at,)) for at in range(3)]
+    places = [Placement(PodKey("large", 0, at), "node", (2 + at,)) for at in range(3)]
     scene.step(plan=Plan(binds=places), at_s=9.0)
     assert count(scene.counts.waits["team"]) == 2
     assert count(scene.counts.quota_waits["team"]) == 1, "its last pods pass the quota"
@@ -117,9 +117,9 @@ def test_devices_of_stopping_pods_are_allocated_until_they_are_free() -> None:
     assert sum(scene.control.cluster.ledger.allocated[0]) == 0, "on its way back, for the engine"
     assert allocated() == 2.0
     (first, start), *_ = starts.items()
-    scene.step(PodExited(first, start, Exit.STOPPED, 0.0))
+    scene.step(PodExited(first, start, PodExit.STOPPED, 0.0))
     assert allocated() == 1.0
-    scene.step(*scene.exits(starts, Exit.STOPPED))
+    scene.step(*scene.exits(starts, PodExit.STOPPED))
     assert allocated() == 0.0
 
 
@@ -140,8 +140,8 @@ def test_amounts_of_nodes_are_not_cut_off() -> None:
     scene.starts("job", 2)
     shrunk = Node("node", 1, 16 << 30, {"cpu": 64_000, "memory": 1 << 40, "pods": 110})
     scene.step(NodeSet(shrunk))
-    use = DeviceUse(gpus=1, own_milli=2000, others=0, needed_milli=2000)
-    numbers = scene.numbers({}, [Overcommitted("node", use, 0.0)])
+    use = NodeDeviceUsage(gpus=1, own_milli=2000, others=0, needed_milli=2000)
+    numbers = scene.numbers({}, [OvercommittedNode("node", use, 0.0)])
     assert (numbers.overcommitted_nodes, numbers.overcommitted_gpus) == (1, 1.0)
     assert (numbers.nodes, numbers.gpus, numbers.allocated_gpus) == (1, 1.0, 2.0)
 

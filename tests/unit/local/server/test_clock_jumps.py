@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from weir.control.clock import Clock
-from weir.control.life import LifeRules
 from weir.local import persistent_clock
-from weir.model.policy import Policy
+from weir.model.policy import LifecyclePolicy, Policy
 
 from .in_process_server import Standing, standing
 
 YEAR_S = 365.25 * 86400.0
 JUMPS_S = (1.0, 60.0, 3600.0, 86400.0, 10 * YEAR_S)
-RULES = LifeRules(pause_first=0.3, pause_most=0.3)
+RULES = LifecyclePolicy(pause_first=0.3, pause_most=0.3)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from bench.overload import LOADS, Pool, Target, Worker, apply, beside, pool
-from tests.properties.effort import EFFORT
+from tests.properties.budget import EFFORT
 
 SECONDS = 1.0
 LOG_BYTES_MAX = 200_000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.local.hostile_files import FILES, away
 
-from weir.control.port import UseSeen
+from weir.control.port import UtilizationSampled
 from weir.local import pod_files
 
 from .in_process_server import SMALL, Standing
@@ -102,7 +102,7 @@ async def test_a_warning_is_a_line_of_the_jobs_output(stands: Standing) -> None:
     now_s = stands.pool.clock()
     for name in ("linked", "idle"):
         for at in range(13):
-            stands.pool.backend.tell(UseSeen(name, 0.0, now_s + 25 * at))
+            stands.pool.backend.tell(UtilizationSampled(name, 0.0, now_s + 25 * at))
     async with asyncio.timeout(120):
         while "weir: idle used less than" not in (await output(stands, "idle")):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import pytest
 
 from weir.control.journal import WorkloadRecord
-from weir.state.runtimes import stem
+from weir.state.runtime_history import name_prefix
 from weir.store import NewWorkload, StoreFailed
 
 from .in_process_server import Standing
@@ -34,7 +34,7 @@ async def test_it_is_listed_the_moment_it_is_submitted(stands: Standing) -> None
     made = await stands.submit()
     assert [row["name"] for row in (await stands.get("workloads"))["items"]] == [made["name"]]
     assert made["name"].startswith("train-")
-    assert stem(made["name"]) == "train", "those without a name are alike to the engine"
+    assert name_prefix(made["name"]) == "train", "those without a name are alike to the engine"
 
 
 async def test_lists_are_filtered_and_paged_newest_first(stands: Standing) -> None:

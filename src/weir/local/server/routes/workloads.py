@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from weir.api.answers import EventRow, Status, Type, WhyAnswer, WorkloadDetail, WorkloadPage, WorkloadRow
 from weir.api.submissions import Submission
 from weir.control.journal import LaunchSpec, WorkloadRecord
-from weir.engine.explain import reason
+from weir.engine.pending_reasons import pending_reason
 from weir.local.server.admission import highest_priority
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Person
@@ -37,7 +37,7 @@ from weir.service.cluster_copy import ClusterFacts, cluster_facts
 from weir.service.pending_reasons import explanation
 from weir.service.queue_rows import ancestor_rows, queue_rows
 from weir.service.suggestions import SuggestionOptions, suggestions
-from weir.state.state import Cluster
+from weir.state.cluster import Cluster
 from weir.store import StoredWorkload, WorkloadFilter, WorkloadSummary
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"])
@@ -217,7 +217,11 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
         status = row.status
         if job is None:
             return WhyAnswer(name=name, status=status, reason=row.reason, queues=queues), None
-        found = explanation(reason(cluster, pool.policy, job, now_s)) if status == "pending" else row.reason
+        found = (
+            explanation(pending_reason(cluster, pool.policy, job, now_s))
+            if status == "pending"
+            else row.reason
+        )
         place, waiting = _place(cluster, name)
         answer = WhyAnswer(
             name=name,

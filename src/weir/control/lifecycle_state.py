@@ -1,0 +1,131 @@
+"""What control remembers of one workload that isn't over."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from operator import ge
+
+from weir.control.port import LifecycleCause, PodExited, WorkloadProgress
+from weir.control.time_limits import LimitTracker
+from weir.state.events import PodKey
+from weir.state.jobs import Job
+
+
+class SuspendReason(StrEnum):
+    """Why a workload may not be started."""
+
+    FAILING = "its other pods are being stopped after one failed"
+    PAUSE = "it failed and is tried again after a pause"
+    FINISHING = "some of its pods are done"
+    ENDING = "it is being ended"
+    SUSPENDED = "it is suspended"
+    GATED = "its pods aren't ready to be started"
+
+
+class LifecycleState:
+    """One workload's life. `alive` are its pods whose last start, in `start_of`, hasn't exited."""
+
+    __slots__ = (
+        "alive",
+        "done",
+        "ending",
+        "exit_code",
+        "failed",
+        "failures",
+        "final",
+        "first_started_s",
+        "holds",
+        "losses",
+        "lost",
+        "restarts",
+        "settled",
+        "start_of",
+        "starts",
+        "wall_s",
+        "watch",
+    )
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.settled = 0
+        self.failures = 0
+        self.losses = 0  # short runs in a row that were lost
+        self.lost = False  # a pod of its present run was lost
+        self.restarts = 0
+        self.start_of: dict[PodKey, int] = {}
+        self.alive: set[PodKey] = set()
+        self.done: set[PodKey] = set()
+        self.holds: dict[SuspendReason, tuple[str, float | None]] = {}  # a sentence, and until when
+        self.ending: LifecycleCause | None = None
+        self.failed = ""  # how it failed last
+        self.exit_code: int | None = None  # of the pod that failed first, when it failed last
+        self.final = False  # another run would fail the same way
+        self.wall_s = 0.0  # wall time of its runs that are over
+        self.first_started_s: float | None = None
+        self.watch = LimitTracker()
+
+    def found(self, status: WorkloadProgress) -> None:
+        """Take over what a backend remembered."""
+        self.starts = max(self.starts, status.starts)
+        self.settled, self.failures, self.restarts = status.settled, status.failures, status.restarts
+        self.wall_s, self.first_started_s = status.wall_s, status.first_started_s
+
+    def status(self, ran_s: float, retry_at_s: float | None) -> WorkloadProgress:
+        """Return what a backend is to remember."""
+        return WorkloadProgress(
+            starts=self.starts,
+            settled=self.settled,
+            failures=self.failures,
+            ran_s=ran_s,
+            retry_at_s=retry_at_s,
+            restarts=self.restarts,
+            wall_s=self.wall_s,
+            first_started_s=self.first_started_s,
+        )
+
+    def begun(self, started_s: float | None) -> None:
+        """Note when its first run began."""
+        if self.first_started_s is None:
+            self.first_started_s = started_s
+
+    def run_over(self, at_s: float) -> None:
+        """Settle its last run, and count the wall time of it; a second call changes nothing."""
+        if self.starts > self.settled and self.watch.started_s is not None:
+            self.wall_s += max(0.0, at_s - self.watch.started_s)
+        self.settled = self.starts
+
+    def count_losses(self, at_s: float, short_s: float) -> int:
+        """Return the number of lost runs in a row; a long run begins the count again."""
+        began_s = self.watch.started_s
+        lasted = began_s is not None and at_s - began_s >= short_s
+        self.losses = (1 if lasted else self.losses + 1) if self.lost else 0
+        self.lost = False
+        return self.losses
+
+    def note_failure(self, exited: PodExited, *, first: bool) -> None:
+        """Keep the exit of the pod that failed first, and whether any can't do better."""
+        if first:
+            self.exit_code, self.final = exited.code, exited.final
+        else:
+            self.final = self.final or exited.final
+
+    def is_done(self, needed: Sequence[int]) -> bool:
+        """Whether as many pods of each group are done as its gang needs."""
+        done = [0] * len(needed)
+        for pod in self.done:
+            done[pod.group] += 1
+        return all(map(ge, done, needed))
+
+    def keep(self, counts: Sequence[int]) -> None:
+        """There are so many pods of each group now: nothing is remembered of others."""
+        gone = [pod for pod in self.start_of if pod.group >= len(counts) or pod.index >= counts[pod.group]]
+        for pod in gone:
+            del self.start_of[pod]
+            self.alive.discard(pod)
+            self.done.discard(pod)
+
+
+def kept_runtime_s(job: Job) -> float:
+    """The run of a workload that isn't lost if all of it stops now: up to its last saved state."""
+    if job.started_s is None or job.saved_s is None:
+        return job.ran_s
+    return job.ran_s + (job.saved_s - job.started_s)

@@ -1,0 +1,231 @@
+"""The time rules of one workload, and what they say at a moment: nothing, a warning, or the end.
+
+A rule is the project's where it has one, else the policy's for workloads of that type; what a workload
+asks for itself can only be less. (How long it may take to stop is its own, up to `stop_grace_most`.)
+
+Run time and lifetime count from when the workload started, which every backend remembers. Idle time counts
+from the first measurement below the threshold after the last one above it, and is kept in memory alone:
+after a restart of control it begins anew, and a warning that was given may be given again. It is also never
+guessed: a workload is idle while it is measured to be, and a gap between measurements begins it anew.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from weir.control.port import LifecycleCause, LifecycleRule
+from weir.model.policy import LifecyclePolicy
+from weir.model.queues import QueueTimeLimits
+from weir.model.resources import span
+from weir.model.workloads import Workload, WorkloadType
+from weir.state.jobs import Job
+
+UNMEASURED_S_MOST = 300.0
+"""Two measurements that lie further apart say nothing about the time between them."""
+
+
+class TimeLimits(NamedTuple):
+    """The time rules that hold for one workload, in seconds; None where there is no such rule."""
+
+    max_runtime_s: float | None
+    idle_limit_s: float | None
+    idle_warning_s: float
+    idle_below: float
+    lifetime_s: float | None
+    lifetime_warning_s: float
+    grace_s: float
+    retries: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitWarning:
+    """People are told that a workload will be ended, so that they can do something about it."""
+
+    rule: LifecycleRule
+    sentence: str
+    numbers: Mapping[str, object] = field(default_factory=dict)
+
+
+LimitResult = LimitWarning | LifecycleCause
+
+
+def limits_of(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> TimeLimits:
+    """What holds for a workload of a project."""
+    type_ = spec.type
+    lifetime_s = _rule(project.lifetime_s, rules.lifetime) if type_ is WorkloadType.BUILD else None
+    grace_s = rules.stop_grace if project.stop_grace_s is None else project.stop_grace_s
+    return TimeLimits(
+        max_runtime_s=_least(spec.max_runtime_s, _rule(project.max_runtime_s, rules.max_runtime.of(type_))),
+        idle_limit_s=_least(spec.idle_limit_s, _rule(project.idle_limit_s, rules.idle_limit.of(type_))),
+        idle_warning_s=rules.idle_warning.of(type_),
+        idle_below=rules.idle_below.of(type_),
+        lifetime_s=lifetime_s,
+        lifetime_warning_s=rules.lifetime_warning,
+        grace_s=grace_s if spec.grace_s is None else min(spec.grace_s, rules.stop_grace_most),
+        retries=rules.failures_most if spec.retries is None else spec.retries,
+    )
+
+
+def has_time_limits(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> bool:
+    """Whether a workload's run time or lifetime may be bounded at all: mostly neither is."""
+    return bool(
+        spec.max_runtime_s
+        or project.max_runtime_s
+        or project.lifetime_s
+        or rules.max_runtime.any
+        or rules.lifetime
+    )
+
+
+def _rule(of_project: float | None, of_policy: float) -> float | None:
+    return (of_policy if of_project is None else of_project) or None
+
+
+def _least(asked: float | None, rule: float | None) -> float | None:
+    asked = asked or None
+    return min(asked, rule) if asked is not None and rule is not None else asked or rule
+
+
+class LimitTracker:
+    """What is remembered of a workload between two looks at it. All of it is about the run it is in."""
+
+    __slots__ = ("idle_since_s", "idle_warned", "lifetime_warned", "looks_s", "seen_s", "started_s")
+
+    def __init__(self) -> None:
+        self.started_s: float | None = None
+        self.looks_s: float | None = None  # when a timer comes up for it
+        self.seen_s: float | None = None
+        self.idle_since_s: float | None = None
+        self.idle_warned = False
+        self.lifetime_warned = False
+
+    def begin(self, started_s: float) -> None:
+        """A run starts, or goes on."""
+        if self.started_s != started_s:
+            self.started_s = started_s
+            self.seen_s = self.idle_since_s = None
+            self.idle_warned = self.lifetime_warned = False
+
+
+class LimitTimes(NamedTuple):
+    """When run time and lifetime say something. A timer and what it brings about go by the same numbers."""
+
+    out_s: float | None  # it has run for as long as it may
+    warns_s: float | None  # its session has been open for so long that people are told
+    closes_s: float | None
+
+
+def limit_times(job: Job, limits: TimeLimits) -> LimitTimes:
+    """The moments of the run a workload is in."""
+    started_s = job.started_s
+    assert started_s is not None
+    most_s, lifetime_s = limits.max_runtime_s, limits.lifetime_s
+    return LimitTimes(
+        out_s=None if most_s is None else started_s + most_s - job.ran_s,
+        warns_s=None if lifetime_s is None else started_s + max(0.0, lifetime_s - limits.lifetime_warning_s),
+        closes_s=None if lifetime_s is None else started_s + lifetime_s,
+    )
+
+
+def next_check_s(job: Job, limits: TimeLimits, watch: LimitTracker) -> float | None:
+    """When run time and lifetime say something next, though it be over; None if never."""
+    at = limit_times(job, limits)
+    out_s, lived_s = at.out_s, at.closes_s if watch.lifetime_warned else at.warns_s
+    if out_s is None or lived_s is None:
+        return lived_s if out_s is None else out_s
+    return min(out_s, lived_s)
+
+
+def check_limits(job: Job, limits: TimeLimits, watch: LimitTracker, now_s: float) -> LimitResult | None:
+    """What run time and lifetime say now."""
+    at, name, started_s = limit_times(job, limits), job.name, job.started_s
+    assert started_s is not None
+    if at.out_s is not None and now_s >= at.out_s:
+        assert limits.max_runtime_s is not None
+        return _ran_out(name, limits.max_runtime_s, job.ran_s + now_s - started_s)
+    if at.closes_s is None or at.warns_s is None:
+        return None
+    assert limits.lifetime_s is not None
+    if now_s >= at.closes_s:
+        return _lived(name, limits.lifetime_s, now_s - started_s)
+    if now_s >= at.warns_s and not watch.lifetime_warned:
+        watch.lifetime_warned = True
+        return _will_have_lived(name, limits.lifetime_s, at.closes_s - now_s)
+    return None
+
+
+def check_idle(
+    job: Job, limits: TimeLimits, watch: LimitTracker, fraction: float, at_s: float
+) -> LimitResult | None:
+    """What a measurement of its use says; nothing, if it is older than another, or of an earlier run."""
+    last_s, since_s = watch.seen_s, job.started_s
+    if since_s is None or at_s < since_s or (last_s is not None and at_s <= last_s):
+        return None
+    watch.seen_s = at_s
+    if limits.idle_limit_s is None or fraction >= limits.idle_below:
+        watch.idle_since_s, watch.idle_warned = None, False
+        return None
+    gap = last_s is None or at_s - last_s > UNMEASURED_S_MOST
+    if watch.idle_since_s is None or gap:
+        watch.idle_since_s, watch.idle_warned = at_s, False
+    idle_s = at_s - watch.idle_since_s
+    if idle_s >= limits.idle_limit_s:
+        return _idle(job.name, limits, fraction, idle_s)
+    warned_before_s = min(
+        limits.idle_warning_s, limits.idle_limit_s / 2
+    )  # a short limit isn't warned of at once
+    if idle_s >= limits.idle_limit_s - warned_before_s and not watch.idle_warned:
+        watch.idle_warned = True
+        return _will_be_idle(job.name, limits, fraction, idle_s)
+    return None
+
+
+def _ran_out(name: str, most_s: float, ran_s: float) -> LifecycleCause:
+    sentence = f"{name} has run for {span(most_s)}, the most it may."
+    return LifecycleCause(LifecycleRule.MAX_RUNTIME, sentence, {"max_runtime_s": most_s, "ran_s": ran_s})
+
+
+def _lived(name: str, most_s: float, lived_s: float) -> LifecycleCause:
+    sentence = f"{name} has been open for {span(most_s)}, the most a build session may be."
+    return LifecycleCause(LifecycleRule.LIFETIME, sentence, {"lifetime_s": most_s, "lived_s": lived_s})
+
+
+def _will_have_lived(name: str, most_s: float, left_s: float) -> LimitWarning:
+    sentence = (
+        f"{name} ends in {span(left_s)}: a build session may be open for {span(most_s)}. Save your work."
+    )
+    return LimitWarning(LifecycleRule.LIFETIME, sentence, {"lifetime_s": most_s, "left_s": left_s})
+
+
+def _idle(name: str, limits: TimeLimits, fraction: float, idle_s: float) -> LifecycleCause:
+    below, seen = _percent(limits.idle_below), _percent(fraction)
+    sentence = f"{name} used less than {below} of its devices for {span(idle_s)}, last {seen}."
+    return LifecycleCause(LifecycleRule.IDLE, sentence, _idle_numbers(limits, fraction, idle_s))
+
+
+def _will_be_idle(name: str, limits: TimeLimits, fraction: float, idle_s: float) -> LimitWarning:
+    assert limits.idle_limit_s is not None
+    left_s = limits.idle_limit_s - idle_s
+    below = _percent(limits.idle_below)
+    used = (
+        f"used less than {below} of its devices for {span(idle_s)}"
+        if idle_s
+        else f"uses less than {below} of its devices"
+    )
+    sentence = f"{name} {used}: it is stopped in {span(left_s)} unless it uses more."
+    return LimitWarning(
+        LifecycleRule.IDLE, sentence, {**_idle_numbers(limits, fraction, idle_s), "left_s": left_s}
+    )
+
+
+def _idle_numbers(limits: TimeLimits, fraction: float, idle_s: float) -> dict[str, object]:
+    return {
+        "idle_s": idle_s,
+        "idle_limit_s": limits.idle_limit_s,
+        "idle_below": limits.idle_below,
+        "used": fraction,
+    }
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.3g} %"

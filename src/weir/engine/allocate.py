@@ -1,0 +1,393 @@
+"""Serving waiting workloads from free room: in order, through the gates, each where it fits best."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from heapq import heappop, heappush, heapreplace
+from math import log
+
+from weir.engine.cache import EngineCache
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import Bools
+from weir.engine.gpu_model_limits import nodes_without_models, place_by_pod
+from weir.engine.placer import NodePlacement, Placer
+from weir.engine.queue_order import Candidate, QueueOrder, RuntimeKeyOrder
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.reservation import Reservation, expected_runtime_s, reservations
+from weir.engine.topology_levels import missing_topology
+from weir.engine.topology_placer import TopologyPlacer
+from weir.model.policy import AffinityPolicy, Policy
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass, Job, Pod
+from weir.state.quota_usage import Amounts
+from weir.state.reduce import usage_on
+from weir.state.shapes import GPU_ROW
+
+DOMINANT_WEIGHT = 0.3
+"""What a borrower's dominant share counts beside the logarithms of its run time and size."""
+
+
+class Allocator:
+    """Serves the classes that could find room; remembers how far each got."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        books: QuotaOverlay,
+        memo: EngineCache,
+        room: Capacity,
+        now_s: float,
+    ) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.books = books
+        self.memo = memo
+        self.room = room
+        self.now_s = now_s
+        self._reservations: list[Reservation] | None = None
+        self._next: dict[EquivalenceClass, int] = {}  # members of the class served so far
+        self._comes_to: dict[Job, list[int]] = {}  # nodes of those with a topology that were served
+        self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs served in several domains
+        finest = memo.finest_domains(cluster) if cluster.topologies else None
+        self.domain_of = None if finest is None else finest.of
+        self._placer = Placer(
+            cluster,
+            room,
+            lambda shape, affinity: memo.ranking(cluster, shape, affinity),
+            policy.search_steps,
+            memo.pod_rules(cluster),
+            self.domain_of,
+        )
+        self.headroom_milli = memo.headroom_milli
+
+    def serve(self) -> Iterator[list[NodePlacement]]:
+        """Places for one workload after another; those of gangs that scatter are kept back in `scattered`."""
+        learned = self.policy.borrowers == "learned" and self.cluster.runtimes.version > 0
+        all_borrow = learned and self.policy.claims  # where nobody has a claim, in any order
+        heads: list[Candidate] = []
+        borrowers: list[Candidate] = []
+        for of, borrows in self._hopeful(all_borrow):
+            (borrowers if borrows else heads).append(self.candidate(of, 0))
+        order = QueueOrder(self.books, heads) if heads else None
+        while order is not None and (candidate := order.next()) is not None:
+            entitled = self.entitled(candidate)
+            if learned and not entitled:
+                if self._could_borrow(candidate.of):
+                    borrowers.append(candidate)
+                order.settle()
+                continue
+            spots = self._try(candidate, entitled)
+            if spots is None:
+                order.settle(self._otherwise(candidate))
+            else:
+                if self._goes_ahead(candidate, spots):
+                    yield spots
+                order.settle(self._followers(candidate))
+        if borrowers:
+            yield from self._lend(borrowers)
+
+    def unserved(self) -> Iterator[tuple[EquivalenceClass, int]]:
+        """Each class left without room, and the first of it that is."""
+        for of in self.cluster.waiting.values():
+            at = self._next.get(of, 0)
+            if at < len(of.members):
+                yield of, at
+
+    def times_s(self) -> Iterator[float]:
+        """Times at which one that waits may do more than now, or more may be done for it."""
+        policy = self.policy
+        patience, gang_patience = policy.borrower_patience, policy.topology.patience
+        for of in self.cluster.waiting.values() if patience or gang_patience else ():
+            first = of.first
+            if patience:
+                yield first.waits_since_s + patience
+            if gang_patience and first.topology is not None:
+                yield first.waits_since_s + gang_patience
+        if policy.min_runtime.any and self.cluster.waiting:
+            for running in self.cluster.running.values():
+                for job in running.values():
+                    if job.started_s is not None:
+                        yield job.started_s + policy.min_runtime.of(job.type)
+
+    # Candidates
+
+    def candidate(self, of: EquivalenceClass, at: int) -> Candidate:
+        """A member of a class as it stands in the order."""
+        found = Candidate(of, at)
+        return found.aged(self.now_s, self.policy.aging) if self.policy.aging else found
+
+    def _followers(self, served: Candidate) -> list[Candidate]:
+        """What comes after a workload that was served: itself once more, and the next of its class."""
+        followers = []
+        grown = served.grown()
+        if grown is not None:
+            followers.append(grown.aged(self.now_s, self.policy.aging))
+        if not served.again:
+            self._next[served.of] = served.at + 1
+            if served.at + 1 < len(served.of.members):
+                followers.append(self.candidate(served.of, served.at + 1))
+        return followers
+
+    def _otherwise(self, refused: Candidate) -> list[Candidate]:
+        """What comes after a workload that found no room: itself with another of its groups, if it may."""
+        other = refused.otherwise()
+        return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
+
+    def _hopeful(self, all_borrow: bool) -> Iterator[tuple[EquivalenceClass, bool]]:
+        """Classes with room for what they ask for, each shape by itself, and whether they borrow it.
+
+        A gang needs room for all its pods of each shape, an elastic workload for a pod of one of them. Who
+        has none isn't in the order, and doesn't stand for its queue. `all_borrow`: so do all of a project
+        in which nobody has a claim.
+        """
+        known: dict[tuple[object, ...], bool] = {}
+        room_for: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}
+        for project, classes in self.cluster.waiting_of.items():
+            borrows = all_borrow and not self.memo.owners(self.cluster, project)
+            for of in classes:
+                if borrows and not self._could_borrow(of):
+                    continue
+                affinity = self.memo.affinity(self.cluster, of.first)
+                key = of.wants, affinity
+                has_room = known.get(key)
+                if has_room is None:
+                    has_room = known[key] = self._has_room(of, affinity, room_for)
+                if has_room:
+                    yield of, borrows
+
+    def _has_room(
+        self,
+        of: EquivalenceClass,
+        affinity: tuple[AffinityPolicy, ...],
+        room_for: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int],
+    ) -> bool:
+        elastic = of.step.elastic
+        for shape_id in of.shapes:
+            shape, pods = self.cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
+            if shape.whole and (
+                shape.devices > self.room.largest_holes()[0] or pods * shape.devices > self._free_whole
+            ):
+                have = 0
+            else:
+                key = shape_id, affinity, pods > 1  # whether there is any is quicker to say than for how many
+                known = room_for.get(key)
+                if known is None:
+                    count = self._placer.room_for if pods > 1 else self._placer.has_room
+                    known = room_for[key] = int(count(shape, affinity))
+                have = known
+            if (have >= pods) is elastic:
+                return elastic
+        return not elastic
+
+    def _goes_ahead(self, candidate: Candidate, spots: list[NodePlacement]) -> bool:
+        """Whether a workload just goes where it was placed; one domain may be cleared for it instead."""
+        scattered = self.is_scattered(candidate.job, spots)
+        if scattered:
+            self.scattered.append((candidate, spots))
+        return not scattered
+
+    # Gates and room
+
+    def entitled(self, candidate: Candidate) -> bool:
+        """Whether a workload stays in quota, beside those of its project that have an older claim to it."""
+        path, asks = candidate.job.path, candidate.asks
+        if not self.policy.claims:
+            return self.books.entitled(path, asks)
+        owners = self.memo.owners(self.cluster, candidate.job.project)
+        if candidate.again or candidate.choice:
+            return not owners and self.books.entitled(path, asks)
+        return candidate.at < owners.get(candidate.of, 0) and self.books.entitled(path[:-1], asks)
+
+    def _try(self, candidate: Candidate, entitled: bool) -> list[NodePlacement] | None:
+        job, books = candidate.job, self.books
+        if books.over_limit(job.path, candidate.asks) is not None:
+            return None
+        if not job.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
+            return None
+        keeps_some_free = self.headroom_milli and not entitled
+        if keeps_some_free and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
+            return None
+        spots = self.placed(candidate, self._placer)
+        if spots is None:
+            return None
+        if job.topology is not None:
+            self._comes_to.setdefault(job, []).extend(spot.node for spot in spots)
+        held_back_by = self._held_back_by(candidate) if self._reservations else []
+        for pod, node, devices in spots:
+            books.add(job.path, usage_on(self.cluster, pod.shape, node), not job.preemptible)
+            for kept in held_back_by:
+                kept.spare[node] -= len(devices)
+        if self._reservations:
+            self._reservations = [kept for kept in self._reservations if kept.job is not job]
+        return spots
+
+    def placed(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
+        """Places in a room as its topology asks; one that prefers a level waits for it before it scatters."""
+        job = candidate.job
+        affinity = self.memo.affinity(self.cluster, job)
+        within = self.open_to(candidate)
+        if job.topology is None:
+            spots = placer.place(job, candidate.pods(), affinity, within)
+            if spots is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
+                left, kept_free = self._models_left(candidate), self._kept_free_of(candidate)
+                spots = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
+            return spots
+        if missing_topology(self.cluster.topologies, job.topology) is not None:
+            return None
+        levels, comes_to = self.memo.levels(self.cluster, job.topology.name), self._comes_to.get(job, ())
+        site = TopologyPlacer(placer, job, affinity, levels, within, comes_to=comes_to)
+        return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
+
+    def open_to(self, candidate: Candidate) -> Bools | None:
+        """Nodes a workload may use as things stand, None for all.
+
+        Not those reserved for others, nor those of a GPU model of which its queues are at their limit.
+        """
+        within = None if self._reservations == [] else self._kept_free_of(candidate)
+        if shut := self.models_shut(candidate):
+            mask = nodes_without_models(self.cluster, shut)
+            within = mask if within is None else within & mask
+        return within
+
+    def _kept_free_of(self, candidate: Candidate) -> Bools | None:
+        """Nodes on which nothing is reserved that it would take, None for all."""
+        within = None
+        for kept in self._held_back_by(candidate):
+            free = kept.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
+            within = free if within is None else within & free
+        return within
+
+    def _held_back_by(self, candidate: Candidate) -> list[Reservation]:
+        """Reservations of others that count for it: not if it can be taken from, nor if it ends in time."""
+        job = candidate.job
+        if job.preemptible and not self.entitled(candidate):
+            return []
+        kept = [kept for kept in self._reserved() if kept.job is not job]
+        ends_s = self.cluster.changed_s + expected_runtime_s(self.cluster, job) if kept else 0.0
+        return [each for each in kept if ends_s > each.at_s]
+
+    def models_shut(self, candidate: Candidate) -> set[str]:
+        """GPU models of which its queues can't hold all it asks for."""
+        milli = sum(amount for row, amount in candidate.asks if row == GPU_ROW)
+        left = self._models_left(candidate) if milli else {}
+        return {model for model, have in left.items() if have < milli}
+
+    def _models_left(self, candidate: Candidate) -> dict[str, int]:
+        job = candidate.job
+        return self.books.models_left(job.path, candidate.asks, not job.preemptible)
+
+    def _reserved(self) -> list[Reservation]:
+        if self._reservations is None:
+            late_s = self.now_s - self.policy.reserve_after
+            waiting = self.cluster.waiting.values()
+            late = [
+                of
+                for of in waiting
+                if of.first.waits_since_s <= late_s
+                and self.entitled(self.candidate(of, 0))
+                and self.memo.could_run(self.cluster, of)
+            ]
+            self._reservations = self._reserved_for(late) if late else []
+        return self._reservations
+
+    def _reserved_for(self, late: list[EquivalenceClass]) -> list[Reservation]:
+        known = self.memo.reserved
+        if known is None or known[0] != late:
+            found = reservations(self.cluster, self.memo, self.room, late, self.cluster.changed_s)
+            known = self.memo.reserved = late, found
+        return known[1]
+
+    def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
+        """Whether a gang has waited long enough for one domain of the level it prefers."""
+        waited_s = self.now_s - job.waits_since_s
+        return sum(lacks) == 1 or waited_s >= self.policy.topology.patience
+
+    def is_scattered(self, job: Job, places: Iterable[NodePlacement | Pod]) -> bool:
+        """Whether places are in several domains of the level a job prefers."""
+        asked = job.topology
+        if asked is None or asked.preferred is None:
+            return False
+        depth = self.cluster.topologies[asked.name].levels.index(asked.preferred)
+        of = self.memo.levels(self.cluster, asked.name)[depth].of
+        return len({int(of[place.node]) for place in places}) > 1
+
+    def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
+        """Whether it is in quota, or leaves free what is kept so that owners seldom have to take."""
+        if not self.headroom_milli or self.entitled(candidate):
+            return True
+        want = candidate.gpu_milli
+        return not want or free_milli - want >= self.headroom_milli
+
+    # Borrowers in the learned order
+
+    def _could_borrow(self, of: EquivalenceClass) -> bool:
+        """Whether what is free, which only becomes less, leaves the head-room beside one of a class."""
+        want = 0 if of.step.choices else of.step.gpu_milli
+        return not self.headroom_milli or not want or self._free_milli - want >= self.headroom_milli
+
+    @cached_property
+    def _free_milli(self) -> int:
+        return self.room.free_gpu_milli()
+
+    @cached_property
+    def _free_whole(self) -> int:
+        return int(self.room.whole.sum())
+
+    def _lend(self, borrowers: list[Candidate]) -> Iterator[list[NodePlacement]]:
+        """Workloads over quota, of whatever project: short and small ones of modest projects first."""
+        heap: list[tuple[RuntimeKeyOrder, int, Candidate]] = []
+        coming, count = borrowers, 0  # those still to be put in order, and how many were
+        grown: set[int] = set()  # projects served since, whose keys may have risen
+        while heap or coming:
+            if not heap and len(coming) == 1:
+                candidate = coming[0]  # there is nobody to compare it with
+            else:
+                for each in coming:
+                    heappush(heap, (self.learned_key(each), count, each))
+                    count += 1
+                coming = []
+                key, at, candidate = heap[0]
+                if candidate.job.project in grown:
+                    now = self.learned_key(candidate)
+                    if now > key:
+                        heapreplace(heap, (now, at, candidate))
+                        continue
+                heappop(heap)
+            spots = self._try(candidate, entitled=False)
+            if spots is not None:
+                grown.add(candidate.job.project)
+                if self._goes_ahead(candidate, spots):
+                    yield spots
+            coming = self._otherwise(candidate) if spots is None else self._followers(candidate)
+
+    def learned_key(self, candidate: Candidate) -> RuntimeKeyOrder:
+        """`key_of` a waiting workload, then age and name."""
+        job = candidate.job
+        return self.key_of(job, job.ran_s, candidate.asks), job.submitted_s, job.name
+
+    def key_of(self, job: Job, ran_s: float, asks: Amounts) -> float:
+        """0.3 · dominant share + ln mean remaining run time + ln devices."""
+        remaining_s = self.cluster.runtimes.remaining_s(job.like, ran_s)
+        assert remaining_s is not None
+        dominant = min(self.books.dominant(job.project, asks)[0], 1e9)
+        devices = max(job.devices_milli, 1) / WHOLE_MILLI
+        return DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)
+
+    def give_back(self, spots: Sequence[NodePlacement]) -> None:
+        """Places of a workload that was served and goes elsewhere."""
+        self._placer.give_back(spots)
+        for spot in spots:
+            self._comes_to.pop(spot.pod.job, None)
+
+    def note_taken(self, candidate: Candidate) -> None:
+        """Room was taken for a workload: it waits for it and for nothing else."""
+        self._next[candidate.of] = candidate.at + 1
+
+    def served_of(self, of: EquivalenceClass) -> int:
+        """How many of a class were served in this cycle."""
+        return self._next.get(of, 0)
+
+    def projects_served(self) -> set[int]:
+        """Projects of which any were served in this cycle."""
+        return {of.project for of in self._next}

@@ -1,0 +1,83 @@
+"""What disruption budgets keep from a workload, for the sentence that says why it waits."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.model.reasons import Reason
+from weir.state.jobs import Job, Pod
+
+MAX_BUDGETS = 16
+"""Budgets in the numbers of a reason."""
+_NAMED_MOST = 4
+REFUSED = "workloads whose eviction was refused a moment ago"
+
+
+class BudgetProtection:
+    """Amounts of one resource held by pods that budgets protect, and the names of those budgets."""
+
+    def __init__(self, disruptions: DisruptionAllowances, row: int) -> None:
+        self._disruptions = disruptions
+        self._row = row
+        self.refused = 0
+        self._units = 0
+        self._by_name: Counter[str] = Counter()
+
+    def add(self, job: Job) -> int:
+        """Add what of a running workload may not be stopped; return that amount."""
+        if not self._disruptions.any:
+            return 0
+        pods = _protected(job, self._disruptions)
+        units = sum(amount for pod in pods for row, amount in pod.amounts if row == self._row)
+        names = self._disruptions.blocking(pods)
+        if not names:
+            self.refused += units
+            return units
+        self._units += units
+        for name in names:
+            self._by_name[name] += units
+        return units
+
+    @property
+    def names(self) -> list[str]:
+        """Return the budgets, those that protect most first."""
+        return sorted(self._by_name, key=lambda name: (-self._by_name[name], name))
+
+    def holders(self) -> dict[str, int]:
+        """Return what is protected, by words that say by what."""
+        found = {REFUSED: self.refused} if self.refused else {}
+        if self._units:
+            found[f"workloads that {_named(self.names)} {self._verb}"] = self._units
+        return found
+
+    @property
+    def _verb(self) -> str:
+        return "protects" if len(self._by_name) == 1 else "protect"
+
+
+def with_budgets(job: Job, reason: Reason) -> Reason:
+    """Add the budgets to the reason of a workload that counts as non-preemptible because of them."""
+    names = sorted({budget.name for pods in job.pods for pod in pods for budget in pod.budgets})
+    if not names or not job.spec.protected:
+        return reason
+    verb = "protects" if len(names) == 1 else "protect"
+    sentence = f"{reason.sentence}; {_named(names)} {verb} it from eviction, so it may not go over quota"
+    return replace(reason, sentence=sentence, numbers={**reason.numbers, "budgets": names[:MAX_BUDGETS]})
+
+
+def _protected(job: Job, disruptions: DisruptionAllowances) -> Sequence[Pod]:
+    """Return the running pods of a workload that may not be stopped; all, if it can't do without any."""
+    pods = job.running_pods()
+    if disruptions.allows(pods):
+        return ()
+    if not any(have > need for have, need in zip(job.placed, job.needed, strict=True)):
+        return pods
+    alone = [pod for pod in pods if not disruptions.allows((pod,))]
+    return alone or pods
+
+
+def _named(names: Sequence[str]) -> str:
+    kind = "PodDisruptionBudget" if len(names) == 1 else "PodDisruptionBudgets"
+    more = len(names) - _NAMED_MOST
+    return f"{kind} {', '.join(names[:_NAMED_MOST])}" + (f" and {more} more" if more > 0 else "")

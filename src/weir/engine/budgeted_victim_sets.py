@@ -1,0 +1,103 @@
+"""Sets of victims on one node where disruption budgets don't let all of them go at once.
+
+Few victims are enumerated, so that a set is found if there is one. Of many, those are left that may go
+together, the first to give first, and the usual search runs among them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from weir.engine.capacity import Capacity
+from weir.engine.pod_affinity import ExcessPods
+from weir.engine.victim_sets import (
+    MAX_ENUMERATED,
+    NodeCapacity,
+    Permits,
+    Tier,
+    Victim,
+    minimal_victim_sets,
+    set_key,
+)
+from weir.state.jobs import Job
+from weir.state.shapes import RequestShape
+
+
+def permitted_victim_sets(
+    room: Capacity,
+    node: int,
+    shape: RequestShape,
+    units: Sequence[Victim],
+    excesses: Sequence[ExcessPods],
+    permits: Permits,
+) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
+    """Yield minimal sets that make room for one pod of the shape and that budgets permit, best first.
+
+    Order and keys are those of `minimal_victim_sets`.
+    """
+    if len(units) > MAX_ENUMERATED:
+        yield from minimal_victim_sets(room, node, shape, _together(units, permits), excesses)
+        return
+    space = NodeCapacity(room, node, shape, units, excesses)
+    mates: dict[Job, list[Victim]] = {}
+    for unit in units:
+        mates.setdefault(unit.job, []).append(unit)
+    found: list[list[Victim]] = []
+    _grow(space, sorted(units, key=lambda unit: unit.tier), mates, permits, 0, [], found)
+    keyed = [(_key(chosen), at, chosen) for at, chosen in enumerate(found)]
+    keyed.sort(key=lambda entry: entry[:2])
+    for key, _, chosen in keyed:
+        yield key, chosen
+
+
+def _together(units: Sequence[Victim], permits: Permits) -> list[Victim]:
+    """Return units that may all go at once: by tier, of each the cheapest first."""
+    kept: list[Victim] = []
+    for unit in sorted(units, key=lambda unit: (unit.whole, unit.tier, unit.price, unit.younger)):
+        mates = [] if not unit.whole else [each for each in units if each.job is unit.job and not each.whole]
+        if all(mate in kept for mate in mates) and permits([*kept, unit]):
+            kept.append(unit)
+    return kept
+
+
+def _grow(
+    space: NodeCapacity,
+    ordered: Sequence[Victim],
+    mates: dict[Job, list[Victim]],
+    permits: Permits,
+    at: int,
+    chosen: list[Victim],
+    found: list[list[Victim]],
+) -> None:
+    """Find the permitted sets that make room, of those chosen and any from `at` on."""
+    if chosen and not permits(chosen):
+        return
+    if space.fits_without(chosen):
+        if _is_closed(chosen, mates) and not _has_spare(space, chosen):
+            found.append(chosen)
+        if _is_closed(chosen, mates):
+            return
+    if at < len(ordered) and space.fits_without([*chosen, *ordered[at:]]):
+        _grow(space, ordered, mates, permits, at + 1, [*chosen, ordered[at]], found)
+        _grow(space, ordered, mates, permits, at + 1, chosen, found)
+
+
+def _is_closed(chosen: Sequence[Victim], mates: dict[Job, list[Victim]]) -> bool:
+    """Return True if with a whole workload its elastic pods go, too."""
+    return all(mate in chosen for unit in chosen if unit.whole for mate in mates[unit.job])
+
+
+def _has_spare(space: NodeCapacity, chosen: Sequence[Victim]) -> bool:
+    """Return True if one of them could stay."""
+    forced = {unit.job for unit in chosen if unit.whole}
+    for unit in chosen:
+        if unit.job in forced and not unit.whole:
+            continue
+        left = [other for other in chosen if other is not unit]
+        if space.fits_without(left):
+            return True
+    return False
+
+
+def _key(chosen: Sequence[Victim]) -> tuple[Tier, Tier, Tier]:
+    """Return the highest tier touched, what is taken of it, and all that is taken."""
+    highest = max((unit.tier for unit in chosen), default=())
+    return highest, set_key([unit for unit in chosen if unit.tier == highest]), set_key(chosen)

@@ -1,0 +1,147 @@
+"""The engine's own copy of the room on nodes, to place pods in and to try things on.
+
+It follows the cluster by what changed. A trial remembers each node it touches, once, and puts it
+back if it is given up; nothing is undone step by step.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import CapacityColumns, Ints, idle_devices
+from weir.state.cluster import Cluster
+from weir.state.shapes import GPU_ROW, RequestShape
+
+if TYPE_CHECKING:
+    from weir.engine.node_states import NodeStateIds
+
+_FEW = 8
+"""Nodes up to which they are taken over one by one."""
+_Kept = tuple[Ints, Ints, Ints, Ints | None, int]
+
+
+class Capacity:
+    """Columns of free room. `whole[node]` counts devices nobody is on; `log` lists nodes as they change."""
+
+    def __init__(self, columns: CapacityColumns, device_memory: Ints) -> None:
+        self.columns = columns
+        self.device_memory = device_memory
+        self.whole = idle_devices(columns.share)
+        self.log: list[int] = []
+        self.numbers: NodeStateIds | None = (
+            None  # of the nodes' states, as `weir.engine.node_states` keeps them
+        )
+        self._trials: list[dict[int, _Kept]] = []
+        self._free_gpu = -1, 0  # in thousandths, with the length of the log by then
+        self._holes = -1, (0, 0)  # with the same
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Capacity":
+        """The room there is."""
+        return cls(cluster.room.copy(), np.array(cluster.device_memory, np.int64))
+
+    def after_releases(self, cluster: Cluster) -> "Capacity":
+        """The room there will be once every stopping pod is gone."""
+        columns = self.columns.copy()
+        for node in cluster.releasing_on:
+            columns.free[:, node] += cluster.releasing.free[:, node]
+            columns.share[node] += cluster.releasing.share[node]
+            columns.memory[node] += cluster.releasing.memory[node]
+            columns.marks[:, node] += cluster.releasing.marks[:, node]
+        return Capacity(columns, self.device_memory)
+
+    def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Take over the cluster's room on these nodes."""
+        if len(nodes) <= _FEW:
+            for node in nodes:
+                self._refresh_one(cluster, node)
+            return
+        at = np.array(nodes, np.intp)
+        self.columns.free[:, at] = cluster.room.free[:, at]
+        self.columns.share[at] = cluster.room.share[at]
+        self.columns.memory[at] = cluster.room.memory[at]
+        self.columns.marks[:, at] = cluster.room.marks[:, at]
+        self.whole[at] = idle_devices(self.columns.share[at])
+        self.log.extend(nodes)
+
+    def _refresh_one(self, cluster: Cluster, node: int) -> None:
+        """The usual case, without copies by index."""
+        columns, new = self.columns, cluster.room
+        columns.free[:, node] = new.free[:, node]
+        columns.share[node] = new.share[node]
+        columns.memory[node] = new.memory[node]
+        if len(columns.marks):
+            columns.marks[:, node] = new.marks[:, node]
+        self.whole[node] = columns.share[node].tolist().count(WHOLE_MILLI)
+        self.log.append(node)
+
+    def take(self, node: int, shape: RequestShape, devices: Sequence[int], pods: int = 1) -> None:
+        """A pod of this shape holds room on these devices of a node (pods -1: holds it no more)."""
+        if self._trials:
+            kept = self._trials[-1]
+            if node not in kept:
+                columns = self.columns
+                kept[node] = (
+                    columns.free[:, node].copy(),
+                    columns.share[node].copy(),
+                    columns.memory[node].copy(),
+                    columns.marks[:, node].copy() if len(columns.marks) else None,
+                    int(self.whole[node]),
+                )
+        self.columns.hold(node, shape, devices, int(self.device_memory[node]), pods)
+        if devices:
+            self.whole[node] = self.columns.share[node].tolist().count(WHOLE_MILLI)
+        self.log.append(node)
+
+    def give(self, node: int, shape: RequestShape, devices: Sequence[int]) -> None:
+        """The room of such a pod is free."""
+        self.take(node, shape, devices, -1)
+
+    def try_out(self) -> None:
+        """Begin a trial; trials nest."""
+        self._trials.append({})
+
+    def keep(self) -> None:
+        """End the innermost trial and keep what it did."""
+        done = self._trials.pop()
+        if self._trials:
+            outer = self._trials[-1]
+            for node, kept in done.items():
+                outer.setdefault(node, kept)
+
+    def drop(self) -> None:
+        """End the innermost trial as if it had never been."""
+        for node, (free, share, memory, marks, whole) in self._trials.pop().items():
+            self.columns.free[:, node] = free
+            self.columns.share[node] = share
+            self.columns.memory[node] = memory
+            if marks is not None:
+                self.columns.marks[:, node] = marks
+            self.whole[node] = whole
+            self.log.append(node)
+
+    def free_gpu_milli(self) -> int:
+        """Free devices of all nodes together, in thousandths."""
+        at, milli = self._free_gpu
+        if at != len(self.log):
+            free = self.columns.free[GPU_ROW]
+            milli = int(free.sum()) if free.size == 0 or free.min() >= 0 else int(free[free > 0].sum())
+            self._free_gpu = len(self.log), milli
+        return milli
+
+    def partly_free(self) -> Ints:
+        """Return, by node, the thousandths that are free of devices somebody has a part of."""
+        share = self.columns.share
+        parts: Ints = np.where((share > 0) & (share < WHOLE_MILLI), share, 0).sum(axis=1)
+        return parts
+
+    def largest_holes(self) -> tuple[int, int]:
+        """The most whole devices that are free on one node, and the next most on another."""
+        at, holes = self._holes
+        if at != len(self.log):
+            last = np.partition(self.whole, -2)[-2:].tolist() if len(self.whole) > 1 else self.whole.tolist()
+            holes = last[-1] if last else 0, last[0] if len(last) > 1 else 0
+            self._holes = len(self.log), holes
+        return holes

@@ -1,0 +1,207 @@
+"""The node on which room for a pod is made at the least cost, and whom it takes.
+
+Nodes wait by a bound of what they would cost; one is looked into only when it comes up, and again only
+if something was taken since. Queues that give become harder to take from, never easier, so what a node
+would cost only rises, but on the nodes where a victim's room was freed.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from weir.engine.budgeted_victim_sets import permitted_victim_sets
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.knapsack import VictimEntries, cheapest_by_node, min_devices_to_move
+from weir.engine.pod_affinity import PodAffinityRules
+from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.victim_sets import MAX_ENUMERATED, Tier, Victim, minimal_victim_sets
+from weir.model.reasons import EvictionRule
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Ints
+from weir.state.jobs import Pod
+from weir.state.shapes import RequestShape
+
+Going = list[tuple[Victim, EvictionRule]]
+Accept = Callable[[int, list[Victim]], bool]
+Family = tuple[Any, Any]
+Entry = tuple[Any, int, int]
+"""What a node costs at the least, the node, and the version of what is known of it."""
+_UNKNOWN = -1
+_SETS_MOST = 8
+"""Sets of victims tried on one node, the cheapest first."""
+
+
+class CheapestNode:
+    """Nodes on which room could be made for pods of one shape.
+
+    They wait in one heap for each queue that would give its most protected victim: how soon a queue has
+    to give changes with everything it gives, the order of the nodes within it doesn't.
+    """
+
+    def __init__(
+        self,
+        rules: PodAffinityRules,
+        room: Capacity,
+        reach: VictimCandidates,
+        shape: RequestShape,
+        open_: Bools,
+        price_most: float,
+    ) -> None:
+        self._rules = rules
+        self._room = room
+        self._reach = reach
+        self._shape = shape
+        self._open = open_
+        self._price_most = price_most
+        self.gave_up = False  # there were more sets of victims than were tried
+        self._version = 0
+        self._found: dict[int, Going] = {}
+        self._heaps: dict[Family, list[Entry]] = {}
+        self._unknown: list[int] = []  # nodes of which nothing is known yet
+        self._capacity = 0  # pods there would be room for if all in reach were gone
+        self._to_move: Ints | None = (
+            None  # devices to move at the least for one pod, by node that can be used
+        )
+        if shape.whole:
+            self._bound_whole(reach.takeable())
+        self._least = sorted(entry[0][-1][0] for heap in self._heaps.values() for entry in heap)
+        if not shape.whole or not reach.bounds:
+            self._bound_any()
+        for heap in self._heaps.values():
+            heapify(heap)
+
+    def could_hold(self, pods: int) -> bool:
+        """Whether there were room for so many pods if all in reach were gone or had moved."""
+        if self._capacity < pods:
+            return False
+        if self._to_move is None:
+            return True
+        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= int(self._room.whole.sum())
+
+    def _bound_whole(self, takeable: VictimEntries) -> None:
+        room, shape = self._room, self._shape
+        taken = np.bincount(takeable.node, takeable.devices, len(room.whole))
+        together = room.whole + taken.astype(np.int64)
+        self._capacity = int((together // shape.devices)[self._open].sum())
+        if not takeable.spans and 2 * shape.devices > together.max(
+            initial=0
+        ):  # one pod a node, and what it takes leaves no holes
+            moved = min_devices_to_move(room.whole, shape.devices, takeable)[self._open]
+            self._to_move = np.sort(moved[moved >= 0])
+        bounds = takeable.bounds.get(shape.devices)  # the room is as it was while these may be taken
+        if bounds is None:
+            bounds = takeable.bounds[shape.devices] = cheapest_by_node(room.whole, shape.devices, takeable)
+        for rank, price, node in bounds:
+            if self._open[node] and price <= self._price_most:
+                family, rest = split(takeable.tiers[rank])
+                self._heaps.setdefault(family, []).append(((rest, (price,)), node, _UNKNOWN))
+        bare = takeable.bare.difference(takeable.node.tolist()) if takeable.bare else ()
+        self._unknown += [  # devices there are, and something else that is short
+            node for node in sorted(bare) if self._open[node] and room.whole[node] >= shape.devices
+        ]
+
+    def _bound_any(self) -> None:
+        """Look into every node on which something could go: nothing is known of the prices there."""
+        self._heaps.clear()
+        self._to_move = None
+        columns = self._room.columns.copy()
+        memory = self._room.device_memory
+        held = set()
+        for job in self._reach.jobs:
+            for pod in self._reach.running(job):
+                held.add(pod.node)
+                columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
+        whole = np.count_nonzero(columns.share == WHOLE_MILLI, axis=1).astype(np.int64)
+        count = np.where(self._open, pods_that_fit(columns, whole, memory, self._shape), 0)
+        self._capacity = int(count.sum())
+        self._unknown = [node for node in sorted(held) if count[node]]
+
+    def least_price(self, pods: int) -> float:
+        """A bound of what room for so many pods costs, by those of the nodes; free nodes cost nothing."""
+        prices = self._least
+        free = int((self._room.whole // self._shape.devices)[self._open].sum()) if self._shape.whole else 0
+        missing = max(0, pods - free)
+        return float(sum(prices[:missing])) if len(prices) >= missing else 0.0
+
+    def changed(self, nodes: set[int]) -> None:
+        """Something was taken, on these nodes."""
+        self._version += 1
+        self._unknown += [node for node in sorted(nodes) if self._open[node]]
+
+    def best(self, accept: Accept, steps_most: int) -> tuple[int, Going] | None:
+        """The cheapest node and who goes there; `accept(node, units)` has the last word on each set.
+
+        At most so many nodes are looked into in vain.
+        """
+        if not self._shape.pod_rules:
+            return self._best(accept, steps_most, None, [])
+        shut: list[tuple[Family, Entry]] = []  # nodes whose turn it isn't: it may be, after other pods
+        found = self._best(accept, steps_most, self._rules.clearable(self._room.columns, self._shape), shut)
+        for family, entry in shut:
+            heappush(self._heaps[family], entry)
+        return found
+
+    def _best(
+        self, accept: Accept, steps_most: int, open_: Bools | None, shut: list[tuple[Family, Entry]]
+    ) -> tuple[int, Going] | None:
+        vain = 0
+        unknown = list(dict.fromkeys(self._unknown))
+        self._unknown.clear()
+        for node in unknown:
+            if (open_ is not None and not open_[node]) or not self._look_into(node, accept):
+                self._unknown += [] if open_ is None else [node]
+        while vain < steps_most:
+            families = [family for family, heap in self._heaps.items() if heap]
+            if not families:
+                return None
+            family = min(families, key=lambda family: (family[0], self._reach.giving(family[1])))
+            entry = self._heaps[family][0]
+            _, node, version = entry
+            is_open = open_ is None or bool(open_[node])
+            if is_open and version == self._version:
+                return node, self._found[node]
+            heappop(self._heaps[family])
+            if not is_open:
+                shut.append((family, entry))
+            elif not self._look_into(node, accept):
+                vain += 1
+                if open_ is not None:
+                    shut.append((family, entry))
+        self.gave_up = True
+        return None
+
+    def _look_into(self, node: int, accept: Accept) -> bool:
+        excesses = self._rules.excesses(self._room.columns, self._shape, node)
+        if excesses is None:
+            return False
+        units = self._reach.units_on(node)
+        limits = self._reach.limits(units)
+        if limits is None:
+            found = minimal_victim_sets(self._room, node, self._shape, units, excesses)
+        else:
+            found = permitted_victim_sets(self._room, node, self._shape, units, excesses, limits)
+        for at, (key, chosen) in enumerate(islice(found, _SETS_MOST), 1):
+            if sum(unit.price for unit in chosen) > self._price_most:
+                break
+            self.gave_up |= at == _SETS_MOST or len(units) > MAX_ENUMERATED
+            going = self._reach.legal_order(chosen)
+            if going is not None and accept(node, chosen):
+                self._found[node] = going
+                family, rest = split(key[0])
+                heappush(self._heaps.setdefault(family, []), ((rest, *key[1:]), node, self._version))
+                return True
+        return False
+
+
+def split(tier: Tier) -> tuple[Family, Tier]:
+    """A tier as who gives, and the rest by which the nodes of one that gives compare."""
+    return (tier[0], tier[2]), tier[3:]
+
+
+def nodes_of(pods: tuple[Pod, ...]) -> set[int]:
+    """The nodes these pods run on."""
+    return {pod.node for pod in pods}

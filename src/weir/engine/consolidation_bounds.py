@@ -1,0 +1,242 @@
+"""What moves alone could bring at best, over all nodes at once, before anybody is looked into.
+
+These are bounds: what is refused here would be refused in the end, and what isn't may be. Of a pod with part
+of a device it is assumed that the whole device is free once that pod is gone: so they hold there, too.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from weir.engine.allocate import Allocator
+from weir.engine.cache import ConsolidationKey, FailedConsolidation
+from weir.engine.feasibility import Bools
+from weir.engine.knapsack import least_prices
+from weir.engine.quota_overlay import INFINITE
+from weir.engine.topology_levels import TopologyLevel
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Ints
+from weir.state.jobs import Job
+from weir.state.running_pods import Floats
+from weir.state.shapes import GPU_ROW
+
+_FEW = 8
+"""Changed nodes up to which each is looked at."""
+
+
+class ConsolidationBounds:
+    """What could be moved in one cycle, and what room that would make."""
+
+    def __init__(self, server: Allocator) -> None:
+        self._cluster = server.cluster
+        self._policy = server.policy
+        self._books = server.books
+        self._memo = server.memo
+        self._room = server.room
+        self._now_s = server.now_s
+        self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
+        self._prices: dict[tuple[int, float, bool], Floats] = {}
+        self._saved_on: dict[tuple[int, float], set[int]] = {}
+        self._on_node: dict[tuple[int, float, bool], list[tuple[float, int]]] = {}
+        self._suffice: dict[ConsolidationKey, bool] = {}
+        self._lent: dict[int, bool] = {}
+
+    @cached_property
+    def lent(self) -> Bools:
+        """Which projects hold more than a quota on their path: theirs are moved for anyone."""
+        return np.array([self._is_lent(at) for at in range(len(self._cluster.ledger.path))], np.bool_)
+
+    @cached_property
+    def _lenders(self) -> frozenset[int]:
+        return frozenset(np.flatnonzero(self.lent).tolist())
+
+    def _is_lent(self, project: int) -> bool:
+        found = self._lent.get(project)
+        if found is None:
+            over = [self._books.over_quota(queue) for queue in self._cluster.ledger.path[project]]
+            found = self._lent[project] = sum(over) > 0
+        return found
+
+    def _hole_beside(self, node: int) -> int:
+        """The largest hole on other nodes, in whole devices: where what moves could go."""
+        first, second = self._room.largest_holes()
+        return second if int(self._room.whole[node]) == first else first
+
+    def price(self, job: Job) -> float:
+        """What it costs to move a workload, infinite if it may not be."""
+        if not job.preemptible:
+            return INFINITE
+        stated_s = job.restart_s
+        restart = self._policy.price.restart if stated_s is None else stated_s
+        return job.devices_held()[0] * (self._now_s - job.since_s) + restart
+
+    def could_suffice(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+        """Whether room for it could be made within the budget, were there a place for all that moves."""
+        found = self._suffice.get(moves)
+        if found is None:
+            found = not self._memo.bounds or (
+                not self._stays_in_vain(job, lacks, moves) and self._bound(job, lacks, moves)
+            )
+            self._suffice[moves] = found
+            if not found:
+                self._memo.moves_in_vain[moves] = self._in_vain(moves)
+        return found
+
+    # Since it was last asked
+
+    def _in_vain(self, moves: ConsolidationKey) -> FailedConsolidation:
+        saves, at = self._cluster.saves, len(self._room.log)
+        known = self._memo.moves_in_vain.get(moves)
+        if known is not None and known.at == at:
+            return known._replace(saves=saves)
+        lenders = self._lenders if moves.spares_owners else frozenset()
+        return FailedConsolidation(saves, at, self._room.largest_holes(), lenders)
+
+    def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+        """Whether moves that didn't suffice don't by now.
+
+        Prices rise till one saves, so room could only be made where one saved or something changed: unless
+        holes have grown into which more could move, or more is lent.
+        """
+        known = self._memo.moves_in_vain.get(moves)
+        new = 0 if known is None else self._cluster.saves - known.saves
+        if known is None or new > len(self._cluster.saved):
+            return False
+        nodes = set(self._room.log[known.at :])
+        if nodes and not self._bears_no_more(known, nodes, moves):
+            return False
+        budget = self._policy.consolidation.budget
+        if moves.topology is not None:
+            budget = max(budget, self._policy.topology.budget)
+        nodes |= self._nodes_of_saved(new, budget)
+        if not nodes:
+            return True
+        least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
+        return not any(self._could_clear(node, least, budget, moves.spares_owners) for node in nodes)
+
+    def _bears_no_more(self, known: FailedConsolidation, changed: set[int], moves: ConsolidationKey) -> bool:
+        """Whether but few nodes have changed, and what is on the others can be moved no better."""
+        first, second = self._room.largest_holes()
+        return (
+            len(changed) <= _FEW
+            and first <= known.holes[0]
+            and second <= known.holes[1]
+            and (not moves.spares_owners or self._lenders <= known.lenders)
+        )
+
+    def _nodes_of_saved(self, last: int, budget: float) -> set[int]:
+        """The nodes of those among the last so many that saved that are cheap enough to move."""
+        found = self._saved_on.get((last, budget))
+        if found is None:
+            saved = self._cluster.saved[len(self._cluster.saved) - last :]
+            cheap = [one for one in saved if self.price(one) <= budget]
+            found = self._saved_on[last, budget] = {pod.node for one in cheap for pod in one.running_pods()}
+        return found
+
+    def _could_clear(self, node: int, devices: int, budget: float, spares: bool) -> bool:
+        """Whether so many whole devices of a node could be had within the budget, part of pods as need be."""
+        needed = devices - int(self._room.whole[node])
+        for each, here in self._prices_on(node, budget, spares):
+            if needed <= 0 or budget < 0:
+                break
+            budget -= each * min(here, needed)
+            needed -= here
+        return needed <= 0 and budget >= 0
+
+    def _prices_on(self, node: int, budget: float, spares: bool) -> list[tuple[float, int]]:
+        """What one device of each pod on a node costs that could be moved, and how many those are."""
+        key = (node, budget, spares)
+        found = self._on_node.get(key)
+        if found is None:
+            found, hole = [], self._hole_beside(node)
+            for pod in self._cluster.pods_on[node]:
+                job, here = pod.job, len(pod.devices)
+                fits = here > 0 and (here <= hole or not pod.shape.whole)
+                price = self.price(job) if fits else INFINITE
+                if price <= budget and (not spares or self._is_lent(job.project)):
+                    own = pod.gpu_milli() / WHOLE_MILLI
+                    found.append((price * own / max(own, job.devices_held()[0]) / here, here))
+            found.sort()
+            self._on_node[key] = found
+        return found
+
+    # From all that runs
+
+    def _bound(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+        asked, rules, spares = moves.topology, self._policy, moves.spares_owners
+        whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
+        wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
+        if asked is None or sum(lacks) == 1:
+            return self._bound_anywhere(wants, rules.consolidation.budget, spares)
+        if (
+            moves.may_scatter
+            and asked.required is None
+            and self._bound_anywhere(wants, rules.consolidation.budget, spares)
+        ):
+            return True
+        budget = rules.topology.budget
+        if job.is_running or not self._bound_anywhere(wants, budget, spares):
+            return job.is_running  # near those that run already: not asked here
+        levels = self._cluster.topologies[asked.name].levels
+        depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
+        return self._bound_in_one(self._memo.levels(self._cluster, asked.name)[depth], wants, budget, spares)
+
+    def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
+        for devices, lack in wants:
+            needed = self._nodes_for(devices, lack)
+            missing = needed - int((self._room.whole >= devices).sum())
+            if missing <= 0:
+                continue
+            node, held, price = self._could_move(budget, spares)
+            if not len(price) or missing * float(price.min()) > budget:
+                return False
+            all_gone = self._room.whole + np.bincount(node, held, len(self._room.whole))
+            if int((all_gone >= devices).sum()) < needed:
+                return False
+            prices = self._least_prices(devices, budget, spares)
+            prices = np.sort(prices[prices <= budget])[:needed]
+            if len(prices) < needed or float(prices.sum()) > budget:
+                return False
+        return True
+
+    def _bound_in_one(
+        self, level: TopologyLevel, wants: Sequence[tuple[int, int]], budget: float, spares: bool
+    ) -> bool:
+        """Whether any domain could be cleared for what is asked."""
+        enough = np.ones(level.count, np.bool_)
+        for devices, lack in wants:
+            prices = np.where(level.of >= 0, self._least_prices(devices, budget, spares), np.inf)
+            order = np.lexsort((prices, level.of))
+            order = order[np.isfinite(prices[order])]
+            of, needed = level.of[order], self._nodes_for(devices, lack)
+            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # of each domain
+            total = np.bincount(of[first], prices[order][first], level.count)
+            enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
+        return bool(enough.any())
+
+    def _nodes_for(self, devices: int, pods: int) -> int:
+        """How many nodes pods of so many devices take at the least."""
+        each = int(self._cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
+        return -(-pods // max(1, each))
+
+    def _least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
+        """What room for one pod of so many whole devices costs at the least on each node, by moves alone."""
+        key = (devices, budget, spares)
+        found = self._prices.get(key)
+        if found is None:
+            found = least_prices(self._room.whole, devices, *self._could_move(budget, spares))
+            self._prices[key] = found
+        return found
+
+    def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:
+        """Node, devices and price of each pod that is cheap enough to move, and has somewhere to go."""
+        found = self._found.get((budget, spares))
+        if found is None:
+            restart, lent = self._policy.price.restart, self.lent if spares else None
+            running, (first, second) = self._cluster.running_pods, self._room.largest_holes()
+            holes = np.where(self._room.whole == first, second, first)
+            broken = self._cluster.incomplete.values()
+            rows, price = running.movable(self._now_s, budget, restart, holes, lent, broken)
+            found = self._found[(budget, spares)] = running.node[rows], running.on[rows], price
+        return found

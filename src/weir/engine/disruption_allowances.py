@@ -1,0 +1,69 @@
+"""What disruption budgets leave to one cycle: stops of its plan, and of tries, count at once."""
+
+from collections.abc import Iterable, Sequence
+
+from weir.model.policy import Policy
+from weir.state.budgets import Budget
+from weir.state.cluster import Cluster
+from weir.state.jobs import Pod
+
+
+class DisruptionAllowances:
+    """The allowances of one cycle. Where no budget is known, every question costs one look."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
+        self._rules = policy.budgets
+        self._now_s = now_s
+        self._refused = cluster.refused
+        self._used: dict[Budget, int] = {}
+        self.any = bool(cluster.budgets or cluster.refused)
+
+    def allows(self, pods: Sequence[Pod], *, overrides: bool = False) -> bool:
+        """Return True if all these pods may be stopped, all of them at once.
+
+        `overrides`: whatever their budgets say. Pods whose stop was refused a moment ago stay in any case.
+        """
+        if not self.any:
+            return True
+        if self._refused and any(self._was_refused(pod) for pod in pods):
+            return False
+        if overrides:
+            return True
+        if len(pods) == 1:
+            return all(self.left(budget) > 0 for budget in pods[0].budgets)
+        wanted: dict[Budget, int] = {}
+        for pod in pods:
+            for budget in pod.budgets:
+                wanted[budget] = wanted.get(budget, 0) + 1
+        return all(self.left(budget) >= number for budget, number in wanted.items())
+
+    def left(self, budget: Budget) -> int:
+        """Return how many more pods of a budget may be stopped."""
+        return budget.allowed - self._used.get(budget, 0)
+
+    def count(self, pods: Iterable[Pod], sign: int = 1) -> None:
+        """Count pods as stopped (sign -1: no more)."""
+        if self.any:
+            for pod in pods:
+                for budget in pod.budgets:
+                    self._used[budget] = self._used.get(budget, 0) + sign
+
+    def blocking(self, pods: Iterable[Pod]) -> list[str]:
+        """Return the names of the budgets that keep these pods from being stopped together."""
+        wanted: dict[Budget, int] = {}
+        for pod in pods:
+            for budget in pod.budgets:
+                wanted[budget] = wanted.get(budget, 0) + 1
+        return sorted(budget.name for budget, number in wanted.items() if self.left(budget) < number)
+
+    def was_refused(self, pods: Iterable[Pod]) -> bool:
+        """Return True if a stop of one of these pods was refused a moment ago."""
+        return bool(self._refused) and any(self._was_refused(pod) for pod in pods)
+
+    def ends_s(self) -> list[float]:
+        """Return the times at which pods may be asked again whose stop was refused."""
+        return [at_s + self._rules.retry for at_s in self._refused.values()]
+
+    def _was_refused(self, pod: Pod) -> bool:
+        at_s = self._refused.get(pod)
+        return at_s is not None and self._now_s < at_s + self._rules.retry

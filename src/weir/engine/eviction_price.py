@@ -1,0 +1,78 @@
+"""What it costs to stop a pod or a workload, in device seconds."""
+
+from collections.abc import Iterable, Sequence
+from math import log
+
+from weir.model.policy import PricePolicy
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.jobs import Job, Pod
+
+
+def devices_of(pods: Sequence[Pod]) -> float:
+    """Devices these pods hold, a share as that share."""
+    return sum([pod.gpu_milli() for pod in pods]) / WHOLE_MILLI
+
+
+def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, needed: float) -> float:
+    """Price of stopping these pods of a job: lost work and a restart, less a credit for size.
+
+    The credit prefers one larger victim to many small ones: what it frees beside what is asked for spares
+    the next ones. It counts the devices on the node where the victim has most, of a gang no more than are
+    `needed`: it is nobody's reason to stop many pods for one.
+    """
+    devices, most = _held(pods)
+    restart = _restart(job, policy)
+    credited = most if len(pods) == 1 else min(most, needed)
+    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, credited, policy)
+
+
+def price_of_all(job: Job, policy: PricePolicy, now_s: float, needed: float) -> float:
+    """Price of stopping a job whose pods all run."""
+    devices, most = job.devices_held()
+    restart = _restart(job, policy)
+    credited = most if sum(job.placed) == 1 else min(most, needed)
+    return _less_credit(devices * max(0.0, now_s - job.since_s) + restart, credited, policy)
+
+
+def _less_credit(cost: float, devices: float, policy: PricePolicy) -> float:
+    return cost - policy.size_credit * log(devices) if devices > 1.0 else cost
+
+
+def cheap_to_move(jobs: Iterable[Job], most: float, policy: PricePolicy, now_s: float) -> list[Job]:
+    """Those whose move costs no more than `most`: lost work and a restart.
+
+    Size earns no credit here, for nothing is freed by a move.
+    """
+    return [
+        job for job in jobs if job.devices_held()[0] * (now_s - job.since_s) + _restart(job, policy) <= most
+    ]
+
+
+def price_of_move(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float) -> float:
+    """Price of moving these pods of a job: a gang they leave below its minimum starts again as a whole."""
+    devices = job.devices_held()[0] if _breaks(job, pods) else devices_of(pods)
+    return devices * max(0.0, now_s - job.since_s) + _restart(job, policy)
+
+
+def _breaks(job: Job, pods: Sequence[Pod]) -> bool:
+    """Whether a job has too few pods without these."""
+    left = list(job.placed)
+    for pod in pods:
+        left[pod.group] -= 1
+    return any(have < need for have, need in zip(left, job.needed, strict=True))
+
+
+def _restart(job: Job, policy: PricePolicy) -> float:
+    """Return the cost of a restart: what the workload states, or else what the policy assumes."""
+    return policy.restart if job.restart_s is None else job.restart_s
+
+
+def _held(pods: Sequence[Pod]) -> tuple[float, float]:
+    """Return the devices these pods hold, and the most on one node."""
+    if len(pods) == 1:
+        devices = devices_of(pods)
+        return devices, devices
+    on_node: dict[int, list[Pod]] = {}
+    for pod in pods:
+        on_node.setdefault(pod.node, []).append(pod)
+    return devices_of(pods), max((devices_of(some) for some in on_node.values()), default=0.0)

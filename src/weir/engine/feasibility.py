@@ -1,0 +1,229 @@
+"""Feasibility: which nodes a shape may use, and how many copies of it they have room for."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.engine.capacity import Capacity
+from weir.model.nodes import Node, Taint
+from weir.model.policy import AffinityPolicy
+from weir.model.workloads import NODE_NAME, WHOLE_MILLI, NodeAffinityRule, NodeExpression, Request
+from weir.state.capacity_columns import NO_DEVICE, CapacityColumns, Ints
+from weir.state.cluster import Cluster
+from weir.state.shapes import RequestShape
+
+Bools = npt.NDArray[np.bool_]
+UNLIMITED_PODS = 1 << 40
+"""Copies of a request that needs nothing."""
+
+
+def feasible_nodes(
+    cluster: Cluster, request: Request, affinity: Sequence[AffinityPolicy]
+) -> tuple[Bools, Ints]:
+    """Which nodes a request may use at all, and the weight of its wishes each of them grants.
+
+    Everything that doesn't change while pods come and go; evaluated once per distinct constraint.
+    """
+    size = cluster.room.free.shape[1]
+    mask, wish = np.zeros(size, np.bool_), np.zeros(size, np.int64)
+    for at, node in enumerate(cluster.nodes):
+        if node is not None and refused_by(node, request, affinity) is None:
+            mask[at] = True
+            wish[at] = _wish(node, request.rules, affinity)
+    return mask, wish
+
+
+def refused_by(  # noqa: PLR0911 - one return for each constraint
+    node: Node, request: Request, affinity: Sequence[AffinityPolicy]
+) -> str | None:
+    """The first constraint by which a node can never take the request, in words; None if it may."""
+    if request.nodes is not None and node.name not in request.nodes:
+        return "nodes"
+    if request.devices:
+        if node.own_gpus < request.devices:
+            if node.gpus >= request.devices:
+                return "devices in use by others"
+            return "devices" if node.gpus else "no devices"
+        if request.gpu_models and node.gpu_model not in request.gpu_models:
+            return "gpu_models"
+        if request.gpu_memory > node.gpu_memory:
+            return "gpu_memory"
+    if not _has(node, request.node_selector):
+        return "node_selector"
+    if any(rule.weight == 0 and not matches_affinity(node, rule) for rule in request.rules):
+        return "node rules"
+    if any(rule.required and not _has(node, rule.node_labels.items()) for rule in affinity):
+        return "affinity"
+    taint = untolerated_taint(node, request)
+    return None if taint is None else f"taint {taint.key}"
+
+
+def untolerated_taint(node: Node, request: Request) -> Taint | None:
+    """The first taint of a node that keeps a request off."""
+    for taint in node.taints:
+        if taint.effect != "PreferNoSchedule" and not any(
+            toleration.tolerates(taint) for toleration in request.tolerations
+        ):
+            return taint
+    return None
+
+
+def is_selected(node: Node, request: Request) -> bool:
+    """Whether a node is among those a request asks for by name, label and expression."""
+    return (
+        (request.nodes is None or node.name in request.nodes)
+        and _has(node, request.node_selector)
+        and all(rule.weight or matches_affinity(node, rule) for rule in request.rules)
+    )
+
+
+def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
+    return all(node.labels.get(key) == value for key, value in labels)
+
+
+def matches_affinity(node: Node, rule: NodeAffinityRule) -> bool:
+    """Whether a node is one of those a rule is about."""
+    return any(all(_holds(node, each) for each in term) for term in rule.terms)
+
+
+def _holds(node: Node, expression: NodeExpression) -> bool:
+    """Whether an expression holds of a node, by the rules of Kubernetes."""
+    value = node.name if expression.key == NODE_NAME else node.labels.get(expression.key)
+    match expression.operator:
+        case "In":
+            return value in expression.values
+        case "NotIn":
+            return value not in expression.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _passes(value, expression)
+
+
+def _passes(value: str | None, expression: NodeExpression) -> bool:
+    """Gt and Lt: both sides have to be whole numbers."""
+    try:
+        have, bound = int(value or ""), int(expression.values[0])
+    except ValueError:
+        return False
+    return have > bound if expression.operator == "Gt" else have < bound
+
+
+def _wish(node: Node, rules: Sequence[NodeAffinityRule], affinity: Sequence[AffinityPolicy]) -> int:
+    granted = sum(rule.weight for rule in rules if rule.weight and matches_affinity(node, rule))
+    granted += sum(
+        rule.weight for rule in affinity if not rule.required and _has(node, rule.node_labels.items())
+    )
+    return granted - 100 * sum(taint.effect == "PreferNoSchedule" for taint in node.taints)
+
+
+def fits(room: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
+    """On which of these nodes one pod of the shape has room."""
+    columns = room.columns
+    ok = np.ones(len(nodes), np.bool_)
+    for row, amount in shape.needs:
+        ok &= columns.free[row, nodes] >= amount
+    if shape.whole:
+        ok &= room.whole[nodes] >= shape.devices
+    elif shape.devices:
+        ok &= _open_devices(room, shape, nodes).sum(axis=1) >= shape.devices
+    return ok
+
+
+def fits_on(room: Capacity, shape: RequestShape, node: int) -> bool:
+    """Whether one pod of the shape has room on a node."""
+    columns = room.columns
+    for row, amount in shape.needs:
+        if columns.free.item(row, node) < amount:
+            return False
+    if shape.whole:
+        return room.whole.item(node) >= shape.devices
+    if shape.devices:
+        return int(_open_devices(room, shape, np.array([node])).sum()) >= shape.devices
+    return True
+
+
+def _open_devices(room: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
+    share, memory = room.columns.share[nodes], room.columns.memory[nodes]
+    if not shape.gpu_memory:
+        plain: Bools = share >= shape.share_milli
+        return plain
+    device_memory = room.device_memory[nodes]
+    milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))
+    open_: Bools = (share >= milli[:, None]) & (memory >= shape.gpu_memory)
+    return open_
+
+
+def pods_that_fit(columns: CapacityColumns, whole: Ints, device_memory: Ints, shape: RequestShape) -> Ints:
+    """How many pods of the shape each node has room for; with several shared devices, at most."""
+    count = np.full(columns.free.shape[1], UNLIMITED_PODS, np.int64)
+    for row, amount in shape.needs:
+        np.minimum(count, columns.free[row] // amount, out=count)
+    if shape.whole:
+        np.minimum(count, whole // shape.devices, out=count)
+    elif shape.devices:
+        size = len(device_memory)
+        milli: Ints | int = shape.share_milli
+        if shape.gpu_memory:
+            milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))[:, None]
+        each = np.maximum(columns.share[:size], 0) // milli
+        if shape.gpu_memory:
+            np.minimum(each, np.maximum(columns.memory[:size], 0) // shape.gpu_memory, out=each)
+        np.minimum(count[:size], each.sum(axis=1) // shape.devices, out=count[:size])
+        count[size:] = 0
+    return np.maximum(count, 0)
+
+
+def empty_columns(cluster: Cluster) -> CapacityColumns:
+    """The room there would be if nothing ran."""
+    gpus = np.zeros(cluster.room.share.shape[0], np.int64)
+    gpus[: len(cluster.nodes)] = [0 if node is None else node.gpus for node in cluster.nodes]
+    there = np.arange(cluster.room.share.shape[1])[None, :] < gpus[:, None]
+    for at, node in enumerate(cluster.nodes):
+        if node is not None and node.foreign_devices:
+            there[at, list(node.foreign_devices)] = False
+    memory = np.zeros(there.shape[0], np.int64)
+    memory[: len(cluster.device_memory)] = cluster.device_memory
+    return CapacityColumns(
+        cluster.capacity.copy(),
+        np.where(there, WHOLE_MILLI, NO_DEVICE),
+        np.where(there, memory[:, None], 0),
+        np.zeros_like(cluster.room.marks),
+    )
+
+
+def devices_for(
+    room: Capacity, shape: RequestShape, node: int, links: Sequence[tuple[int, ...]]
+) -> tuple[int, ...]:
+    """The devices a pod of the shape takes on a node that has room for it.
+
+    Whole devices come from the smallest linked set that holds them, then the lowest free. A share
+    goes to a device already shared before a fresh one, the fullest first.
+    """
+    if not shape.devices:
+        return ()
+    share = room.columns.share[node].tolist()
+    if shape.whole:
+        free = [device for device, left in enumerate(share) if left == WHOLE_MILLI]
+        return tuple(_closest(free, shape.devices, links)[: shape.devices])
+    milli = shape.share_on(int(room.device_memory[node]))
+    memory = room.columns.memory[node].tolist()
+    open_ = [
+        (left == WHOLE_MILLI, left, device)
+        for device, left in enumerate(share)
+        if left >= milli and memory[device] >= shape.gpu_memory
+    ]
+    open_.sort()
+    return tuple(sorted(device for _, _, device in open_[: shape.devices]))
+
+
+def _closest(free: list[int], wanted: int, links: Sequence[tuple[int, ...]]) -> list[int]:
+    best: tuple[int, int, list[int]] | None = None
+    for linked in links:
+        among = [device for device in linked if device in free]
+        if len(among) >= wanted and (best is None or (len(linked), len(among)) < best[:2]):
+            best = (len(linked), len(among), sorted(among))
+    return free if best is None else best[2]

@@ -1,0 +1,58 @@
+"""Limits on one GPU model, for work that names none: which nodes are open to it.
+
+A gang goes where all of it may be; where no model leaves room for the whole of it, pod by pod to
+what the limits leave of each.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from weir.engine.feasibility import Bools
+from weir.engine.placer import NodePlacement, Placer
+from weir.model.policy import AffinityPolicy
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job, Pod
+from weir.state.shapes import GPU_ROW
+
+
+def nodes_without_models(cluster: Cluster, models: set[str]) -> Bools:
+    """Nodes whose devices are of none of these models."""
+    mask = np.ones(cluster.room.free.shape[1], np.bool_)
+    for at, node in enumerate(cluster.nodes):
+        if node is not None and node.gpu_model in models:
+            mask[at] = False
+    return mask
+
+
+def place_by_pod(
+    placer: Placer,
+    job: Job,
+    pods: Mapping[int, Sequence[Pod]],
+    affinity: tuple[AffinityPolicy, ...],
+    within: Bools | None,
+    left: Mapping[str, int],
+) -> list[NodePlacement] | None:
+    """Places for these pods one after another, of each model no more than is `left` (thousandths), or None.
+
+    The room is then as it was.
+    """
+    still = dict(left)
+    cluster, spots = placer.cluster, list[NodePlacement]()
+    placer.room.try_out()
+    for group in sorted(pods, key=lambda group: (-job.spec.groups[group].order, group)):
+        shape = job.shapes[group]
+        milli = sum(amount for row, amount in job.asks[group] if row == GPU_ROW)
+        for pod in pods[group]:
+            shut = {model for model, have in still.items() if have < milli}
+            mask = nodes_without_models(cluster, shut)
+            node = placer.best_node(shape, affinity, mask if within is None else mask & within)
+            if node < 0:
+                placer.room.drop()
+                return None
+            spots.append(placer.put(pod, node, affinity))
+            known = cluster.nodes[node]
+            if known is not None and known.gpu_model in still:
+                still[known.gpu_model] -= milli
+    placer.room.keep()
+    return spots

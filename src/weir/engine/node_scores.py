@@ -1,0 +1,128 @@
+"""One row per request shape: the rank of every node for it, kept up to date as nodes change."""
+
+from typing import Final
+
+import numpy as np
+
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import Bools, fits, fits_on
+from weir.engine.fragmentation import (
+    COST_BITS,
+    NO_DEVICE,
+    TIE_BITS,
+    FragmentationScore,
+    plain_costs,
+    tie_breaker,
+    tie_breakers,
+)
+from weir.state.capacity_columns import Ints
+from weir.state.shapes import RequestShape
+
+INFEASIBLE: Final = (1 << 63) - 1
+"""Rank of a node without room."""
+PREFERENCE_BITS = 63 - TIE_BITS - COST_BITS
+"""Bits of a rank that say how far a node is from what is wished for; what decides after that is below."""
+_WISH_MIDDLE = 1 << (PREFERENCE_BITS - 1)
+_FEW = 4
+"""Nodes up to which they are ranked one by one."""
+_UNKNOWN = -1, -1
+"""A best node, and a rank that none is below."""
+
+
+class NodeScores:
+    """`rank[node]`: lower is better, NOWHERE where the shape has no room or may not be.
+
+    `device[node]` is the device a pod that shares a single one should take there, if the score says.
+    """
+
+    __slots__ = (
+        *("_any_spread", "_base", "_best", "_best_rank", "_potential", "_spread"),
+        *("at", "device", "mask", "rank", "shape"),
+    )
+
+    def __init__(
+        self,
+        room: Capacity,
+        shape: RequestShape,
+        mask: Bools,
+        wish: Ints,
+        spread: Bools,
+        potential: FragmentationScore | None,
+    ) -> None:
+        self.shape = shape
+        self._potential = potential
+        self._any_spread = bool(spread.any())
+        self.device: Ints = np.full(len(mask), NO_DEVICE, np.int64)
+        self.mask = mask
+        self._spread = spread
+        granted = np.clip(_WISH_MIDDLE - 1 - wish, 0, (1 << PREFERENCE_BITS) - 1)
+        self._base = granted << (TIE_BITS + COST_BITS)
+        self.rank: Ints = np.full(len(mask), INFEASIBLE, np.int64)
+        self._best, self._best_rank = _UNKNOWN
+        self._compute(room, np.flatnonzero(mask))
+        self.at = len(room.log)
+
+    def follow(self, room: Capacity) -> Ints:
+        """The ranks, after what changed in the room since last time."""
+        log = room.log
+        if self.at < len(log):
+            changed = set(log[self.at :])
+            self.at = len(log)
+            if len(changed) <= _FEW:
+                for node in changed:
+                    self._compute_one(room, node)
+            else:
+                self._compute(room, np.array(sorted(changed), np.intp))
+        return self.rank
+
+    def best(self) -> int:
+        """The first of the best nodes by the ranks as last followed, -1 if no node has room.
+
+        It is known from one change to the next: a pod mostly makes the best node better still.
+        """
+        if self._best < 0:
+            if not len(self.rank):
+                return -1
+            self._best = int(self.rank.argmin())
+            self._best_rank = int(self.rank[self._best])
+        return -1 if self._best_rank == INFEASIBLE else self._best
+
+    def _compute_one(self, room: Capacity, node: int) -> None:
+        """The usual case, without arrays: one node has changed."""
+        if not self.mask[node] or not fits_on(room, self.shape, node):
+            rank = INFEASIBLE
+        elif self._potential is None or (self._any_spread and self._spread[node]):
+            self._compute(room, np.array([node], np.intp))
+            return
+        else:
+            cost, self.device[node] = self._potential.cost_on(room, self.shape, node)
+            rank = self._base.item(node) + tie_breaker(room, self.shape, node) + (cost << TIE_BITS)
+        self.rank[node] = rank
+        if (rank, node) <= (self._best_rank, self._best):
+            self._best, self._best_rank = node, rank
+        elif node == self._best:
+            self._best, self._best_rank = _UNKNOWN
+
+    def _compute(self, room: Capacity, nodes: Ints) -> None:
+        self._best, self._best_rank = _UNKNOWN
+        self.rank[nodes] = INFEASIBLE
+        open_ = nodes[self.mask[nodes] & fits(room, self.shape, nodes)]
+        if not len(open_):
+            return
+        self.rank[open_] = self._base[open_]
+        spread = self._spread[open_] if self._any_spread else None
+        packed = open_ if spread is None else open_[~spread]
+        if len(packed):
+            self.rank[packed] += tie_breakers(room, self.shape, packed, False) + (
+                self._costs(room, packed) << TIE_BITS
+            )
+        if spread is not None:
+            apart = open_[spread]
+            self.rank[apart] += tie_breakers(room, self.shape, apart, True)
+            self.device[apart] = NO_DEVICE
+
+    def _costs(self, room: Capacity, nodes: Ints) -> Ints:
+        if self._potential is None:
+            return plain_costs(room, self.shape, nodes)
+        cost, self.device[nodes] = self._potential.costs(room, self.shape, nodes)
+        return cost

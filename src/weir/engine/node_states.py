@@ -1,0 +1,111 @@
+"""States of nodes, numbered: what the score says of one holds for every node that is in it.
+
+Nodes of one make that hold nothing are all alike, and so are many others. What is worked out by state is
+worked out once, however many nodes there are and however often they come back to it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.engine.capacity import Capacity
+from weir.state.capacity_columns import Ints
+from weir.state.shapes import CPU_ROW, MEMORY_ROW
+
+Floats = npt.NDArray[np.float64]
+
+_FEW = 8
+"""Nodes up to which they are read one by one."""
+_MOST_FIRST = 1 << 14
+_MOST_PER_NODE = 4
+
+
+@dataclass(slots=True)
+class NodeStateIds:
+    """The state of every node of a room, as far as the room's log was followed."""
+
+    states: "NodeStateTable"
+    era: int
+    of: Ints
+    at: int
+
+
+class NodeStateTable:
+    """What a node has free, and its class, by the number of its state; devices in rising order.
+
+    Args:
+        class_of: by node, what else makes nodes different: equal for those the same requests may use.
+    """
+
+    def __init__(self, class_of: Ints) -> None:
+        self._class_of = class_of
+        self._most = max(_MOST_FIRST, _MOST_PER_NODE * len(class_of))
+        self.era = 0  # numbers of an earlier one mean nothing any more
+        self._number: dict[tuple[int, ...], int] = {}
+        self._rows: list[tuple[int, ...]] = []
+        self._columns: Ints = np.zeros((0, 0), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def of(self, room: Capacity) -> Ints:
+        """The number of every node's state, as the room is now."""
+        kept = room.numbers
+        if kept is None or kept.states is not self or kept.era != self.era:
+            kept = self._numbered(room)
+        elif kept.at < len(room.log):
+            changed = set(room.log[kept.at :])
+            kept.at = len(room.log)
+            if len(self._rows) + len(changed) > self._most:
+                return self._numbered(room).of
+            if len(changed) <= _FEW:
+                for node in changed:
+                    kept.of[node] = self._number_of(self._read_one(room, node))
+            else:
+                nodes = np.fromiter(changed, np.intp, len(changed))
+                kept.of[nodes] = [self._number_of(row) for row in self._read(room, nodes)]
+        return kept.of
+
+    def columns(self, numbers: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Class, free processors and memory, and free thousandths by device of these states."""
+        have = len(self._columns)
+        if have < len(self._rows):
+            new = np.array(self._rows[have:], np.int64)
+            self._columns = new if not have else np.concatenate([self._columns, new])
+        rows = self._columns[numbers]
+        return rows[:, 0], rows[:, 1], rows[:, 2], np.ascontiguousarray(rows[:, 3:])
+
+    def _numbered(self, room: Capacity) -> NodeStateIds:
+        """Number all nodes of a room; with too many states known, all are forgotten first."""
+        size = len(self._class_of)
+        if len(self._rows) + size > self._most:
+            self.era += 1
+            self._number.clear()
+            self._rows.clear()
+            self._columns = np.zeros((0, 0), np.int64)
+        numbers = [self._number_of(row) for row in self._read(room, np.arange(size))]
+        room.numbers = NodeStateIds(self, self.era, np.array(numbers, np.int64), len(room.log))
+        return room.numbers
+
+    def _number_of(self, row: tuple[int, ...]) -> int:
+        number = self._number.get(row)
+        if number is None:
+            number = self._number[row] = len(self._rows)
+            self._rows.append(row)
+        return number
+
+    def _read(self, room: Capacity, nodes: Ints) -> list[tuple[int, ...]]:
+        columns = room.columns
+        share = np.maximum(columns.share[nodes], 0)
+        share.sort(axis=1)
+        free = columns.free
+        first = (self._class_of[nodes], free[CPU_ROW, nodes], free[MEMORY_ROW, nodes])
+        return list(map(tuple, np.column_stack([*first, share]).tolist()))
+
+    def _read_one(self, room: Capacity, node: int) -> tuple[int, ...]:
+        columns = room.columns
+        share = [max(0, left) for left in columns.share[node].tolist()]
+        share.sort()
+        free = columns.free
+        return (int(self._class_of[node]), int(free[CPU_ROW, node]), int(free[MEMORY_ROW, node]), *share)

@@ -1,0 +1,211 @@
+"""Pod affinity, anti-affinity and spread: the nodes on which a pod's rules allow it.
+
+A rule counts the pods with a label set in each domain of a node label. The counts are columns of the
+capacity, so a trial's changes are visible here. Constraints on nodes alone are in
+`weir.engine.feasibility`. The rules of a pod are evaluated again for every placement; pods without rules
+cost nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from weir.engine.feasibility import Bools, is_selected, untolerated_taint
+from weir.engine.fragmentation import COST_BITS, TIE_BITS
+from weir.engine.node_scores import INFEASIBLE, PREFERENCE_BITS
+from weir.engine.topology_levels import TopologyLevel, level_of
+from weir.model.workloads import ONE_POD_CLAIM, PodAffinityRule
+from weir.state.capacity_columns import CapacityColumns, Ints
+from weir.state.cluster import Cluster
+from weir.state.shapes import RequestShape
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ExcessPods:
+    """Pods too many that bear a mark: so many of those on these nodes have to go before another may come."""
+
+    mark: int
+    nodes: Bools
+    pods: int
+
+
+class PodAffinityRules:
+    """What pod rules say of the nodes of a room. The domains of each label are worked out once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._levels: dict[str, TopologyLevel] = {}
+        self._selected: dict[tuple[int, bool, bool], Bools] = {}
+
+    def level(self, label: str) -> TopologyLevel:
+        """The domains of a node label."""
+        found = self._levels.get(label)
+        if found is None:
+            found = self._levels[label] = level_of(self._cluster, (label,))
+        return found
+
+    # Where a pod may be
+
+    def open_to(self, columns: CapacityColumns, shape: RequestShape, itself: int = _NOBODY) -> Bools:
+        """The nodes on which no rule forbids one more pod of a shape.
+
+        `itself` is the node that one of those counted there would leave.
+        """
+        open_ = np.ones(columns.free.shape[1], np.bool_)
+        for rule, mark in shape.pod_rules:
+            if not rule.weight:
+                open_ &= self._open_by(columns, shape, rule, mark, itself)
+        return open_
+
+    def allows(self, columns: CapacityColumns, shape: RequestShape, node: int, itself: int = _NOBODY) -> bool:
+        """Whether no rule forbids one more pod of a shape on a node."""
+        return not shape.pod_rules or bool(self.open_to(columns, shape, itself)[node])
+
+    def stays(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
+        """Whether a pod of a shape that is counted on a node might come there, were it not there yet."""
+        return not shape.pod_rules or self.allows(columns, shape, node, itself=node)
+
+    def refusal(self, columns: CapacityColumns, shape: RequestShape, node: int) -> PodAffinityRule | None:
+        """The first rule that forbids one more pod of a shape on a node."""
+        for rule, mark in shape.pod_rules:
+            if not rule.weight and not self._open_by(columns, shape, rule, mark, _NOBODY)[node]:
+                return rule
+        return None
+
+    def _open_by(
+        self, columns: CapacityColumns, shape: RequestShape, rule: PodAffinityRule, mark: int, itself: int
+    ) -> Bools:
+        level, there, counts = self._counted(columns, shape, rule, mark, itself)
+        if rule.kind == "anti_affinity":
+            return _by_node(level, counts == 0, elsewhere=True)
+        if rule.kind == "spread":
+            most = rule.max_skew + self._least(rule, there, counts) - (mark in shape.marks)
+            return _by_node(level, counts <= most) & self._selected_by(shape, rule)
+        if mark in shape.marks and not counts.any():
+            return level.of >= 0  # the first of them may begin
+        return _by_node(level, counts > 0)
+
+    def _counted(
+        self, columns: CapacityColumns, shape: RequestShape, rule: PodAffinityRule, mark: int, itself: int
+    ) -> tuple[TopologyLevel, Bools, Ints]:
+        """The domains of a rule, which of them count, and the pods that bear its mark in each."""
+        level = self.level(rule.topology)
+        marked = columns.marks[mark]
+        if itself >= 0 and mark in shape.marks:
+            marked = marked.copy()
+            marked[itself] -= 1
+        if rule.kind != "spread":
+            return level, np.ones(level.count, np.bool_), level.sums(marked)
+        among = self._selected_by(shape, rule) & (level.of >= 0)
+        there = np.bincount(level.of[among], minlength=level.count) > 0
+        counts = np.bincount(level.of[among], marked[among], level.count).astype(np.int64)
+        return level, there, counts
+
+    def _least(self, rule: PodAffinityRule, there: Bools, counts: Ints) -> int:
+        """Pods in the emptiest domain that counts."""
+        if int(there.sum()) < max(1, rule.min_domains):
+            return 0
+        return int(counts[there].min())
+
+    def _selected_by(self, shape: RequestShape, rule: PodAffinityRule) -> Bools:
+        """Nodes whose domains a shape spreads over: those it asks for, unless the rule says otherwise."""
+        key = shape.constraint, rule.every_node, rule.untainted
+        found = self._selected.get(key)
+        if found is None:
+            found = np.zeros(self._cluster.room.free.shape[1], np.bool_)
+            for at, node in enumerate(self._cluster.nodes):
+                found[at] = (
+                    node is not None
+                    and (rule.every_node or is_selected(node, shape.request))
+                    and not (rule.untainted and untolerated_taint(node, shape.request))
+                )
+            self._selected[key] = found
+        return found
+
+    # What is wished for
+
+    def ranked(self, columns: CapacityColumns, shape: RequestShape, rank: Ints) -> Ints:
+        """Ranks of nodes for a shape, as its pod rules leave them."""
+        found = np.where(self.open_to(columns, shape), rank, INFEASIBLE)
+        wish = self._wish(columns, shape)
+        if wish is None:
+            return found
+        shift = TIE_BITS + COST_BITS
+        granted = np.clip((rank >> shift) - wish, 0, (1 << PREFERENCE_BITS) - 1)
+        low = rank & ((1 << shift) - 1)
+        return np.where(found == INFEASIBLE, INFEASIBLE, (granted << shift) | low)
+
+    def _wish(self, columns: CapacityColumns, shape: RequestShape) -> Ints | None:
+        """What each node grants of a shape's wishes; None if it has none.
+
+        To be beside pods or apart from them counts as a whole, spread by how far from even it would be.
+        """
+        wish: Ints | None = None
+        for rule, mark in shape.pod_rules:
+            if rule.weight:
+                level, there, counts = self._counted(columns, shape, rule, mark, _NOBODY)
+                if rule.kind == "spread":
+                    granted = -(counts - self._least(rule, there, counts))
+                else:
+                    granted = np.where(counts > 0, 1, 0)
+                    granted = granted if rule.kind == "affinity" else -granted
+                by_node = np.where(level.of >= 0, granted[level.of], 0) if level.count else level.of * 0
+                wish = by_node * rule.weight if wish is None else wish + by_node * rule.weight
+        return wish
+
+    # What would have to go
+
+    def excesses(self, columns: CapacityColumns, shape: RequestShape, node: int) -> list[ExcessPods] | None:
+        """What has to go before a pod of a shape may come to a node; None if that wouldn't help."""
+        found: list[ExcessPods] = []
+        for rule, mark in shape.pod_rules:
+            if rule.weight or self._open_by(columns, shape, rule, mark, _NOBODY)[node]:
+                continue
+            level, there, counts = self._counted(columns, shape, rule, mark, _NOBODY)
+            domain = int(level.of[node])
+            if rule.kind == "affinity" or domain < 0:
+                return None
+            most = 0
+            if rule.kind == "spread":
+                most = rule.max_skew + self._least(rule, there, counts) - (mark in shape.marks)
+            found.append(ExcessPods(mark, level.mask(domain), int(counts[domain]) - most))
+        return found
+
+    def clearable(self, columns: CapacityColumns, shape: RequestShape) -> Bools:
+        """Nodes that are open to a shape, or could become so if pods that run there went."""
+        open_ = np.ones(columns.free.shape[1], np.bool_)
+        for rule, mark in shape.pod_rules:
+            if not rule.weight:
+                by_rule = self._open_by(columns, shape, rule, mark, _NOBODY)
+                if rule.kind != "affinity":
+                    by_rule |= columns.marks[mark] > 0
+                open_ &= by_rule
+        return open_
+
+    def beginnings(self, columns: CapacityColumns, shape: RequestShape) -> Iterator[Bools]:
+        """Where a shape that is to be beside its own like may begin: one domain after another."""
+        for rule, mark in shape.pod_rules:
+            if rule.kind == "affinity" and not rule.weight and mark in shape.marks:
+                level, _, counts = self._counted(columns, shape, rule, mark, _NOBODY)
+                if not counts.any():
+                    for domain in range(level.count):
+                        yield level.mask(domain)
+                    return
+
+
+def _by_node(level: TopologyLevel, domains: Bools, elsewhere: bool = False) -> Bools:
+    """What holds of domains as what holds of their nodes, and of nodes `elsewhere`."""
+    if not level.count:
+        return np.full(len(level.of), elsewhere)
+    return np.where(level.of >= 0, domains[level.of], elsewhere)
+
+
+def rule_phrase(rule: PodAffinityRule) -> str:
+    """Return a rule as what excludes a node."""
+    if rule.mark.startswith(ONE_POD_CLAIM):
+        return rule.mark
+    what = {"affinity": "pod affinity", "anti_affinity": "pod anti-affinity", "spread": "topology spread"}
+    return f"{what[rule.kind]} ({rule.mark} by {rule.topology})"

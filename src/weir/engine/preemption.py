@@ -1,0 +1,485 @@
+"""Taking room for workloads that found none: in order, by consolidation, reclaim, preemption."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+
+from weir.engine.allocate import Allocator
+from weir.engine.cache import CandidateSets, ConsolidationKey, Eligibility, FailedReclaim, Sleeping
+from weir.engine.feasibility import Bools
+from weir.engine.placer import NodePlacement
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_rules import PreemptionKind, PreemptionRules, QuotaProtection
+from weir.engine.queue_order import Candidate, QueueOrder
+from weir.engine.quota_overlay import INFINITE
+from weir.engine.reclaim_bounds import ReclaimBounds
+from weir.engine.topology_placer import TopologyPlacer
+from weir.engine.victim_candidates import VictimCandidates
+from weir.engine.victim_search import PreemptionPlan, VictimSearch
+from weir.model.policy import AffinityPolicy
+from weir.state.jobs import EquivalenceClass, Job
+
+_DOMAINS_MOST = 8
+"""Domains in which it is tried to make room, those that lack least first."""
+
+
+class Preemptor:
+    """Takes room in one cycle. The bench is laid out only if anyone has a claim."""
+
+    def __init__(self, server: Allocator, lay_out: Callable[[], PreemptionContext]) -> None:
+        self._server = server
+        self._cluster = server.cluster
+        self._policy = server.policy
+        self._books = server.books
+        self._lay_out = lay_out
+        self._outlook = ReclaimBounds(server)
+        self._reaches: dict[
+            tuple[float, PreemptionKind, QuotaProtection, PreemptionRules | bool], VictimCandidates
+        ] = {}  # since room was last made
+        # For what moves failed since room was last made, and whether they do till somebody saves
+        self._in_vain: dict[tuple[object, ...], bool] = {}
+
+    def gather(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
+        """Gangs that were served in several domains: in one cleared by moves, or else where they were."""
+        scattered = self._server.scattered
+        if scattered:  # none of them is moved for another
+            self._bench.coming.update(candidate.job.name for candidate, _ in scattered)
+        for candidate, spots in scattered:
+            self._bench.count(spots, -1)
+            taken = self._instead(candidate, spots, self._bench)
+            if taken.kind is not None:
+                self._server.give_back(spots)
+            yield candidate, taken
+
+    def take(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
+        """Each workload for which room was made, and how."""
+        hopes = self._server.memo.hopes
+        if hopes is None:
+            hopes = self._server.memo.hopes = self._hopes()
+        heads: list[Candidate] = []
+        movers = self._outlook.movers
+        for moves, waiting in hopes.items():
+            if moves is None:
+                heads += [self._server.candidate(*one) for one in waiting if self._may_wake(*one)]
+            else:
+                of, at = waiting[0]
+                if movers.could_suffice(of.members[at][2], of.step.lacks, moves):
+                    heads += [self._server.candidate(*one) for one in waiting if self._wakes(*one)]
+        if not heads:
+            return
+        yield from self._take_for(heads)
+
+    def take_again(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
+        """Take room for workloads whose victims refused to stop, before others get what was freed so far."""
+        heads: list[Candidate] = []
+        for name, at_s in self._cluster.withdrawn.items():
+            of = self._cluster.jobs[name].waiting
+            if of is not None and self._server.now_s - at_s <= self._policy.budgets.retry:
+                at = next(at for at, member in enumerate(of.members) if member[1] == name)
+                heads.append(self._server.candidate(of, at))
+        if heads:
+            yield from self._take_for(heads)
+
+    def _take_for(self, heads: Sequence[Candidate]) -> Iterator[tuple[Candidate, PreemptionPlan]]:
+        bench = self._bench
+        order = QueueOrder(self._books, heads)
+        while (candidate := order.next()) is not None:
+            taken = self._for(candidate, bench)
+            if taken is None:
+                order.settle()
+            else:
+                self._server.note_taken(candidate)
+                yield candidate, taken
+                more = candidate.at + 1 < len(candidate.of.members)
+                order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
+
+    def _hopes(self) -> CandidateSets:
+        """For whom something could be done, if anything: cheap to say of every class."""
+        hopes: CandidateSets = {}
+        frees, served = bool(self._cluster.releasing_on), self._server.projects_served()
+        for project, classes in self._cluster.waiting_of.items():
+            if frees:
+                hopes.setdefault(None, []).extend(self._unserved(classes))
+                continue
+            able = self._able(project, classes, project in served)
+            if able.takers:
+                hopes.setdefault(None, []).extend(able.takers)
+            for of, at, moves, free_milli in able.movers:
+                if free_milli <= self._free_milli:
+                    hopes.setdefault(moves, []).append((of, at))
+        return hopes
+
+    def _unserved(self, classes: Collection[EquivalenceClass]) -> list[tuple[EquivalenceClass, int]]:
+        """The first of each class that wasn't served, of those that could ever run."""
+        server, memo = self._server, self._server.memo
+        first = [(of, server.served_of(of)) for of in classes]
+        return [(of, at) for of, at in first if at < len(of.members) and memo.could_run(self._cluster, of)]
+
+    def _able(self, project: int, classes: Collection[EquivalenceClass], served: bool) -> Eligibility:
+        known, policy, now_s = self._server.memo.able, self._policy, self._server.now_s
+        kept = known.get(project)
+        if (
+            kept is not None
+            and not served
+            and kept.touched == self._cluster.ledger.touched[project]
+            and now_s - kept.since_s < policy.borrower_patience
+            and now_s - kept.gang_since_s < policy.topology.patience
+        ):
+            return kept
+        found = self._found_able(project, classes)
+        if policy.claims and not served:
+            known[project] = found
+        return found
+
+    def _found_able(self, project: int, classes: Collection[EquivalenceClass]) -> Eligibility:
+        takers: list[tuple[EquivalenceClass, int]] = []
+        movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]] = []
+        since_s = gang_since_s = INFINITE
+        lowest = self._lowest(project)
+        for of, at in self._unserved(classes):
+            job = of.members[at][2]
+            if not job.may_take:
+                continue
+            owner = self._is_owner(of, at)
+            if owner or lowest < job.priority or self._has_claim(job):
+                takers.append((of, at))
+                continue
+            since_s = min(since_s, job.waits_since_s)
+            free_milli = self._free_to_consolidate(of, owner)
+            if free_milli is not None:
+                movers.append((of, at, self._moves_for(of, at, owner), free_milli))
+                if job.topology is not None and not self._server.may_scatter(job, of.step.lacks):
+                    gang_since_s = min(gang_since_s, job.waits_since_s)
+        return Eligibility(self._cluster.ledger.touched[project], since_s, gang_since_s, takers, movers)
+
+    def _lowest(self, project: int) -> float:
+        """The lowest priority of preemptible work that runs in a project, infinite if none does."""
+        priorities = self._cluster.priorities.get(project)
+        if not priorities:
+            return INFINITE
+        return -INFINITE if self._policy.aging else min(priorities)
+
+    def _may_wake(self, of: EquivalenceClass, at: int) -> bool:
+        """Whether by now more may be done for one with a claim than when it was last looked at."""
+        if self._wakes(of, at):
+            return True
+        owner = self._is_owner(of, at)
+        return self._could_consolidate(of, owner, self._free_milli) and self._could_move(of, at, owner)
+
+    def _wakes(self, of: EquivalenceClass, at: int) -> bool:
+        """Whether one by whom room could be made has saved since, where it could be."""
+        known = self._server.memo.asleep
+        asleep = known.get((of, at))
+        if asleep is None or self._server.now_s >= asleep.until_s:
+            return True
+        if self._outlook.more_may_go(asleep, of.members[at][2], of.step.lacks):
+            return True
+        known[of, at] = asleep._replace(saves=self._cluster.saves)
+        return False
+
+    def _could_move(self, of: EquivalenceClass, at: int, owner: bool) -> bool:
+        job, lacks = of.members[at][2], of.step.lacks
+        return self._outlook.movers.could_suffice(job, lacks, self._moves_for(of, at, owner))
+
+    def _has_claim(self, job: Job) -> bool:
+        """Whether it may reclaim though it isn't in quota."""
+        if not job.preemptible:
+            return True
+        return self._server.now_s - job.waits_since_s >= self._policy.borrower_patience
+
+    def _is_owner(self, of: EquivalenceClass, at: int) -> bool:
+        """Whether its project's quota holds it, beside those with an older claim."""
+        if self._policy.claims:
+            return at < self._server.memo.owners(self._cluster, of.project).get(of, 0)
+        return self._books.in_quota(of.project, of.step.asks)
+
+    def _has_lower(self, of: EquivalenceClass) -> bool:
+        """Whether preemptible work of lower priority runs in its project."""
+        return self._lowest(of.project) < of.first.priority
+
+    def _could_consolidate(self, of: EquivalenceClass, owner: bool, free_milli: int) -> bool:
+        """Whether moves alone could make room for it."""
+        needed = self._free_to_consolidate(of, owner)
+        return needed is not None and free_milli >= needed
+
+    def _free_to_consolidate(self, of: EquivalenceClass, owner: bool) -> int | None:
+        """How much has to be free in all that moves alone may make room for it; None if they may not."""
+        if not self._policy.consolidation.enabled:
+            return None
+        if owner:
+            return of.step.gpu_milli
+        return of.step.gpu_milli + self._server.headroom_milli if of.first.preemptible else None
+
+    def _moves_for(self, of: EquivalenceClass, at: int, owner: bool) -> ConsolidationKey:
+        """What is equal for workloads for which the same moves could make room."""
+        job = of.members[at][2]
+        spares = job.preemptible and not owner and self._policy.consolidation.spares_owners
+        topology = job.topology
+        if topology is None:
+            return ConsolidationKey(of.wants, None, True, False, spares)
+        scattered = self._server.may_scatter(job, of.step.lacks)
+        return ConsolidationKey(of.wants, topology, scattered, job.is_running, spares)
+
+    @cached_property
+    def _free_milli(self) -> int:
+        return self._server.room.free_gpu_milli()
+
+    @cached_property
+    def _bench(self) -> PreemptionContext:
+        return self._lay_out()
+
+    def _for(self, candidate: Candidate, bench: PreemptionContext) -> PreemptionPlan | None:
+        """Make room for a workload, if there is a way."""
+        job, books = candidate.job, self._books
+        if bench.gone and job.is_running and any(pod in bench.gone for pod in job.running_pods()):
+            return None  # what is being stopped or moved in this plan doesn't grow in it
+        if not job.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
+            return None
+        over = books.over_limit(job.path, candidate.asks)
+        free_milli = bench.placer.room.free_gpu_milli()
+        more_room = self._cluster.releasing_on or bench.gone  # than there was when it was served
+        if more_room and over is None and self._server.keeps_headroom(candidate, free_milli):
+            spots = self._server.placed(candidate, bench.placer)
+            if spots is not None:
+                return self._instead(candidate, spots, bench)
+        if not job.may_take:
+            return None
+        taken = self._by(over is None, free_milli, candidate, bench)
+        if taken is not None:
+            self._in_vain.clear()
+            self._reaches.clear()
+        return taken
+
+    def _by(
+        self, under_limits: bool, free_milli: int, candidate: Candidate, bench: PreemptionContext
+    ) -> PreemptionPlan | None:
+        """Room made in the first of the ways in which it can be; where none is for long, remember it."""
+        claims, affinity = self._claims(candidate), bench.affinity_of(candidate.job)
+        until_s = INFINITE  # for how long there is none
+        for kind, most in self._ways(candidate, claims, bench, under_limits, free_milli):
+            short_until_s = self._short_until_s(candidate, claims, bench, kind, most)
+            if short_until_s is not None:
+                until_s = min(until_s, short_until_s)
+                continue
+            alike = self._alike(candidate, claims, affinity) if kind is PreemptionKind.CONSOLIDATE else None
+            if alike is not None and alike in self._in_vain:
+                until_s = until_s if self._in_vain[alike] else -INFINITE
+                continue
+            taken, is_final = self._taken(candidate, claims, bench, affinity, kind, most)
+            if taken is not None:
+                return taken
+            if alike is None or not is_final:
+                until_s = -INFINITE
+            if alike is not None:
+                self._in_vain[alike] = is_final
+        if until_s > bench.now_s and not (bench.gone or self._cluster.releasing_on):
+            asleep = Sleeping(until_s, self._cluster.saves, self._outlook.asked(claims))
+            self._server.memo.asleep[candidate.of, candidate.at] = asleep
+        return None
+
+    def _claims(self, candidate: Candidate) -> PreemptionRules:
+        owner = self._is_owner(candidate.of, candidate.at)
+        return PreemptionRules(self._books, self._policy, candidate, owner, self._server.now_s)
+
+    def _short_until_s(
+        self,
+        candidate: Candidate,
+        claims: PreemptionRules,
+        bench: PreemptionContext,
+        kind: PreemptionKind,
+        most: QuotaProtection,
+    ) -> float | None:
+        """Until when, if those it may take from didn't suffice before and nothing has changed since."""
+        key = (candidate.of, candidate.at, claims.is_patient)
+        known = self._server.memo.no_victims(self._cluster).get(key)
+        if (
+            known is None
+            or kind in (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE)
+            or bench.gone
+            or bench.now_s >= known.until_s
+        ):
+            return None
+        reach = self._reach(claims, bench, kind, most, self._policy.consolidation.budget)
+        still = known.still(reach.jobs.keys(), self._server.open_to(candidate))
+        return known.until_s if still else None
+
+    def _note_short(
+        self, candidate: Candidate, claims: PreemptionRules, bench: PreemptionContext, reach: VictimCandidates
+    ) -> None:
+        """Remember that those it may take from don't suffice, if only a change of it all changes that."""
+        job, gone = candidate.job, bench.gone
+        if reach.kind is PreemptionKind.RECLAIM and not (
+            gone or self._more_by_time or self._has_lower(candidate.of)
+        ):
+            until_s = self._alternates_until_s(job, bench.now_s)
+            known = self._server.memo.no_victims(self._cluster)
+            open_ = self._server.open_to(candidate)
+            known[candidate.of, candidate.at, claims.is_patient] = FailedReclaim(
+                until_s, frozenset(reach.jobs), open_
+            )
+
+    @property
+    def _more_by_time(self) -> bool:
+        """Whether more may be asked later, though nothing happens."""
+        return bool(self._policy.min_runtime.any or self._policy.usage.k or self._cluster.refused)
+
+    def _alternates_until_s(self, job: Job, now_s: float) -> float:
+        """When the next of those it was stopped for may be stopped for it."""
+        ends = (at_s + self._policy.reserve_after for at_s in job.stopped_for.values())
+        return min((end_s for end_s in ends if end_s > now_s), default=float("inf"))
+
+    def _alike(
+        self, candidate: Candidate, claims: PreemptionRules, affinity: tuple[AffinityPolicy, ...]
+    ) -> tuple[object, ...] | None:
+        """What has to be equal that moves fail for two workloads alike; None if more than that matters."""
+        job = candidate.job
+        if job.is_running or job.stopped_for:
+            return None
+        if self._server.open_to(candidate) is not None:
+            return None
+        orders, scattered = tuple(group.order for group in job.spec.groups), None
+        if job.topology is not None:
+            scattered = self._server.may_scatter(job, candidate.lacks)
+        return candidate.of.wants, orders, affinity, claims.is_owner, job.topology, scattered
+
+    def _taken(
+        self,
+        candidate: Candidate,
+        claims: PreemptionRules,
+        bench: PreemptionContext,
+        affinity: tuple[AffinityPolicy, ...],
+        kind: PreemptionKind,
+        most: QuotaProtection,
+    ) -> tuple[PreemptionPlan | None, bool]:
+        """Room made in this way; if there is none, whether that is so till somebody saves."""
+        domains, anywhere = self._where(candidate, bench, affinity, kind)
+        taken = self._in_one(domains, candidate, claims, bench, affinity, kind, most)
+        if taken is not None or not anywhere:
+            return taken, False
+        reach = self._reach(claims, bench, kind, most, self._policy.consolidation.budget)
+        attempt = VictimSearch(bench, candidate, claims, reach, affinity, self._server.open_to(candidate))
+        taken = attempt.run()
+        if taken is None and not domains and attempt.fell_short:
+            self._note_short(candidate, claims, bench, reach)
+        return taken, attempt.is_final and not domains and not self._more_by_time
+
+    def _in_one(
+        self,
+        domains: Sequence[Bools],
+        candidate: Candidate,
+        claims: PreemptionRules,
+        bench: PreemptionContext,
+        affinity: tuple[AffinityPolicy, ...],
+        kind: PreemptionKind,
+        most: QuotaProtection = QuotaProtection.NONE,
+    ) -> PreemptionPlan | None:
+        """Room in the domain where it is made most cheaply, which may cost more than a hole anywhere."""
+        if not domains:
+            return None
+        reach = self._reach(claims, bench, kind, most, self._policy.topology.budget)
+        attempts = [VictimSearch(bench, candidate, claims, reach, affinity, within) for within in domains]
+        if len(attempts) > 1:
+            attempts.sort(key=lambda attempt: attempt.least_price())
+        return next((taken for attempt in attempts if (taken := attempt.run()) is not None), None)
+
+    def _instead(
+        self, candidate: Candidate, spots: list[NodePlacement], bench: PreemptionContext
+    ) -> PreemptionPlan:
+        """One domain cleared by moves instead, if these are places in several; or else these."""
+        job, placer, kind = candidate.job, bench.placer, PreemptionKind.CONSOLIDATE
+        if self._server.is_scattered(job, spots) and job.may_take and self._policy.consolidation.enabled:
+            affinity, claims = bench.affinity_of(job), self._claims(candidate)
+            placer.give_back(spots)
+            self._reaches.clear()
+            domains, _ = self._where(candidate, bench, affinity, kind)
+            taken = self._in_one(domains, candidate, claims, bench, affinity, kind)
+            if taken is not None:
+                self._in_vain.clear()
+                self._reaches.clear()
+                return taken
+            for pod, node, devices in spots:
+                placer.room.take(node, pod.shape, devices)
+        bench.count(spots, 1)
+        self._reaches.clear()
+        return PreemptionPlan(None, spots)
+
+    def _reach(
+        self,
+        claims: PreemptionRules,
+        bench: PreemptionContext,
+        kind: PreemptionKind,
+        most: QuotaProtection,
+        budget: float,
+    ) -> VictimCandidates:
+        """Whom a workload may take from; for all who ask for moves it is the same until room is made."""
+        alone = (
+            kind is not PreemptionKind.CONSOLIDATE or claims.job.is_running or bool(claims.job.stopped_for)
+        )
+        key = (budget, kind, most, claims if alone else claims.is_owner)
+        found = self._reaches.get(key)
+        if found is None:
+            found = self._reaches[key] = VictimCandidates(bench, claims, kind, most, budget)
+        return found.asked_by(claims)
+
+    def _where(
+        self,
+        candidate: Candidate,
+        bench: PreemptionContext,
+        affinity: tuple[AffinityPolicy, ...],
+        kind: PreemptionKind,
+    ) -> tuple[list[Bools], bool]:
+        """Domains in which to make room, by its topology, and whether it may be made anywhere."""
+        job, open_ = candidate.job, self._server.open_to(candidate)
+        asked = job.topology
+        if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
+            return [], True
+        levels = self._server.memo.levels(self._cluster, asked.name)
+        site = TopologyPlacer(bench.placer, job, affinity, levels, open_)
+        anywhere = asked.required is None and (
+            kind is not PreemptionKind.CONSOLIDATE or self._server.may_scatter(job, candidate.lacks)
+        )
+        return site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
+
+    def _ways(
+        self,
+        candidate: Candidate,
+        claims: PreemptionRules,
+        bench: PreemptionContext,
+        under_limits: bool,
+        free_milli: int,
+    ) -> Iterator[tuple[PreemptionKind, QuotaProtection]]:
+        """Yield how room may be made for a workload, in the order in which that is tried.
+
+        All that is held over quota comes before anything within a quota: of other projects by reclaim, and
+        of its own, where that is over its quota, by preemption.
+        """
+        of, owner = candidate.of, self._is_owner(candidate.of, candidate.at)
+        if (
+            under_limits
+            and self._could_consolidate(of, owner, free_milli)
+            and (self._cluster.releasing_on or bench.gone or self._could_move(of, candidate.at, owner))
+        ):
+            yield PreemptionKind.CONSOLIDATE, QuotaProtection.NONE
+        protections: list[QuotaProtection] = []
+        if claims.any_reclaim and self._outlook.could_reclaim(claims, candidate.lacks, bench):
+            protections = claims.protections()
+            yield PreemptionKind.RECLAIM, QuotaProtection.NONE
+        preempts = self._has_lower(of)
+        if preempts and claims.own_over_quota:
+            preempts = False
+            yield PreemptionKind.PREEMPT, QuotaProtection.NONE
+        for most in protections[1:]:
+            yield PreemptionKind.RECLAIM, most
+        if preempts:
+            yield PreemptionKind.PREEMPT, QuotaProtection.NONE
+        if protections and self._may_override(claims):
+            yield PreemptionKind.OVERRIDE, QuotaProtection.NONE
+
+    def _may_override(self, claims: PreemptionRules) -> bool:
+        """Return True if budgets protect nothing any more that is held over quota from this workload."""
+        rules = self._policy.budgets
+        return (
+            rules.borrowed == "override"
+            and bool(self._cluster.budgets)
+            and claims.is_owner
+            and self._server.now_s - claims.job.waits_since_s >= rules.grace
+        )

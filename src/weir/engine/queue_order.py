@@ -1,0 +1,152 @@
+"""Which workload is served next: a tournament over the quota tree, re-evaluated after each placement."""
+
+from collections import Counter
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush, heapreplace
+
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.state.jobs import EquivalenceClass, NextStep, Pod
+
+RuntimeKeyOrder = tuple[float, float, str]
+"""A borrower's place in the learned order, then its age and name; smaller first."""
+_ROOT = -1
+_HOUR_S = 3600.0
+
+
+class Candidate:
+    """The next step of a waiting workload: pods of each group to place, and what they ask for.
+
+    It is the `at`-th of its class, or `again` one that was served in this cycle and may grow on.
+    `placed` counts the pods of each group it has by then; `choice` says which of the groups it may
+    grow by has its turn.
+    """
+
+    __slots__ = (
+        *("again", "asks", "at", "choice", "choices", "gpu_milli"),
+        *("job", "lacks", "line_key", "of", "placed"),
+    )
+
+    def __init__(
+        self, of: EquivalenceClass, at: int, placed: list[int] | None = None, choice: int = 0
+    ) -> None:
+        job = of.members[at][2]
+        step = of.step if placed is None and not choice else NextStep(job, placed or job.placed, choice)
+        self.of = of
+        self.at = at
+        self.job = job
+        self.again = placed is not None
+        self.placed = job.placed if placed is None else placed
+        self.choice = choice
+        self.choices = len(step.choices)
+        self.lacks = step.lacks
+        self.asks = step.asks
+        self.gpu_milli = step.gpu_milli
+        self.line_key = (
+            of.line_key(at)
+            if placed is None
+            else (-float(job.priority), step.standing, job.submitted_s, job.name)
+        )
+
+    def pods(self) -> dict[int, list[Pod]]:
+        """The pods to place, by group."""
+        chosen = {}
+        for group, lack in enumerate(self.lacks):
+            if lack:
+                skip = self.placed[group] - self.job.placed[group]
+                chosen[group] = self.job.pending_pods(group)[skip : skip + lack]
+        return chosen
+
+    def grown(self) -> "Candidate | None":
+        """The same workload once more, if it was served and has elastic pods left."""
+        if not self.job.is_elastic:
+            return None
+        placed = [have + more for have, more in zip(self.placed, self.lacks, strict=True)]
+        if all(have >= most for have, most in zip(placed, self.job.most(), strict=True)):
+            return None
+        return Candidate(self.of, self.at, placed)
+
+    def otherwise(self) -> "Candidate | None":
+        """The same workload with the next of the groups it may grow by, where this one found no room."""
+        if self.choice + 1 >= self.choices:
+            return None
+        return Candidate(self.of, self.at, self.placed if self.again else None, self.choice + 1)
+
+    def aged(self, now_s: float, aging: float) -> "Candidate":
+        """Itself, with the priority its waiting has earned."""
+        if aging:
+            hours = max(0.0, now_s - self.job.submitted_s) / _HOUR_S
+            self.line_key = (self.line_key[0] - aging * hours, *self.line_key[1:])
+        return self
+
+
+class QueueOrder:
+    """Candidates in the order of the rules. `next` names one; `settle` says what comes after it."""
+
+    def __init__(self, books: QuotaOverlay, candidates: Iterable[Candidate]) -> None:
+        self._books = books
+        self._lines: dict[int, list[tuple[tuple[float, int, float, str], int, Candidate]]] = {}
+        self._count = 0
+        self._served: Candidate | None = None  # the one named last
+        for candidate in candidates:
+            self._push(candidate)
+        self._heaps: dict[int, list[tuple[tuple[object, ...], int]]] = {}
+        ledger = books.ledger
+        branches = {queue for project in self._lines for queue in ledger.path[project]}
+        children = Counter(ledger.parent[queue] for queue in branches)
+        self._alone = {queue for queue in branches if children[ledger.parent[queue]] == 1}
+        for line in self._lines.values():
+            heapify(line)
+        for queue in sorted(branches, reverse=True):  # children come after their parents
+            key = self._key(queue)
+            self._heaps.setdefault(ledger.parent[queue], []).append((key, queue))
+            if queue in self._heaps:
+                heapify(self._heaps[queue])
+        heapify(self._heaps.setdefault(_ROOT, []))
+
+    def _push(self, candidate: Candidate) -> None:
+        self._count += 1
+        line = self._lines.setdefault(candidate.job.project, [])
+        heappush(line, (candidate.line_key, self._count, candidate))
+
+    def _best(self, queue: int) -> Candidate | None:
+        while queue not in self._lines:
+            heap = self._heaps.get(queue)
+            if not heap:
+                return None
+            queue = heap[0][1]
+        line = self._lines[queue]
+        return line[0][2] if line else None
+
+    def _key(self, queue: int) -> tuple[object, ...]:
+        heap = self._heaps.get(queue)
+        if heap:
+            heapify(heap)
+        best = self._best(queue)
+        assert best is not None
+        return self._key_with(queue, best)
+
+    def _key_with(self, queue: int, best: Candidate) -> tuple[object, ...]:
+        """What a queue is compared by; nothing if none of its siblings has anyone waiting."""
+        return () if queue in self._alone else self._books.key(queue, best.asks)
+
+    def next(self) -> Candidate | None:
+        """The candidate to serve now; it stays until it is settled."""
+        self._served = self._best(_ROOT)
+        return self._served
+
+    def settle(self, followers: Iterable[Candidate] = ()) -> None:
+        """The candidate named last was served or refused; `followers` of its project take its place."""
+        served = self._served
+        assert served is not None
+        heappop(self._lines[served.job.project])
+        for follower in followers:
+            self._push(follower)
+        parents = self._books.ledger.parent
+        for queue in reversed(served.job.path):
+            heap = self._heaps[parents[queue]]
+            assert heap[0][1] == queue
+            best = self._best(queue)
+            if best is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, (self._key_with(queue, best), queue))

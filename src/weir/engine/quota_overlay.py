@@ -1,0 +1,284 @@
+"""What each queue holds as the cycle goes on, its share, and the gates at every ancestor."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from weir.engine.fair_share import FairShares, demands, fair_shares
+from weir.engine.never_runs import Excess
+from weir.model.policy import Policy
+from weir.model.reasons import ReasonCode
+from weir.model.resources import GPU_MODEL_PREFIX, UNLIMITED
+from weir.state.cluster import Cluster
+from weir.state.quota_usage import Amounts
+from weir.state.shapes import GPU_ROW
+
+INFINITE = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRefusal:
+    """A gate that is shut: the queue, the resource row, what it holds, what is asked for, and the most."""
+
+    why: ReasonCode
+    queue: int
+    row: int
+    have: int
+    want: int
+    most: int
+
+
+class QuotaOverlay:
+    """The ledger of one cycle: `held` and `fixed` (its non-preemptible part), queue by row.
+
+    `known` are the shares, once they have been worked out for the cluster as it is. `excess` is what
+    workloads ask for that no node could ever take, as `Memo.excess` finds it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        usage: Sequence[float],
+        known: FairShares | None = None,
+        excess: Callable[[], Excess] = dict,
+    ) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._usage = usage
+        self.known = known
+        self._excess = excess
+        self.ledger = cluster.ledger
+        self.held = [line.copy() for line in cluster.ledger.allocated]
+        self.fixed = [line.copy() for line in cluster.ledger.fixed]
+        self._scaled: dict[tuple[int, int], bool] = {}
+        self._dominant: dict[int, tuple[float, int]] = {}  # of what each queue holds, while that lasts
+
+    @property
+    def share(self) -> FairShares:
+        """Fair shares; they don't change within a cycle, since what is bound was asked for before."""
+        if self.known is None:
+            self.known = fair_shares(
+                self.ledger, self._total, self._usage, self._policy.usage.k, self._excess()
+            )
+        return self.known
+
+    @cached_property
+    def demand(self) -> list[list[int]]:
+        """What each queue holds and asks for, within its limit."""
+        return demands(self.ledger, self._excess())
+
+    @cached_property
+    def _total(self) -> list[int]:
+        return self._cluster.totals()
+
+    def is_scaled(self, parent: int, row: int) -> bool:
+        """Whether the guarantees of a queue's children (-1: of the top) exceed what there is."""
+        found = self._scaled.get((parent, row))
+        if found is None:
+            ledger = self.ledger
+            siblings = ledger.top if parent < 0 else ledger.children[parent]
+            have = self._total[row] if parent < 0 else self.share[parent][row]
+            claims = sum(
+                min(ledger.quota[queue][row], self.demand[queue][row])
+                for queue in siblings
+                if ledger.quota[queue][row] < UNLIMITED
+            )
+            found = self._scaled[(parent, row)] = claims > have + 1e-6
+        return found
+
+    def add(self, path: Sequence[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
+        """A pod holds these amounts from now on (sign -1: no more)."""
+        for queue in path:
+            self._dominant.pop(queue, None)
+            line = self.held[queue]
+            for row, amount in amounts:
+                line[row] += sign * amount
+            if fixed:
+                line = self.fixed[queue]
+                for row, amount in amounts:
+                    line[row] += sign * amount
+
+    def over_limit(self, path: Sequence[int], asks: Amounts) -> QuotaRefusal | None:
+        """The first limit on the path that `asks` more would pass."""
+        for queue in path:
+            limited = self.ledger.limited[queue]
+            if limited:
+                wanted = dict(asks)
+                for row, most in limited:
+                    want = wanted.get(row, 0)
+                    if want and self.held[queue][row] + want > most:
+                        have = self.held[queue][row]
+                        return QuotaRefusal(
+                            ReasonCode.OVER_LIMIT, queue=queue, row=row, have=have, want=want, most=most
+                        )
+        return None
+
+    def models_left(self, path: Sequence[int], asks: Amounts, fixed: bool) -> dict[str, int]:
+        """Thousandths of each limited GPU model a path may still hold, for work that names none.
+
+        By their limits, and for non-preemptible work by their quotas.
+        """
+        left: dict[str, int] = {}
+        for queue in path:
+            if limited := self.ledger.limited[queue]:
+                self._note_models(left, self.held[queue], limited, asks)
+            if fixed:
+                self._note_models(left, self.fixed[queue], self.ledger.bounded[queue], asks)
+        return left
+
+    def _note_models(
+        self, left: dict[str, int], held: Sequence[int], gate: Sequence[tuple[int, int]], asks: Amounts
+    ) -> None:
+        names = self._cluster.rows.names
+        for row, most in gate:
+            if names[row].startswith(GPU_MODEL_PREFIX) and all(row != asked for asked, _ in asks):
+                model = names[row].removeprefix(GPU_MODEL_PREFIX)
+                left[model] = min(left.get(model, UNLIMITED), most - held[row])
+
+    def fixed_over_quota(self, path: Sequence[int], asks: Amounts) -> QuotaRefusal | None:
+        """The first quota on the path that `asks` more of non-preemptible work would pass."""
+        for queue in path:
+            bounded = self.ledger.bounded[queue]
+            if bounded:
+                wanted = dict(asks)
+                for row, most in bounded:
+                    want = wanted.get(row, 0)
+                    have = self.fixed[queue][row]
+                    if want and have + want > most:
+                        why = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA
+                        return QuotaRefusal(why, queue=queue, row=row, have=have, want=want, most=most)
+        return None
+
+    def in_quota(self, queue: int, asks: Amounts) -> bool:
+        """Whether a queue stays within its quota with `asks` more, in what is asked for."""
+        bounded = self.ledger.bounded[queue]
+        if bounded:
+            held = self.held[queue]
+            for row, amount in asks:
+                if amount and held[row] + amount > self.ledger.quota[queue][row]:
+                    return False
+        return True
+
+    def in_share(self, queue: int, asks: Amounts) -> bool:
+        """Whether a queue stays within its share with `asks` more, in what is asked for."""
+        held, share = self.held[queue], self.share[queue]
+        for row, amount in asks:
+            if amount and held[row] + amount > share[row] + 1e-6:
+                return False
+        return True
+
+    def entitled(self, path: Sequence[int], asks: Amounts) -> bool:
+        """Whether every queue on the path stays within its quota."""
+        for queue in path:
+            if not self.in_quota(queue, asks):
+                return False
+        return True
+
+    def over_share(self, queue: int) -> bool:
+        """Whether a queue holds more than its share in a resource in which its quota is finite."""
+        held, share = self.held[queue], self.share[queue]
+        for row, _ in self.ledger.bounded[queue]:
+            if held[row] > share[row] + 1e-6:
+                return True
+        return False
+
+    def dominant(self, queue: int, asks: Amounts = ()) -> tuple[float, int]:
+        """The largest of (held + asks) ÷ share; where a share is 0, infinite with the amount beside it."""
+        without = self._dominant.get(queue)
+        if without is None:
+            without = self._dominant[queue] = self._largest(queue, ())
+        return self._dominant_with(queue, asks, without) if asks else without
+
+    def _largest(self, queue: int, asks: Amounts) -> tuple[float, int]:
+        share = self.share[queue]
+        held = self.held[queue]
+        if asks:
+            held = held.copy()
+            for row, amount in asks:
+                held[row] += amount
+        largest = 0.0
+        for amount, most in zip(held, share, strict=True):
+            if amount > 0:
+                if most <= 0:
+                    return INFINITE, amount
+                ratio = amount / most
+                if ratio > largest:
+                    largest = ratio
+        return largest, 0
+
+    def key(self, queue: int, asks: Amounts = ()) -> tuple[object, ...]:
+        """The order among siblings, smaller first; without `asks`, of what the queue holds alone."""
+        without = self.dominant(queue)
+        largest, beside = self._dominant_with(queue, asks, without)
+        created_s, at = self.ledger.age[queue]
+        return (
+            self.over_share(queue),
+            not self.in_quota(queue, asks) if asks else not self._within_quota(queue),
+            -self.ledger.priority[queue],
+            largest,
+            beside,
+            *without,
+            created_s,
+            at,
+        )
+
+    def _dominant_with(self, queue: int, asks: Amounts, without: tuple[float, int]) -> tuple[float, int]:
+        """`dominant` with `asks` more, from what it is without: only what is asked for can have grown."""
+        if without[0] == INFINITE:
+            return self._largest(queue, asks)
+        share, held = self.share[queue], self.held[queue]
+        largest = without[0]
+        for row, amount in asks:
+            if amount:
+                if share[row] <= 0:
+                    return self._largest(queue, asks)
+                ratio = (held[row] + amount) / share[row]
+                if ratio > largest:
+                    largest = ratio
+        return largest, 0
+
+    def giving_key(self, queue: int) -> tuple[object, ...]:
+        """The reverse order of what the queue holds alone: who gives first comes first."""
+        dominant, beside = self.dominant(queue)
+        created_s, at = self.ledger.age[queue]
+        return (
+            not self.over_share(queue),
+            self._within_quota(queue),
+            self.ledger.priority[queue],
+            -dominant,
+            -beside,
+            -created_s,
+            -at,
+        )
+
+    def over_quota(self, queue: int) -> bool:
+        """Whether a queue holds more than its quota of anything."""
+        return not self._within_quota(queue)
+
+    def fills_quota(self, queue: int, asks: Amounts) -> bool:
+        """Whether a queue holds all its quota of something asked for, so that nobody has a claim to more."""
+        held, quota = self.held[queue], self.ledger.quota[queue]
+        return any(amount and held[row] >= quota[row] for row, amount in asks)
+
+    def _within_quota(self, queue: int) -> bool:
+        held = self.held[queue]
+        for row, most in self.ledger.bounded[queue]:
+            if held[row] > most:
+                return False
+        return True
+
+
+def usage_of(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
+    """Each queue's decayed share of the devices it used, of a department what its projects used; 0 to 1."""
+    ledger, rules = cluster.ledger, policy.usage
+    used = [0.0] * len(ledger.queues)
+    total = cluster.total(GPU_ROW) if rules.k else 0
+    if total:
+        projects = [at for at, queue in enumerate(ledger.queues) if queue.is_project]
+        names = [ledger.queues[at].name for at in projects]
+        held = cluster.usage.decayed(names, now_s, rules.half_life, rules.window)
+        for at, milli in zip(projects, held, strict=True):
+            for queue in ledger.path[at]:
+                used[queue] += milli / total
+    return used

@@ -1,0 +1,41 @@
+"""Why work may not reclaim what others hold: the queue whose quota it would pass, in numbers."""
+
+from weir.engine.preemption_rules import PreemptionRules
+from weir.model.policy import Policy
+from weir.model.resources import GPU, span, written
+from weir.state.cluster import Cluster
+
+
+def quota_shortfall(
+    cluster: Cluster, policy: Policy, claims: PreemptionRules, numbers: dict[str, object]
+) -> str:
+    """Return which quota the work would pass, so that it may only use what is free; empty with a claim.
+
+    The figures are added to `numbers`.
+    """
+    if claims.any_reclaim or not claims.job.may_take:
+        return ""
+    ledger = cluster.ledger
+    for queue in reversed(claims.path):
+        for row, amount in claims.asks:
+            have, most = ledger.allocated[queue][row], ledger.quota[queue][row]
+            if amount and have + amount > most:
+                name, resource = ledger.queues[queue].name, cluster.rows.names[row]
+                numbers["claim"] = {
+                    "queue": name, "resource": resource, "would_hold": have + amount, "quota": most,
+                }  # fmt: skip
+                of = "GPUs" if resource == GPU else resource
+                return (
+                    f"{name} would hold {written(resource, have + amount)} of a quota of "
+                    f"{written(resource, most)} {of}, so it may only use what is free"
+                    f"{_until_patient(policy, claims)}"
+                )
+    return ""
+
+
+def _until_patient(policy: Policy, claims: PreemptionRules) -> str:
+    """Return when the work may reclaim its fair share, if waiting alone gives it that right."""
+    if claims.is_patient or not claims.in_share:
+        return ""
+    left_s = policy.borrower_patience - claims.waited_s
+    return f" (its fair share covers it: it may reclaim that in {span(max(1.0, left_s))})"

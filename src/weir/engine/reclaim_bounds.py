@@ -1,0 +1,137 @@
+"""What taking could bring at best, over all nodes at once, before anybody is looked into.
+
+These are bounds: what is refused here would be refused in the end, and what isn't may be. Devices are
+counted in thousandths: a shared device is free once all parts of it are.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weir.engine.allocate import Allocator
+from weir.engine.cache import Sleeping
+from weir.engine.consolidation_bounds import ConsolidationBounds
+from weir.engine.feasibility import Bools
+from weir.engine.freed_capacity import VictimPods, max_pods
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_rules import PreemptionRules
+from weir.engine.quota_overlay import INFINITE
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Ints
+from weir.state.jobs import Job
+from weir.state.running_pods import Floats
+from weir.state.shapes import GPU_ROW
+
+
+class ReclaimBounds:
+    """What could be brought about in one cycle."""
+
+    def __init__(self, server: Allocator) -> None:
+        self._cluster = server.cluster
+        self._policy = server.policy
+        self._books = server.books
+        self._memo = server.memo
+        self._room = server.room
+        self._now_s = server.now_s
+        self.movers = ConsolidationBounds(server)
+
+    def could_reclaim(self, claims: PreemptionRules, lacks: Sequence[int], bench: PreemptionContext) -> bool:
+        """Whether there were room if all were gone that it may take from, and all that is cheap to move."""
+        if not self._memo.bounds:
+            return True
+        running, room, ledger = self._cluster.running_pods, bench.placer.room, self._cluster.ledger
+        over = self._over(claims)
+        rows = running.takeable(over > 0)
+        if self._cluster.refused:
+            refused = [pod.row for pod in self._cluster.refused if bench.disruptions.was_refused((pod,))]
+            rows = rows[~np.isin(rows, refused)]
+        victims = VictimPods(
+            running.node[rows],
+            running.milli[rows],
+            running.largest[rows] * WHOLE_MILLI,
+            running.project[rows],
+        )
+        grain = np.where(np.array(ledger.sharing) > 0, 1, WHOLE_MILLI)  # of what a project gives
+        free = room.whole * WHOLE_MILLI + self._moved_most(claims, room.whole, over)
+        if any(ledger.sharing[queue] for queue in ledger.top):
+            free += room.partly_free()
+        all_gone = free + np.bincount(victims.node, victims.milli, len(free)).astype(np.int64)
+        affinity = bench.affinity_of(claims.job)
+        for shape, lack in zip(claims.job.shapes, lacks, strict=True):
+            if lack and shape.whole and shape.devices:
+                may = self._memo.feasible_nodes(self._cluster, shape, affinity)[0]
+                each = shape.devices * WHOLE_MILLI
+                if int((all_gone // each)[may].sum()) < lack:
+                    return False
+                if max_pods(free, each, may, victims, over * WHOLE_MILLI, grain) < lack:
+                    return False
+        return True
+
+    def _moved_most(self, claims: PreemptionRules, free: Ints, over: Floats) -> Ints:
+        """Thousandths of devices by node of those it may not take from that are cheap enough to move."""
+        rules = self._policy
+        if not rules.consolidation.enabled:
+            return np.zeros_like(free)
+        budget = rules.consolidation.budget
+        if claims.job.topology is not None:
+            budget = max(budget, rules.topology.budget)
+        may = over <= 0
+        if rules.consolidation.spares_owners and not claims.is_owner:
+            may &= self.movers.lent
+        running, holes = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
+        broken = self._cluster.incomplete.values()
+        rows, _ = running.movable(self._now_s, budget, rules.price.restart, holes, may, broken)
+        return np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
+
+    def _over(self, claims: PreemptionRules) -> Floats:
+        """Devices each project may be taken from before it stops giving; 0 if it isn't asked.
+
+        Infinite where it gives for another reason than its devices, and in a deep tree, where one that gives
+        opens others.
+        """
+        ledger, held = self._cluster.ledger, self._books.held
+        over = np.full(len(ledger.path), np.inf)
+        if len(claims.path) > 1 or self._cluster.weighted_shapes():
+            return over  # what is above a quota says nothing of devices that count as other than a GPU
+        own, others = claims.path[-1], [row for row, amount in claims.asks if amount and row != GPU_ROW]
+        for project in self._cluster.running:
+            quota = ledger.quota[project]
+            if project == own or not claims.may_ask(ledger.path[project]):
+                over[project] = 0.0
+            elif ledger.priority[project] >= ledger.priority[own] and not any(
+                held[project][row] > quota[row] for row in others
+            ):
+                over[project] = (held[project][GPU_ROW] - quota[GPU_ROW]) / WHOLE_MILLI
+        return over
+
+    def asked(self, claims: PreemptionRules) -> Bools:
+        """Which projects it may take from."""
+        if not claims.any_reclaim:
+            return np.zeros(len(self._cluster.ledger.path), np.bool_)
+        return self._over(claims) > 0
+
+    def more_may_go(self, asleep: Sleeping, job: Job, lacks: Sequence[int]) -> bool:
+        """Whether one has saved since that may move now, wasn't counted, and is where room could be made."""
+        new = self._cluster.saves - asleep.saves
+        if new > len(self._cluster.saved) or not self._memo.bounds:
+            return True
+        most = max(self._policy.consolidation.budget, self._policy.topology.budget)
+        saved = self._cluster.saved[len(self._cluster.saved) - new :]
+        cheap = [one for one in saved if not asleep.asked[one.project] and self.movers.price(one) <= most]
+        least = min(
+            shape.devices if shape.whole else 0 for shape, lack in zip(job.shapes, lacks, strict=True) if lack
+        )
+        return any(
+            self._freed_most(pod.node, asleep.asked, most) >= least
+            for one in cheap
+            for pod in one.running_pods()
+        )
+
+    def _freed_most(self, node: int, asked: Bools, most: float) -> int:
+        """The most whole devices of a node with all gone that may be taken, and all that is cheap to move."""
+        devices = int(self._room.whole[node])
+        for pod in self._cluster.pods_on[node]:
+            price = self.movers.price(pod.job)
+            if price <= most or (asked[pod.job.project] and price < INFINITE):
+                devices += len(pod.devices)
+        return devices

@@ -1,0 +1,278 @@
+"""Fill: a running pod makes way for waiting ones of its project that make more of the devices.
+
+The last resort when work waits though devices are idle: what is left of them fits nobody who waits, but
+would together with what one running pod holds. Nobody gains by it but the pool, and whoever makes way
+waits again. So it is off unless asked for, stays within one project and never takes for lower priority.
+Each change gives out more than there was: it can't go round in circles.
+"""
+
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from weir.engine.allocate import Allocator
+from weir.engine.capacity import Capacity
+from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.engine.eviction_price import devices_of, price_of_move
+from weir.engine.feasibility import Bools
+from weir.engine.placer import NodePlacement
+from weir.engine.preemption_rules import effective_priority, is_past_min_runtime
+from weir.engine.queue_order import Candidate
+from weir.engine.victim_candidates import charge_pods
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.jobs import EquivalenceClass, Phase, Pod
+from weir.state.reduce import usage_on
+from weir.state.shapes import GPU_ROW, RequestShape
+
+_COMERS_MOST = 8
+"""Pods that may come for one that goes."""
+
+
+class Repacking(NamedTuple):
+    """Who would go from a node, and the classes of those who would come, one entry for each of them."""
+
+    gain_milli: int
+    goes: Pod
+    come: tuple[EquivalenceClass, ...]
+
+
+class RepackCandidate(NamedTuple):
+    """A class of waiting workloads that lack one pod each, and the nodes they may use."""
+
+    of: EquivalenceClass
+    shape: RequestShape
+    open: Bools
+    priority: float
+
+
+class RepackPlanner:
+    """Finds who makes way for whom in this cycle, the greatest gain first."""
+
+    def __init__(self, server: Allocator, disruptions: DisruptionAllowances) -> None:
+        self._server = server
+        self._cluster = server.cluster
+        self._policy = server.policy
+        self._room = server.room
+        self._disruptions = disruptions
+        self._gain_milli = max(1, round(server.policy.fill.gain * WHOLE_MILLI))
+        self._gone: set[Pod] = set()
+        self._at: dict[EquivalenceClass, int] = {}  # the first of each class that still waits
+        self._lines: dict[int, RepackQueue] = {}
+
+    def run(self) -> Iterator[tuple[Pod, list[NodePlacement]]]:
+        """Who goes, and who comes where."""
+        rules = self._policy.fill
+        if not rules.enabled:
+            return
+        self._line_up()
+        numbers = count()
+        free = self._room.columns.free[GPU_ROW]
+        heap = [
+            (key, next(numbers), node, change)
+            for node in np.flatnonzero(free >= self._gain_milli).tolist()
+            for key, change in self._changes(node)
+        ]
+        heapify(heap)
+        stops = 0
+        while heap and stops < rules.max_stops:
+            _, _, node, change = heappop(heap)
+            if change.goes in self._gone or not self._disruptions.allows((change.goes,)):
+                continue
+            spots = self._made(node, change)
+            if spots is not None:
+                stops += 1
+                self._gone.add(change.goes)
+                self._disruptions.count((change.goes,))
+                yield change.goes, spots
+            if free[node] >= self._gain_milli:
+                for key, other in self._changes(node, change.goes if spots is None else None):
+                    if spots is not None or other.come != change.come:
+                        heappush(heap, (key, next(numbers), node, other))
+
+    def _line_up(self) -> None:
+        """By project, who could come: by priority, then the largest first."""
+        server, cluster = self._server, self._cluster
+        lines: dict[int, list[RepackCandidate]] = {}
+        for of, at in server.unserved():
+            candidate = server.candidate(of, at)
+            job = candidate.job
+            if sum(candidate.lacks) != 1 or job.topology is not None or not of.step.gpu_milli:
+                continue
+            shape = job.shapes[candidate.lacks.index(1)]
+            if shape.pod_rules:  # whether it may come hangs on more than this node
+                continue
+            open_, _ = server.memo.feasible_nodes(cluster, shape, server.memo.affinity(cluster, job))
+            within = server.open_to(candidate)
+            priority = effective_priority(job, self._policy, server.now_s)
+            self._at[of] = at
+            lines.setdefault(of.project, []).append(
+                RepackCandidate(of, shape, open_ if within is None else open_ & within, priority)
+            )
+        for project, comers in lines.items():
+            comers.sort(key=lambda comer: (-comer.priority, -comer.of.step.gpu_milli, comer.of.number))
+            self._lines[project] = RepackQueue(comers, len(cluster.rows))
+
+    # What could be gained
+
+    def _changes(
+        self, node: int, only: Pod | None = None
+    ) -> Iterator[tuple[tuple[float, float, float, str], Repacking]]:
+        """What could be gained by each pod on a node going, and the key by which changes compare."""
+        vain: set[tuple[object, ...]] = set()
+        for pod in self._cluster.pods_on[node] if only is None else (only,):
+            job = pod.job
+            line = self._lines.get(job.project)
+            alike = (job.project, job.priority, pod.shape.id, pod.devices)
+            if line is None or alike in vain or not self._may_go(pod):
+                continue
+            change = self._change(node, pod, line)
+            if change is None:
+                vain.add(alike)
+            else:
+                yield (
+                    (-change.gain_milli, self._price(pod), -job.submitted_s, job.name),
+                    change,
+                )
+
+    def _may_go(self, pod: Pod) -> bool:
+        job = pod.job
+        return (
+            pod.phase is Phase.RUNNING
+            and pod not in self._gone
+            and job.preemptible
+            and sum(job.placed) == 1
+            and not job.stopping
+            and job.name not in self._cluster.promised
+            and is_past_min_runtime(job, self._policy, self._server.now_s)
+            and self._price(pod) <= self._policy.consolidation.budget
+            and self._disruptions.allows((pod,))
+        )
+
+    def _price(self, pod: Pod) -> float:
+        return price_of_move(pod.job, [pod], self._policy.price, self._server.now_s)
+
+    def _change(self, node: int, pod: Pod, line: "RepackQueue") -> Repacking | None:
+        """Who would come if a pod went: the first in line who fits, and so on while there is room."""
+        held = round(devices_of([pod]) * WHOLE_MILLI)
+        space = NodeSnapshot(self._room, node)
+        space.hold(pod.shape, pod.devices, -1)
+        own = effective_priority(pod.job, self._policy, self._server.now_s)
+        come: list[EquivalenceClass] = []
+        total = 0
+        for of, shape, _, priority in line.fitting(space, node):
+            at = self._at[of]
+            left = len(of.members) - at
+            if not left or priority < own or pod.job.name in of.members[at][2].stopped_for:
+                continue
+            while left and len(come) < _COMERS_MOST and (devices := space.devices_for(shape)) is not None:
+                space.hold(shape, devices, 1)
+                come.append(of)
+                total += len(devices) * shape.share_on(space.device_memory)
+                left -= 1
+        gain = total - held
+        return Repacking(gain, pod, tuple(come)) if gain >= self._gain_milli else None
+
+    # Making it so
+
+    def _made(self, node: int, change: Repacking) -> list[NodePlacement] | None:
+        """Places for those who come, or None with nothing changed if not all of them may any more."""
+        books, goes = self._server.books, change.goes
+        self._room.try_out()
+        charge_pods(books, [goes], -1)
+        self._room.give(node, goes.shape, goes.devices)
+        spots: list[NodePlacement] = []
+        for of in change.come:
+            candidate = Candidate(of, self._at[of]) if self._at[of] < len(of.members) else None
+            if candidate is None or not self._passes(candidate):
+                break
+            ((pod,),) = candidate.pods().values()
+            devices = NodeSnapshot(self._room, node).devices_for(pod.shape)
+            if devices is None:
+                break
+            self._room.take(node, pod.shape, devices)
+            spots.append(NodePlacement(pod, node, devices))
+            self._count(spots[-1], 1)
+            self._at[of] += 1
+        else:
+            self._room.keep()
+            return spots
+        self._room.drop()
+        for spot, of in zip(spots, change.come, strict=False):
+            self._count(spot, -1)
+            self._at[of] -= 1
+        charge_pods(books, [goes], 1)
+        return None
+
+    def _count(self, spot: NodePlacement, sign: int) -> None:
+        job = spot.pod.job
+        amounts = usage_on(self._cluster, spot.pod.shape, spot.node)
+        self._server.books.add(job.path, amounts, not job.preemptible, sign)
+
+    def _passes(self, candidate: Candidate) -> bool:
+        """The gates, asked with the one who goes gone."""
+        books, path, asks = self._server.books, candidate.job.path, candidate.asks
+        return (
+            candidate.job.may_take
+            and books.over_limit(path, asks) is None
+            and (candidate.job.preemptible or books.fixed_over_quota(path, asks) is None)
+            and self._server.keeps_headroom(candidate, self._room.free_gpu_milli())
+        )
+
+
+class RepackQueue:
+    """Who could come, in order, with what each needs as columns."""
+
+    def __init__(self, comers: Sequence[RepackCandidate], rows: int) -> None:
+        self._comers = comers
+        self._needs = np.zeros((len(comers), rows), np.int64)
+        for at, comer in enumerate(comers):
+            for row, amount in comer.shape.needs:
+                self._needs[at, row] = amount
+        self._devices = np.array([comer.shape.devices for comer in comers])
+        self._whole = np.array([comer.shape.whole for comer in comers])
+        self._milli = np.array([comer.shape.share_milli for comer in comers])
+        self._open = np.array([comer.open for comer in comers])
+
+    def fitting(self, space: "NodeSnapshot", node: int) -> list[RepackCandidate]:
+        """Those who may be on a node and, but for how devices are cut up, would fit."""
+        share = np.array(space.share)
+        devices = np.where(self._whole, (share == WHOLE_MILLI).sum(), (share > 0).sum())
+        ok = self._open[:, node] & (self._needs <= space.free).all(axis=1)
+        ok &= (self._devices <= devices) & (self._milli <= share.max(initial=0))
+        return [self._comers[at] for at in np.flatnonzero(ok).tolist()]
+
+
+class NodeSnapshot:
+    """What is free on one node, to try things on."""
+
+    def __init__(self, room: Capacity, node: int) -> None:
+        self.free = room.columns.free[:, node].copy()
+        self.share: list[int] = room.columns.share[node].tolist()
+        self.device_memory = int(room.device_memory[node])
+        self._memory: list[int] = room.columns.memory[node].tolist()
+
+    def hold(self, shape: RequestShape, devices: Sequence[int], pods: int) -> None:
+        """A pod holds room on these devices (pods -1: no more)."""
+        for row, amount in shape.needs:
+            self.free[row] -= amount * pods
+        milli, each = shape.share_on(self.device_memory), shape.memory_on(self.device_memory)
+        for device in devices:
+            self.share[device] -= milli * pods
+            self._memory[device] -= each * pods
+
+    def devices_for(self, shape: RequestShape) -> tuple[int, ...] | None:
+        """The fullest devices that hold a pod, None if it has no room."""
+        if any(self.free[row] < amount for row, amount in shape.needs):
+            return None
+        milli = WHOLE_MILLI if shape.whole else shape.share_on(self.device_memory)
+        open_ = [
+            (left, device)
+            for device, left in enumerate(self.share)
+            if left >= milli and self._memory[device] >= shape.gpu_memory
+        ]
+        if len(open_) < shape.devices:
+            return None
+        return tuple(sorted(device for _, device in sorted(open_)[: shape.devices]))

@@ -1,0 +1,156 @@
+"""Reservations: whoever is in quota and has waited too long keeps the room that will be free first.
+
+When that is, is judged by maximum run times where they are stated and by learned ones where not. Others
+may use what is kept only if they will be gone by then, or can be taken from: preemptible work over quota.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weir.engine.cache import EngineCache
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import Bools
+from weir.state.capacity_columns import Ints
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass, Job, Phase
+from weir.state.running_pods import Floats
+from weir.state.shapes import RequestShape
+
+RESERVATIONS_MOST = 8
+"""Workloads that have room reserved at a time, those that waited longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Devices kept for one workload, and when all of them will be free for it.
+
+    `spare[node]` are those that will be free by then beside what is kept; others may have them.
+    """
+
+    job: Job
+    at_s: float
+    spare: Ints
+
+
+def reservations(
+    cluster: Cluster, memo: EngineCache, room: Capacity, owners: list[EquivalenceClass], now_s: float
+) -> list[Reservation]:
+    """Room for the first of each of these classes, the longest waiting first, on nodes of their own.
+
+    `now_s` is when the cluster last changed: what is expected doesn't shift while nothing happens.
+    """
+    taken = np.zeros(len(room.whole), np.bool_)
+    ends = _ExpectedEnds(cluster, now_s)
+    found = []
+    for of in sorted(owners, key=lambda of: of.members[0][:2])[:RESERVATIONS_MOST]:
+        job = of.first
+        kept, at_s = np.zeros_like(room.whole), now_s
+        for shape, lack in zip(job.shapes, of.step.lacks, strict=True):
+            if lack:
+                mask = memo.feasible_nodes(cluster, shape, memo.affinity(cluster, job))[0] & ~taken
+                chosen = ends.soonest(room, shape, mask, kept, lack)
+                if len(chosen) < lack:
+                    break
+                at_s = max(at_s, chosen[-1][0])
+                for _, node in chosen:
+                    kept[node] += shape.devices
+        else:
+            if np.isfinite(at_s):
+                spare = np.where(kept > 0, ends.free_by(room, at_s) - kept, np.iinfo(np.int64).max)
+                taken |= kept > 0
+                found.append(Reservation(job, at_s, spare))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _FutureReleases:
+    """Devices that become free as workloads end, a row each, soonest first: where, when and how many.
+
+    `freed` counts those that its node has had back by then.
+    """
+
+    node: Ints
+    end_s: Floats
+    devices: Ints
+    freed: Ints
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, float, int]]) -> "_FutureReleases":
+        """These nodes, times and devices."""
+        node = np.array([row[0] for row in rows], np.int64)
+        end_s = np.array([row[1] for row in rows], np.float64)
+        devices = np.array([row[2] for row in rows], np.int64)
+        order = np.lexsort((node, end_s))
+        node, end_s, devices = node[order], end_s[order], devices[order]
+        by_node = np.argsort(node, kind="stable")
+        total = np.cumsum(devices[by_node])
+        first = np.searchsorted(node[by_node], node[by_node])
+        freed = np.empty_like(devices)
+        freed[by_node] = total - (total - devices[by_node])[first]
+        return cls(node, end_s, devices, freed)
+
+
+class _ExpectedEnds:
+    """When running workloads will have ended, each asked once and only if it matters, and what that frees."""
+
+    def __init__(self, cluster: Cluster, now_s: float) -> None:
+        self._cluster = cluster
+        self._now_s = now_s
+        self._known: _FutureReleases | None = None
+
+    @property
+    def _coming(self) -> _FutureReleases:
+        if self._known is None:
+            ends_s: dict[Job, float] = {}
+            rows = []
+            for node, pods in enumerate(self._cluster.pods_on):
+                for pod in pods:
+                    if pod.devices and pod.phase is Phase.RUNNING:
+                        end_s = ends_s.get(pod.job)
+                        if end_s is None:
+                            end_s = ends_s[pod.job] = _ends_s(self._cluster, pod.job, self._now_s)
+                        rows.append((node, end_s, len(pod.devices)))
+            self._known = _FutureReleases.of(rows)
+        return self._known
+
+    def soonest(
+        self, room: Capacity, shape: RequestShape, mask: Bools, kept: Ints, pods: int
+    ) -> list[tuple[float, int]]:
+        """When and where there will be room for so many pods beside what is kept, soonest first."""
+        free, size = room.whole - kept, shape.devices
+        places = np.where(mask, np.maximum(free, 0) // size if size else 1, 0)
+        now = np.repeat(np.arange(len(places)), np.minimum(places, pods))[:pods]
+        found = [(self._now_s, node) for node in now.tolist()]
+        if len(found) < pods and size:
+            coming = self._coming
+            by_then = free[coming.node] + coming.freed
+            more = np.maximum(by_then, 0) // size - np.maximum(by_then - coming.devices, 0) // size
+            rows = np.repeat(np.arange(len(more)), np.where(mask[coming.node], more, 0))[: pods - len(now)]
+            found += zip(coming.end_s[rows].tolist(), coming.node[rows].tolist(), strict=True)
+        return found
+
+    def free_by(self, room: Capacity, at_s: float) -> Ints:
+        """Whole devices of each node that will be free by then."""
+        if at_s <= self._now_s:
+            return room.whole
+        coming = self._coming
+        until = np.searchsorted(coming.end_s, at_s, "right")
+        freed = np.bincount(coming.node[:until], coming.devices[:until], len(room.whole))
+        return room.whole + freed.astype(np.int64)
+
+
+def _ends_s(cluster: Cluster, job: Job, now_s: float) -> float:
+    started_s = now_s if job.started_s is None else job.started_s
+    if job.max_runtime_s is not None:
+        return max(now_s, started_s + job.max_runtime_s)
+    remaining_s = cluster.runtimes.remaining_s(job.like, job.ran_s + now_s - started_s)
+    return now_s + remaining_s if remaining_s is not None else float("inf")
+
+
+def expected_runtime_s(cluster: Cluster, job: Job) -> float:
+    """How long a waiting workload will run, at most or as learned."""
+    if job.max_runtime_s is not None:
+        return job.max_runtime_s
+    remaining_s = cluster.runtimes.remaining_s(job.like, job.ran_s)
+    return remaining_s if remaining_s is not None else float("inf")

@@ -1,0 +1,132 @@
+"""Exchange: the moment a borrower has saved its state, stopping it costs nothing.
+
+If a waiting workload of the same size comes clearly before it in the learned order, the two change
+places on the same devices. Only what is borrowed as a whole goes: were its queue below its quota
+without it, those of its own that wait would take from others at once.
+"""
+
+from collections.abc import Iterator
+from operator import itemgetter
+
+from weir.engine.allocate import Allocator
+from weir.engine.disruption_allowances import DisruptionAllowances
+from weir.engine.placer import NodePlacement
+from weir.engine.preemption_rules import is_past_min_runtime
+from weir.engine.queue_order import Candidate, RuntimeKeyOrder
+from weir.engine.victim_candidates import charge_pods
+from weir.state.jobs import EquivalenceClass, Job, Phase, Pod
+
+
+class SwapPlanner:
+    """Finds the workloads that change places in this cycle."""
+
+    def __init__(
+        self, server: Allocator, disruptions: DisruptionAllowances, gone: set[Pod], coming: set[str]
+    ) -> None:
+        self._server = server
+        self._cluster = server.cluster
+        self._policy = server.policy
+        self._books = server.books
+        self._disruptions = disruptions
+        self._gone = gone
+        self._coming = coming
+        self._served: set[EquivalenceClass] = set()
+        self._lines = server.memo.lines  # by size, as the books stand
+
+    def run(self) -> Iterator[tuple[Candidate, Job, list[NodePlacement]]]:
+        """Who comes, who goes, and the places."""
+        cluster, now_s = self._cluster, self._server.now_s
+        if not self._policy.exchange or not cluster.runtimes.version:
+            return
+        for job in cluster.saved:
+            if job.saved_s == now_s and self._may_go(job):
+                found = self._better(job)
+                if found is not None:
+                    self._served.add(found.of)
+                    pods = iter(pod for some in found.pods().values() for pod in some)
+                    running = [pod for group in job.pods for pod in group if pod.phase is Phase.RUNNING]
+                    spots = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
+                    charge_pods(self._books, running, -1)
+                    self._disruptions.count(running)
+                    self._gone.update(running)
+                    self._lines.clear()
+                    yield found, job, spots
+
+    def _may_go(self, job: Job) -> bool:
+        """Whether a workload that has just saved its state runs as a borrower and may be stopped."""
+        books = self._books
+        return (
+            job.preemptible
+            and not job.stopping
+            and job.name not in self._cluster.promised
+            and job.name not in self._coming
+            and is_past_min_runtime(job, self._policy, self._server.now_s)
+            and not any(pod in self._gone for group in job.pods for pod in group)
+            and any(books.over_quota(queue) for queue in job.path)
+            and self._disruptions.allows(job.running_pods())
+        )
+
+    def _better(self, job: Job) -> Candidate | None:
+        """The first of the waiting of the same size, if it comes before the job by the gain set."""
+        line = self._in_order(job)
+        most = self._own_key(job) - self._policy.exchange_gain if line else 0.0
+        for key, of, at in line:
+            if key[0] > most:
+                return None
+            candidate = Candidate(of, at)
+            if (
+                self._server.memo.could_run(self._cluster, of)
+                and self._may_be_where(candidate, job)
+                and self._may_come(candidate, job)
+                and self._may_stand(job)
+            ):
+                return candidate
+        return None
+
+    def _in_order(self, like: Job) -> list[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:
+        """The next of each waiting class of a job's size that wasn't served, in the learned order."""
+        size = tuple([(shape.id, pods) for shape, pods in zip(like.shapes, like.placed, strict=True)])
+        found = self._lines.get(size)
+        if found is None:
+            server, found = self._server, []
+            for of in self._cluster.waiting_by_shape.get(size[0][0], ()):
+                at = server.served_of(of)
+                if of.wants[1] == size and of not in self._served and at < len(of.members):
+                    submitted_s, name, job = of.members[at]
+                    key = server.key_of(job, job.ran_s, of.step.asks), submitted_s, name
+                    found.append((key, of, at))
+            found.sort(key=itemgetter(0))
+            self._lines[size] = found
+        return found
+
+    def _own_key(self, job: Job) -> float:
+        """The learned key of a running workload, as if it waited with the run it has."""
+        started_s = self._server.now_s if job.started_s is None else job.started_s
+        return self._server.key_of(job, job.ran_s + self._server.now_s - started_s, ())
+
+    def _may_stand(self, goes: Job) -> bool:
+        """Whether pods like those of a job may be where it runs, were they not there yet."""
+        rules, columns = self._server.memo.pod_rules(self._cluster), self._server.room.columns
+        return all(rules.stays(columns, pod.shape, pod.node) for pod in goes.running_pods())
+
+    def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
+        """Whether the pods that go are together as those that come have to be, or still wait to be."""
+        server, asked = self._server, candidate.job.topology
+        if asked is not None and asked.required is not None and asked != goes.topology:
+            return False
+        scattered = server.is_scattered(candidate.job, goes.running_pods())
+        return not scattered or server.may_scatter(candidate.job, candidate.lacks)
+
+    def _may_come(self, candidate: Candidate, goes: Job) -> bool:
+        """Whether it passes its gates once the other is gone, which was lent, and isn't its last victim."""
+        books, running = self._books, goes.running_pods()
+        job, fixed = candidate.job, not candidate.job.preemptible
+        charge_pods(books, running, -1)
+        ok = books.over_limit(job.path, candidate.asks) is None and (
+            not fixed or books.fixed_over_quota(job.path, candidate.asks) is None
+        )
+        books.add(job.path, candidate.asks, fixed)
+        ok = ok and any(books.fills_quota(queue, candidate.asks) for queue in goes.path)
+        books.add(job.path, candidate.asks, fixed, -1)
+        charge_pods(books, running, 1)
+        return ok and job.may_take and goes.name not in job.stopped_for

@@ -1,0 +1,72 @@
+"""Domains: nodes that are equal in a label, or in several."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weir.engine.feasibility import Bools
+from weir.model.nodes import Node, Topology
+from weir.model.workloads import TopologyRequest
+from weir.state.capacity_columns import Ints
+from weir.state.cluster import Cluster
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyLevel:
+    """The domains of one level: `of[node]` is the domain's number, -1 where a label is missing.
+
+    `labels` are the node labels in which the nodes of a domain are equal, coarse to fine.
+    """
+
+    of: Ints
+    count: int
+    labels: tuple[str, ...] = ()
+
+    def sums(self, amounts: Ints) -> Ints:
+        """Amounts by node summed by domain."""
+        known = self.of >= 0
+        return np.bincount(self.of[known], amounts[known], self.count).astype(np.int64)
+
+    def mask(self, domain: int) -> Bools:
+        """The nodes of a domain."""
+        nodes: Bools = self.of == domain
+        return nodes
+
+
+def level_of(cluster: Cluster, labels: Sequence[str]) -> TopologyLevel:
+    """The domains of nodes that are equal in all of these labels."""
+    of = np.full(cluster.room.free.shape[1], -1, np.int64)
+    numbers: dict[tuple[str, ...], int] = {}
+    for at, node in enumerate(cluster.nodes):
+        path = _path(node, labels)
+        if path is not None:
+            of[at] = numbers.setdefault(path, len(numbers))
+    return TopologyLevel(of, len(numbers), tuple(labels))
+
+
+def levels_of(cluster: Cluster, topology: Topology) -> list[TopologyLevel]:
+    """The domains of a topology, level by level; a domain is told by its labels from the coarsest down."""
+    return [level_of(cluster, topology.levels[: depth + 1]) for depth in range(len(topology.levels))]
+
+
+def missing_topology(topologies: Mapping[str, Topology], asked: TopologyRequest | None) -> str | None:
+    """What there isn't of a topology that is asked for, in words; None if all of it is there."""
+    if asked is None:
+        return None
+    topology = topologies.get(asked.name)
+    if topology is None:
+        return f"topology {asked.name}"
+    for level in (asked.required, asked.preferred):
+        if level is not None and level not in topology.levels:
+            return f"level {level} of topology {asked.name}"
+    return None
+
+
+def _path(node: Node | None, labels: Sequence[str]) -> tuple[str, ...] | None:
+    if node is None:
+        return None
+    values = [node.labels.get(label, node.name if label == HOSTNAME else None) for label in labels]
+    return None if None in values else tuple(str(value) for value in values)

@@ -1,0 +1,149 @@
+"""Domains of nodes, and which of them a gang should go to: few and close ones, the fullest that fit."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from weir.engine.feasibility import Bools, pods_that_fit
+from weir.engine.placer import NodePlacement, Placer
+from weir.engine.topology_levels import TopologyLevel
+from weir.model.policy import AffinityPolicy
+from weir.state.capacity_columns import Ints
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.shapes import GPU_ROW
+
+
+class TopologyPlacer:
+    """Where one gang may go, by the topology it names; near its running members, unless all of it `moves`."""
+
+    def __init__(
+        self,
+        placer: Placer,
+        job: Job,
+        affinity: tuple[AffinityPolicy, ...],
+        levels: list[TopologyLevel],
+        within: Bools | None = None,
+        moves: bool = False,
+        comes_to: Sequence[int] = (),
+    ) -> None:
+        self._within = within
+        self._comes_to = comes_to  # nodes of its pods that this plan starts
+        self._moves = moves
+        self._placer = placer
+        self._job = job
+        self._affinity = affinity
+        asked = job.topology
+        assert asked is not None
+        names = placer.cluster.topologies[asked.name].levels
+        self._levels = levels
+        self._required = names.index(asked.required) if asked.required is not None else -1
+        self._preferred = names.index(asked.preferred) if asked.preferred is not None else -1
+
+    @property
+    def is_preferring(self) -> bool:
+        """Whether it prefers a level it doesn't require."""
+        return self._preferred > self._required
+
+    def place(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> list[NodePlacement] | None:
+        """Places in one domain of the level asked for, or if `scattered` in as few as can be."""
+        for within in self._alternatives(pods, scattered):
+            spots = self._placer.place(self._job, pods, self._affinity, within)
+            if spots is not None:
+                return spots
+        return None
+
+    def _alternatives(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> Iterator[Bools | None]:
+        room_for = self._room_for(pods)
+        base = _both(self._pinned(self._required), self._within)
+        finest = max(self._required, self._preferred)
+        near = self._pinned(self._preferred) if self._preferred > self._required else None
+        yield from self._single(finest, pods, room_for, _both(base, near))
+        if finest == self._required:
+            return
+        if scattered:
+            yield from self._scattered(pods, room_for, base)
+
+    def _single(
+        self, depth: int, pods: Mapping[int, Sequence[Pod]], room_for: Mapping[int, Ints], base: Bools | None
+    ) -> Iterator[Bools]:
+        """Domains of a level that could hold it alone, those first that are left with the least room."""
+        level = self._levels[depth]
+        enough = np.ones(level.count, np.bool_)
+        for group, some in pods.items():
+            count = room_for[group] if base is None else np.where(base, room_for[group], 0)
+            enough &= level.sums(count) >= len(some)
+        free = level.sums(np.maximum(self._placer.room.columns.free[GPU_ROW], 0))
+        for domain in sorted(np.flatnonzero(enough).tolist(), key=lambda domain: (int(free[domain]), domain)):
+            mask = level.mask(domain)
+            yield mask if base is None else mask & base
+
+    def _scattered(
+        self, pods: Mapping[int, Sequence[Pod]], room_for: Mapping[int, Ints], base: Bools | None
+    ) -> Iterator[Bools | None]:
+        """Unions of few domains of the preferred level, inside the finest coarser domain that holds it."""
+        level = self._levels[self._preferred]
+        wholes: list[Bools | None] = []
+        for depth in range(self._preferred - 1, self._required, -1):
+            wholes += list(self._single(depth, pods, room_for, base))
+        wholes += list(self._single(self._required, pods, room_for, base)) if self._required >= 0 else [base]
+        for whole in wholes:
+            union = np.zeros(len(level.of), np.bool_)
+            counts = {
+                group: level.sums(room_for[group] if whole is None else np.where(whole, room_for[group], 0))
+                for group in pods
+            }
+            total = np.sum(list(counts.values()), axis=0)
+            for domain in sorted(range(level.count), key=lambda domain: (-int(total[domain]), domain)):
+                union |= level.mask(domain)
+                if all(
+                    int(counts[group][np.unique(level.of[union & (level.of >= 0)])].sum()) >= len(some)
+                    for group, some in pods.items()
+                ):
+                    yield union if whole is None else union & whole
+                    break
+        yield from self._single(self._required, pods, room_for, base) if self._required >= 0 else [base]
+
+    def domains_to_clear(self, pods: Mapping[int, Sequence[Pod]]) -> list[Bools]:
+        """Domains of the level asked for, those first that lack fewest pods' room."""
+        room_for = self._room_for(pods)
+        base = _both(self._pinned(self._required), self._within)
+        level = self._levels[max(self._required, self._preferred)]
+        missing = np.zeros(level.count, np.int64)
+        for group, some in pods.items():
+            count = room_for[group] if base is None else np.where(base, room_for[group], 0)
+            missing += np.maximum(0, len(some) - level.sums(count))
+        found = []
+        for domain in sorted(range(level.count), key=lambda domain: (int(missing[domain]), domain)):
+            mask = level.mask(domain)
+            found.append(mask if base is None else mask & base)
+        return found
+
+    def _pinned(self, depth: int) -> Bools | None:
+        """The nodes in the domain of the members that run or have room promised, if any do."""
+        if depth < 0 or self._moves:
+            return None
+        of = self._levels[depth].of
+        nodes = [
+            pod.promise[0] if pod.promise is not None else pod.node
+            for group in self._job.pods
+            for pod in group
+            if pod.promise is not None or pod.phase is Phase.RUNNING
+        ]
+        nodes += self._comes_to
+        return np.isin(of, np.unique(of[nodes])) & (of >= 0) if nodes else None
+
+    def _room_for(self, pods: Mapping[int, Sequence[Pod]]) -> dict[int, Ints]:
+        room = self._placer.room
+        found = {}
+        for group in pods:
+            shape = self._job.shapes[group]
+            count = pods_that_fit(room.columns, room.whole, room.device_memory, shape)
+            mask = self._placer.ranking_of(shape, self._affinity).mask
+            found[group] = np.where(mask, count, 0)
+        return found
+
+
+def _both(one: Bools | None, other: Bools | None) -> Bools | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other

@@ -1,0 +1,392 @@
+"""Whom one attempt may stop or move, as units with their tier and price."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weir.engine.eviction_price import cheap_to_move, devices_of, price, price_of_all, price_of_move
+from weir.engine.knapsack import VictimEntries
+from weir.engine.node_scores import INFEASIBLE
+from weir.engine.preemption_context import PreemptionContext
+from weir.engine.preemption_rules import (
+    PreemptionKind,
+    PreemptionRules,
+    QuotaProtection,
+    divergence_level,
+    is_past_min_runtime,
+)
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.victim_sets import Permits, Tier, Victim
+from weir.model.policy import AffinityPolicy
+from weir.model.reasons import EvictionRule
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.jobs import Job, Phase, Pod, devices_of_charge
+from weir.state.shapes import GPU_ROW
+
+_ANYONE = -1
+_LAST: Tier = (len(QuotaProtection), (), _ANYONE)
+"""The tier of what may only be moved: after everything that may be stopped."""
+
+
+@dataclass(slots=True)
+class CandidateSet:
+    """What is the same for all who may take from the same workloads.
+
+    `jobs` are those, and whether only to be moved; `holes` says whether a shape has room somewhere;
+    `takeable` is kept with nothing taken, by the nodes needed where that counts.
+    """
+
+    jobs: dict[Job, bool] = field(default_factory=dict)
+    holes: dict[tuple[int, tuple[AffinityPolicy, ...]], bool] = field(default_factory=dict)
+    takeable: dict[int, VictimEntries] = field(default_factory=dict)
+
+
+class VictimCandidates:
+    """The workloads one attempt may take from. `taken` are pods it has taken so far.
+
+    What quotas protect more than `most` isn't stopped, and what disruption budgets protect neither is stopped
+    nor moved, unless the kind is to override them.
+    """
+
+    def __init__(
+        self,
+        bench: PreemptionContext,
+        claims: PreemptionRules,
+        kind: PreemptionKind,
+        most: QuotaProtection,
+        move_budget: float,
+        found: CandidateSet | None = None,
+    ) -> None:
+        self._bench = bench
+        self._cluster = bench.cluster
+        self._policy = bench.policy
+        self._books = bench.books
+        self._placer = bench.placer
+        self._affinity_of = bench.affinity_of
+        self._gone = bench.gone
+        self._coming = bench.coming
+        self._now_s = bench.now_s
+        self._disruptions = bench.disruptions
+        self._overrides = kind is PreemptionKind.OVERRIDE
+        self.victims: list[tuple[Victim, EvictionRule]] | None = (
+            None  # those taken so far by a thorough attempt
+        )
+        self.bounds = bench.bounds
+        self.claims = claims
+        self.kind = kind
+        self._most = most
+        self.move_budget = move_budget
+        charge = sum(amount for row, amount in claims.asks if row == GPU_ROW)
+        self._needed = devices_of_charge(claims.job, charge) / WHOLE_MILLI  # devices
+        self.taken: set[Pod] = set()
+        self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
+        self._kept = CandidateSet() if found is None else found
+        if found is None:
+            self._find()
+        self.jobs = self._kept.jobs
+
+    def asked_by(self, claims: PreemptionRules) -> "VictimCandidates":
+        """The same for another who asks for moves and may have just the same workloads moved."""
+        return VictimCandidates(self._bench, claims, self.kind, self._most, self.move_budget, self._kept)
+
+    # Who
+
+    def _find(self) -> None:
+        jobs = self._kept.jobs
+        jobs.update(dict.fromkeys(self._found(), self.kind is PreemptionKind.CONSOLIDATE))
+        if self.kind is not PreemptionKind.CONSOLIDATE and jobs and self._policy.consolidation.enabled:
+            for job in self._movable():
+                jobs.setdefault(job, True)
+
+    def _found(self) -> list[Job]:
+        """Running preemptible workloads that may be taken from, at the latest when others are gone."""
+        claims, running = self.claims, self._cluster.running
+        if self.kind is PreemptionKind.CONSOLIDATE:
+            return self._movable()
+        if self.kind is PreemptionKind.PREEMPT:
+            return [job for job in self._of_project(claims.job.project) if claims.rule_for(job) is not None]
+        found: list[Job] = []
+        lifted: list[Pod] = []
+        asked = [project for project in running if project != claims.job.project and running[project]]
+        while more := [project for project in asked if self._may_ask(project)]:
+            flat = len(claims.path) == 1
+            for project in more:
+                asked.remove(project)
+                jobs = self._of_project(project)
+                found += jobs
+                if not flat:  # in a deep tree their going may open what lies further off
+                    pods = [pod for job in jobs for pod in self.running(job)]
+                    charge_pods(self._books, pods, -1)
+                    lifted += pods
+            if flat:
+                break
+        charge_pods(self._books, lifted, 1)
+        return found
+
+    def _may_ask(self, project: int) -> bool:
+        """Return True if another project may be taken from as things stand."""
+        path = self._cluster.ledger.path[project]
+        return self.claims.protection(path) <= self._most and self.claims.may_ask(path)
+
+    def _movable(self) -> list[Job]:
+        """Running preemptible workloads that are cheap to move and have a place to go to, anyone's."""
+        rules, running = self._policy.price, self._cluster.running_pods
+        jobs = running.jobs_saved_within(self._now_s, self.move_budget, rules.restart)
+        if self._policy.consolidation.spares_owners and not self.claims.is_owner:
+            jobs = [job for job in jobs if any(self._books.over_quota(queue) for queue in job.path)]
+        cheap = cheap_to_move(self._within(jobs), self.move_budget, rules, self._now_s)
+        return [job for job in cheap if self._has_holes(job)]
+
+    def _has_holes(self, job: Job) -> bool:
+        """Whether each shape of a workload has room somewhere: else it can't be moved."""
+        affinity = self._affinity_of(job)
+        for shape, placed in zip(job.shapes, job.placed, strict=True):
+            if placed:
+                key = (shape.id, affinity)
+                open_ = self._kept.holes.get(key)
+                if open_ is None:
+                    open_ = int(self._placer.plain_ranks(shape, affinity).min()) != INFEASIBLE
+                    self._kept.holes[key] = open_
+                if not open_:
+                    return False
+        return True
+
+    def _of_project(self, project: int) -> list[Job]:
+        return self._within([job for job in self._cluster.running[project].values() if job.preemptible])
+
+    def _within(self, jobs: list[Job]) -> list[Job]:
+        """Those of preemptible jobs that may be stopped or moved for the asker as things stand."""
+        asker, policy, now_s = self.claims.job, self._policy, self._now_s
+        jobs = [job for job in jobs if job is not asker and job.name not in self._coming]
+        if policy.min_runtime.any:
+            jobs = [job for job in jobs if is_past_min_runtime(job, policy, now_s)]
+        if asker.stopped_for:
+            jobs = [job for job in jobs if not self._would_alternate(job)]
+        if self._disruptions.any:
+            jobs = [job for job in jobs if any(self._may_stop((pod,)) for pod in self.running(job))]
+        return jobs
+
+    def _may_stop(self, pods: Sequence[Pod], *, moves: bool = False) -> bool:
+        """Return True if disruption budgets let all these pods be stopped at once."""
+        budgets = self._disruptions
+        return not budgets.any or budgets.allows(pods, overrides=self._overrides and not moves)
+
+    def limits(self, units: Sequence[Victim]) -> Permits | None:
+        """Return which sets of these units may go; None if the usual search does.
+
+        That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too.
+        """
+        if self.victims is not None:
+            return lambda some: self.legal_order(some) is not None
+        if not self._disruptions.any or self._may_all_go(units):
+            return None
+        return self._may_all_go
+
+    def _may_all_go(self, units: Sequence[Victim]) -> bool:
+        pods = list(dict.fromkeys(pod for unit in units for pod in unit.pods))
+        moves = self._overrides and any(unit.moves for unit in units)
+        return self._may_stop(pods, moves=moves)
+
+    def _would_alternate(self, victim: Job) -> bool:
+        """Whether the asker was itself stopped for this workload, not long ago."""
+        at_s = self.claims.job.stopped_for.get(victim.name)
+        return at_s is not None and self._now_s - at_s < self._policy.reserve_after
+
+    def running(self, job: Job) -> list[Pod]:
+        """Pods of a job that the plan leaves running so far."""
+        gone, taken = self._gone, self.taken
+        pods = job.running_pods()
+        if not gone and not taken:
+            return pods
+        return [pod for pod in pods if pod not in taken and pod not in gone]
+
+    # What
+
+    def takeable(self) -> VictimEntries:
+        """Every device that could be taken, by unit and node; kept for attempts that start alike."""
+        if self.taken:
+            return self._takeable_now()
+        key = 0 if self.kind is PreemptionKind.CONSOLIDATE else self.nodes_needed
+        found = self._kept.takeable.get(key)
+        if found is None:
+            found = self._kept.takeable[key] = self._takeable_now()
+        return found
+
+    def _takeable_now(self) -> VictimEntries:
+        found = VictimEntries()
+        tiers: list[Tier] = []
+        for job, only_moves in self.jobs.items():
+            pods = self.running(job)
+            if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
+                pod = pods[0]
+                if self._disruptions.any and not self._may_stop(pods, moves=only_moves):
+                    continue
+                if not pod.shape.devices:
+                    found.bare.add(pod.node)
+                else:
+                    price_ = self._price_of(job, pods, only_moves)
+                    found.add(pod.node, len(pod.devices), price_, only_moves and pod.shape.whole)
+                    tiers.append(_LAST if only_moves else self._tier(job, pods, 1))
+                    if not pod.shape.whole:
+                        found.parts.add(pod.node)
+                continue
+            nodes = dict.fromkeys(pod.node for pod in pods)
+            found.spans = found.spans or (len(nodes) > 1 and not only_moves)
+            for node in nodes:
+                for unit in self.units_of(job, [pod for pod in pods if pod.node == node]):
+                    devices = sum(len(pod.devices) for pod in unit.here)
+                    if devices:
+                        in_parts = any(pod.devices and not pod.shape.whole for pod in unit.here)
+                        found.add(node, devices, unit.price, unit.moves and not in_parts)
+                        tiers.append(unit.tier)
+                        if in_parts:
+                            found.parts.add(node)
+                    else:
+                        found.bare.add(node)
+        found.rank(tiers)
+        return found
+
+    def _price_of(self, job: Job, pods: list[Pod], moves: bool) -> float:
+        prices = self._policy.price
+        return price_of_move(job, pods, prices, self._now_s) if moves else self._price_of_rest(job, pods)
+
+    def units_on(self, node: int) -> list[Victim]:
+        """The units with pods on a node."""
+        here: dict[Job, list[Pod]] = {}
+        for pod in self._cluster.pods_on[node]:
+            if pod.phase is Phase.RUNNING and pod not in self.taken and pod not in self._gone:
+                here.setdefault(pod.job, []).append(pod)
+        return [unit for job, pods in here.items() if job in self.jobs for unit in self.units_of(job, pods)]
+
+    def units_of(self, job: Job, here: Sequence[Pod]) -> list[Victim]:
+        """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
+        if self.jobs[job]:
+            pods = self.running(job) if _is_bound_together(job) else here
+            if self._disruptions.any and not self._may_stop(pods, moves=True):
+                return []
+            cost = price_of_move(job, pods, self._policy.price, self._now_s)
+            return [Victim(_LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
+        units = []
+        running = self.running(job)
+        spare = [-need for need in job.needed]
+        for pod in running:
+            spare[pod.group] += 1
+        elastic: set[Pod] = set()
+        if any(more > 0 for more in spare):
+            groups = job.spec.groups
+            kept = {pod for pod in here if not self._may_stop((pod,))} if self._disruptions.any else ()
+            for pod in sorted(
+                here, key=lambda pod: (pod in kept, groups[pod.group].order, -pod.group, -pod.index)
+            ):
+                if spare[pod.group] > 0:
+                    if pod in kept:
+                        continue
+                    spare[pod.group] -= 1
+                    elastic.add(pod)
+                    cost = price(job, [pod], self._policy.price, self._now_s, self._needed)
+                    units.append(Victim(self._tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
+        if len(elastic) < len(here) and (not self._disruptions.any or self._may_stop(running)):
+            rest = [pod for pod in running if pod not in elastic] if elastic else running
+            staying = tuple(pod for pod in here if pod not in elastic)
+            units.append(
+                Victim(
+                    self._tier(job, rest, 1), self._price_of_rest(job, rest), job, tuple(rest), staying, True
+                )
+            )
+        return units
+
+    def _price_of_rest(self, job: Job, pods: list[Pod]) -> float:
+        """Price of a workload as a whole; a gang's is shared by the nodes it frees that are needed."""
+        if len(pods) == sum(job.placed) == 1:
+            return price_of_all(job, self._policy.price, self._now_s, self._needed)
+        cost = price(job, pods, self._policy.price, self._now_s, self._needed)
+        return cost / max(1, min(self.nodes_needed, len({pod.node for pod in pods})))
+
+    def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
+        """What is compared before the price."""
+        own = job.project
+        first = -1 if job.spec.overrun else int(self.claims.protection(job.path))
+        if self._policy.victims == "cheap":
+            return (first, (), _ANYONE, job.priority, minimum)
+        return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
+
+    def giving(self, project: int) -> tuple[object, ...]:
+        """How soon a project has to give, as things stand: level by level, who gives first comes first."""
+        if project == _ANYONE:
+            return ()
+        return tuple(self._books.giving_key(queue) for queue in self._books.ledger.path[project])
+
+    def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
+        """Whether a queue would hold less than its share without these pods, in what is asked for."""
+        books = self._books
+        asked = {row for row, amount in self.claims.asks if amount}
+        held, share = books.held[queue], books.share[queue]
+        return any(
+            held[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row)
+            < share[row] - 1e-6
+            for row, _ in books.ledger.bounded[queue]
+            if row in asked
+        )
+
+    # Whether
+
+    def rule(self, unit: Victim) -> EvictionRule | None:
+        """The rule under which a unit may go now."""
+        if self._disruptions.any and not self._may_stop(unit.pods, moves=unit.moves):
+            return None
+        if unit.moves:
+            return EvictionRule.CONSOLIDATE
+        if self._most < QuotaProtection.FULL and self.claims.protection(unit.job.path) > self._most:
+            return None
+        return self.claims.rule_for(unit.job)
+
+    def legal_order(self, units: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
+        """An order in which they may go, each asked when those before it are gone; None if there is none.
+
+        Those nearer to the asker in the tree go first, since they make room in its own queues; of one
+        queue the largest goes last, since a queue gives as long as it is over. A thorough attempt may have
+        those it has taken go between them.
+        """
+        taken = [unit for unit, _ in self.victims or ()]
+        for unit in taken:
+            self.count(unit.pods, -1)
+        going = self._ordered([*taken, *units])
+        for unit in taken:
+            self.count(unit.pods, 1)
+        return None if going is None else [each for each in going if each[0] not in taken]
+
+    def _ordered(self, units: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
+        going: list[tuple[Victim, EvictionRule]] = []
+        left = list(units)
+        if len(left) > 1:
+            left.sort(
+                key=lambda unit: (-divergence_level(self.claims.path, unit.job.path), devices_of(unit.pods))
+            )
+        while left:
+            for unit in left:
+                rule = self.rule(unit)
+                if rule is not None:
+                    going.append((unit, rule))
+                    left.remove(unit)
+                    self.count(unit.pods, 1)
+                    break
+            else:
+                break
+        for unit, _ in going:
+            self.count(unit.pods, -1)
+        return None if left else going
+
+    def count(self, pods: Sequence[Pod], sign: int) -> None:
+        """Count running pods as gone, in the books and in their budgets (sign -1: no more)."""
+        charge_pods(self._books, pods, -sign)
+        self._disruptions.count(pods, sign)
+
+
+def charge_pods(books: QuotaOverlay, pods: Sequence[Pod], sign: int) -> None:
+    """Count running pods in the books (sign -1: no more)."""
+    for pod in pods:
+        books.add(pod.job.path, pod.amounts, not pod.job.preemptible, sign)
+
+
+def _is_bound_together(job: Job) -> bool:
+    """Whether its pods share a domain, or would like to, so that they move together."""
+    return job.topology is not None and sum(job.placed) > 1

@@ -1,0 +1,264 @@
+"""Victims on one node: which pods and workloads could go, and the cheapest sets that make room."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from weir.engine.capacity import Capacity
+from weir.engine.pod_affinity import ExcessPods
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.jobs import Job, Pod
+from weir.state.shapes import GPU_ROW, RequestShape
+
+MAX_ENUMERATED = 10
+"""Victims on one node up to which every minimal set is looked at (2^10); above, the one of least price."""
+_SUMS_MOST = 256
+"""Sums that search keeps apart; where there are more, or shares, a set made greedily has to do."""
+
+Tier = tuple[Any, ...]
+"""What is compared before the price: how quotas protect it, then by the policy."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Victim:
+    """What goes at once: one elastic pod, or what is left of a workload as a whole.
+
+    `here` are its pods on the node. A whole workload goes after its elastic pods, wherever they are.
+
+    A unit that only `moves` must get a new place in the same plan.
+    """
+
+    tier: Tier
+    price: float
+    job: Job
+    pods: tuple[Pod, ...]
+    here: tuple[Pod, ...]
+    whole: bool
+    moves: bool = False
+
+    @property
+    def younger(self) -> tuple[float, str]:
+        """Sorts the younger first, then by name."""
+        return -self.job.submitted_s, self.job.name
+
+    @property
+    def is_protected(self) -> bool:
+        """Return True if it is stopped though it was held within a quota."""
+        return not self.moves and int(self.tier[0]) > 0
+
+
+Permits = Callable[[Sequence[Victim]], bool]
+"""Whether disruption budgets let all of these units go at once."""
+
+
+class NodeCapacity:
+    """The room on one node as plain numbers, and whether a pod of a shape fits with units taken away.
+
+    Where shape and units hold whole devices only, what is short and what each unit gives are numbers
+    that add up; with shares the devices have to be looked at one by one.
+    """
+
+    __slots__ = ("_device_memory", "_gains", "_memory", "_shape", "_share", "_short")
+
+    def __init__(
+        self,
+        room: Capacity,
+        node: int,
+        shape: RequestShape,
+        units: Sequence[Victim],
+        excesses: Sequence[ExcessPods] = (),
+    ) -> None:
+        self._shape = shape
+        self._device_memory = int(room.device_memory[node])
+        self._share: list[int] = []
+        self._memory: list[int] = []
+        short = [(row, amount - int(room.columns.free[row, node])) for row, amount in shape.needs]
+        rows = [(row, lack) for row, lack in short if lack > 0]
+        self._short = [lack for _, lack in rows]
+        whole = not shape.devices or (
+            shape.whole
+            and all(pod.shape.whole or not pod.shape.devices for unit in units for pod in unit.here)
+        )
+        if not whole:
+            self._share, self._memory = room.columns.share[node].tolist(), room.columns.memory[node].tolist()
+        elif shape.devices > room.whole[node]:
+            rows.append((GPU_ROW, 0))
+            self._short.append(shape.devices - int(room.whole[node]))
+        self._gains = {unit: [_gain(unit, row) for row, _ in rows] for unit in units}
+        for excess in excesses:
+            self._short.append(excess.pods)
+            for unit, gains in self._gains.items():
+                gains.append(sum(_is_of(excess, pod) for pod in unit.pods))
+
+    def fits_without(self, units: Sequence[Victim]) -> bool:
+        """Whether a pod of the shape fits once these units are gone."""
+        gains = self._gains
+        for at, short in enumerate(self._short):
+            if sum([gains[unit][at] for unit in units]) < short:
+                return False
+        return not self._share or self._has_devices(units)
+
+    def knapsack(
+        self, units: Sequence[Victim], gone: Sequence[Victim]
+    ) -> tuple[int, dict[Victim, int]] | None:
+        """What is still needed of the one number that is short, and what each unit gives of it.
+
+        None if more than one is short, or devices are shared.
+        """
+        if self._share or len(self._short) != 1:
+            return None
+        need = self._short[0] - sum(self._gains[unit][0] for unit in gone)
+        return need, {unit: self._gains[unit][0] for unit in units}
+
+    def alike(self, one: Victim, other: Victim) -> bool:
+        """Whether two units give the same at the same price."""
+        return not self._share and one.price == other.price and self._gains[one] == self._gains[other]
+
+    def _has_devices(self, units: Sequence[Victim]) -> bool:
+        share, memory, shape = self._share.copy(), self._memory.copy(), self._shape
+        for unit in units:
+            for pod in unit.here:
+                if pod.devices:
+                    milli = pod.shape.share_on(self._device_memory)
+                    each = pod.shape.memory_on(self._device_memory)
+                    for device in pod.devices:
+                        share[device] += milli
+                        memory[device] += each
+        if shape.whole:
+            return share.count(WHOLE_MILLI) >= shape.devices
+        milli, each = shape.share_on(self._device_memory), shape.gpu_memory
+        found = sum(left >= milli and memory[device] >= each for device, left in enumerate(share))
+        return found >= shape.devices
+
+
+def _is_of(excess: ExcessPods, pod: Pod) -> bool:
+    return excess.mark in pod.shape.marks and bool(excess.nodes[pod.node])
+
+
+def _gain(unit: Victim, row: int) -> int:
+    """What a unit gives of a resource on the node; of devices, how many whole ones."""
+    if row == GPU_ROW:
+        return sum(len(pod.devices) for pod in unit.here)
+    return sum(amount for pod in unit.here for at, amount in pod.shape.needs if at == row)
+
+
+def minimal_victim_sets(
+    room: Capacity,
+    node: int,
+    shape: RequestShape,
+    units: Sequence[Victim],
+    excesses: Sequence[ExcessPods] = (),
+) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
+    """Minimal sets of units whose going makes room for one pod of the shape, best first.
+
+    Lower tiers go before higher ones: of the highest tier that must be touched as little as can be is
+    taken, by price, fewer workloads, younger, name, with all lower tiers gone; then of the tier below
+    what is still needed, and so on. Each set comes with its key, by which nodes compare. With them go the
+    pods that are in `excess` of what a pod rule allows.
+    """
+    space = NodeCapacity(room, node, shape, units, excesses)
+    tiers: list[list[Victim]] = []
+    for _, group in groupby(sorted(units, key=lambda unit: unit.tier), key=lambda unit: unit.tier):
+        tiers.append(list(group))
+        if space.fits_without([unit for tier in tiers for unit in tier]):
+            break
+    else:
+        return
+    below = [unit for tier in tiers[:-1] for unit in tier]
+    highest = tiers[-1]
+    found = [(set_key(chosen), at, chosen) for at, chosen in enumerate(_minimal(space, highest, below))]
+    found.sort(key=lambda entry: entry[:2])
+    for key, _, chosen in found:
+        whole = list(chosen)
+        for depth in range(len(tiers) - 2, -1, -1):
+            rest = [unit for tier in tiers[:depth] for unit in tier]
+            forced = {unit.job for unit in whole if unit.whole}
+            must = [unit for unit in tiers[depth] if unit.job in forced]
+            may = [unit for unit in tiers[depth] if unit.job not in forced]
+            options = _minimal(space, may, [*rest, *whole, *must])
+            whole += must + min(options, key=set_key)
+        yield (highest[0].tier, key, set_key(whole)), whole
+
+
+def set_key(units: Sequence[Victim]) -> Tier:
+    """Price, then fewer workloads, then younger, then name."""
+    return (
+        round(sum(unit.price for unit in units), 6),
+        len({unit.job for unit in units}),
+        sorted(unit.younger for unit in units),
+    )
+
+
+def _minimal(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[list[Victim]]:
+    """Minimal sets of these units that make room where others are gone already."""
+    if len(units) > MAX_ENUMERATED:
+        least = _least(space, units, gone)
+        return [_greedy(space, units, gone) if least is None else least]
+    return _every_minimal(space, units, gone)
+
+
+def _every_minimal(
+    space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]
+) -> list[list[Victim]]:
+    """Every set that makes room and of which none can be spared; depth first, larger units first."""
+    ordered = sorted(units, key=lambda unit: (-_size(unit), unit.price, unit.younger))
+    found: list[list[Victim]] = []
+    _grow(space, ordered, gone, 0, [], found)
+    return found
+
+
+def _grow(
+    space: NodeCapacity,
+    ordered: Sequence[Victim],
+    gone: Sequence[Victim],
+    at: int,
+    chosen: list[Victim],
+    found: list[list[Victim]],
+) -> None:
+    """Find the minimal sets of those chosen and any from `at` on."""
+    if space.fits_without([*gone, *chosen]):
+        if all(not space.fits_without([*gone, *chosen[:k], *chosen[k + 1 :]]) for k in range(len(chosen))):
+            found.append(chosen)
+    elif at < len(ordered) and space.fits_without([*gone, *chosen, *ordered[at:]]):
+        _grow(space, ordered, gone, at + 1, [*chosen, ordered[at]], found)
+        rest = at + 1
+        while rest < len(ordered) and space.alike(ordered[at], ordered[rest]):
+            rest += 1  # without this one there is no reason to take one just like it
+        _grow(space, ordered, gone, rest, chosen, found)
+
+
+def _size(unit: Victim) -> int:
+    return sum(len(pod.devices) * (pod.shape.share_milli or 1) for pod in unit.here)
+
+
+def _least(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:
+    """The minimal set of least price where one number alone is short; None if that can't be said.
+
+    A knapsack, larger units first: what is below the need and reaches it with one more is minimal, for
+    that one is the smallest of it.
+    """
+    told = space.knapsack(units, gone)
+    if told is None:
+        return None
+    need, gains = told
+    best: dict[int, list[Victim]] = {0: []}  # by what a set gives, all that is needed or less
+    for unit in sorted(units, key=lambda unit: (-gains[unit], unit.price, unit.younger)):
+        for given, chosen in list(best.items()):
+            if gains[unit] and given < need:
+                total, more = min(need, given + gains[unit]), [*chosen, unit]
+                if total not in best or set_key(more) < set_key(best[total]):
+                    best[total] = more
+        if len(best) > _SUMS_MOST:
+            return None
+    return best.get(max(need, 0))
+
+
+def _greedy(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim]:
+    """One minimal set: all of them, then the dearest that can be spared given back, one by one."""
+    chosen = list(units)
+    for unit in sorted(units, key=lambda unit: (-unit.price, unit.younger)):
+        without = [other for other in chosen if other is not unit]
+        if space.fits_without([*gone, *without]):
+            chosen = without
+    return chosen

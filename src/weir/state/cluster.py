@@ -1,0 +1,99 @@
+"""The cluster as it is: columns of room, the ledger of the queues, jobs, and what was learned.
+
+Only `weir.state.reduce` changes it; everyone else reads.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.model.nodes import Node, Topology
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.budgets import Budget
+from weir.state.capacity_columns import CapacityColumns
+from weir.state.jobs import ClassKey, EquivalenceClass, Job, Pod
+from weir.state.quota_usage import QuotaUsage
+from weir.state.request_mix import RequestMix
+from weir.state.running_pods import RunningColumns
+from weir.state.runtime_history import RuntimeHistory
+from weir.state.shapes import GPU_ROW, RowIndex, ShapeTable, model_row_name
+from weir.state.usage_history import UsageHistory
+
+LOG_MOST = 1 << 16
+"""Changes of nodes remembered for those who follow them."""
+
+
+class Cluster:
+    """Everything the engine decides from. Nodes are rows in the order they were first seen."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0  # the latest time any event named
+        self.rows = RowIndex()
+        self.marks = RowIndex(first=())  # those that pods bear or rules count pods by
+        self.shapes = ShapeTable(self.rows, self.marks)
+        self.nodes: list[Node | None] = []  # None: lost
+        self.node_at: dict[str, int] = {}
+        self.node_names: list[str] = []
+        self.capacity: npt.NDArray[np.int64] = np.zeros((len(self.rows), 0), np.int64)
+        self.room = CapacityColumns.empty(len(self.rows))  # free now and not promised
+        self.releasing = CapacityColumns.empty(len(self.rows))  # held by stopping pods
+        self.releasing_on: dict[int, int] = {}  # stopping pods by node
+        self.device_memory: list[int] = []
+        self.weighted_nodes: dict[int, None] = {}  # whose devices count as other than a GPU each
+        self.topologies: dict[str, Topology] = {}
+        self.ledger = QuotaUsage((), self.rows)
+        self.jobs: dict[str, Job] = {}
+        self.by_memory: dict[
+            str, Job
+        ] = {}  # those that ask for device memory: what they count with hangs on nodes
+        self.pods_on: list[dict[Pod, None]] = []
+        self.running: dict[int, dict[str, Job]] = {}  # by project: jobs with pods that run
+        self.running_pods = RunningColumns()
+        self.promised: dict[str, Job] = {}
+        self.incomplete: dict[str, Job] = {}  # gangs that run below their minimum
+        self.priorities: dict[int, dict[int, int]] = {}  # by project: preemptible running jobs by priority
+        self.waiting: dict[ClassKey, EquivalenceClass] = {}
+        self.waiting_of: dict[int, dict[EquivalenceClass, None]] = {}  # by project
+        self.classes_made = 0
+        self.waiting_by_shape: dict[int, dict[EquivalenceClass, None]] = {}
+        self.saved: list[Job] = []  # those that saved their state last, all at one instant
+        self.saves = 0  # how often any did
+        self.budgets: dict[str, Budget] = {}
+        self.refused: dict[Pod, float] = {}  # running pods that couldn't be stopped, and when that was tried
+        self.withdrawn: dict[str, float] = {}  # workloads whose room a refused stop withdrew, and when
+        self.usage = UsageHistory()
+        self.mix = RequestMix()
+        self.runtimes = RuntimeHistory()
+        self.static_version = 0  # nodes, queues or topologies changed
+        self.changes = 0  # events that changed more than when a workload last saved its state
+        self.changed_s = 0.0  # the time by the last of them
+        self.log: list[int] = []  # nodes that changed, in order
+        self.log_epoch = 0
+
+    def changed(self, node: int) -> None:
+        """Remember that the room of a node changed."""
+        if len(self.log) >= LOG_MOST:
+            self.log.clear()
+            self.log_epoch += 1
+        self.log.append(node)
+
+    def total(self, row: int) -> int:
+        """What all nodes together have of a resource, as quotas count it."""
+        return self.totals()[row] if self.weighted_nodes else int(self.capacity[row].sum())
+
+    def weighted_shapes(self) -> bool:
+        """Return True if any pod was ever asked for whose devices count as other than a GPU each."""
+        return self.shapes.weighted
+
+    def totals(self) -> list[int]:
+        """Return what all nodes together have of each resource, as quotas count it."""
+        totals: list[int] = self.capacity.sum(axis=1).tolist()
+        for at in self.weighted_nodes:
+            node = self.nodes[at]
+            if node is None:
+                continue
+            own_milli = node.own_gpus * WHOLE_MILLI
+            less = own_milli - own_milli * node.gpu_weight_milli // WHOLE_MILLI
+            totals[GPU_ROW] -= less
+            if node.gpu_model is not None:
+                totals[self.rows.of(model_row_name(node.gpu_model))] -= less
+        return totals

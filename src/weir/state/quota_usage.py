@@ -1,0 +1,94 @@
+"""The quota tree and what each queue of it holds and asks for, by resource row."""
+
+from collections.abc import Iterable, Sequence
+
+from weir.model.queues import Queue
+from weir.model.resources import UNLIMITED
+from weir.state.shapes import RowIndex
+
+Amounts = tuple[tuple[int, int], ...]
+"""(row, amount) pairs: what one pod counts with in the ledger."""
+
+
+class QuotaUsage:
+    """Queues by position: parents before children. Amounts are plain lists, queue by row.
+
+    `allocated` is what running, starting and promised pods hold, `fixed` the non-preemptible part of
+    it, `asked` what pending pods ask for. Each counts in every queue on the path from the top.
+    """
+
+    def __init__(self, queues: Sequence[Queue], rows: RowIndex) -> None:
+        for queue in queues:
+            rows.see(queue.quota)
+            rows.see(queue.limit)
+        self.queues = tuple(queues)
+        self.position = {queue.name: at for at, queue in enumerate(queues)}
+        self.parent = [self.position[queue.parent] if queue.parent is not None else -1 for queue in queues]
+        self.children: list[list[int]] = [[] for _ in queues]
+        self.top: list[int] = []
+        self.path: list[tuple[int, ...]] = []
+        for at, parent in enumerate(self.parent):
+            (self.children[parent] if parent >= 0 else self.top).append(at)
+            self.path.append((*self.path[parent], at) if parent >= 0 else (at,))
+        self.depth = max([len(path) for path in self.path], default=0)
+        self.priority = [queue.priority for queue in queues]
+        self.top_tiers = self._tiers(self.top)  # positions among siblings by priority, highest first
+        self.tiers = [self._tiers(children) for children in self.children]
+        self.age = [(queue.created_s, at) for at, queue in enumerate(queues)]
+        self.allocated: list[list[int]] = [[] for _ in queues]
+        self.fixed: list[list[int]] = [[] for _ in queues]
+        self.asked: list[list[int]] = [[] for _ in queues]
+        self.sharing = [0] * len(queues)  # pods, running or pending, that ask for parts of devices
+        self.touched = [0] * len(queues)  # how often a queue's amounts have changed
+        self.quota: list[list[int]] = []
+        self.limit: list[list[int]] = []
+        self.weight: list[list[float]] = []
+        self.weightless: list[bool] = []  # by row: whether the weight of any queue is 0
+        self.fit(rows)
+
+    def _tiers(self, siblings: Sequence[int]) -> list[list[int]]:
+        priorities = sorted({self.priority[queue] for queue in siblings}, reverse=True)
+        return [
+            [at for at, queue in enumerate(siblings) if self.priority[queue] == each] for each in priorities
+        ]
+
+    def fit(self, rows: RowIndex) -> None:
+        """Make room for rows that were added."""
+        self.quota = [rows.amounts(queue.quota, UNLIMITED) for queue in self.queues]
+        self.limit = [rows.amounts(queue.limit, UNLIMITED) for queue in self.queues]
+        self.weight = [[float(queue.weight.get(name, 1.0)) for name in rows.names] for queue in self.queues]
+        self.weightless = [min(weights) <= 0 for weights in zip(*self.weight, strict=True)]
+        for table in (self.allocated, self.fixed, self.asked):
+            for line in table:
+                line.extend([0] * (len(rows) - len(line)))
+        self.limited = [
+            [(row, most) for row, most in enumerate(limit) if most < UNLIMITED] for limit in self.limit
+        ]
+        self.bounded = [
+            [(row, most) for row, most in enumerate(quota) if most < UNLIMITED] for quota in self.quota
+        ]
+
+    def add_allocated(self, path: Iterable[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
+        """Count a pod as holding its amounts (sign -1: no more)."""
+        for queue in path:
+            self.touched[queue] += 1
+            line = self.allocated[queue]
+            for row, amount in amounts:
+                line[row] += sign * amount
+            if fixed:
+                line = self.fixed[queue]
+                for row, amount in amounts:
+                    line[row] += sign * amount
+
+    def add_sharing(self, path: Iterable[int], pods: int) -> None:
+        """Count pods that ask for parts of devices (negative: no more)."""
+        for queue in path:
+            self.sharing[queue] += pods
+
+    def add_asked(self, path: Iterable[int], amounts: Amounts, pods: int) -> None:
+        """Count `pods` pending pods with these amounts each (negative: no more)."""
+        for queue in path:
+            self.touched[queue] += 1
+            line = self.asked[queue]
+            for row, amount in amounts:
+                line[row] += amount * pods

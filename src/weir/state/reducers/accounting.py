@@ -1,0 +1,83 @@
+"""What pods count with: in the columns of a node and in the ledger of their queues."""
+
+from collections.abc import Collection
+
+from weir.state import events
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.quota_usage import Amounts
+from weir.state.shapes import GPU_ROW, RequestShape, model_row_name
+
+
+def usage_on(cluster: Cluster, shape: RequestShape, at: int) -> Amounts:
+    """What a pod of this shape counts with in the ledger while it holds room on a node."""
+    if not shape.devices:
+        return shape.charges
+    milli = shape.charge_on(cluster.device_memory[at])
+    node = cluster.nodes[at]
+    if node is None or node.gpu_model is None:
+        return (*shape.charges, (GPU_ROW, milli))
+    return (*shape.charges, (GPU_ROW, milli), (cluster.rows.of(model_row_name(node.gpu_model)), milli))
+
+
+def request_of(cluster: Cluster, shape: RequestShape) -> Amounts:
+    """What a pending pod counts with: a memory request as on the smallest device it may come to."""
+    if not shape.devices:
+        return shape.charges
+    models = shape.request.gpu_models
+    device_memory = _smallest(cluster, models) if shape.gpu_memory else 0
+    milli = shape.charge_on(device_memory)
+    row = cluster.rows.known(model_row_name(models[0])) if len(models) == 1 else None
+    if row is None:
+        return (*shape.charges, (GPU_ROW, milli))
+    return (*shape.charges, (GPU_ROW, milli), (row, milli))
+
+
+def _smallest(cluster: Cluster, models: Collection[str]) -> int:
+    """Memory of the smallest device of these models, or of any."""
+    memories = [
+        node.gpu_memory
+        for node in cluster.nodes
+        if node is not None and node.own_gpus and (not models or node.gpu_model in models)
+    ]
+    return min(memories, default=0)
+
+
+def charge(cluster: Cluster, pod: Pod, sign: int) -> None:
+    """Count a pod in the ledger (sign -1: no more), as what it is now."""
+    job, ledger = pod.job, cluster.ledger
+    if pod.promise is not None:
+        amounts = usage_on(cluster, pod.shape, pod.promise[0])
+        ledger.add_allocated(job.path, amounts, not job.preemptible, sign)
+    elif pod.phase is Phase.RUNNING:
+        ledger.add_allocated(job.path, pod.amounts, not job.preemptible, sign)
+    elif pod.phase is not Phase.ABSENT and job.asks_now:
+        ledger.add_asked(job.path, job.asks[pod.group], sign)
+
+
+def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
+    """Of a job's pods that hold nothing these don't exist, and all others do."""
+    pods = [pod for group in job.pods for pod in group]
+    for pod in pods:
+        charge(cluster, pod, -1)
+    for pod in pods:
+        if pod in absent:
+            pod.phase = Phase.ABSENT
+        elif pod.phase is Phase.ABSENT:
+            pod.phase = Phase.PENDING if pod.promise is None else Phase.PROMISED
+    job.tally()
+    for pod in pods:
+        charge(cluster, pod, 1)
+
+
+def allocate(cluster: Cluster, pod: Pod, at: int, devices: tuple[int, ...], pods: int = 1) -> None:
+    """The node holds room for a pod on these devices (pods -1: no more)."""
+    cluster.room.hold(at, pod.shape, devices, cluster.device_memory[at], pods)
+
+
+def pod_of(cluster: Cluster, key: events.PodKey) -> Pod | None:
+    """The pod of that name; None if there is none."""
+    job = cluster.jobs.get(key.workload)
+    if job is None or not (0 <= key.group < len(job.pods) and 0 <= key.index < len(job.pods[key.group])):
+        return None
+    return job.pods[key.group][key.index]

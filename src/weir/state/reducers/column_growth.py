@@ -1,0 +1,34 @@
+"""The size of the columns: they only ever grow."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weir.state.cluster import Cluster
+
+_MARKS_FIRST = 8
+"""Marks there is room for once there is any."""
+
+
+def grow(cluster: Cluster, nodes: int, devices: int) -> None:
+    """Make the columns large enough for every resource known, and for so many nodes and devices."""
+    rows, marks = len(cluster.rows), len(cluster.marks)
+    have_rows, have_nodes = cluster.room.free.shape
+    if rows > have_rows:
+        cluster.ledger.fit(cluster.rows)
+    have_devices, have_marks = cluster.room.share.shape[1], cluster.room.marks.shape[0]
+    if rows > have_rows or nodes > have_nodes or devices > have_devices or marks > have_marks:
+        if marks > have_marks:
+            marks = max(_MARKS_FIRST, 2 * have_marks, marks)  # all that was worked out is lost: seldom
+        space = nodes if nodes <= have_nodes else max(nodes, have_nodes + have_nodes // 2)
+        cluster.room = cluster.room.grown(rows, space, devices, marks)
+        cluster.releasing = cluster.releasing.grown(rows, space, devices, marks)
+        capacity = np.zeros_like(cluster.room.free)
+        capacity[:have_rows, :have_nodes] = cluster.capacity
+        cluster.capacity = capacity
+        cluster.static_version += 1
+
+
+def grow_for(cluster: Cluster, devices: Sequence[int]) -> None:
+    """Make the columns large enough for these devices: a pod may hold some that no node has any more."""
+    grow(cluster, nodes=0, devices=max(devices, default=0) + 1)

@@ -1,0 +1,80 @@
+"""Room kept for pods until they run there or it is anyone's again."""
+
+from weir.state import events
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job, Phase, Pod
+from weir.state.reducers.accounting import allocate, charge, pod_of
+from weir.state.reducers.column_growth import grow_for
+from weir.state.reducers.pending_index import update_status
+
+
+def nominated(cluster: Cluster, event: events.Nominated) -> None:
+    """Room is kept for pods of a workload."""
+    job = cluster.jobs.get(event.workload)
+    if job is None:
+        return
+    for place in event.places:
+        pod, at = pod_of(cluster, place.pod), cluster.node_at.get(place.node)
+        if pod is None or at is None or pod.promise is not None or pod.phase is Phase.RUNNING:
+            continue
+        grow_for(cluster, place.devices)
+        charge(cluster, pod, -1)
+        if pod.phase is Phase.PENDING:
+            pod.phase = Phase.PROMISED
+            job.pending[pod.group] -= 1
+        pod.promise = (at, place.devices)
+        job.placed[pod.group] += 1
+        charge(cluster, pod, 1)
+        allocate(cluster, pod, at, place.devices)
+        cluster.changed(at)
+        cluster.promised[job.name] = job
+        cluster.withdrawn.pop(job.name, None)
+    job.promised_by = event.freed_by
+    update_status(cluster, job, event.at_s)
+
+
+def nomination_released(cluster: Cluster, event: events.NominationReleased) -> None:
+    """What was promised to a workload is anyone's."""
+    job = cluster.jobs.get(event.workload)
+    if job is not None:
+        release_nominations(cluster, job)
+        update_status(cluster, job, cluster.now_s)
+
+
+def nominated_on(cluster: Cluster, at: int) -> list[Pod]:
+    """The pods that have room promised on a node."""
+    return [
+        pod
+        for job in cluster.promised.values()
+        for group in job.pods
+        for pod in group
+        if pod.promise is not None and pod.promise[0] == at
+    ]
+
+
+def release_nominations(cluster: Cluster, job: Job) -> None:
+    """Take back all that is promised to a job."""
+    if job.name not in cluster.promised:
+        return
+    for group in job.pods:
+        for pod in group:
+            if pod.promise is not None:
+                release_nomination(cluster, pod)
+
+
+def release_nomination(cluster: Cluster, pod: Pod) -> None:
+    """Take the promise back: the pod is pending, or just being stopped, as it was without."""
+    assert pod.promise is not None
+    job, (at, devices) = pod.job, pod.promise
+    charge(cluster, pod, -1)
+    allocate(cluster, pod, at, devices, -1)
+    cluster.changed(at)
+    pod.promise = None
+    job.placed[pod.group] -= 1
+    if pod.phase is Phase.PROMISED:
+        pod.phase, pod.amounts = Phase.PENDING, ()
+        job.pending[pod.group] += 1
+    charge(cluster, pod, 1)
+    if not any(pod.promise is not None for group in job.pods for pod in group):
+        cluster.promised.pop(job.name, None)
+        job.promised_by = ()

@@ -1,0 +1,52 @@
+"""The mix of requests: what was asked for recently, the waiting included."""
+
+from collections import deque
+
+from weir.state.capacity_columns import CapacityColumns
+from weir.state.shapes import RequestShape
+
+MAX_PODS = 4000
+"""Pods asked for that make the recent past."""
+MIN_PODS = 50
+"""Pods asked for before the mix says anything."""
+GROWTH = 0.25
+"""What must have been asked for anew, in parts of what is remembered, before the mix is drawn up again."""
+MAX_GROUP_PODS = 64
+"""Pods of one group that count: one huge gang isn't the usual work."""
+
+
+class RequestMix:
+    """How often each shape was asked for of late.
+
+    `drawn` is what the engine goes by, with the `room` there was: what there was little room for then is
+    scarce. It is drawn up anew only when enough has been asked for since, because everything that is scored
+    by it is then scored again; `version` counts that.
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[RequestShape, int]] = deque()
+        self._count: dict[RequestShape, int] = {}
+        self._total = 0
+        self._since_drawn = 0
+        self.drawn: tuple[tuple[RequestShape, int], ...] = ()
+        self.room: CapacityColumns | None = None
+        self.version = 0
+
+    def asked(self, shape: RequestShape, pods: int, room: CapacityColumns) -> None:
+        """`pods` pods of this shape were asked for, with so much room free."""
+        pods = min(pods, MAX_GROUP_PODS)
+        self._recent.append((shape, pods))
+        self._count[shape] = self._count.get(shape, 0) + pods
+        self._total += pods
+        self._since_drawn += pods
+        while self._total > MAX_PODS and len(self._recent) > 1:
+            oldest, gone = self._recent.popleft()
+            self._total -= gone
+            self._count[oldest] -= gone
+            if not self._count[oldest]:
+                del self._count[oldest]
+        if self._total >= MIN_PODS and (not self.drawn or self._since_drawn >= GROWTH * self._total):
+            self.drawn = tuple(sorted(self._count.items(), key=lambda entry: (-entry[1], entry[0].id)))
+            self.room = room.copy()
+            self.version += 1
+            self._since_drawn = 0

@@ -1,0 +1,149 @@
+"""Running pods as columns, a row each: what takes are bounded by before any is looked into."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.capacity_columns import Ints
+from weir.state.jobs import Job, Pod
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class RunningColumns:
+    """`node[row]` (-1: no pod), its `whole` devices, all `devices` of its job, its `project`.
+
+    `on` counts the devices it is on, as a whole or in part, and `milli` the thousandths of them it holds.
+    Stopping or moving a pod costs its job at least `part` of what it costs for `devices`, and at most
+    `largest` devices go with it.
+
+    `since_s` is when its job last saved its state or started; `restart` is -1 where its job doesn't say
+    what a restart costs, and infinite where no pod is or none that may be stopped.
+    """
+
+    def __init__(self) -> None:
+        size = 64
+        self.node: Ints = np.full(size, -1, np.int64)
+        self.whole: Ints = np.zeros(size, np.int64)
+        self.on: Ints = np.zeros(size, np.int64)
+        self.milli: Ints = np.zeros(size, np.int64)
+        self.devices: Floats = np.zeros(size)
+        self.part: Floats = np.zeros(size)
+        self.largest: Floats = np.zeros(size)
+        self.restart: Floats = np.full(size, np.inf)
+        self.since_s: Floats = np.zeros(size)
+        self.project: Ints = np.zeros(size, np.int64)
+        self._pods: list[Pod | None] = [None] * size
+        self._spare = list(range(size - 1, -1, -1))
+
+    def add(self, pod: Pod, since_s: float) -> None:
+        """A pod runs on its node."""
+        if not self._spare:
+            self._grow()
+        row = pod.row = self._spare.pop()
+        job = pod.job
+        self._pods[row] = pod
+        self.node[row] = pod.node
+        self.whole[row] = len(pod.devices) if pod.shape.whole else 0
+        self.on[row] = len(pod.devices)
+        self._size(row, pod, job)
+        stated_s = -1.0 if job.restart_s is None else job.restart_s
+        self.restart[row] = stated_s if job.preemptible else np.inf
+        self.since_s[row] = since_s
+        self.project[row] = job.project
+
+    def _size(self, row: int, pod: Pod, job: Job) -> None:
+        """Set what depends on the size of the pod and of its job."""
+        milli = self.milli[row] = pod.gpu_milli()
+        own, whole = milli / WHOLE_MILLI, job.devices_milli / WHOLE_MILLI
+        if job.sharing and any(shape.gpu_memory for shape in job.shapes):
+            # It counts with more or less than was asked for, by the memory of the devices it came to.
+            alone = sum([group.count for group in job.spec.groups]) == 1
+            self.devices[row] = own
+            self.part[row], self.largest[row] = (1.0, own) if alone else (0.0, np.inf)
+        else:
+            self.devices[row] = whole
+            self.part[row], self.largest[row] = min(own / max(whole, 1e-9), 1.0), max(own, whole)
+
+    def remove(self, pod: Pod) -> None:
+        """A pod no longer runs, or is being stopped."""
+        row, pod.row = pod.row, -1
+        self._pods[row] = None
+        self.node[row] = -1
+        self.restart[row] = np.inf
+        self._spare.append(row)
+
+    def belong(self, job: Job) -> None:
+        """Set the project of a job's running pods: the positions of queues change with the tree."""
+        for pod in job.running_pods():
+            self.project[pod.row] = job.project
+
+    def saved(self, job: Job, at_s: float) -> None:
+        """A job saved its state."""
+        since_s = self.since_s
+        for group in job.pods:
+            for pod in group:
+                if pod.row >= 0:
+                    since_s[pod.row] = at_s
+
+    def _grow(self) -> None:
+        size = len(self.node)
+        self.node = np.concatenate([self.node, np.full(size, -1, np.int64)])
+        self.restart = np.concatenate([self.restart, np.full(size, np.inf)])
+        for name in ("whole", "on", "milli", "devices", "part", "largest", "since_s", "project"):
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
+        self._pods += [None] * size
+        self._spare += range(2 * size - 1, size - 1, -1)
+
+    def jobs_saved_within(self, now_s: float, most: float, restart: float) -> list[Job]:
+        """Jobs that may be stopped, without those of whom one pod alone costs more than `most`, by name."""
+        lost = self.milli / WHOLE_MILLI * (now_s - self.since_s)
+        lost += np.where(self.restart < 0, restart, self.restart)
+        pods = [self._pods[row] for row in np.flatnonzero(lost <= most).tolist()]
+        return sorted({pod.job for pod in pods if pod is not None}, key=_name)
+
+    def _prices(self, now_s: float, restart: float, broken: Iterable[Job]) -> Floats:
+        """What it costs to move the job of each pod, infinite where it may not be."""
+        lost, again = now_s - self.since_s, np.where(self.restart < 0, restart, self.restart)
+        price: Floats = self.devices * lost + again
+        for job in broken:  # they hold less than they need
+            for pod in job.running_pods():
+                price[pod.row] = job.devices_held()[0] * lost[pod.row] + again[pod.row]
+        return price
+
+    def takeable(self, asked: Bools) -> Ints:
+        """Rows of the pods that may be stopped, of the projects asked."""
+        rows = np.flatnonzero(np.isfinite(self.restart))  # a row without a pod has an outdated project
+        return rows[asked[self.project[rows]]]
+
+    def movable(
+        self,
+        now_s: float,
+        most: float,
+        restart: float,
+        holes: Ints,
+        projects: Bools | None,
+        broken: Iterable[Job],
+    ) -> tuple[Ints, Floats]:
+        """Row and price of each pod whose job costs no more than `most` to move.
+
+        A gang may move as one: each of its pods comes with its part of the price.
+
+        `restart` is what a restart costs where a job doesn't say; `holes` are the largest there are by the
+        node a pod is on, in whole devices: a larger one can't be moved. `projects` says whose may be, None
+        for all. `broken` are gangs below their minimum.
+        """
+        price = self._prices(now_s, restart, broken)
+        rows = np.flatnonzero((price <= most) & np.isfinite(price))  # few, so the rest is asked of these
+        rows = rows[self.whole[rows] <= holes[self.node[rows]]]
+        if projects is not None:
+            rows = rows[projects[self.project[rows]]]
+        return rows, price[rows] * self.part[rows]
+
+
+def _name(job: Job) -> str:
+    return job.name

@@ -1,0 +1,191 @@
+"""Run times learned from workloads that ended: never from those that still run.
+
+A workload is like another of the same project, user, name stem and size; while too few of the
+closest kind have ended, coarser likenesses stand in (Smith's "back off" of history-based prediction).
+"""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+
+from weir.model.workloads import Workload
+
+_DIGIT = re.compile(r"[0-9]")
+_HASH = re.compile(r"(?=.*[0-9])[0-9a-f]+", re.IGNORECASE)
+MIN_SAMPLES = 10
+"""Ended workloads of a likeness before it is believed."""
+MAX_SAMPLES = 4000
+"""Ended workloads remembered of each likeness."""
+
+PROJECT_CLASSES = 3
+"""Likenesses, closest first, that still name the project: an estimate shown to people uses no coarser one."""
+MIN_LONGER_SAMPLES = 5
+"""Ended workloads that ran longer than one has run already, before a range is given for its rest."""
+
+RuntimeClass = tuple[object, ...]
+
+
+def name_prefix(name: str) -> str:
+    """A name without what tells repetitions of one job apart: trailing digits and hashes.
+
+    Nothing is left of a name that is only a number or a hash.
+    """
+    parts = name.replace("_", "-").split("-")
+    while len(parts) > 1 and _DIGIT.search(parts[-1]):
+        parts.pop()
+    if len(parts) == 1 and _HASH.fullmatch(parts[0]):
+        return ""
+    return "-".join(parts).rstrip("0123456789")
+
+
+class RuntimeKey:
+    """What a workload is like, closest first, and what was learned when that was last asked.
+
+    The mean run of those that ran longer than it stays the same until it has run as long as the next of
+    them, or more of them have ended. All of that is from one `RuntimeHistory`.
+    """
+
+    __slots__ = ("believed", "ended", "from_s", "made", "names", "total_s", "until_s")
+
+    def __init__(self, names: tuple[RuntimeClass, ...]) -> None:
+        self.names = names
+        self.ended: RuntimeSamples | None = None
+        self.made = 0
+        self.believed = 0
+        self.total_s = 0.0
+        self.from_s = 0.0
+        self.until_s = 0.0
+
+    def learn(self, ended: "RuntimeSamples", ran_s: float) -> bool:
+        """The mean run of those of them that ran longer than `ran_s`, if any did."""
+        found = ended.longer(ran_s)
+        if found is None:
+            return False
+        self.total_s, self.from_s, self.until_s = found
+        self.made = ended.made
+        return True
+
+
+def runtime_key(workload: Workload, devices_milli: int) -> RuntimeKey:
+    """What a workload is like: the same project, user, name stem and size, and ever less of that."""
+    project, size = workload.project, devices_milli
+    return RuntimeKey(
+        (
+            (project, workload.user, name_prefix(workload.name), size),
+            (project, workload.user, size),
+            (project, size),
+            (size,),
+            (),
+        )
+    )
+
+
+class RuntimeSamples:
+    """Run times of one likeness, and the sums of their tails, made anew as they grow by a sixteenth.
+
+    They are made when they are asked for: most likenesses are so coarse that nobody ever does.
+    """
+
+    __slots__ = ("_covers", "_since", "_sums", "made", "runs")
+
+    def __init__(self) -> None:
+        self.runs: list[float] = []  # in the order they ended
+        self.made = 0  # how often the sums had to be made anew
+        self._covers = 0  # how many of them the sums are to be of
+        self._since = 0  # how many there are besides
+        self._sums: tuple[list[float], list[float]] | None = (
+            None  # sorted run times, and the sums from each on
+        )
+
+    def add(self, run_s: float) -> None:
+        """Add the run time of one more workload."""
+        self.runs.append(run_s)
+        self._since += 1
+        if self._since * 16 >= self._covers:
+            del self.runs[:-MAX_SAMPLES]
+            self._covers, self._since, self._sums = len(self.runs), 0, None
+            self.made += 1
+
+    def longer(self, ran_s: float) -> tuple[float, float, float] | None:
+        """The mean run of those that ran longer than `ran_s`, and from when until when that is the mean."""
+        sums = self._sums
+        if sums is None:
+            runs = sorted(self.runs[: self._covers])
+            sums = self._sums = runs, list(accumulate(reversed(runs)))[::-1]
+        runs, tails = sums
+        at = bisect_right(runs, ran_s)
+        if at == len(runs):
+            return None
+        return tails[at] / (len(runs) - at), runs[at - 1] if at else 0.0, runs[at]
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingRange:
+    """Middle eight tenths of remaining run times of workloads alike, in seconds, and their number."""
+
+    low_s: float
+    high_s: float
+    samples: int
+
+
+class RuntimeHistory:
+    """The mean remaining run time of workloads, by what they are like."""
+
+    def __init__(self) -> None:
+        self._ended: dict[RuntimeClass, RuntimeSamples] = {}
+        self._believed = 0  # likenesses of which enough have ended
+        self.version = 0
+
+    def ended(self, runtime_key: RuntimeKey, run_s: float) -> None:
+        """Remember the whole run of a workload that succeeded."""
+        run_s = max(run_s, 1.0)
+        for name in runtime_key.names:
+            ended = self._ended.get(name)
+            if ended is None:
+                ended = self._ended[name] = RuntimeSamples()
+            ended.add(run_s)
+            self._believed += len(ended.runs) == MIN_SAMPLES
+        self.version += 1
+
+    def remaining_s(self, runtime_key: RuntimeKey, ran_s: float) -> float | None:
+        """Mean remaining run time given `ran_s` already run; None while nothing is learned."""
+        ended = runtime_key.ended
+        if ended is None or runtime_key.believed != self._believed:
+            known = self._learn(runtime_key, ran_s)
+        else:  # it is still the closest of which enough have ended
+            fresh = runtime_key.made == ended.made and runtime_key.from_s <= ran_s < runtime_key.until_s
+            known = fresh or runtime_key.learn(ended, ran_s) or self._learn(runtime_key, ran_s)
+        if not known:
+            return max(ran_s, 1.0) if self._ended else None
+        return max(runtime_key.total_s - ran_s, 1.0)
+
+    def remaining_range(self, runtime_key: RuntimeKey, ran_s: float) -> RemainingRange | None:
+        """Return the range of the remaining run time given `ran_s` already run.
+
+        None unless enough workloads of the same project that are alike have ended, and enough of those ran
+        longer than this one has.
+        """
+        for name in runtime_key.names[:PROJECT_CLASSES]:
+            ended = self._ended.get(name)
+            if ended is None or len(ended.runs) < MIN_SAMPLES:
+                continue
+            left = sorted(run_s - ran_s for run_s in ended.runs if run_s > ran_s)
+            if len(left) >= MIN_LONGER_SAMPLES:
+                tenth = len(left) // 10
+                return RemainingRange(left[tenth], left[-1 - tenth], len(left))
+        return None
+
+    def _learn(self, runtime_key: RuntimeKey, ran_s: float) -> bool:
+        """Ask those it is most like of which enough have ended, and any that ran longer than it."""
+        runtime_key.ended = None
+        closest = True
+        for name in runtime_key.names:
+            ended = self._ended.get(name)
+            if ended is not None and len(ended.runs) >= MIN_SAMPLES:
+                if runtime_key.learn(ended, ran_s):
+                    if closest:
+                        runtime_key.ended, runtime_key.believed = ended, self._believed
+                    return True
+                closest = False  # it may be asked again once others of these have ended
+        return False

@@ -1,0 +1,394 @@
+"""Random small worlds: a cluster, a tree of quotas, workloads, and what happens to them, step by step.
+
+Small on purpose: what goes wrong at all goes wrong on a few nodes, and a small world can be held
+against an exhaustive answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Any
+
+from hypothesis import strategies as st
+
+from weir.model.nodes import Node, Topology
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import (
+    WHOLE_MILLI,
+    PodAffinityRule,
+    PodGroup,
+    Request,
+    TopologyRequest,
+    Workload,
+    WorkloadType,
+)
+
+GI = 1 << 30
+MODELS = (None, "A100", "H100")
+_SELDOM = (False, False, False, False, True)
+HOSTNAME = "kubernetes.io/hostname"
+NETWORK = Topology("network", ("rack", HOSTNAME))
+
+
+class Does(Enum):
+    """What can happen between two cycles."""
+
+    CYCLE = "a cycle is played"
+    SUBMIT = "a workload is submitted"
+    END = "a running workload ends"
+    CRASH = "a pod is gone, nobody knows why"
+    SAVE = "a running workload has saved its state"
+    LOSE = "a node is lost"
+    RETURN = "a lost node is back"
+    HOLD = "a workload is held"
+    RELEASE = "a held workload is released"
+    RESIZE = "a workload has more or fewer pods, or some of them don't exist"
+    CHANGE = "a workload asks for something else"
+    WAIT = "time passes"
+
+
+Step = tuple[Does, int]
+
+
+@dataclass(frozen=True, repr=False)
+class World:
+    """Where a property starts, and what happens then. `stops_after` are the cycles each stop takes, in turn."""
+
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    workloads: tuple[Workload, ...]
+    policy: Policy = Policy()
+    steps: tuple[Step, ...] = ()
+    stops_after: tuple[int, ...] = (1,)
+    tick_s: float = 1.0
+
+    def __repr__(self) -> str:
+        """As a page somebody can read: hypothesis prints it where a property fails."""
+        lines = ["a world of"]
+        lines += [f"  {_told(each)}" for each in (*self.nodes, *self.queues)]
+        for each in self.workloads:
+            lines.append(f"  {_told(each, 'groups')}")
+            lines += [f"    {_told(group, 'request')} {_told(group.request)}" for group in each.groups]
+        lines.append(f"  policy {self.policy.model_dump(exclude_defaults=True)}")
+        lines.append("  " + ", ".join(f"{does.name} {which}" for does, which in self.steps))
+        lines.append(f"  stops take {self.stops_after} cycles of {self.tick_s} s")
+        return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+def _told(of: Any, *without: str) -> str:
+    """A noun by what differs from the usual."""
+    usual = {"cpu_milli": 1000, "memory": GI, "share_milli": WHOLE_MILLI}
+    told = []
+    for each in fields(of):
+        value = getattr(of, each.name)
+        if (
+            each.name not in without
+            and value != usual.get(each.name, each.default)
+            and value not in ((), {}, "")
+        ):
+            told.append(f"{each.name}={value}")
+    return f"{type(of).__name__}({', '.join(told)})"
+
+
+def node(name: str, gpus: int, **more: object) -> Node:
+    """A node with plenty of everything else, unless said otherwise."""
+    capacity = {
+        "cpu": int(more.pop("cpu", 64)) * 1000,  # type: ignore[call-overload]
+        "memory": int(more.pop("memory", 512)) * GI,  # type: ignore[call-overload]
+        "pods": int(more.pop("pods", 110)),  # type: ignore[call-overload]
+    }
+    labels = {"kubernetes.io/hostname": name, **more.pop("labels", {})}  # type: ignore[dict-item]
+    memory = int(more.pop("gpu_memory", 16)) * GI  # type: ignore[call-overload]
+    return Node(name, gpus, memory, capacity, labels=labels, **more)  # type: ignore[arg-type]
+
+
+def single(name: str, project: str, devices: int = 1, **more: object) -> Workload:
+    """A workload of one pod of whole devices."""
+    group = PodGroup("0", Request(devices=devices))
+    return Workload(name, project, (group,), 1, **{"submitted_s": 0.0, **more})  # type: ignore[arg-type]
+
+
+# What there is
+
+
+@st.composite
+def nodes(draw: st.DrawFn, most: int = 4, models: bool = True, marks: bool = False) -> tuple[Node, ...]:
+    """A few nodes, in racks, of some models."""
+    found = []
+    for at in range(draw(st.sampled_from(range(1, most + 1)))):
+        gpus = draw(st.sampled_from((4, 4, 3, 2, 1, 0)))
+        found.append(
+            node(
+                f"n{at}",
+                gpus,
+                cpu=draw(st.sampled_from((64, 64, 8, 5))),
+                gpu_memory=draw(st.sampled_from((16, 16, 80))),
+                gpu_model=draw(st.sampled_from(MODELS)) if models else None,
+                labels={"rack": f"r{draw(st.integers(0, 1))}"},
+                foreign_marks={"m0": 1} if marks and draw(st.sampled_from(_SELDOM)) else {},
+                foreign_devices=(draw(st.integers(0, gpus - 1)),)
+                if gpus and draw(st.sampled_from(_SELDOM))
+                else (),
+            )
+        )
+    return tuple(found)
+
+
+@st.composite
+def trees(
+    draw: st.DrawFn, projects_most: int = 4, deep: bool = True, limits: bool = True
+) -> tuple[Queue, ...]:
+    """A tree of departments up to two deep, and projects in it or beside it."""
+    departments: list[Queue] = []
+    for at in range(draw(st.integers(0, 3)) if deep else 0):
+        parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
+        departments.append(draw(_queue(f"d{at}", parent, False, at, limits)))
+    projects = []
+    for at in range(draw(st.sampled_from((*range(2, projects_most + 1), 1)))):
+        parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
+        projects.append(draw(_queue(f"p{at}", parent, True, len(departments) + at, limits)))
+    return (*departments, *projects)
+
+
+@st.composite
+def _queue(draw: st.DrawFn, name: str, parent: str | None, is_project: bool, at: int, limits: bool) -> Queue:
+    quota = {"gpu": draw(st.sampled_from((0, 0, 1, 2, 3, 4, 6))) * WHOLE_MILLI}
+    if draw(st.sampled_from(_SELDOM)):
+        quota = {}
+    if draw(st.sampled_from(_SELDOM)):
+        quota["cpu"] = draw(st.integers(0, 12)) * 1000
+    limit: dict[str, int] = {}
+    if limits and draw(st.sampled_from(_SELDOM)):
+        limit["gpu"] = quota.get("gpu", 0) + draw(st.integers(0, 4)) * WHOLE_MILLI
+    return Queue(
+        name,
+        parent,
+        is_project,
+        quota,
+        limit,
+        {"gpu": float(draw(st.sampled_from((1, 1, 1, 2, 3, 0))))},
+        draw(st.sampled_from((100, 100, 100, 200, 50))),
+        60.0 * at,
+    )
+
+
+# What is asked for
+
+
+@st.composite
+def requests(draw: st.DrawFn, shares: bool = True, models: bool = True) -> Request:
+    """What one pod asks for; seldom its cores are charged and not reserved."""
+    request = draw(_stated_requests(shares, models))
+    if request.devices and draw(st.sampled_from(_SELDOM)):
+        return replace(request, cpu_milli=0, assumed_cpu_milli=request.cpu_milli)
+    return request
+
+
+@st.composite
+def _stated_requests(draw: st.DrawFn, shares: bool, models: bool) -> Request:
+    """What one pod asks for: whole devices, parts of one or of several, device memory, or cores alone."""
+    cpu = draw(st.sampled_from((1, 1, 2, 4))) * 1000
+    kind = draw(
+        st.sampled_from(("whole",) * 5 + (("part", "parts", "memory") if shares else ()) + ("cores",))
+    )
+    model: tuple[str, ...] = ()
+    if models and draw(st.sampled_from(_SELDOM)):
+        model = draw(st.sampled_from((("A100",), ("H100",), ("A100", "H100"))))
+    if kind == "cores":
+        return Request(cpu_milli=cpu)
+    if kind == "memory":
+        memory = draw(st.sampled_from((2, 5, 8, 16, 40))) * GI
+        return Request(devices=1, share_milli=0, gpu_memory=memory, cpu_milli=cpu, gpu_models=model)
+    if kind == "whole":
+        return Request(devices=draw(st.sampled_from((1, 1, 1, 2, 2, 3, 4))), cpu_milli=cpu, gpu_models=model)
+    milli = draw(st.sampled_from((100, 250, 300, 500, 700)))
+    return Request(devices=1 if kind == "part" else 2, share_milli=milli, cpu_milli=cpu, gpu_models=model)
+
+
+@st.composite
+def workloads(
+    draw: st.DrawFn,
+    projects: Sequence[str],
+    least: int = 4,
+    most: int = 14,
+    *,
+    shares: bool = True,
+    models: bool = True,
+    topology: bool = False,
+    rules: bool = False,
+    groups_most: int = 2,
+) -> tuple[Workload, ...]:
+    """Workloads of these projects: single pods, gangs, elastic ones, of several groups."""
+    found = []
+    for at in range(draw(st.sampled_from(range(least, most + 1)))):
+        groups = []
+        marks = tuple(mark for mark in MARKS if rules and draw(st.booleans()))
+        pod_rules = tuple(draw(st.lists(st.sampled_from(POD_RULES), max_size=2))) if rules else ()
+        for position in range(draw(st.sampled_from((1,) * 4 + tuple(range(1, groups_most + 1))))):
+            count = draw(st.sampled_from((1, 1, 1, 2, 3, 4)))
+            needed = draw(st.sampled_from(range(0 if position else 1, count + 1)))
+            order = draw(st.sampled_from((0, 0, 1)))
+            request = replace(draw(requests(shares, models)), marks=marks, pod_rules=pod_rules)
+            groups.append(PodGroup(str(position), request, count, needed, order))
+        minima = sum(group.min for group in groups)
+        extra = draw(st.sampled_from((0, 0, 0, 1)))
+        priority = draw(st.sampled_from((50, 50, 50, 60, 90, 125)))
+        found.append(
+            Workload(
+                name=f"w{at}",
+                project=draw(st.sampled_from(list(projects))),
+                groups=tuple(groups),
+                min_pods=min(minima + extra, sum(group.count for group in groups)),
+                submitted_s=-60.0 * draw(st.sampled_from(range(1, 200))),
+                type=draw(st.sampled_from((WorkloadType.TRAIN, WorkloadType.BUILD))),
+                priority=priority,
+                preemptible=priority < 100 and draw(st.sampled_from((True, True, True, True, False))),
+                max_runtime_s=draw(st.sampled_from((None, None, 600.0, 7200.0))),
+                topology=draw(st.sampled_from((None, None, *TOPOLOGIES))) if topology else None,
+                user=draw(st.sampled_from(("", "ada"))),
+            )
+        )
+    return tuple(found)
+
+
+MARKS = ("m0", "m1")
+POD_RULES = (
+    PodAffinityRule("anti_affinity", "m0", HOSTNAME),
+    PodAffinityRule("anti_affinity", "m1", "rack"),
+    PodAffinityRule("anti_affinity", "m1", HOSTNAME, weight=50),
+    PodAffinityRule("affinity", "m0", "rack"),
+    PodAffinityRule("affinity", "m1", HOSTNAME),
+    PodAffinityRule("spread", "m0", "rack"),
+    PodAffinityRule("spread", "m1", HOSTNAME, max_skew=2, min_domains=3),
+    PodAffinityRule("spread", "m0", HOSTNAME, weight=10),
+)
+"""Equal for all pods of a workload, so that none of them comes to stand where another forbids it."""
+
+TOPOLOGIES = (
+    TopologyRequest("network", required="rack"),
+    TopologyRequest("network", preferred="rack"),
+    TopologyRequest("network", required="rack", preferred="kubernetes.io/hostname"),
+)
+
+
+# How it is decided, and what happens
+
+POLICIES = (
+    Policy(),
+    Policy(victims="cheap"),
+    Policy.model_validate({"preset": "throughput"}),
+    Policy(consolidation={"enabled": False}),  # type: ignore[arg-type]
+    Policy(min_runtime={"train": 5}, gang_grace=3),  # type: ignore[arg-type]
+    Policy(claims=True, headroom=0.2),
+    Policy(placement="spread", usage={"k": 1.0}),  # type: ignore[arg-type]
+    Policy(reserve_after=60),
+    Policy(consolidation={"budget": 1e9}),  # type: ignore[arg-type]
+)
+
+BUSY: tuple[Step, ...] = ((Does.SUBMIT, 4), (Does.CYCLE, 0), (Does.SUBMIT, 2), (Does.CYCLE, 0))
+"""How every world begins: some come to an empty cluster, then others."""
+QUIET = (Does.CYCLE, Does.CYCLE, Does.SUBMIT, Does.SUBMIT, Does.END, Does.SAVE, Does.WAIT)
+"""What happens where nothing breaks."""
+ROUGH = (*QUIET, Does.CYCLE, Does.CRASH, Does.LOSE, Does.RETURN, Does.HOLD, Does.RELEASE, Does.RESIZE)
+"""What happens where everything does that the engine can put right."""
+CHANGING = (*ROUGH, Does.RESIZE, Does.CHANGE)
+"""The same, and what runs grows beyond what is there."""
+
+
+def resized(workload: Workload, which: int) -> Workload:
+    """The workload with another number of pods in one of its groups; fewer, if it can be, of every third."""
+    at = which % len(workload.groups)
+    group = workload.groups[at]
+    count = max(1, group.count - 1) if which % 3 == 0 else group.count + which % 3
+    needed = count if group.min == group.count else min(group.min, count)
+    groups = (*workload.groups[:at], replace(group, count=count, min=needed), *workload.groups[at + 1 :])
+    fewer = min(workload.min_pods, sum(group.count for group in groups))
+    return replace(workload, groups=groups, min_pods=max(fewer, sum(group.min for group in groups)))
+
+
+def changed(workload: Workload, which: int, projects: Sequence[str]) -> Workload:
+    """The workload with something else about it."""
+    group = workload.groups[0]
+    more = replace(group, request=replace(group.request, cpu_milli=group.request.cpu_milli + 1000))
+    return (
+        replace(workload, groups=(more, *workload.groups[1:])),
+        replace(workload, priority=workload.priority + 7),
+        replace(workload, preemptible=not workload.preemptible),
+        replace(workload, project=projects[which % len(projects)]),
+        replace(workload, groups=(*workload.groups, PodGroup("more", Request(devices=1)))),
+        replace(workload, groups=workload.groups[:1], min_pods=min(workload.min_pods, group.count)),
+    )[which % 6]
+
+
+@st.composite
+def worlds(
+    draw: st.DrawFn,
+    *,
+    happens: Sequence[Does] = QUIET,
+    steps_most: int = 20,
+    policies: Sequence[Policy] = POLICIES,
+    shares: bool = True,
+    models: bool = True,
+    topology: bool = False,
+    rules: bool = False,
+    limits: bool = True,
+    deep: bool = True,
+) -> World:
+    """A world and what happens in it."""
+    queues = draw(trees(deep=deep, limits=limits))
+    projects = [queue.name for queue in queues if queue.is_project]
+    steps = draw(
+        st.lists(
+            st.tuples(st.sampled_from(list(happens)), st.integers(0, 20)), min_size=8, max_size=steps_most
+        )
+    )
+    return World(
+        nodes=draw(nodes(models=models, marks=rules)),
+        queues=queues,
+        workloads=draw(workloads(projects, shares=shares, models=models, topology=topology, rules=rules)),
+        policy=draw(st.sampled_from(list(policies))),
+        steps=(*BUSY, *steps),
+        stops_after=tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))),
+        tick_s=draw(st.sampled_from((1.0, 1.0, 40.0, 4000.0))),
+    )
+
+
+@st.composite
+def plain_worlds(draw: st.DrawFn, policy: Policy = POLICIES[0]) -> World:
+    """A flat world of whole devices, in which all that counts is who holds how many."""
+    queues = draw(trees(deep=False, limits=False))
+    return World(
+        nodes=draw(nodes(models=False)),
+        queues=queues,
+        workloads=draw(
+            workloads([queue.name for queue in queues], shares=False, models=False, groups_most=1)
+        ),
+        policy=policy,
+        steps=tuple(
+            (Does.SUBMIT, draw(st.integers(0, 4))) if draw(st.booleans()) else (Does.CYCLE, 0)
+            for _ in range(8)
+        ),
+    )
+
+
+@st.composite
+def weighted_worlds(draw: st.DrawFn, **kinds: Any) -> World:
+    """Return a world in which devices of some nodes, and those that some pods ask for, have a weight."""
+    world: World = draw(worlds(**kinds))
+    weights = st.sampled_from((WHOLE_MILLI, 142, 500, 2000))
+    found = []
+    for workload in world.workloads:
+        weight = draw(weights)
+        groups = [
+            replace(group, request=replace(group.request, gpu_weight_milli=weight))
+            if group.request.is_whole and not group.request.gpu_memory
+            else group
+            for group in workload.groups
+        ]
+        found.append(replace(workload, groups=tuple(groups)))
+    nodes = tuple(replace(each, gpu_weight_milli=draw(weights)) for each in world.nodes)
+    return replace(world, nodes=nodes, workloads=tuple(found))

@@ -1,0 +1,117 @@
+"""Who waits, waits for a reason: nobody who fits, and no owner beside what it may take."""
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from weir.engine.pending_reasons import pending_reason
+from weir.model.policy import Policy
+from weir.model.workloads import WHOLE_MILLI, PodGroup, Workload
+from weir.state.cluster import Cluster
+from weir.state.jobs import Job
+
+from .budget import examples
+from .exhaustive import fits, floors, in_quota, next_steps, passes_gates
+from .invariants import held
+from .random_cluster import POLICIES, QUIET, Does, World, nodes, plain_worlds, requests, trees, worlds
+from .running import Running
+
+PLAIN = tuple(policy.model_copy(update={"reserve_after": 1e9}) for policy in POLICIES if not policy.headroom)
+"""Policies that keep no room free for anyone."""
+
+
+def waiting(cluster: Cluster) -> list[Job]:
+    """All jobs that wait."""
+    return [job for of in cluster.waiting.values() for _, _, job in of.members]
+
+
+@examples(32)
+@given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
+def test_nothing_waits_that_fits_into_free_room(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        pass
+    running.submit()
+    assume(running.settle(60))
+    cluster = running.cluster
+    for job in waiting(cluster):
+        for wanted in next_steps(job):
+            if len(wanted) <= 5 and passes_gates(cluster, job, wanted):
+                assert not fits(cluster, wanted, floors(cluster)), f"{job.spec.name} waits and fits"
+
+
+def elastic_milli(job: Job) -> int:
+    """Whole devices its elastic pods hold, in thousandths."""
+    return sum(
+        max(0, have - need) * group.request.devices * WHOLE_MILLI
+        for have, need, group in zip(job.placed, job.needed, job.spec.groups, strict=True)
+    )
+
+
+@examples(40)
+@given(plain_worlds(PLAIN[0]))
+def test_no_owner_waits_beside_one_borrower_whose_place_it_could_use(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        pass
+    running.submit()
+    assume(running.settle(80))
+    cluster = running.cluster
+    amounts = held(cluster, fixed=False)
+    quota = {queue.name: queue.quota for queue in world.queues}
+    for job in waiting(cluster):
+        (wanted,) = next_steps(job)
+        if len(wanted) > 4 or not in_quota(cluster, job, wanted) or not passes_gates(cluster, job, wanted):
+            continue
+        for project, jobs in cluster.running.items():
+            name = cluster.ledger.queues[project].name
+            if name == job.spec.project or not any(request.devices for request in wanted):
+                continue
+            for victim in jobs.values():
+                # Elastic pods go one at a time, and with them gone their queue may be over its quota no more.
+                left = amounts[name, "gpu"] - elastic_milli(victim)
+                over = left > quota[name].get("gpu", 1 << 62)
+                if over and victim.spec.preemptible and victim.spec.name not in job.stopped_for:
+                    room = fits(cluster, wanted, floors(cluster, without=[victim]))
+                    assert not room, f"{job.spec.name} waits beside {victim.spec.name} of {name}"
+
+
+@examples(24)
+@given(worlds(happens=(*QUIET, Does.HOLD, Does.RELEASE), topology=True))
+def test_everyone_who_waits_is_told_why(world: World) -> None:
+    running = Running(world)
+    for _ in running.run():
+        pass
+    running.cycle()
+    for name, job in running.cluster.jobs.items():
+        complete = all(pod.phase.name == "RUNNING" for group in job.pods for pod in group)
+        given_ = pending_reason(running.cluster, world.policy, job, running.now_s)
+        assert (given_ is None) is complete, f"{name}: {given_}"
+        if given_ is not None:
+            assert given_.sentence, f"{name} is told {given_.why} and no more"
+
+
+@st.composite
+def gangs(draw: st.DrawFn) -> World:
+    """An empty cluster and one gang of several groups, which fits if it is arranged well."""
+    found = draw(nodes(most=3, models=False))
+    groups = tuple(
+        PodGroup(str(at), request, count, count)
+        for at, (request, count) in enumerate(
+            draw(st.lists(st.tuples(requests(models=False), st.sampled_from((1, 2))), min_size=2, max_size=4))
+        )
+    )
+    queues = trees(projects_most=1, deep=False, limits=False)
+    gang = Workload("gang", "p0", groups, sum(group.min for group in groups), -60.0)
+    return World(found, draw(queues), (gang,), Policy(search_steps=50_000))
+
+
+@examples(48)
+@given(gangs())
+def test_a_gang_that_can_be_arranged_is(world: World) -> None:
+    running = Running(world)
+    running.submit()
+    job = running.cluster.jobs["gang"]
+    (wanted,) = next_steps(job)
+    room = fits(running.cluster, wanted, floors(running.cluster))
+    running.cycle()
+    assert (job.started_s is not None) is room

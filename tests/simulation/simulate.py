@@ -1,0 +1,196 @@
+"""One simulation from its seed to its end, under faults, held against what is always true.
+
+python -m tests.simulation.simulate SEED          replay one, with its story
+python -m tests.simulation.simulate --from N      one seed after another until one fails
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+
+from weir.control.clock import Clock
+from weir.control.loop import Control, Decide
+from weir.engine.cache import EngineCache
+from weir.engine.cycle import decide as engine
+from weir.engine.plan import Plan
+from weir.model.policy import Policy
+from weir.simulation.faults import FaultyCluster, InjectedCrash
+from weir.state.cluster import Cluster
+from weir.state.events import Event, NoteAdded, WorkloadEnded
+
+from . import invariants
+from .random_case import Case, case
+
+STEPS_MOST = 50_000
+STEPS_AN_INSTANT_MOST = 500
+END_S_MOST = 40 * 86400.0
+
+
+class Story:
+    """A reader that remembers everything, for whoever looks into a failure."""
+
+    def __init__(self, tell: Callable[[str], None] | None) -> None:
+        self.ended: Counter[str] = Counter()
+        self.told: Counter[tuple[str, str]] = Counter()
+        self.log: list[str] = []
+        self._tell = tell
+
+    def note(self, text: str) -> None:
+        """One more line."""
+        self.log.append(text)
+        if self._tell is not None:
+            self._tell(text)
+
+    def happened(self, event: Event) -> None:
+        """An event was reduced."""
+        if isinstance(event, WorkloadEnded):
+            self.ended[event.workload] += 1
+        elif isinstance(event, NoteAdded):
+            self._noted(event)
+        self.note(f"    {event}")
+
+    def _noted(self, event: NoteAdded) -> None:
+        """Nobody is ended for idling, or for the age of a session, who wasn't warned."""
+        invariants.hold(bool(event.sentence), f"{event.kind} of {event.workload} without a sentence")
+        if event.kind in ("idle", "lifetime"):
+            warned = (event.workload, f"{event.kind}_warning") in self.told
+            invariants.hold(warned, f"{event.workload} is ended by {event.kind} without a warning")
+        self.told[event.workload, event.kind] += 1
+
+    def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
+        """The engine answered."""
+        if plan.acts:
+            self.note(f"  {now_s:.3f}: plan of {len(plan.binds)} binds, {len(plan.evictions)} evictions")
+
+
+class Simulation:
+    """One simulation."""
+
+    def __init__(
+        self,
+        of: Case,
+        decide: Decide,
+        tell: Callable[[str], None] | None = None,
+        wall: Callable[[float], float] | None = None,
+    ) -> None:
+        """`wall`: the wall clock's time at a time of the simulation; None: control reads the simulation's clock."""
+        self.case = of
+        self.world = FaultyCluster(of.scenario, of.fates, of.faults, measured_every_s=of.measured_every_s)
+        self.jumps: list[float] = []
+        self.clock: Callable[[], float] = self.world.clock
+        if wall is not None:
+            now = self.world.clock
+            self.clock = Clock(starts_s=now(), wall=lambda: wall(now()), boot=now, jumped=self.jumps.append)
+        self.story = Story(tell)
+        self._engine = decide
+        self._acted = False
+        self._steps = 0
+        self._rebuilt: tuple[Control, int] | None = None
+        self.control = self._connected()
+
+    def _connected(self) -> Control:
+        self._connected_s = self.world.now_s
+        return Control(self.world, self.case.policy, self.clock, readers=(self.story,), decide=self._decide)
+
+    def _decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+        """The engine's plan, held against the one it makes without its memory."""
+        plan = self._engine(cluster, policy, now_s, memo)
+        invariants.of_plan(plan, self._engine(cluster, policy, now_s, EngineCache()))
+        self._acted = plan.acts
+        return plan
+
+    def run(self) -> None:
+        """Run it to its end.
+
+        Raises:
+            Untrue: something that is always true wasn't.
+        """
+        world = self.world
+        while True:
+            self._instant()
+            world_s, wakes_s = world.next_s(), self.control.wakes_s
+            if (world_s is None and wakes_s is None) or (world_s is None and not world.runs):
+                break
+            next_s = min(at_s for at_s in (world_s, wakes_s) if at_s is not None)
+            invariants.hold(next_s >= world.now_s, f"woken at {world.now_s} for {next_s}")
+            invariants.hold(next_s < END_S_MOST, f"these never end: {sorted(world.runs)}")
+            world.advance_to(next_s)
+        invariants.hold(not world.runs, f"these never ended: {sorted(world.runs)}")
+        names = {fate.workload.name for fate in self.case.fates}
+        invariants.hold(
+            set(self.story.ended) == names, f"never ended: {sorted(names - set(self.story.ended))}"
+        )
+
+    def _instant(self) -> None:
+        """Step until this instant comes to rest."""
+        for step in count():
+            invariants.hold(step < STEPS_AN_INSTANT_MOST, f"{self.world.now_s} s never comes to rest")
+            self._step()
+            self._check()
+            if not self.world.has_news:
+                return
+
+    def _step(self) -> None:
+        self._steps += 1
+        self._acted = False
+        invariants.hold(self._steps < STEPS_MOST, "takes too many steps")
+        if isinstance(self.clock, Clock):
+            _ = self.clock.ahead_s  # as the server notices jumps
+        while True:
+            try:
+                self.control.step()
+            except InjectedCrash:
+                self.story.note(f"  {self.world.now_s:.3f}: the scheduler died; a new one connects")
+                self.world.connect()
+                self.control = self._connected()
+            else:
+                return
+
+    def _check(self) -> None:
+        invariants.of_world(self.world)
+        invariants.of_cluster(self.control.cluster, self.case.policy, self.world.now_s)
+        invariants.of_times(self.control.cluster, self.case.policy, self.world, self._connected_s)
+        self._check_rebuilt()
+        if not self._acted:
+            invariants.of_waiting(self.control.cluster, self.case.policy, self.world.now_s)
+
+    def _check_rebuilt(self) -> None:
+        """Where nothing happened since, the state is the one that was held against one from scratch."""
+        now = self.control, len(self.story.log)
+        if now != self._rebuilt:
+            invariants.of_rebuilt(self.control.cluster)
+            self._rebuilt = now
+
+
+def endure(seed: int, decide: Decide = engine, tell: Callable[[str], None] | None = None) -> Story:
+    """The simulation of a seed.
+
+    Raises:
+        AssertionError: something was wrong; the message says how to replay it.
+    """
+    simulation = Simulation(case(seed), decide, tell)
+    try:
+        simulation.run()
+    except Exception as error:  # whatever it was, it says how to replay it
+        said = f"{type(error).__name__}: {error}\nreplay it: python -m tests.simulation.simulate {seed}"
+        raise AssertionError(said) from error
+    return simulation.story
+
+
+def main(words: list[str]) -> None:
+    """Replay one seed, or go through one after another."""
+    if words[:1] == ["--from"]:
+        for seed in count(int(words[1])):
+            endure(seed)
+            if seed % 100 == 0:
+                print(f"seed {seed}", flush=True)
+        return
+    try:
+        endure(int(words[0]), tell=print)
+    except AssertionError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

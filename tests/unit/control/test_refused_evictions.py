@@ -1,0 +1,57 @@
+"""A stop that a backend couldn't carry out: the victim runs on, and who was to have its room chooses again."""
+
+from weir.control.port import ReleaseNomination, StopPod
+from weir.engine.plan import Eviction, NominatedPods, Plan
+from weir.model.reasons import EvictionCause, EvictionRule
+from weir.state.events import Nominated, Placement, PodKey, StopRefused
+from weir.state.jobs import Phase
+
+from .harness import Scene, gang
+
+POD = PodKey("job", 0, 0)
+PLAN = Plan(
+    evictions=[Eviction(POD, EvictionCause(EvictionRule.RECLAIM_QUOTA, "owner", "for owner"))],
+    promises=[NominatedPods("owner", (Placement(PodKey("owner", 0, 0), "node", (0,)),), ("job",))],
+)
+REFUSED = StopRefused(POD, 1.0, "Cannot evict pod.", "owner")
+
+
+def stopped() -> Scene:
+    """A pod that is told to stop for an owner, which has its room promised."""
+    scene = Scene(gang("job", 1), gang("owner", 1))
+    scene.starts("job", 1)
+    (stop, _) = scene.step(plan=PLAN)
+    assert isinstance(stop, StopPod)
+    return scene
+
+
+def test_refusal_withdraws_the_promise_and_lets_the_victim_run_on() -> None:
+    scene = stopped()
+    cluster = scene.control.cluster
+    assert "owner" in cluster.promised
+    assert scene.step(REFUSED, at_s=1.0) == [ReleaseNomination("owner")]
+    assert not cluster.promised
+    assert cluster.jobs["job"].pods[0][0].phase is Phase.RUNNING
+    assert cluster.jobs["job"].started_s == 0.0
+    assert not cluster.releasing_on
+    assert [note.workload for note in scene.notes] == ["owner"]
+
+
+def test_refusal_told_twice_or_of_what_does_not_stop_changes_nothing() -> None:
+    scene = stopped()
+    scene.step(REFUSED, at_s=1.0)
+    assert scene.step(REFUSED, at_s=2.0) == []
+    assert scene.step(StopRefused(PodKey("gone", 0, 0), 2.0), at_s=2.0) == []
+    assert scene.control.cluster.jobs["job"].pods[0][0].phase is Phase.RUNNING
+
+
+def test_refused_move_gives_its_new_place_back() -> None:
+    scene = Scene(gang("job", 1), gang("owner", 1))
+    scene.starts("job", 1)
+    plan = Plan(
+        PLAN.binds, PLAN.evictions, [*PLAN.promises, NominatedPods("job", (Placement(POD, "node", (5,)),))]
+    )
+    scene.step(plan=plan)
+    assert scene.step(REFUSED, at_s=1.0) == [ReleaseNomination("job"), ReleaseNomination("owner")]
+    assert not scene.control.cluster.promised
+    assert Nominated not in {type(effect) for effect in scene.effects}

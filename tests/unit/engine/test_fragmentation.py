@@ -1,0 +1,102 @@
+"""Costs by state: the same however many nodes are asked about at once, and however much is forgotten between."""
+
+import random
+
+import numpy as np
+import pytest
+
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import devices_for, fits
+from weir.engine.fragmentation import FragmentationScore
+from weir.engine.node_states import NodeStateTable
+from weir.model.nodes import Node
+from weir.model.workloads import Request
+from weir.state.cluster import Cluster
+from weir.state.events import NodeSet
+from weir.state.reduce import reduce
+from weir.state.shapes import RequestShape
+
+REQUESTS = (
+    Request(devices=1, share_milli=810, cpu_milli=4000),
+    Request(devices=1, share_milli=190, cpu_milli=1000),
+    Request(devices=2, share_milli=300, cpu_milli=2000),
+    Request(devices=1, cpu_milli=8000),
+    Request(devices=4, cpu_milli=16000),
+    Request(devices=1, gpu_memory=20 << 30, share_milli=0, cpu_milli=2000),
+    Request(cpu_milli=3000),
+)
+
+
+def pool(nodes: int) -> tuple[Cluster, list[RequestShape], Capacity]:
+    cluster = Cluster()
+    for at in range(nodes):
+        gpus, memory = (4, 40 << 30) if at % 3 else (8, 80 << 30)
+        reduce(
+            cluster,
+            NodeSet(Node(f"node{at}", gpus, memory, {"cpu": 64_000, "memory": 512 << 30, "pods": 99})),
+        )
+    return cluster, [cluster.shapes.of(request) for request in REQUESTS], Capacity.of(cluster)
+
+
+def potential(cluster: Cluster, shapes: list[RequestShape]) -> FragmentationScore:
+    mix = [(shape, 10 + at) for at, shape in enumerate(shapes)]
+    empty = Capacity.of(cluster)
+
+    def allowed(shape: RequestShape) -> np.ndarray:
+        mask = np.zeros(cluster.room.free.shape[1], np.bool_)
+        for at, node in enumerate(cluster.nodes):
+            mask[at] = node is not None and node.gpus >= shape.devices
+        return mask
+
+    return FragmentationScore(mix, allowed, empty, int(empty.whole.sum()) * 1000)
+
+
+def placed_at_random(
+    cluster: Cluster, shapes: list[RequestShape], room: Capacity, chance: random.Random
+) -> None:
+    shape = chance.choice(shapes)
+    open_ = np.flatnonzero(fits(room, shape, np.arange(len(cluster.nodes))))
+    if len(open_):
+        node = int(chance.choice(open_.tolist()))
+        room.take(node, shape, devices_for(room, shape, node, ()))
+
+
+@pytest.mark.parametrize("most", [0, 1 << 14])
+def test_all_at_once_one_by_one_and_anew(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.engine.node_states._MOST_FIRST", most)
+    monkeypatch.setattr("weir.engine.node_states._MOST_PER_NODE", 1)
+    chance = random.Random(7)
+    cluster, shapes, room = pool(12)
+    kept = potential(cluster, shapes)
+    for _ in range(60):
+        placed_at_random(cluster, shapes, room, chance)
+        shape = chance.choice(shapes)
+        nodes = np.flatnonzero(fits(room, shape, np.arange(len(cluster.nodes))))
+        costs, devices = kept.costs(room, shape, nodes)
+        one_by_one = [kept.cost_on(room, shape, int(node)) for node in nodes]
+        anew = potential(cluster, shapes).costs(room, shape, nodes)
+        assert one_by_one == list(zip(costs.tolist(), devices.tolist(), strict=True))
+        assert (anew[0] == costs).all()
+        assert (anew[1] == devices).all()
+
+
+def test_nodes_alike_are_in_one_state_whichever_device_is_held() -> None:
+    _, shapes, room = pool(4)
+    states = NodeStateTable(np.zeros(room.columns.free.shape[1], np.int64))
+    first = states.of(room)[[1, 2]].tolist()
+    assert first[0] == first[1]
+    room.take(1, shapes[0], (0,))
+    assert states.of(room)[1] != first[0]
+    room.take(2, shapes[0], (3,))
+    assert states.of(room)[1] == states.of(room)[2]
+
+
+def test_a_trial_given_up_leaves_the_states_as_they_were() -> None:
+    _, shapes, room = pool(4)
+    states = NodeStateTable(np.zeros(room.columns.free.shape[1], np.int64))
+    before = states.of(room).tolist()
+    room.try_out()
+    room.take(0, shapes[3], (0,))
+    assert states.of(room).tolist() != before
+    room.drop()
+    assert states.of(room).tolist() == before

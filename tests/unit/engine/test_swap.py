@@ -1,0 +1,95 @@
+"""Exchange: what goes is borrowed as a whole, or its queue's own waiting work would take from others at once."""
+
+import pytest
+
+from weir.engine.cache import EngineCache
+from weir.engine.cycle import decide
+from weir.model.nodes import Node, Topology
+from weir.model.policy import Policy
+from weir.model.queues import Queue
+from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
+from weir.state.cluster import Cluster
+from weir.state.events import (
+    Checkpointed,
+    NodeSet,
+    Placement,
+    PodAssigned,
+    PodKey,
+    QueuesSet,
+    TopologiesSet,
+    WorkloadEnded,
+    WorkloadOutcome,
+    WorkloadSubmitted,
+)
+from weir.state.reduce import reduce
+
+
+def _workload(name: str, project: str, devices: int, at_s: float) -> Workload:
+    return Workload(name, project, (PodGroup("0", Request(devices=devices), 1, 1),), 1, at_s)
+
+
+def _cluster(quota: int) -> Cluster:
+    """A long workload that has just saved its state, and a short one of another project that waits."""
+    cluster = Cluster()
+    reduce(cluster, NodeSet(Node("node", 9, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})))
+    lends, comes = Queue("lends", quota={"gpu": quota * 1000}), Queue("comes", quota={"gpu": 0})
+    reduce(cluster, QueuesSet((lends, comes)))
+    for at in range(20):
+        for project, run_s in (("lends", 100_000.0), ("comes", 10.0)):
+            ended = _workload(f"{project}-ended-{at}", project, 8, 0.0)
+            reduce(cluster, WorkloadSubmitted(ended, 0.0))
+            reduce(cluster, WorkloadEnded(ended.name, WorkloadOutcome.SUCCEEDED, 0.0, run_s))
+    reduce(cluster, WorkloadSubmitted(_workload("long", "lends", 8, 0.0), 0.0))
+    reduce(cluster, PodAssigned(Placement(PodKey("long", 0, 0), "node", tuple(range(8))), 0.0))
+    reduce(cluster, WorkloadSubmitted(_workload("short", "comes", 8, 1.0), 1.0))
+    reduce(cluster, Checkpointed("long", 3600.0))
+    return cluster
+
+
+@pytest.mark.parametrize(("quota", "goes"), [(0, True), (7, False), (8, False)])
+def test_only_what_is_borrowed_as_a_whole_changes_places(quota: int, goes: bool) -> None:
+    plan = decide(_cluster(quota), Policy(preset="throughput"), 3600.0, EngineCache())
+    assert [eviction.pod.workload for eviction in plan.evictions] == (["long"] if goes else [])
+
+
+def _gang(name: str, project: str, at_s: float, topology: TopologyRequest | None = None) -> Workload:
+    groups = (PodGroup("0", Request(devices=8), 2, 2),)
+    return Workload(name, project, groups, 2, at_s, topology=topology)
+
+
+def _racks(second: str, topology: str = "network") -> Cluster:
+    """A long gang on nodes in racks `a` and `second` has just saved its state; a short one prefers one rack."""
+    cluster = Cluster()
+    for name, rack in (("x", "a"), ("y", second)):
+        amounts = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
+        reduce(cluster, NodeSet(Node(name, 9, 16 << 30, amounts, labels={"rack": rack})))
+    reduce(cluster, TopologiesSet((Topology("network", ("rack",)),)))
+    reduce(cluster, QueuesSet((Queue("lends", quota={"gpu": 0}), Queue("comes", quota={"gpu": 0}))))
+    for at in range(20):
+        for project, run_s in (("lends", 100_000.0), ("comes", 10.0)):
+            ended = _gang(f"{project}-ended-{at}", project, 0.0)
+            reduce(cluster, WorkloadSubmitted(ended, 0.0))
+            reduce(cluster, WorkloadEnded(ended.name, WorkloadOutcome.SUCCEEDED, 0.0, run_s))
+    reduce(cluster, WorkloadSubmitted(_gang("long", "lends", 0.0), 0.0))
+    for at, node in enumerate(("x", "y")):
+        reduce(cluster, PodAssigned(Placement(PodKey("long", 0, at), node, tuple(range(8))), 0.0))
+    asks = TopologyRequest(topology, preferred="rack")
+    reduce(cluster, WorkloadSubmitted(_gang("short", "comes", 1.0, asks), 1.0))
+    reduce(cluster, Checkpointed("long", 3600.0))
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("second", "patience", "goes"), [("a", "2h", True), ("b", "2h", False), ("b", "10m", True)]
+)
+def test_a_gang_that_waits_for_one_domain_doesnt_come_to_several(
+    second: str, patience: str, goes: bool
+) -> None:
+    policy = Policy.model_validate({"preset": "throughput", "topology": {"patience": patience}})
+    plan = decide(_racks(second), policy, 3600.0, EngineCache())
+    assert {eviction.pod.workload for eviction in plan.evictions} == ({"long"} if goes else set())
+
+
+def test_a_gang_that_asks_for_a_topology_there_isnt_changes_places_with_nobody() -> None:
+    plan = decide(_racks("a", topology="nowhere"), Policy(preset="throughput"), 3600.0, EngineCache())
+    assert not plan.evictions
