@@ -216,6 +216,8 @@ def _own() -> Iterator[tuple[list[str], str]]:
             continue
         root, mounted = mounts[names[0]]
         below = path.removeprefix(root if root != "/" else "")
+        if not controllers:  # a service manager may start the pool in the group that it would go to
+            below = below.removesuffix(f"/{_OWN}")
         yield names, f"{mounted}/{below.strip('/')}".rstrip("/")
 
 
