@@ -11,7 +11,7 @@ import pytest
 
 from weir.control.port import PodExit
 from weir.local import cgroups
-from weir.local.devices import Device, Nvml, nvml_driver, virtual
+from weir.local.devices import Device, Nvml, nvml_driver, virtual_gpus
 from weir.local.environment import GangRank, PodIdentity, PortPool, VisibleDevices, environment
 from weir.local.gpu_sampling import BY_CPU, UtilizationSampler
 from weir.local.machine import this_machine
@@ -336,4 +336,4 @@ def test_a_pod_that_forks_without_end_is_refused_and_others_go_on(tmp_path: Path
 
 
 def test_virtual_devices_have_names() -> None:
-    assert virtual(2)[1] == Device(1, "1", "virtual-1", "virtual", 16 << 30)
+    assert virtual_gpus(2)[1] == Device(1, "1", "virtual-1", "virtual", 16 << 30)

@@ -17,7 +17,7 @@ from weir.local.server.pending_limits import PendingLimits
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter, SuggestionQueue, cost_of
 from weir.local.server.server_limits import ServerLimits, read_limits
-from weir.model.scenario import RequestRefused as FileRefused
+from weir.model.scenario import InvalidFile
 from weir.scenario_io import complaints
 from weir.service import logging_setup
 
@@ -289,7 +289,7 @@ def test_limits_are_read_from_a_file(tmp_path: Path) -> None:
     file.write_text("requests_per_s: 5\nstreams_max: 10\n")
     assert read_limits(file) == ServerLimits(requests_per_s=5, streams_max=10)
     file.write_text("request_per_s: 5\nstreams_max: 0\n")
-    with pytest.raises(FileRefused) as refused:
+    with pytest.raises(InvalidFile) as refused:
         read_limits(file)
     assert "did you mean requests_per_s?" in str(refused.value)
     assert "streams_max: 0 is too small; write 1 or more" in str(refused.value)
