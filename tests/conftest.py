@@ -10,8 +10,11 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).parent
 LANES = 3
 """Tests in front of a control plane go through so many processes, file by file. They mostly wait."""
-TOGETHER = {"tests/e2e/test_up.py", "tests/unit/local/server/test_rest_schema.py"}
-"""Files whose tests share a server."""
+TOGETHER = {
+    *("tests/e2e/test_up.py", "tests/unit/cli/test_tour.py", "tests/unit/local/server/test_overload.py"),
+    "tests/unit/local/server/test_rest_schema.py",
+}
+"""Files whose tests share a server, or something else that takes long to make."""
 
 
 settings.register_profile(

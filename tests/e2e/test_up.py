@@ -180,6 +180,7 @@ def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
         server = Serving.__new__(Serving)
         server.home = home
         while not (home / "server.json").exists():
+            assert process.poll() is None, (tmp_path / "log").read_text()
             time.sleep(0.02)
         import http.client
         import json

@@ -103,7 +103,7 @@ class Cluster:
             if time.monotonic() > end:
                 said = what if isinstance(what, str) else what()
                 raise AssertionError(f"waited {seconds:g} s for {said}; last seen: {seen!r}")
-            time.sleep(min(0.2, 0.02 + (time.monotonic() - begun) / 20))
+            time.sleep(min(0.3, 0.03 + (time.monotonic() - begun) / 10))
         return seen
 
     def empty(self) -> None:

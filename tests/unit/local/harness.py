@@ -190,10 +190,11 @@ def until(
     true: Callable[[], object], tell: Callable[[], object] = lambda: "", limit_s: float = LIMIT_S
 ) -> None:
     """Wait until something is so."""
-    ends = time.monotonic() + limit_s
+    begun = time.monotonic()
     while not true():
-        assert time.monotonic() < ends, f"it never came: {tell()}"
-        time.sleep(0.002)
+        waited_s = time.monotonic() - begun
+        assert waited_s < limit_s, f"it never came: {tell()}"
+        time.sleep(min(0.02, 0.002 + waited_s / 50))
 
 
 def kill(pid: int) -> None:
