@@ -228,7 +228,7 @@ class Pool:
             command = [sys.executable, "-c", _SERVE, str(home), str(descriptors)]
             command += [] if limits is None else [str(limits)]
             self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while not (home / "server.json").exists():
             assert self.process.poll() is None, self._log.read_text()
             assert time.monotonic() < until
@@ -243,7 +243,7 @@ class Pool:
         )
 
     def ask(self, method: str, path: str, body: object = None, token: str | None = None) -> dict:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             headers = {"Authorization": f"Bearer {self.admin if token is None else token}"}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -279,7 +279,7 @@ class Pool:
             self.ask("POST", f"/api/v1/workloads/{row['name']}/stop")
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
+            self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
