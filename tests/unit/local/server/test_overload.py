@@ -59,7 +59,7 @@ def test_half_open_connections(attacked: Pool) -> None:
 
 def test_unknown_keys(attacked: Pool) -> None:
     outcomes = under(attacked, "unknown_keys", 100_000, "413")
-    assert set(outcomes) <= {"413", "422", "429"}
+    assert set(outcomes) <= {"413", "422", "429", "cut off"}  # who still sends may lose the answer
 
 
 def test_streams(attacked: Pool) -> None:
