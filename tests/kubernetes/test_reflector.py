@@ -169,12 +169,12 @@ async def test_what_was_deleted_while_nobody_watched_is_told(cluster: Cluster, p
         proxy.calm()
         (batch,) = cluster_state.batches
         told = [(type(change).__name__, change.key.rpartition("/")[2]) for change in batch]
-        assert told[0] == ("Removed", "goes"), "what is gone comes first"
+        assert told[0] == ("ObjectRemoved", "goes"), "what is gone comes first"
         assert sorted(told) == [
-            ("Removed", "goes"),
-            ("Removed", "returns"),
-            ("Set", "changes"),
-            ("Set", "returns"),
+            ("ObjectRemoved", "goes"),
+            ("ObjectRemoved", "returns"),
+            ("ObjectSet", "changes"),
+            ("ObjectSet", "returns"),
         ]
         assert ObjectRemoved(f"{within}/returns", old) in batch
         assert cluster_state.there == truth(cluster, within)
