@@ -38,6 +38,7 @@ from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.translate.kinds import WatchedKind, WorkloadKinds, load_kinds
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.kubernetes.writes.api_writer import ApiWriter
+from weir.kubernetes.writes.namespace_end import NamespaceEnds
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
 from weir.model.resources import span
@@ -54,6 +55,7 @@ UNHEARD_S_MOST = 300.0
 OWNERS_WAIT_S = 5.0
 """How long kinds that make pods may take to be listed before those that can't be are done without."""
 _LOG = get_logger(__name__)
+Deliver = Callable[[Sequence[Change[Any]]], None]
 WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
     ("v1", "nodes", objects.KubeNode),
     ("v1", "namespaces", objects.Namespace),
@@ -148,6 +150,7 @@ class SchedulerProcess:
         )
         self.hooks.submit = self._submit
         self.hooks.wake = self._wake
+        self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
         self.turns: ControlThread | None = None
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
@@ -239,6 +242,7 @@ class SchedulerProcess:
                 _LOG.info("leading", identity=self.election.identity)
             self.leaderships += 1
             self.settings.tell_all()
+            self.namespace_ends.tell_all()
             self.turns = ControlThread(self.hooks, self._clock, between_s=BETWEEN_S)
             self.turns.start()
             if isinstance(self.election, AlwaysLeader):
@@ -264,8 +268,10 @@ class SchedulerProcess:
             await self.election.release()
 
     def _reflect(self) -> None:
+        ends = self.namespace_ends
+        sees: dict[str, Deliver] = {"namespaces": ends.see_namespaces, "pods": ends.see_pods}
         for api_version, resource, of in WATCHED:
-            deliver = self.backend.deliver(resource)
+            deliver = _to_both(sees.get(resource), self.backend.deliver(resource))
             self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)
         for watched in self.kinds.watched:
             for api_version in watched.api_versions:
@@ -338,6 +344,19 @@ class SchedulerProcess:
         if unreadable:
             for key in self.backend.awaited_kinds() & unreadable.keys():
                 self._owners[key].look_again()
+
+
+def _to_both(first: Deliver | None, second: Deliver) -> Deliver:
+    """Return what hands changes to one and then to another; to one alone if there is no other."""
+    if first is None:
+        return second
+    see = first
+
+    def deliver(changes: Sequence[Change[Any]]) -> None:
+        see(changes)
+        second(changes)
+
+    return deliver
 
 
 def _identity() -> str:

@@ -1,0 +1,100 @@
+"""Pods of Jobs in a namespace that is being deleted get the condition by which the Job fails, each once."""
+
+from collections.abc import Sequence
+
+from weir.kubernetes.api.objects import (
+    KubePod,
+    Metadata,
+    Namespace,
+    ObjectCondition,
+    OwnerReference,
+    PodSpec,
+    PodStatus,
+)
+from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
+from weir.kubernetes.writes.namespace_end import NamespaceEnds
+from weir.kubernetes.writes.operations import PatchStatus
+
+GOING = "2026-03-01T12:00:00Z"
+
+
+class Cluster:
+    """What is written of a cluster of one namespace."""
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.written: list[PatchStatus] = []
+        self.ends = NamespaceEnds("weir", self._submit, lambda: self.leads)
+
+    def _submit(self, writes: Sequence[PatchStatus]) -> None:
+        self.written += writes
+
+    def namespace(self, name: str = "team", deleted: str | None = GOING) -> None:
+        self.ends.see_namespaces([ObjectSet(name, Namespace(Metadata(name, deletion_timestamp=deleted)))])
+
+    def pod(
+        self,
+        name: str,
+        *,
+        deleted: str | None = GOING,
+        kind: str = "Job",
+        scheduler: str = "weir",
+        conditions: Sequence[str] = (),
+    ) -> None:
+        owner = OwnerReference("batch/v1", kind, "train", "u-train", controller=True)
+        metadata = Metadata(name, f"u-{name}", "team", deletion_timestamp=deleted, owner_references=[owner])
+        status = PodStatus("Failed", conditions=[ObjectCondition(each, "True") for each in conditions])
+        self.ends.see_pods(
+            [ObjectSet(f"team/{name}", KubePod(metadata, PodSpec(scheduler_name=scheduler), status))]
+        )
+
+    @property
+    def paths(self) -> list[str]:
+        return [each.path.rpartition("/")[2] for each in self.written]
+
+
+def test_pods_that_go_before_or_after_their_namespace_get_the_condition_once() -> None:
+    cluster = Cluster()
+    cluster.pod("early")
+    assert not cluster.written, "a Job may lose a pod for any reason"
+    cluster.namespace()
+    cluster.pod("late")
+    cluster.pod("late")
+    cluster.namespace()
+    assert cluster.paths == ["early", "late"]
+    (condition,) = cluster.written[0].patch["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("weir.dev/ended", "True")
+    assert cluster.written[0].patch["metadata"] == {"uid": "u-early"}
+
+
+def test_other_pods_are_left_alone() -> None:
+    cluster = Cluster()
+    cluster.namespace()
+    cluster.pod("runs", deleted=None)
+    cluster.pod("theirs", scheduler="default-scheduler")
+    cluster.pod("serves", kind="ReplicaSet")
+    cluster.pod("told", conditions=["weir.dev/ended"])
+    cluster.namespace("other")
+    assert not cluster.written
+
+
+def test_a_namespace_that_is_made_again_is_another() -> None:
+    cluster = Cluster()
+    cluster.namespace()
+    cluster.ends.see_namespaces([ObjectRemoved("team", "u-team")])
+    cluster.namespace(deleted=None)
+    cluster.pod("new")
+    assert not cluster.written
+
+
+def test_an_instance_that_comes_to_lead_writes_what_is_missing() -> None:
+    cluster = Cluster()
+    cluster.leads = False
+    cluster.namespace()
+    cluster.pod("one")
+    cluster.pod("gone")
+    cluster.ends.see_pods([ObjectRemoved("team/gone", "u-gone")])
+    assert not cluster.written
+    cluster.leads = True
+    cluster.ends.tell_all()
+    assert cluster.paths == ["one"]
