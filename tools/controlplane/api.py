@@ -122,9 +122,14 @@ class Api:
         return self._ask("GET", path, None, {}).decode()
 
     def ask(
-        self, verb: str, path: str, body: Mapping[str, Any] | None = None, kind: str = "application/json"
+        self,
+        verb: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        kind: str = "application/json",
+        tries: int = _TRIES,
     ) -> Object:
-        """Any request.
+        """Any request; `tries` is how often one is sent that is answered with too many requests.
 
         Raises:
             ApiError: refused.
@@ -132,7 +137,7 @@ class Api:
         """
         sent = None if body is None else json.dumps(body).encode()
         headers = {"Accept": "application/json", **({} if body is None else {"Content-Type": kind})}
-        answer: Object = json.loads(self._ask(verb, path, sent, headers))
+        answer: Object = json.loads(self._ask(verb, path, sent, headers, tries))
         return answer
 
     def _ask(

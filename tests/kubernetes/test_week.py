@@ -1,0 +1,33 @@
+"""A part of a week in a cluster: situations of daily life in random order, and the invariants after each.
+
+WEIR_SEED chooses another order; WEIR_EFFORT multiplies the steps. `python -m tests.kubernetes.week` runs half an hour.
+"""
+
+import os
+
+from tests.kubernetes.week.run import Pace, Week
+from tests.kubernetes.week.setup import installed
+from tests.kubernetes.week.table import SITUATIONS
+from tools.controlplane.cluster import Cluster
+
+EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
+SEED = int(os.environ.get("WEIR_SEED", "1"))
+STEPS = 24 * EFFORT
+PACE = Pace(step_s=0.5, patience_s=120.0, settle_s=240.0, failures_most=3)
+KINDS_LEAST = 60
+
+
+def test_there_are_situations_enough() -> None:
+    assert len(SITUATIONS) >= KINDS_LEAST
+    assert all(act.__doc__ for act in SITUATIONS.values())
+
+
+def test_a_part_of_a_week(cluster: Cluster) -> None:
+    with installed(cluster) as replicas, Week(cluster, replicas, SEED, PACE) as week:
+        report = week.go(STEPS)
+    print(report.text())
+    assert not report.failures, "\n\n".join(report.failures)
+    assert report.steps == STEPS
+    assert sum(report.done.values()) > STEPS // 2
+    assert report.checks["snapshots"] > STEPS // 2
+    assert report.checks["bound by Weir"] > 0

@@ -1,0 +1,184 @@
+"""Invariants that hold once Weir has caught up: what must not stay as it is for longer than its patience."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tests.kubernetes.week.oracle import Waiting, false_reasons
+from tests.kubernetes.week.pods import size
+from tests.kubernetes.week.quota import Holdings, holdings
+from tests.kubernetes.week.reclaim import waiting_owner
+from tests.kubernetes.week.snapshot import Gang, Snapshot, total_milli
+
+Metrics = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
+GANG_PART = "gang in part"
+NEAR = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What doesn't hold now. The same one, seen for too long, is a failure."""
+
+    invariant: str
+    about: str
+    sentence: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.invariant, self.about
+
+
+def violations(snapshot: Snapshot, metrics: Metrics) -> Iterator[Violation]:
+    """Yield everything that doesn't hold in a snapshot."""
+    held = holdings(snapshot)
+    for gang in snapshot.gangs.values():
+        yield from _gang_in_part(gang)
+        if gang.waiting:
+            waiting = Waiting(snapshot, gang, held)
+            yield from _told(snapshot, gang)
+            for pod, sentence in false_reasons(waiting):
+                yield Violation(f"true cause ({pod.condition})", pod.uid, sentence)
+            if sentence := waiting_owner(waiting):
+                yield Violation("no owner waits", gang.full_name, sentence)
+    for check in _RECOUNTS:
+        yield from check(snapshot, held)
+    yield from _metrics(snapshot, held, metrics)
+
+
+def _gang_in_part(gang: Gang) -> Iterator[Violation]:
+    there = sum(pod.holds and not pod.deleting for pod in gang.pods)
+    left = gang.needs
+    if gang.owner.kind != "Job":
+        left = max(0, gang.needs - sum(pod.phase == "Succeeded" for pod in gang.pods))
+    if 0 < there < left:
+        yield Violation(GANG_PART, gang.full_name, f"{gang.full_name} has {there} of {left} pods on nodes")
+
+
+def _told(snapshot: Snapshot, gang: Gang) -> Iterator[Violation]:
+    """Yield the pods that wait without a condition, or without an event of the same reason."""
+    for pod in gang.waiting:
+        if not pod.condition:
+            yield Violation("condition", pod.uid, f"{pod.full_name} waits without a condition")
+            continue
+        notes = snapshot.mirror.events_of(pod.uid)
+        if pod.condition not in notes:
+            said = f"{pod.full_name} has the condition {pod.condition}, and events {sorted(notes)}"
+            yield Violation("event", pod.uid, said)
+
+
+def _workload_statuses(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
+    """Yield workloads whose status isn't what their pods say, and those that lack or are left over."""
+    gangs = {(gang.namespace, gang.name): gang for gang in snapshot.gangs.values()}
+    for key, workload in snapshot.workloads.items():
+        gang = gangs.pop(key, None)
+        status, about = workload.get("status") or {}, "/".join(key)
+        running = (
+            [] if gang is None else [pod for pod in gang.pods if pod.phase == "Running" and not pod.deleting]
+        )
+        if status.get("podsRunning", 0) != len(running):
+            said = f"{about} says podsRunning {status.get('podsRunning')}; {len(running)} run"
+            yield Violation("status podsRunning", about, said)
+        holding = [] if gang is None else [pod for pod in gang.holding if pod.is_weirs]
+        nodes = sorted({pod.node for pod in holding})
+        if sorted(status.get("nodes") or []) != nodes:
+            yield Violation(
+                "status nodes", about, f"{about} says {status.get('nodes')}; its pods are on {nodes}"
+            )
+        recorded = {each["pod"] for each in status.get("allocations") or []}
+        if recorded != {pod.name for pod in holding}:
+            there = sorted(pod.name for pod in holding)
+            yield Violation(
+                "status allocations", about, f"{about} records {sorted(recorded)}; {there} are bound"
+            )
+        if gang is not None and (sentence := _wrong_phase(gang, status)):
+            yield Violation("status phase", about, sentence)
+    for key, gang in gangs.items():
+        if any(pod.is_weirs and pod.phase in ("Pending", "Running") for pod in gang.pods):
+            yield Violation("workload exists", "/".join(key), f"{gang.full_name} has pods and no Workload")
+
+
+def _wrong_phase(gang: Gang, status: Mapping[str, object]) -> str:
+    phase = status.get("phase")
+    holding = [pod for pod in gang.holding if pod.is_weirs]
+    runs = any(pod.phase == "Running" for pod in holding)
+    if holding and not runs and phase not in ("Starting", "Stopping"):
+        return f"{gang.full_name} is {phase}, and its pods are starting"
+    if runs and phase not in ("Running", "Stopping"):
+        return f"{gang.full_name} is {phase}, and pods of it run"
+    if not holding and phase in ("Running", "Starting", "Stopping"):
+        return f"{gang.full_name} is {phase}, and no pod of it has a node"
+    return ""
+
+
+def _queue_statuses(snapshot: Snapshot, held: Holdings) -> Iterator[Violation]:
+    """Yield projects and departments whose amounts aren't those of a recount."""
+    running: dict[str, int] = {}
+    for gang in snapshot.gangs.values():
+        if any(pod.is_weirs for pod in gang.holding):
+            project = snapshot.project_of(gang)
+            for queue in snapshot.path(project) if project in snapshot.projects else ():
+                running[queue["metadata"]["name"]] = running.get(queue["metadata"]["name"], 0) + 1
+    for name, queue in {**snapshot.projects, **snapshot.departments}.items():
+        status = queue.get("status") or {}
+        told = float((status.get("allocated") or {}).get("gpu", 0))
+        counted = held.allocated.get(name, 0) / 1000
+        if abs(told - counted) > NEAR:
+            yield Violation(
+                "queue allocated", name, f"{name} says {told} GPUs allocated; its pods hold {counted}"
+            )
+        if status.get("running", 0) != running.get(name, 0):
+            said = f"{name} says {status.get('running')} workloads run; {running.get(name, 0)} do"
+            yield Violation("queue running", name, said)
+        quota = (queue["spec"].get("quota") or {}).get("gpu")
+        shown = (status.get("quota") or {}).get("gpu")
+        if quota is not None and quota != "unlimited" and size(str(quota)) != size(str(shown or 0)):
+            yield Violation("queue quota", name, f"{name} says a quota of {shown}; its spec says {quota}")
+
+
+def _metrics(snapshot: Snapshot, held: Holdings, metrics: Metrics) -> Iterator[Violation]:
+    """Yield metrics that aren't those of a recount; nothing if there are none now."""
+    if not metrics:
+        return
+    own = [pod for pod in snapshot.pods if pod.is_weirs and pod.holds and pod.uid in snapshot.by_pod]
+    foreign = sum(
+        pod.gpus for pod in snapshot.pods if pod.holds and not pod.is_weirs and pod.node in snapshot.nodes
+    )
+    counted = {
+        "weir_nodes": float(len(snapshot.nodes)),
+        "weir_gpus": float(sum(node.gpus for node in snapshot.nodes.values())),
+        "weir_foreign_gpus": float(foreign),
+        "weir_unreadable_objects": 0.0,
+        "weir_control_restarts_total": 0.0,
+        "weir_settings_refused": 0.0,
+    }
+    in_projects = [pod for pod in own if snapshot.project_of(snapshot.by_pod[pod.uid]) in snapshot.projects]
+    if len(own) == len(in_projects):
+        counted["weir_allocated_gpus"] = total_milli(own, snapshot.nodes) / 1000
+    told: dict[str, float] = {}
+    for (name, _), value in metrics.items():
+        told[name] = told.get(name, 0.0) + value
+    for name, value in counted.items():
+        if abs(told.get(name, 0.0) - value) > NEAR:
+            yield Violation("metrics", name, f"{name} is {told.get(name)}; counted: {value}")
+    for name in (*snapshot.projects, *snapshot.departments):
+        kind = "project" if name in snapshot.projects else "department"
+        labels = (("kind", kind), ("queue", name))
+        value = held.allocated.get(name, 0) / 1000
+        shown = metrics.get(("weir_queue_allocated_gpus", labels))
+        if shown is None or abs(shown - value) > NEAR:
+            said = f"weir_queue_allocated_gpus of {name} is {shown}; counted: {value}"
+            yield Violation("metrics of queues", name, said)
+
+
+def _left_behind(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
+    """Yield workloads in namespaces that aren't there, and projects kept by a finalizer that nothing uses."""
+    used = {snapshot.project_of(gang) for gang in snapshot.gangs.values()}
+    for name, queue in snapshot.projects.items():
+        if "deletionTimestamp" in queue["metadata"] and name not in used:
+            yield Violation("left behind", name, f"the project {name} is deleted, and nothing uses it")
+
+
+_RECOUNTS: tuple[Callable[[Snapshot, Holdings], Iterator[Violation]], ...] = (
+    _workload_statuses,
+    _queue_statuses,
+    _left_behind,
+)
