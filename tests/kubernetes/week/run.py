@@ -53,6 +53,8 @@ class Report:
     done: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     checks: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)  # of pods that waited, at each look
+    passing: Counter[str] = field(default_factory=Counter)  # looks at which an invariant didn't hold yet
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -66,6 +68,8 @@ class Report:
             f"seed {self.seed}: {self.steps} steps, {len(self.failures)} failures",
             f"{sum(self.done.values())} situations of {len(self.done)} kinds",
             f"checks: {dict(self.checks)}",
+            f"reasons: {dict(self.reasons)}",
+            f"not yet true: {dict(self.passing)}",
             f"refused: {dict(self.refused)}",
         ]
         return "\n".join(lines)
@@ -229,9 +233,11 @@ class Week:
         there: dict[tuple[str, str], float] = {}
         for each in violations(snapshot, metrics):
             since_s = there[each.key] = self._since.get(each.key, now_s)
+            self.report.passing[each.invariant] += 1
             if now_s - since_s > PATIENCE_S.get(each.invariant, self._pace.patience_s):
                 self._fail(each)
         self._since = {key: since_s for key, since_s in there.items() if key not in self._told}
+        self.report.reasons.update(pod.condition or "none yet" for pod in snapshot.pods if pod.waits)
         self.report.checks["snapshots"] += 1
         self.report.checks["gangs"] += len(snapshot.gangs)
         self.report.checks["waiting pods"] += sum(pod.waits for pod in snapshot.pods)
