@@ -91,7 +91,7 @@ class Small:
         """Return the sentence of each invariant that doesn't hold, without those of objects that a test leaves out."""
         snapshot = Snapshot(self.copy, self.events, 0.0)  # type: ignore[arg-type]
         found = {each.invariant: each.sentence for each in violations(snapshot, metrics or {})}
-        left_out = ("queue allocated", "queue running", "queue quota", "workload exists")
+        left_out = ("queue allocated", "queue running", "queue pending", "queue quota", "workload exists")
         return {key: sentence for key, sentence in found.items() if key not in left_out}
 
 

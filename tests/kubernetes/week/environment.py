@@ -99,7 +99,7 @@ class Environment:
             for each in self.snapshot.projects.values()
             if "deletionTimestamp" not in each["metadata"]
             for namespace in each["spec"].get("namespaces", [])
-            if self.is_open(namespace)
+            if self.is_open(namespace) and len(self.snapshot.projects_of(namespace)) == 1
         ]
         return str(self.chance.choice(sorted(names) or ["blue-a"]))
 

@@ -169,6 +169,21 @@ def _metrics(snapshot: Snapshot, held: Holdings, metrics: Metrics) -> Iterator[V
             yield Violation("metrics of queues", name, said)
 
 
+def _pending_counts(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
+    """Yield projects that count other pending workloads than there are."""
+    pending: dict[str, int] = {}
+    for workload in snapshot.workloads.values():
+        if (workload.get("status") or {}).get("phase") == "Pending":
+            project = workload["spec"].get("project", "")
+            pending[project] = pending.get(project, 0) + 1
+    for name, queue in snapshot.projects.items():
+        status = queue.get("status") or {}
+        told = status.get("pending", 0) + status.get("unschedulable", 0)
+        if told != pending.get(name, 0):
+            said = f"{name} counts {told} pending workloads; {pending.get(name, 0)} are Pending"
+            yield Violation("queue pending", name, said)
+
+
 def _left_behind(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
     """Yield workloads in namespaces that aren't there, and projects kept by a finalizer that nothing uses."""
     used = {snapshot.project_of(gang) for gang in snapshot.gangs.values()}
@@ -180,5 +195,6 @@ def _left_behind(snapshot: Snapshot, _held: Holdings) -> Iterator[Violation]:
 _RECOUNTS: tuple[Callable[[Snapshot, Holdings], Iterator[Violation]], ...] = (
     _workload_statuses,
     _queue_statuses,
+    _pending_counts,
     _left_behind,
 )

@@ -55,8 +55,8 @@ def limit(env: Environment) -> str:
     if found is None:
         return ""
     path = f"{WEIR}/projects/{found['metadata']['name']}"
-    gpus = env.chance.choice((4, 8, 16))
-    env.after(12, "take the limit off", lambda: env.patch(path, {"spec": {"limit": None}}))
+    gpus = int(found["spec"]["quota"]["gpu"]) + env.chance.choice((0, 2, 6))
+    env.after(9, "take the limit off", lambda: env.patch(path, {"spec": {"limit": None}}))
     env.patch(path, {"spec": {"limit": {"gpu": gpus}}})
     return f"{found['metadata']['name']}: {gpus}"
 
