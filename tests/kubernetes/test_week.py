@@ -12,7 +12,7 @@ from tools.controlplane.cluster import Cluster
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "1"))
-STEPS = 24 * EFFORT
+STEPS = 18 * EFFORT
 PACE = Pace(step_s=0.5, patience_s=120.0, settle_s=240.0, failures_most=3)
 KINDS_LEAST = 60
 

@@ -85,7 +85,7 @@ class Audit:
         self.counts["beside others' pods"] += any(not pod.is_weirs for pod in known)
         if new.gpus and held > gpus:
             self._complain(f"{new.full_name} makes it {held} GPUs on {new.node}, which has {gpus}", new)
-        if new.gpus and any(pod.devices_shared for pod in known):
+        if new.gpus and any(pod.devices_shared and pod.is_weirs for pod in known):
             self._complain(f"{new.full_name} has whole GPUs beside shares on {new.node}", new)
         for pod in known:
             if pod is not new and pod.ports & new.ports:

@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -77,9 +78,12 @@ class Mirror:
         self._closing = True
         for connection in list(self._connections.values()):
             if connection.sock is not None:
-                connection.sock.shutdown(2)
+                with suppress(OSError):  # it has ended by itself
+                    connection.sock.shutdown(2)
         for thread in self._threads:
             thread.join(5)
+        for connection in self._connections.values():
+            connection.close()
 
     def copy(self) -> dict[str, dict[Key, Object]]:
         """Return all objects as they are known now. Objects are replaced, never changed."""
@@ -105,6 +109,9 @@ class Mirror:
 
     def _request(self, resource: str, query: str) -> http.client.HTTPResponse:
         connection = http.client.HTTPSConnection(self._at.hostname or "", self._at.port, context=self._tls)
+        before = self._connections.pop(resource, None)
+        if before is not None:
+            before.close()
         self._connections[resource] = connection
         connection.request("GET", f"{RESOURCES[resource]}{query}")
         return connection.getresponse()

@@ -41,7 +41,7 @@ class Pace:
     step_s: float = 0.8
     patience_s: float = 30.0
     settle_s: float = 120.0
-    failures_most: int = 12
+    failures_most: int = 40
 
 
 @dataclass(slots=True)

@@ -53,12 +53,13 @@ class Scrape:
         tls = ssl.create_default_context(cadata=base64.b64decode(secret["data"]["ca.crt"]).decode())
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20)
         plain = socket.create_connection(("127.0.0.1", port), timeout=20)
-        connection.sock = tls.wrap_socket(plain, server_hostname=f"weir.{namespace}.svc")
         try:
+            connection.sock = tls.wrap_socket(plain, server_hostname=f"weir.{namespace}.svc")
             connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {self._token}"})
             answer = connection.getresponse()
             text = answer.read().decode()
         finally:
+            plain.close()
             connection.close()
         if answer.status != http.client.OK:
             return {}

@@ -20,24 +20,28 @@ class QueueStatuses:
 
     def __init__(self) -> None:
         self._written: dict[tuple[str, str], Words] = {}
+        self._uids: dict[tuple[str, str], str] = {}  # of the objects that this was written of
 
     def forget(self) -> None:
         """Somebody else may have written meanwhile."""
         self._written.clear()
+        self._uids.clear()
 
     def take(self, view: QueueView, numbers: ClusterSummary) -> Iterator[PatchStatus]:
         """Yield what is to be written now."""
         for key, generation in view.generations.items():
             status = self._status(key, view, numbers)
             status["observedGeneration"] = generation
-            before = self._written.get(key)
+            uid = view.uids.get(key, "")
+            before = self._written.get(key) if self._uids.get(key) == uid else None
             if status != before:
+                self._uids[key] = uid
                 self._written[key] = status
                 kind, name = key
                 patch = status if before is None else _cleared(status, before)
                 yield PatchStatus(path_of(API_VERSION, _PLURALS[kind], "", name), {"status": patch})
         for key in [key for key in self._written if key not in view.generations]:
-            del self._written[key]
+            del self._written[key], self._uids[key]
 
     def _status(self, key: tuple[str, str], view: QueueView, numbers: ClusterSummary) -> Words:
         refused = view.refused.get(key)

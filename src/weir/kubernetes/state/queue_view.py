@@ -22,6 +22,7 @@ class QueueView:
     running: Mapping[str, int]  # workloads by project
     pending: Mapping[str, int]
     refused_workloads: Mapping[str, str]  # the first of them by name, with a sentence
+    uids: Mapping[Key, str]  # an object that is made again under its name has another one
 
 
 def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueView:
@@ -46,4 +47,5 @@ def view_of(cluster_state: ClusterState, leaving: Mapping[Key, str]) -> QueueVie
         running,
         pending,
         dict(sorted(refused.items())[:REFUSED_MAX]),
+        {key: metadata.uid for key, metadata in quota_objects.metadata.items()},
     )

@@ -46,7 +46,7 @@ class Counted(Scene):
     def numbers(
         self, reasons: dict[str, Explanation], over: Sequence[OvercommittedNode] = (), **pending: int
     ) -> ClusterSummary:
-        view = QueueView({}, {}, {}, {}, {}, pending, {})
+        view = QueueView({}, {}, {}, {}, {}, pending, {}, {})
         cluster = self.control.cluster
         return cluster_summary(
             cluster, Policy(), self.now_s, view, SchedulableDemand.of(cluster, view, reasons), reasons, over
