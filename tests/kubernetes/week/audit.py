@@ -39,7 +39,7 @@ class Audit:
 
     def story_of(self, *words: str, last: int = 40) -> str:
         """Return what happened to things whose lines have one of these words."""
-        lines = [line for line in self._story if any(word in line for word in words)]
+        lines = [line for line in tuple(self._story) if any(word in line for word in words)]
         return "\n".join(lines[-last:])
 
     def take(self, kind: str, found: Object) -> None:

@@ -1,12 +1,12 @@
 """Statuses of projects: only what changed is written again, and a project that is made again has nothing yet."""
 
-from weir.kubernetes.process.cluster_summary import ClusterNumbers
+from weir.kubernetes.process.cluster_summary import ClusterSummary
 from weir.kubernetes.process.queue_statuses import QueueStatuses
 from weir.kubernetes.state.queue_view import QueueView
 from weir.kubernetes.writes.operations import PatchStatus
 
 KEY = ("Project", "vision")
-NUMBERS = ClusterNumbers()
+NUMBERS = ClusterSummary()
 
 
 def view(uid: str, generation: int = 1, message: str = "") -> QueueView:
