@@ -34,8 +34,8 @@ _MODULES: Mapping[str, tuple[ModuleType, str]] = {
     "pod": (
         pods,
         """
-        bare sidecars gated gated_gang host_port late_claim fraction memory two_fractions plain stock
-        third static names_its_node delete_pod delete_pod_at_once evict finalizer
+        bare sidecars gated gated_gang host_port late_claim fraction memory two_fractions plain
+        of_kube_scheduler third static names_its_node delete_pod delete_pod_at_once evict finalizer
         """,
     ),
     "node": (

@@ -118,7 +118,7 @@ def plain(env: Environment) -> str:
     return _bare(env, pod(env.space(), env.name("plain"), 0, annotations=life(env)))
 
 
-def inventory(env: Environment) -> str:
+def of_kube_scheduler(env: Environment) -> str:
     """Create a pod with GPUs in a namespace without a project: it is kube-scheduler's."""
     return _bare(env, pod(FREE, env.name("stock"), env.chance.choice((1, 2)), annotations=life(env)))
 
