@@ -1,0 +1,189 @@
+"""Commands on the pages for one machine run as written, and print what the pages show, in shape."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+from tests.e2e.documented_commands import Block, Command, blocks, shape
+from tests.unit.local.server.server_process import Serving, serving
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "README.md",
+    "docs/tutorials/quickstart.md",
+    "docs/tutorials/quotas.md",
+    "docs/tutorials/cluster.md",
+    "docs/how-to/checkpoints.md",
+    "docs/how-to/secrets.md",
+    "docs/how-to/systemd.md",
+    "docs/how-to/backup.md",
+    "docs/how-to/grafana.md",
+    "docs/how-to/troubleshooting.md",
+    "docs/how-to/simulate.md",
+    "docs/how-to/from-slurm.md",
+)
+READS = {"list", "top", "why", "status", "events", "nodes", "logs", "describe"}
+"""Commands that change nothing: they are asked again until they print what the page shows."""
+WITHIN_S = 120.0
+TRAIN = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
+
+FORKS = """
+import json, os, sys
+import cyclopts, httpx, rich.table, weir.client
+from weir.cli.main import main
+
+for line in sys.stdin:
+    order = json.loads(line)
+    if os.fork() == 0:
+        os.chdir(order["directory"])
+        for stream in (1, 2):
+            os.dup2(os.open(order["output"], os.O_CREAT | os.O_WRONLY | os.O_APPEND), stream)
+        code = main(order["words"])
+        sys.stdout.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+"""Each command is a process; what they import, most of the time one takes, is imported once for all."""
+
+
+class Shell:
+    """Runs `weir` as the administrator of a pool, in a directory with the files that the pages name."""
+
+    def __init__(self, server: Serving) -> None:
+        self.server = server
+        self.directory = Path()
+        names = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+        path = f"{Path(sys.executable).parent}:{names['PATH']}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", FORKS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=names | {"WEIR_HOME": str(server.home), "COLUMNS": "200", "PATH": path},
+        )
+        self._count = 0
+
+    def run(self, text: str) -> tuple[int, str]:
+        """Return exit code and output of one command line; `> FILE` at its end goes to a file."""
+        words = shlex.split(text, comments=True)
+        assert words[0] == "weir", f"mark this block as not run, with a reason: {text}"
+        to = None
+        if len(words) > 2 and words[-2] == ">":
+            to, words = self.directory / words[-1], words[:-2]
+        self._count += 1
+        output = self.directory / f".output{self._count}"
+        order = {"words": words[1:], "output": str(output), "directory": str(self.directory)}
+        print(json.dumps(order), file=self._pipe(self._process.stdin), flush=True)
+        code = int(self._pipe(self._process.stdout).readline())
+        said = output.read_text("utf-8") if output.exists() else ""
+        if to is not None:
+            to.write_text(said, "utf-8")
+        return code, said
+
+    def make_new(self) -> None:
+        """Make the pool what it was when it was new."""
+        self.server.stop_all()
+        for kind in ("projects", "departments"):
+            for row in self.server.get(f"/api/v1/{kind}")["items"]:
+                self.server.ask("DELETE", f"/api/v1/{kind}/{row['name']}")
+        status, said = self.server.ask(
+            "PUT", "/api/v1/projects/default", {"name": "default", "quota": {"gpu": 8}}
+        )
+        assert status in (200, 201), said
+
+    def close(self) -> None:
+        """End the helper."""
+        self._pipe(self._process.stdin).close()
+        self._process.wait(WITHIN_S)
+        self._pipe(self._process.stdout).close()
+
+    @staticmethod
+    def _pipe(pipe: IO[str] | None) -> IO[str]:
+        assert pipe is not None
+        return pipe
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A pool with eight virtual GPUs, and a shell to use it, for all pages."""
+    with serving(tmp_path_factory.mktemp("docs") / "home", gpus=8) as server:
+        shell = Shell(server)
+        yield shell
+        shell.close()
+
+
+@pytest.fixture
+def shell(pool: Shell, tmp_path: Path) -> Iterator[Shell]:
+    """The pool as it was when it was new, and a clone to stand in."""
+    for name in ("docs", "examples", "deploy"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for file in (ROOT / "examples").glob("*.py"):
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "token.txt").write_text("hf_1234\n")
+    pool.directory = tmp_path
+    yield pool
+    pool.make_new()
+
+
+def _is_new_pool(command: Command) -> bool:
+    """Return True if a command starts the pool, which the tests have done."""
+    return command.text.startswith("weir up")
+
+
+def _check(shell: Shell, page: str, command: Command) -> None:
+    """Run one command until it prints what its page shows."""
+    where, wanted = f"{page}:{command.line}: {command.text}", shape(command.output)
+    until = time.monotonic() + WITHIN_S
+    while True:
+        code, said = shell.run(command.text)
+        if code == 0 and wanted.search(" ".join(said.split())):
+            return
+        may_ask_again = command.text.split()[1] in READS and time.monotonic() < until
+        assert may_ask_again, f"{where}\n{said}\nends with {code}, and should print\n{command.output}"
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_a_page_print_what_it_shows(page: str, shell: Shell) -> None:
+    for block in blocks(ROOT / page):
+        if block.reason is None:
+            for command in block.commands:
+                if not _is_new_pool(command):
+                    _check(shell, page, command)
+
+
+def test_every_page_for_one_machine_is_run() -> None:
+    pages = {*(ROOT / "docs/tutorials").glob("*.md"), *(ROOT / "docs/how-to").glob("*.md")}
+    assert {str(page.relative_to(ROOT)) for page in pages} | {"README.md"} == set(PAGES)
+
+
+def test_blocks_that_are_not_run_say_why() -> None:
+    reasons = [block.reason for page in PAGES for block in blocks(ROOT / page) if block.reason is not None]
+    assert reasons
+    assert all(len(reason.split()) >= 3 for reason in reasons)
+
+
+def test_shapes_tell_outputs_apart() -> None:
+    wanted = shape("big  default  mia  pending  8  0/1  2m9s  Insufficient capacity: box has 7…")
+    assert wanted.search("big default root pending 16 0/2 5s Insufficient capacity: vm-3 has 12 GPUs free")
+    assert not wanted.search("big default root running 16 0/2 5s Insufficient capacity: vm has 12 GPUs free")
+    assert not wanted.search("big default root pending 16 0/2 5s")
+
+
+def test_commands_are_found_with_their_output(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- not run: needs a cluster -->\n```console\n$ a\n```\n\n```console\n$ b \\\n  c\nd\n$ e\n```\n"
+    )
+    assert blocks(page) == [
+        Block(2, (Command(3, "a", ""),), "needs a cluster"),
+        Block(6, (Command(7, "b c", "\nd"), Command(10, "e", "")), None),
+    ]
