@@ -84,7 +84,7 @@ class Pool:
             allowed = policy.model_copy(
                 update={
                     "consolidation": policy.consolidation.model_copy(update=moving),
-                    "fill": policy.fill.model_copy(update={"max_stops": left}),
+                    "repack": policy.repack.model_copy(update={"max_stops": left}),
                 }
             )
             plan = decide(self.cluster, allowed, self.cluster.now_s, self.memo)
@@ -182,7 +182,7 @@ def retried(pool: Pool, policy: Policy, lost: list[Request], changes_most: int) 
     assert not stopped, "a running pod was stopped where all were to go on running"
     found = {"alloc_moved": round(pool.allocated, 3), "moved": moved}
     filling = Policy.model_validate(
-        {"preset": policy.preset, "consolidation": free, "fill": {"enabled": True, "gain": 0}}
+        {"preset": policy.preset, "consolidation": free, "repack": {"enabled": True, "gain": 0}}
     )
     moved, stopped = pool.make_room(filling, changes_most - moved)
     return found | {"alloc_filled": round(pool.allocated, 3), "moved_later": moved, "stopped": stopped}

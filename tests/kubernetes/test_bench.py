@@ -14,4 +14,4 @@ def test_cases_of_weirs(cluster: Cluster) -> None:
     assert rows["made"]["writes"]["POST pods/binding 201"] == 32
     assert rows["reclaim"]["pods"] == 2
     assert rows["reclaim"]["writes"]["POST pods/eviction 201"] == 16
-    assert rows["reason"]["said"]["why"] == "no_room"
+    assert rows["reason"]["said"]["why"] == "insufficient_capacity"

@@ -83,7 +83,9 @@ def test_a_day_on_the_command_line(run: Run, weir: Weir, teams: Cluster) -> None
     submit("team-b", "first", "1")
     submit("team-b", "second", "1")
     teams.until(
-        lambda: (listed(run)["team-a/job-lent"]["reason"] or {}).get("why") == "no_room", 120, "why it waits"
+        lambda: (listed(run)["team-a/job-lent"]["reason"] or {}).get("why") == "insufficient_capacity",
+        120,
+        "why it waits",
     )
     code, out, _ = run("why", "lent")
     assert code == 0

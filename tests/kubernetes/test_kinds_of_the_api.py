@@ -111,7 +111,9 @@ def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: Control
     assert kinds.api.post(path + STRICT, made)["spec"] == spec
     at = "2026-01-31T12:00:00Z"
     why = PendingReason(
-        why="no_room", sentence="no node has 2 free GPUs", numbers={"free": 1, "of": [1, {"x": 2}]}
+        why="insufficient_capacity",
+        sentence="no node has 2 free GPUs",
+        numbers={"free": 1, "of": [1, {"x": 2}]},
     )
     status = plain(
         WorkloadStatus(

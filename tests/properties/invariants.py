@@ -166,7 +166,7 @@ def plan_is_sound(cluster: Cluster, plan: Plan) -> None:
         asker = eviction.cause.by
         assert asker in served, f"{eviction.pod} is stopped for {asker}, who is promised nothing"
         assert asker is not None
-        if eviction.moves or rule is EvictionRule.EXCHANGE:
+        if eviction.moves or rule is EvictionRule.SWAP:
             continue
         if rule is EvictionRule.PREEMPT:
             assert cluster.jobs[asker].spec.project == victim.spec.project, f"{eviction} across projects"

@@ -279,11 +279,11 @@ TOPOLOGIES = (
 
 POLICIES = (
     Policy(),
-    Policy(victims="cheap"),
+    Policy(victim_policy="lowest_cost"),
     Policy.model_validate({"preset": "throughput"}),
     Policy(consolidation={"enabled": False}),  # type: ignore[arg-type]
     Policy(min_runtime={"train": 5}, gang_grace=3),  # type: ignore[arg-type]
-    Policy(claims=True, headroom=0.2),
+    Policy(oldest_first_in_quota=True, reserve_fraction=0.2),
     Policy(placement="spread", usage={"k": 1.0}),  # type: ignore[arg-type]
     Policy(reserve_after=60),
     Policy(consolidation={"budget": 1e9}),  # type: ignore[arg-type]

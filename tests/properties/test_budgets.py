@@ -39,7 +39,7 @@ POLICIES = tuple(
     Policy.model_validate(each)
     for each in (
         {},
-        {"victims": "cheap"},
+        {"victim_policy": "lowest_cost"},
         {"consolidation": {"enabled": False}},
         {"consolidation": {"budget": 1e9}},
     )

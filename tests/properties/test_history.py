@@ -24,8 +24,10 @@ from weir.state.events import (
 from .random_cluster import World, node, single
 from .running import Running
 
-LEARNED = Policy(borrowers="learned")
-EXCHANGES = Policy(borrowers="learned", exchange=True, consolidation={"enabled": False})  # type: ignore[arg-type]
+LEARNED = Policy(over_quota_order="predicted_runtime")
+EXCHANGES = Policy(
+    over_quota_order="predicted_runtime", swap_at_checkpoint=True, consolidation={"enabled": False}
+)  # type: ignore[arg-type]
 ONE = (Queue("team", quota={"gpu": 0}),)
 
 
@@ -98,7 +100,7 @@ def test_at_its_checkpoint_a_borrower_changes_places_with_one_that_comes_clearly
     running = exchange(EXCHANGES)
     plan = running.cycle()
     assert [(eviction.pod.workload, eviction.cause.rule) for eviction in plan.evictions] == [
-        ("long-99", EvictionRule.EXCHANGE)
+        ("long-99", EvictionRule.SWAP)
     ]
     assert [place.pod.workload for place in running.cycle().binds] == ["short-99"]
     for _ in range(10):  # and that is that
@@ -146,7 +148,7 @@ def test_no_exchange_within_the_minimum_run_time() -> None:
 
 
 def test_no_exchange_for_who_comes_only_a_little_before() -> None:
-    running = exchange(EXCHANGES.model_copy(update={"exchange_gain": 50.0}))
+    running = exchange(EXCHANGES.model_copy(update={"swap_min_gain": 50.0}))
     assert not running.cycle().evictions
 
 
@@ -203,7 +205,7 @@ def test_a_pair_that_would_alternate_is_left_as_it_is_and_told_why() -> None:
         assert not running.cycle().acts
     why = told(running, "a-2")
     assert why is not None
-    assert why.why is ReasonCode.WOULD_ALTERNATE
+    assert why.why is ReasonCode.PREEMPTION_CYCLE
 
 
 def test_another_workload_may_take_what_the_pair_may_not() -> None:
@@ -222,7 +224,7 @@ def test_a_held_workload_waits_and_is_told_why() -> None:
     assert not running.cycle().acts
     why = told(running, "w")
     assert why is not None
-    assert why.why is ReasonCode.HELD
+    assert why.why is ReasonCode.SUSPENDED
     assert "its owner suspended it" in why.sentence
     running.tell(WorkloadSuspended("w", False))
     assert len(running.cycle().binds) == 1

@@ -36,9 +36,9 @@ from .random_cluster import node
 
 RESTART = 2000.0
 NO_MOVES = {"enabled": False}
-UNPAID = Policy(victims="cheap", consolidation=NO_MOVES, price={"size_credit": 0})  # type: ignore[arg-type]
+UNPAID = Policy(victim_policy="lowest_cost", consolidation=NO_MOVES, price={"size_credit": 0})  # type: ignore[arg-type]
 """No credit for size: every price is positive, and the cheapest set is also a minimal one."""
-PAID = Policy(victims="cheap", consolidation=NO_MOVES)  # type: ignore[arg-type]
+PAID = Policy(victim_policy="lowest_cost", consolidation=NO_MOVES)  # type: ignore[arg-type]
 MOVES = Policy(consolidation={"budget": 1e9})  # type: ignore[arg-type]
 
 

@@ -15,7 +15,9 @@ from .invariants import held
 from .random_cluster import POLICIES, QUIET, Does, World, nodes, plain_worlds, requests, trees, worlds
 from .running import Running
 
-PLAIN = tuple(policy.model_copy(update={"reserve_after": 1e9}) for policy in POLICIES if not policy.headroom)
+PLAIN = tuple(
+    policy.model_copy(update={"reserve_after": 1e9}) for policy in POLICIES if not policy.reserve_fraction
+)
 """Policies that keep no room free for anyone."""
 
 

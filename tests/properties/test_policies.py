@@ -16,7 +16,7 @@ from .running import Running, replayed
 TURNS = (
     *POLICIES,
     Policy.model_validate({"price": {"restart": 0}}),
-    Policy.model_validate({"price": {"restart": 50_000, "size_credit": 0}, "victims": "cheap"}),
+    Policy.model_validate({"price": {"restart": 50_000, "size_credit": 0}, "victim_policy": "lowest_cost"}),
 )
 PARTS = ("binds", "evictions", "promises", "drops", "wake_s")
 

@@ -23,9 +23,9 @@ POLICIES = tuple(
     Policy.model_validate({"reserve_after": 1e9, **each})
     for each in (
         {},
-        {"victims": "cheap"},
+        {"victim_policy": "lowest_cost"},
         {"consolidation": {"enabled": False}},
-        {"victims": "cheap", "consolidation": {"budget": 1e9}},
+        {"victim_policy": "lowest_cost", "consolidation": {"budget": 1e9}},
     )
 )
 RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)

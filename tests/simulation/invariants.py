@@ -133,7 +133,11 @@ def of_waiting(cluster: Cluster, policy: Policy, now_s: float) -> None:
     """
     jobs = [job for found in cluster.waiting.values() for _, _, job in found.members]
     oldest_s = min((job.spec.submitted_s for job in jobs), default=now_s)
-    if policy.headroom or now_s - oldest_s > policy.reserve_after or any(job.spec.topology for job in jobs):
+    if (
+        policy.reserve_fraction
+        or now_s - oldest_s > policy.reserve_after
+        or any(job.spec.topology for job in jobs)
+    ):
         return
     could = {place.pod.workload for place in first_fit(cluster, policy, now_s, EngineCache()).binds}
     could -= set(cluster.promised)  # they start with the room that is being freed for them

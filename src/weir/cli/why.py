@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NOT_OURS = "other_scheduler"
 _NEVER_TRIED = frozenset(
-    ("not_ready", "waiting_for_room", "refused", "scheduling_gated", "volume_not_ready", "owner_missing")
+    ("not_ready", "waiting_for_eviction", "refused", "scheduling_gated", "volume_not_ready", "owner_missing")
 )
 """Reasons for which nothing is tried: what is missing is said, or it is under way."""
 _IS = {"succeeded": "has", "failed": "has", "stopped": "was"}
@@ -118,7 +118,7 @@ _OPTIONS = ("gpus", "gpu_memory", "devices", "pods", "cpu", "memory", "priority"
 
 def as_command(change: dict[str, object], name: str) -> str:
     """How to do what is suggested; nothing where it can't be said in a few words."""
-    if change == {"held": False}:
+    if change == {"suspended": False}:
         return f"weir resume {name}"
     words: list[str] = []
     for key, value in change.items():

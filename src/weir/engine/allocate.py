@@ -63,8 +63,8 @@ class Allocator:
 
     def serve(self) -> Iterator[list[NodePlacement]]:
         """Places for one workload after another; those of gangs that scatter are kept back in `scattered`."""
-        learned = self.policy.borrowers == "learned" and self.cluster.runtimes.version > 0
-        all_borrow = learned and self.policy.claims  # where nobody has a claim, in any order
+        learned = self.policy.over_quota_order == "predicted_runtime" and self.cluster.runtimes.version > 0
+        all_borrow = learned and self.policy.oldest_first_in_quota  # where nobody has a claim, in any order
         heads: list[Candidate] = []
         borrowers: list[Candidate] = []
         for of, borrows in self._hopeful(all_borrow):
@@ -97,7 +97,7 @@ class Allocator:
     def times_s(self) -> Iterator[float]:
         """Times at which one that waits may do more than now, or more may be done for it."""
         policy = self.policy
-        patience, gang_patience = policy.borrower_patience, policy.topology.patience
+        patience, gang_patience = policy.reclaim_share_after, policy.topology.patience
         for of in self.cluster.waiting.values() if patience or gang_patience else ():
             first = of.first
             if patience:
@@ -192,7 +192,7 @@ class Allocator:
     def entitled(self, candidate: Candidate) -> bool:
         """Whether a workload stays in quota, beside those of its project that have an older claim to it."""
         path, asks = candidate.job.path, candidate.asks
-        if not self.policy.claims:
+        if not self.policy.oldest_first_in_quota:
             return self.books.entitled(path, asks)
         owners = self.memo.owners(self.cluster, candidate.job.project)
         if candidate.again or candidate.choice:

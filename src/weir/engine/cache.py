@@ -38,7 +38,7 @@ class ConsolidationKey(NamedTuple):
     topology: TopologyRequest | None
     may_scatter: bool
     is_running: bool
-    spares_owners: bool
+    protect_in_quota: bool
 
 
 CandidateSets = dict[ConsolidationKey | None, list[tuple[EquivalenceClass, int]]]
@@ -200,8 +200,8 @@ class EngineCache:
             self._static = cluster.static_version
             self._policy = policy
             self._spread = _spread(cluster, policy)
-            total = int(cluster.capacity[GPU_ROW].sum()) if policy.headroom else 0
-            self.headroom_milli = int(policy.headroom * total / WHOLE_MILLI) * WHOLE_MILLI
+            total = int(cluster.capacity[GPU_ROW].sum()) if policy.reserve_fraction else 0
+            self.headroom_milli = int(policy.reserve_fraction * total / WHOLE_MILLI) * WHOLE_MILLI
         return self.room
 
     def _drawn(self, cluster: Cluster) -> FragmentationScore:

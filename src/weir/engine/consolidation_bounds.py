@@ -90,7 +90,7 @@ class ConsolidationBounds:
         known = self._memo.moves_in_vain.get(moves)
         if known is not None and known.at == at:
             return known._replace(saves=saves)
-        lenders = self._lenders if moves.spares_owners else frozenset()
+        lenders = self._lenders if moves.protect_in_quota else frozenset()
         return FailedConsolidation(saves, at, self._room.largest_holes(), lenders)
 
     def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
@@ -113,7 +113,7 @@ class ConsolidationBounds:
         if not nodes:
             return True
         least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
-        return not any(self._could_clear(node, least, budget, moves.spares_owners) for node in nodes)
+        return not any(self._could_clear(node, least, budget, moves.protect_in_quota) for node in nodes)
 
     def _bears_no_more(self, known: FailedConsolidation, changed: set[int], moves: ConsolidationKey) -> bool:
         """Whether but few nodes have changed, and what is on the others can be moved no better."""
@@ -122,7 +122,7 @@ class ConsolidationBounds:
             len(changed) <= _FEW
             and first <= known.holes[0]
             and second <= known.holes[1]
-            and (not moves.spares_owners or self._lenders <= known.lenders)
+            and (not moves.protect_in_quota or self._lenders <= known.lenders)
         )
 
     def _nodes_of_saved(self, last: int, budget: float) -> set[int]:
@@ -164,7 +164,7 @@ class ConsolidationBounds:
     # From all that runs
 
     def _bound(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
-        asked, rules, spares = moves.topology, self._policy, moves.spares_owners
+        asked, rules, spares = moves.topology, self._policy, moves.protect_in_quota
         whole = ((shape, lack) for shape, lack in zip(job.shapes, lacks, strict=True) if shape.whole)
         wants = [(shape.devices, lack) for shape, lack in whole if shape.devices and lack]
         if asked is None or sum(lacks) == 1:

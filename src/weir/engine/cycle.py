@@ -138,7 +138,7 @@ class Cycle:
     def _exchange(self, server: Allocator) -> None:
         for candidate, goes, spots in SwapPlanner(server, self.disruptions, self.gone, self.coming).run():
             by = candidate.job.name
-            cause = EvictionReasons(self.cluster, self.books, candidate.job).of(EvictionRule.EXCHANGE, goes)
+            cause = EvictionReasons(self.cluster, self.books, candidate.job).of(EvictionRule.SWAP, goes)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
             places = tuple(self._place(spot) for spot in spots)
             self.plan.promises.append(NominatedPods(by, places, (goes.name,)))
@@ -150,7 +150,7 @@ class Cycle:
             names = [spot.pod.job.name for spot in spots]
             self.gone.add(goes)
             cause = EvictionReasons(self.cluster, self.books, spots[0].pod.job).of(
-                EvictionRule.FILL, goes.job
+                EvictionRule.REPACK, goes.job
             )
             self.plan.evictions.append(Eviction(key_of(goes), cause))
             for name, spot in zip(names, spots, strict=True):

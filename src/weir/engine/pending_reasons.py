@@ -57,17 +57,17 @@ class _PendingReasonBuilder:
     def reason(self) -> Reason:  # noqa: PLR0911 - one return for each answer
         job = self._job
         if job.held:
-            numbers: dict[str, object] = {"held": job.held_why}
+            numbers: dict[str, object] = {"suspended": job.held_why}
             if job.held_until_s is not None:
                 numbers["until_s"] = job.held_until_s
-            return Reason(ReasonCode.HELD, f"it is held: {job.held_why or 'suspended'}", numbers)
+            return Reason(ReasonCode.SUSPENDED, f"it is suspended: {job.held_why or 'suspended'}", numbers)
         if job.name in self._cluster.promised:
             return self._promised()
         if not job.is_ready:
             return self._not_ready()
         if job.waiting is None:
             return Reason(
-                ReasonCode.WAITING_FOR_ROOM,
+                ReasonCode.WAITING_FOR_EVICTION,
                 f"{job.stopping} of its own pods are still being stopped",
                 {"stopping": job.stopping},
             )
@@ -113,7 +113,7 @@ class _PendingReasonBuilder:
         sentence = (
             f"room is being freed for it by {named}" if named else "its room is free and it is about to start"
         )
-        return Reason(ReasonCode.WAITING_FOR_ROOM, sentence, {"freed_by": tuple(waiting_for)})
+        return Reason(ReasonCode.WAITING_FOR_EVICTION, sentence, {"freed_by": tuple(waiting_for)})
 
     def _not_ready(self) -> Reason:
         """Fewer pods exist than the gang needs; of one group, if it is that one's."""
@@ -202,16 +202,16 @@ class _PendingReasonBuilder:
                 f"it could stop {_named(sorted(partners))}, for which it was stopped itself: "
                 f"left as it is for up to {span(until_s)} more, so that they don't stop one another in turn"
             )
-            return Reason(ReasonCode.WOULD_ALTERNATE, sentence, numbers)
+            return Reason(ReasonCode.PREEMPTION_CYCLE, sentence, numbers)
         resource = helped[0] if helped else GPU
         holders = self._holders(candidate, resource, numbers)
         if holders:
             numbers["held_by"], numbers["resource"] = holders, resource
             sentence = f"{where}; no eligible victims: {_sentence_of(resource, holders)}"
-            return Reason(ReasonCode.NOT_TAKEABLE, sentence, numbers)
+            return Reason(ReasonCode.NO_ELIGIBLE_VICTIMS, sentence, numbers)
         if self._has_claim(candidate):
             sentence = f"{where}; eligible victims don't hold enough"
-            return Reason(ReasonCode.NOT_TAKEABLE, sentence, numbers)
+            return Reason(ReasonCode.NO_ELIGIBLE_VICTIMS, sentence, numbers)
         return self._left_out(candidate, fitting, where, numbers)
 
     def _together(self) -> str:
@@ -230,7 +230,7 @@ class _PendingReasonBuilder:
     ) -> Reason:
         """Return the reason of work without a claim on what others hold, or that evictions wouldn't help."""
         claim = quota_shortfall(self._cluster, self._policy, self._claims(candidate), numbers)
-        meek = "" if self._job.may_take else "it may not preempt"
+        meek = "" if self._job.can_preempt else "it may not preempt"
         rest = "".join(f"; {each}" for each in (meek, claim) if each)
         if sum(candidate.lacks) > 1 and any(have for have, _ in fitting.values()):
             parts = ", ".join(
@@ -238,7 +238,7 @@ class _PendingReasonBuilder:
                 for group, (have, lack) in fitting.items()
             )
             return Reason(ReasonCode.GANG_INCOMPLETE, f"only {parts} fit now: {where}{rest}", numbers)
-        return Reason(ReasonCode.NO_ROOM, f"insufficient capacity: {where}{rest}", numbers)
+        return Reason(ReasonCode.INSUFFICIENT_CAPACITY, f"insufficient capacity: {where}{rest}", numbers)
 
     def _kept_from(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
         """There is room, but it may not have it, or not together."""
@@ -255,7 +255,9 @@ class _PendingReasonBuilder:
             )
         if server.open_to(candidate) is not None:
             return Reason(
-                ReasonCode.HELD_BACK, "the room there is is reserved for work that has waited longer", numbers
+                ReasonCode.CAPACITY_RESERVED,
+                "the free capacity is reserved for work that has waited longer",
+                numbers,
             )
         free = self._room.free_gpu_milli()
         if not server.keeps_headroom(candidate, free):
@@ -265,7 +267,7 @@ class _PendingReasonBuilder:
                 f"it would go over quota, and of {written('gpu', free)} free GPUs "
                 f"{written('gpu', keep)} are kept for owners"
             )
-            return Reason(ReasonCode.HELD_BACK, sentence, numbers)
+            return Reason(ReasonCode.CAPACITY_RESERVED, sentence, numbers)
         asked = self._job.topology
         scattered = server.may_scatter(self._job, candidate.lacks)
         if asked is not None and asked.preferred is not None and not scattered:
@@ -273,7 +275,7 @@ class _PendingReasonBuilder:
             sentence = (
                 f"it would fit only scattered and waits up to {span(until_s)} more for one {asked.preferred}"
             )
-            return Reason(ReasonCode.HELD_BACK, sentence, numbers)
+            return Reason(ReasonCode.CAPACITY_RESERVED, sentence, numbers)
         return self._not_together(candidate, numbers)
 
     def _not_together(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
@@ -309,7 +311,7 @@ class _PendingReasonBuilder:
     def _has_claim(self, candidate: Candidate) -> bool:
         """Whether it may reclaim and there is someone it may reclaim from."""
         claims = self._claims(candidate)
-        if not claims.any_reclaim or not self._job.may_take:
+        if not claims.any_reclaim or not self._job.can_preempt:
             return False
         for project, running in self._cluster.running.items():
             path = self._cluster.ledger.path[project]
@@ -322,7 +324,7 @@ class _PendingReasonBuilder:
         """Whom it might stop, had it not been stopped for them lately; with each until when that counts."""
         claims = self._claims(candidate)
         found: dict[str, float] = {}
-        for name, at_s in self._job.stopped_for.items() if self._job.may_take else ():
+        for name, at_s in self._job.stopped_for.items() if self._job.can_preempt else ():
             other, until_s = self._cluster.jobs.get(name), at_s + self._policy.reserve_after
             if (
                 other is not None
@@ -343,7 +345,7 @@ class _PendingReasonBuilder:
     def _holders(self, candidate: Candidate, resource: str, numbers: dict[str, object]) -> dict[str, int]:
         """Return how much of a resource ineligible victims hold, by why they are; empty without a claim."""
         claims, row = self._claims(candidate), self._cluster.rows.known(resource)
-        if not claims.any_reclaim or row is None or not self._job.may_take:
+        if not claims.any_reclaim or row is None or not self._job.can_preempt:
             return {}
         held: Counter[str] = Counter()
         protected = BudgetProtection(DisruptionAllowances(self._cluster, self._policy, self._now_s), row)

@@ -121,12 +121,12 @@ class Preemptor:
             kept is not None
             and not served
             and kept.touched == self._cluster.ledger.touched[project]
-            and now_s - kept.since_s < policy.borrower_patience
+            and now_s - kept.since_s < policy.reclaim_share_after
             and now_s - kept.gang_since_s < policy.topology.patience
         ):
             return kept
         found = self._found_able(project, classes)
-        if policy.claims and not served:
+        if policy.oldest_first_in_quota and not served:
             known[project] = found
         return found
 
@@ -137,7 +137,7 @@ class Preemptor:
         lowest = self._lowest(project)
         for of, at in self._unserved(classes):
             job = of.members[at][2]
-            if not job.may_take:
+            if not job.can_preempt:
                 continue
             owner = self._is_owner(of, at)
             if owner or lowest < job.priority or self._has_claim(job):
@@ -184,11 +184,11 @@ class Preemptor:
         """Whether it may reclaim though it isn't in quota."""
         if not job.preemptible:
             return True
-        return self._server.now_s - job.waits_since_s >= self._policy.borrower_patience
+        return self._server.now_s - job.waits_since_s >= self._policy.reclaim_share_after
 
     def _is_owner(self, of: EquivalenceClass, at: int) -> bool:
         """Whether its project's quota holds it, beside those with an older claim."""
-        if self._policy.claims:
+        if self._policy.oldest_first_in_quota:
             return at < self._server.memo.owners(self._cluster, of.project).get(of, 0)
         return self._books.in_quota(of.project, of.step.asks)
 
@@ -212,7 +212,7 @@ class Preemptor:
     def _moves_for(self, of: EquivalenceClass, at: int, owner: bool) -> ConsolidationKey:
         """What is equal for workloads for which the same moves could make room."""
         job = of.members[at][2]
-        spares = job.preemptible and not owner and self._policy.consolidation.spares_owners
+        spares = job.preemptible and not owner and self._policy.consolidation.protect_in_quota
         topology = job.topology
         if topology is None:
             return ConsolidationKey(of.wants, None, True, False, spares)
@@ -241,7 +241,7 @@ class Preemptor:
             spots = self._server.placed(candidate, bench.placer)
             if spots is not None:
                 return self._instead(candidate, spots, bench)
-        if not job.may_take:
+        if not job.can_preempt:
             return None
         taken = self._by(over is None, free_milli, candidate, bench)
         if taken is not None:
@@ -386,7 +386,7 @@ class Preemptor:
     ) -> PreemptionPlan:
         """One domain cleared by moves instead, if these are places in several; or else these."""
         job, placer, kind = candidate.job, bench.placer, PreemptionKind.CONSOLIDATE
-        if self._server.is_scattered(job, spots) and job.may_take and self._policy.consolidation.enabled:
+        if self._server.is_scattered(job, spots) and job.can_preempt and self._policy.consolidation.enabled:
             affinity, claims = bench.affinity_of(job), self._claims(candidate)
             placer.give_back(spots)
             self._reaches.clear()

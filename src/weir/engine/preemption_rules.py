@@ -60,7 +60,7 @@ class PreemptionRules:
         self._fixed = not self.job.preemptible
         self._entitled = entitled
         self.waited_s = now_s - self.job.waits_since_s
-        self.is_patient = self.waited_s >= policy.borrower_patience
+        self.is_patient = self.waited_s >= policy.reclaim_share_after
 
     @property
     def is_owner(self) -> bool:

@@ -13,7 +13,7 @@ def quota_shortfall(
 
     The figures are added to `numbers`.
     """
-    if claims.any_reclaim or not claims.job.may_take:
+    if claims.any_reclaim or not claims.job.can_preempt:
         return ""
     ledger = cluster.ledger
     for queue in reversed(claims.path):
@@ -37,5 +37,5 @@ def _until_patient(policy: Policy, claims: PreemptionRules) -> str:
     """Return when the work may reclaim its fair share, if waiting alone gives it that right."""
     if claims.is_patient or not claims.in_share:
         return ""
-    left_s = policy.borrower_patience - claims.waited_s
+    left_s = policy.reclaim_share_after - claims.waited_s
     return f" (its fair share covers it: it may reclaim that in {span(max(1.0, left_s))})"

@@ -76,7 +76,7 @@ class ReclaimBounds:
         if claims.job.topology is not None:
             budget = max(budget, rules.topology.budget)
         may = over <= 0
-        if rules.consolidation.spares_owners and not claims.is_owner:
+        if rules.consolidation.protect_in_quota and not claims.is_owner:
             may &= self.movers.lent
         running, holes = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
         broken = self._cluster.incomplete.values()

@@ -57,14 +57,14 @@ class RepackPlanner:
         self._policy = server.policy
         self._room = server.room
         self._disruptions = disruptions
-        self._gain_milli = max(1, round(server.policy.fill.gain * WHOLE_MILLI))
+        self._gain_milli = max(1, round(server.policy.repack.gain * WHOLE_MILLI))
         self._gone: set[Pod] = set()
         self._at: dict[EquivalenceClass, int] = {}  # the first of each class that still waits
         self._lines: dict[int, RepackQueue] = {}
 
     def run(self) -> Iterator[tuple[Pod, list[NodePlacement]]]:
         """Who goes, and who comes where."""
-        rules = self._policy.fill
+        rules = self._policy.repack
         if not rules.enabled:
             return
         self._line_up()
@@ -215,7 +215,7 @@ class RepackPlanner:
         """The gates, asked with the one who goes gone."""
         books, path, asks = self._server.books, candidate.job.path, candidate.asks
         return (
-            candidate.job.may_take
+            candidate.job.can_preempt
             and books.over_limit(path, asks) is None
             and (candidate.job.preemptible or books.fixed_over_quota(path, asks) is None)
             and self._server.keeps_headroom(candidate, self._room.free_gpu_milli())

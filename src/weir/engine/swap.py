@@ -36,7 +36,7 @@ class SwapPlanner:
     def run(self) -> Iterator[tuple[Candidate, Job, list[NodePlacement]]]:
         """Who comes, who goes, and the places."""
         cluster, now_s = self._cluster, self._server.now_s
-        if not self._policy.exchange or not cluster.runtimes.version:
+        if not self._policy.swap_at_checkpoint or not cluster.runtimes.version:
             return
         for job in cluster.saved:
             if job.saved_s == now_s and self._may_go(job):
@@ -69,7 +69,7 @@ class SwapPlanner:
     def _better(self, job: Job) -> Candidate | None:
         """The first of the waiting of the same size, if it comes before the job by the gain set."""
         line = self._in_order(job)
-        most = self._own_key(job) - self._policy.exchange_gain if line else 0.0
+        most = self._own_key(job) - self._policy.swap_min_gain if line else 0.0
         for key, of, at in line:
             if key[0] > most:
                 return None
@@ -129,4 +129,4 @@ class SwapPlanner:
         ok = ok and any(books.fills_quota(queue, candidate.asks) for queue in goes.path)
         books.add(job.path, candidate.asks, fixed, -1)
         charge_pods(books, running, 1)
-        return ok and job.may_take and goes.name not in job.stopped_for
+        return ok and job.can_preempt and goes.name not in job.stopped_for

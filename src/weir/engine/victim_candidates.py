@@ -131,7 +131,7 @@ class VictimCandidates:
         """Running preemptible workloads that are cheap to move and have a place to go to, anyone's."""
         rules, running = self._policy.price, self._cluster.running_pods
         jobs = running.jobs_saved_within(self._now_s, self.move_budget, rules.restart)
-        if self._policy.consolidation.spares_owners and not self.claims.is_owner:
+        if self._policy.consolidation.protect_in_quota and not self.claims.is_owner:
             jobs = [job for job in jobs if any(self._books.over_quota(queue) for queue in job.path)]
         cheap = cheap_to_move(self._within(jobs), self.move_budget, rules, self._now_s)
         return [job for job in cheap if self._has_holes(job)]
@@ -305,7 +305,7 @@ class VictimCandidates:
         """What is compared before the price."""
         own = job.project
         first = -1 if job.spec.overrun else int(self.claims.protection(job.path))
-        if self._policy.victims == "cheap":
+        if self._policy.victim_policy == "lowest_cost":
             return (first, (), _ANYONE, job.priority, minimum)
         return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
 

@@ -86,7 +86,7 @@ class ConsolidationPolicy(PolicySection):
     enabled: bool = True
     max_moves: Annotated[int, Field(ge=0)] = 32
     budget: Annotated[float, Field(ge=0)] = 30_000.0  # device seconds all moves for one workload may cost
-    spares_owners: bool = False  # work of queues within their quota isn't moved for work over quota
+    protect_in_quota: bool = False  # work of queues within their quota isn't moved for work over quota
 
 
 class RepackPolicy(PolicySection):
@@ -154,20 +154,20 @@ class Policy(PolicySection):
     placement: Literal["pack", "spread"] = "pack"
     node_pools: tuple[NodePool, ...] = ()
     affinity: tuple[AffinityPolicy, ...] = ()
-    borrowers: Literal["fair", "learned"] = "fair"
-    victims: Literal["fair", "cheap"] = "fair"
-    borrower_patience: Seconds = 0.0  # how long a borrower waits before it takes from borrowers
-    headroom: Fraction = 0.0  # of the devices, kept free of over-quota work
-    exchange: bool = False
-    exchange_gain: Annotated[float, Field(ge=0)] = 1.5  # in the learned key
-    claims: bool = False
+    over_quota_order: Literal["fair", "predicted_runtime"] = "fair"
+    victim_policy: Literal["fair", "lowest_cost"] = "fair"
+    reclaim_share_after: Seconds = 0.0  # how long a borrower waits before it takes from borrowers
+    reserve_fraction: Fraction = 0.0  # of the devices, kept free of over-quota work
+    swap_at_checkpoint: bool = False
+    swap_min_gain: Annotated[float, Field(ge=0)] = 1.5  # in the learned key
+    oldest_first_in_quota: bool = False
     aging: Annotated[float, Field(ge=0)] = 0.0  # priority gained per hour of waiting
     usage: UsagePolicy = UsagePolicy()
     reserve_after: Seconds = 3600.0
     gang_grace: Seconds = 60.0
     min_runtime: DurationByType = DurationByType()
     consolidation: ConsolidationPolicy = ConsolidationPolicy()
-    fill: RepackPolicy = RepackPolicy()
+    repack: RepackPolicy = RepackPolicy()
     topology: TopologyPolicy = TopologyPolicy()
     budgets: BudgetPolicy = BudgetPolicy()
     price: PricePolicy = PricePolicy()
@@ -186,13 +186,13 @@ class Policy(PolicySection):
 PRESETS: dict[str, dict[str, Any]] = {
     "fair": {},
     "throughput": {
-        "borrowers": "learned",
-        "victims": "cheap",
-        "borrower_patience": "7d",
-        "headroom": 0.003,
-        "exchange": True,
-        "consolidation": {"budget": 2250, "spares_owners": True},
-        "claims": True,
+        "over_quota_order": "predicted_runtime",
+        "victim_policy": "lowest_cost",
+        "reclaim_share_after": "7d",
+        "reserve_fraction": 0.003,
+        "swap_at_checkpoint": True,
+        "consolidation": {"budget": 2250, "protect_in_quota": True},
+        "oldest_first_in_quota": True,
         "price": {"size_credit": 2000},
         "topology": {"patience": "1d", "budget": 8000},
     },

@@ -159,7 +159,7 @@ class Workload:
     idle_limit_s: float | None = None  # None: its project's or the policy's; 0 = none at all
     grace_s: float | None = None  # how long it may take to stop; None: its project's or the policy's
     retries: int | None = None  # failures in a row after which it is tried again; None: the policy's
-    may_take: bool = True  # whether others may be stopped or moved to make room for it
+    can_preempt: bool = True  # whether others may be stopped or moved to make room for it
     overrun: bool = False  # it started itself past its project's quota: it is reclaimed before all others
     protected: bool = False  # it counts as non-preemptible because of its disruption budgets
 

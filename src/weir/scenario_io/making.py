@@ -232,7 +232,7 @@ def workload_of(written: WrittenWorkload, submitted: float) -> Workload:
         type=type_,
         priority=priority,
         preemptible=priority < PREEMPTIBLE_BELOW if written.preemptible is None else written.preemptible,
-        may_take=written.may_take,
+        can_preempt=written.can_preempt,
         max_runtime_s=written.max_runtime,
         idle_limit_s=written.idle_limit,
         grace_s=written.grace,

@@ -223,7 +223,7 @@ def _workload(
             "type": _unless(WorkloadType.TRAIN.value, workload.type.value),
             "priority": _unless(DEFAULT_PRIORITY[workload.type], workload.priority),
             "preemptible": _unless(workload.priority < PREEMPTIBLE_BELOW, workload.preemptible),
-            "may_take": _unless(True, workload.may_take),
+            "can_preempt": _unless(True, workload.can_preempt),
             "submitted": _time(workload.submitted_s),
             "started": None if started is None or started == workload.submitted_s else _time(started),
             "min_pods": _unless(sum(group.min for group in workload.groups), workload.min_pods),

@@ -238,7 +238,7 @@ class WrittenWorkload(Shape):
     type: Literal["train", "build", "inference"] = "train"
     priority: Priority | None = None
     preemptible: bool | None = None
-    may_take: bool = True
+    can_preempt: bool = True
     submitted: Past | None = None
     started: Past | None = None
     min_pods: Count | None = None

@@ -90,7 +90,9 @@ def _resumed(trials: WhatIf) -> Iterator[Suggestion]:
         sentence = f"If it waits, it is tried again in {left}, and starts {_then(trials, outcome)}."
         yield Suggestion(sentence=sentence, at_s=until_s)
     elif outcome is not None:
-        yield Suggestion(sentence=f"If it is resumed, {_starts(trials, outcome)}", change={"held": False})
+        yield Suggestion(
+            sentence=f"If it is resumed, {_starts(trials, outcome)}", change={"suspended": False}
+        )
 
 
 # What it asks for

@@ -86,6 +86,7 @@ class Job:
         "absent_since_s",
         "asks",
         "below_since_s",
+        "can_preempt",
         "devices_milli",
         "held",
         "held_devices",
@@ -94,7 +95,6 @@ class Job:
         "is_elastic",
         "like",
         "max_runtime_s",
-        "may_take",
         "name",
         "needed",
         "path",
@@ -164,7 +164,7 @@ class Job:
         """Be this workload from now on. Its pods stay where they are; those beyond it hold nothing."""
         self.spec = spec
         self.name, self.type, self.submitted_s = spec.name, spec.type, spec.submitted_s
-        self.priority, self.preemptible, self.may_take = spec.priority, spec.preemptible, spec.may_take
+        self.priority, self.preemptible, self.can_preempt = spec.priority, spec.preemptible, spec.can_preempt
         self.topology, self.restart_s, self.max_runtime_s = spec.topology, spec.restart_s, spec.max_runtime_s
         self.shapes = shapes
         self.asks = asks  # what a pending pod of each group counts with

@@ -10,7 +10,7 @@ from tests.kubernetes.week.pods import PodView
 from tests.kubernetes.week.quota import UNLIMITED, Holdings, asks, may_be_evicted, needed, quota
 from tests.kubernetes.week.snapshot import Gang, NodeView, Snapshot
 
-HELD_BACK = (
+CAPACITY_RESERVED = (
     "SchedulingGated",
     "VolumeNotReady",
     "GangIncomplete",

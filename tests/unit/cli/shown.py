@@ -7,7 +7,7 @@ from tests.unit.client.fake import Fake, Said, page, queue, row
 
 
 def why(s: str) -> dict[str, Any]:
-    return {"why": "no_room", "sentence": s, "numbers": {}}
+    return {"why": "insufficient_capacity", "sentence": s, "numbers": {}}
 
 
 ROWS = [
@@ -76,7 +76,7 @@ WHY = {
     "suggestions": [
         {"sentence": "With 1 device instead of 2 it starts now.", "change": {"gpus": 1}},
         {"sentence": "When notebook ends, at about 15:10, it starts.", "change": {}, "at_s": NOW_S + 1500},
-        {"sentence": "If it is resumed, it starts now.", "change": {"held": False}},
+        {"sentence": "If it is resumed, it starts now.", "change": {"suspended": False}},
     ],
 }
 POD = {

@@ -33,7 +33,7 @@ def how(change: dict[str, object], kind: str = "Job", version: str = "batch/v1",
             {"topology": {"name": "net", "preferred": "rack"}},
             "kubectl annotate -n team job it weir.dev/topology=net:preferred=rack --overwrite",
         ),
-        ({"held": False}, "weir resume team/job-it"),
+        ({"suspended": False}, "weir resume team/job-it"),
         ({"ended": "other"}, ""),
     ],
 )
@@ -48,7 +48,7 @@ def test_of_a_kind_whose_pods_can_be_changed() -> None:
     assert how({"pods": 2}, "PyTorchJob", "kubeflow.org/v1") == (
         "kubectl annotate -n team pytorchjob.kubeflow.org it weir.dev/min-pods=2 --overwrite"
     )
-    assert how({"held": False}, "JobSet", "jobset.x-k8s.io/v1alpha2") == ""
+    assert how({"suspended": False}, "JobSet", "jobset.x-k8s.io/v1alpha2") == ""
 
 
 def test_what_the_pods_say_themselves_is_no_matter_of_their_owner() -> None:

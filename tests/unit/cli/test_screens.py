@@ -153,7 +153,7 @@ def test_for_programs(output: str, read, fake: Fake, capsys: pytest.CaptureFixtu
     assert main(["list", "--output", output]) == 0
     said = read(capsys.readouterr().out)
     assert [each["name"] for each in said] == [each["name"] for each in ROWS]
-    assert said[0]["reason"]["why"] == "no_room"
+    assert said[0]["reason"]["why"] == "insufficient_capacity"
     assert main(["describe", "train-4k2p", "-o", output]) == 0
     assert read(capsys.readouterr().out)["pod_rows"][0]["devices"] == [0, 1]
 
@@ -392,7 +392,7 @@ def test_the_snapshot_is_the_output(fake: Fake, capsys: pytest.CaptureFixture[st
         ({"gpus": 0.5}, "weir submit --gpus 0.5 ..."),
         ({"pods": 3}, "weir submit --workers 3 ..."),
         ({"priority": 51, "preemptible": True}, "weir submit --priority 51 --preemptible ..."),
-        ({"held": False}, "weir resume a"),
+        ({"suspended": False}, "weir resume a"),
         ({"ended": "b"}, ""),
         ({"topology": {"name": "t"}}, ""),
         ({}, ""),

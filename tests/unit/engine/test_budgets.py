@@ -53,7 +53,7 @@ def test_reason_names_the_budget() -> None:
     running = scene(("ta/e0", 0, E0), ("ta/e1", 0, E1))
     assert not running.cycle().acts
     told = why(running)
-    assert told.why is ReasonCode.NOT_TAKEABLE
+    assert told.why is ReasonCode.NO_ELIGIBLE_VICTIMS
     assert told.sentence.endswith(
         "16 GPUs are held by workloads that PodDisruptionBudgets ta/e0, ta/e1 protect"
     )

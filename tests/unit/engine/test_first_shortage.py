@@ -65,7 +65,7 @@ def test_a_port_in_use_comes_before_victims_and_names_its_holder() -> None:
     one.submit(work("first", "mine", port(2), preemptible=False))
     one.submit(work("second", "mine", port(1)))
     found = one.why("second")
-    assert found.why is ReasonCode.NO_ROOM
+    assert found.why is ReasonCode.INSUFFICIENT_CAPACITY
     assert found.sentence == "insufficient capacity: host port 8080 of n0 is in use by first"
 
 
@@ -150,7 +150,7 @@ def test_a_gang_that_no_rack_has_capacity_for_now() -> None:
 def test_free_gpus_in_pieces_are_said() -> None:
     two = Cluster(2)
     two.submit(work("a", "theirs", Request(devices=7)), work("b", "theirs", Request(devices=6)))
-    two.submit(work("late", "mine", Request(devices=4), may_take=False))
+    two.submit(work("late", "mine", Request(devices=4), can_preempt=False))
     assert two.why("late").sentence == (
         "insufficient capacity: 2 matching nodes can't take another pod: 2 have too few free GPUs "
         "(3 GPUs are free in pieces, at most 2 on one node, and a pod asks for 4); it may not preempt"
@@ -163,7 +163,7 @@ def test_the_missing_claim_is_said() -> None:
     small.submit(work("own", "mine", Request(devices=8), 1))
     small.submit(work("too-much", "mine", Request(devices=8), 3))
     found = small.why("too-much")
-    assert found.why is ReasonCode.NO_ROOM
+    assert found.why is ReasonCode.INSUFFICIENT_CAPACITY
     assert found.sentence.endswith(
         "mine would hold 32 of a quota of 24 GPUs, so it may only use what is free"
     )
@@ -176,7 +176,7 @@ def test_work_with_a_claim_misses_none(three: Cluster) -> None:
     three.submit(work("theirs", "theirs", Request(devices=8), 3, preemptible=False))
     three.submit(work("own", "mine", Request(devices=8), 1))
     found = three.why("own")
-    assert found.why is ReasonCode.NOT_TAKEABLE
+    assert found.why is ReasonCode.NO_ELIGIBLE_VICTIMS
     assert found.sentence == (
         "3 matching nodes can't take another pod: 3 have too few free GPUs; "
         "no eligible victims: 24 GPUs are held by non-preemptible work of theirs"

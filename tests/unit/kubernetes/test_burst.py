@@ -72,7 +72,9 @@ def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
     here = crowd(MANY + 2)
     waiting = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]
     assert len(waiting) == 2
-    here.backend.reasons[waiting[0]] = Explanation(why="no_room", sentence="There is no room.", numbers={})
+    here.backend.reasons[waiting[0]] = Explanation(
+        why="insufficient_capacity", sentence="There is no room.", numbers={}
+    )
     here.backend.statuses.reasons_changed(waiting[:1])
     names = [name.partition("/")[2] for name in waiting]
     assert tell(here, 0.1) == tell(here, 3.0) == {}
@@ -83,7 +85,9 @@ def test_why_a_workload_waits_is_told_in_a_burst_too() -> None:
 def whys(here: Scene, free: int) -> list[str]:
     """Give all that wait a reason with this number in it; their names."""
     names = [name for name, job_ in here.control.cluster.jobs.items() if any(job_.pending)]
-    why = Explanation(why="no_room", sentence=f"{free} devices are free.", numbers={"free": free})
+    why = Explanation(
+        why="insufficient_capacity", sentence=f"{free} devices are free.", numbers={"free": free}
+    )
     here.backend.reasons.update(dict.fromkeys(names, why))
     here.backend.statuses.reasons_changed(names)
     return names

@@ -180,7 +180,7 @@ def test_shares_that_wait_for_their_quota_need_no_node() -> None:
     reasons = {"team/pod-s": Explanation(why="over_limit", sentence="")}
     shared = SharedNodes(here.cluster_state, reasons, RULES)
     assert [labels(shared, at) for at in (0.0, 70.0, 140.0)] == [[], [], []]
-    reasons["team/pod-s"] = Explanation(why="no_room", sentence="")
+    reasons["team/pod-s"] = Explanation(why="insufficient_capacity", sentence="")
     assert [labels(shared, at) for at in (200.0, 261.0)] == [[], [("free", BY_POLICY)]]
 
 

@@ -21,12 +21,12 @@ from .test_backend import Scene
 
 BUYS_NODES = {
     Code.NO_NODE_MATCHES,
-    Code.NO_ROOM,
-    Code.NOT_TAKEABLE,
+    Code.INSUFFICIENT_CAPACITY,
+    Code.NO_ELIGIBLE_VICTIMS,
     Code.GANG_INCOMPLETE,
-    Code.WOULD_ALTERNATE,
+    Code.PREEMPTION_CYCLE,
 }
-FULL = Explanation(why="no_room", sentence="insufficient capacity")
+FULL = Explanation(why="insufficient_capacity", sentence="insufficient capacity")
 
 
 @pytest.mark.parametrize("code", Code)
@@ -72,7 +72,7 @@ def test_a_reason_is_told_once_and_a_sentence_at_a_modest_rate() -> None:
     waits = Waiting()
     assert waits.take(FULL, 0.0) == ["Unschedulable: insufficient capacity", "event"]
     assert waits.take(FULL, 1.0) == []
-    other = Explanation(why="no_room", sentence="insufficient capacity: less")
+    other = Explanation(why="insufficient_capacity", sentence="insufficient capacity: less")
     assert waits.take(other, 2.0) == []
     assert waits.pending.next_s == SENTENCE_EVERY_S
     assert waits.take(other, SENTENCE_EVERY_S) == ["Unschedulable: insufficient capacity: less"]

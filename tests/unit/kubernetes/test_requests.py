@@ -336,9 +336,9 @@ def test_the_sooner_of_two_ends_holds(said, deadline, runtime):
 
 
 def test_who_may_not_take_and_how_long_a_pod_may_stop():
-    assert asked().may_take
+    assert asked().can_preempt
     never = asked(preemptionPolicy="Never", terminationGracePeriodSeconds=5)
-    assert (never.may_take, never.grace_s) == (False, 5)
+    assert (never.can_preempt, never.grace_s) == (False, 5)
 
 
 def test_gates_are_named():

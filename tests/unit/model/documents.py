@@ -23,7 +23,7 @@ TERMS = st.sampled_from(["2h", 90, 0.5, 0])
 TIMES = st.fixed_dictionaries(
     {}, optional=dict.fromkeys(("max_runtime", "idle_limit", "lifetime", "stop_grace"), TERMS)
 )
-WHYS = st.sampled_from(["over_limit", "no_room", "gang_incomplete"])
+WHYS = st.sampled_from(["over_limit", "insufficient_capacity", "gang_incomplete"])
 EFFECTS = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
 
 
@@ -145,7 +145,7 @@ def _workload(
             "type": st.sampled_from(["train", "build", "inference"]),
             "priority": PRIORITIES,
             "preemptible": st.booleans(),
-            "may_take": st.booleans(),
+            "can_preempt": st.booleans(),
             "submitted": PAST,
             "max_runtime": st.sampled_from(["2h", 90, 0.5]),
             "idle_limit": st.sampled_from(["2h", 90, 0.5]),
@@ -241,8 +241,8 @@ def policies() -> st.SearchStrategy[dict[str, Any]]:
         optional={
             "preset": st.sampled_from(["fair", "throughput"]),
             "placement": st.sampled_from(["pack", "spread"]),
-            "headroom": st.floats(0, 1),
-            "exchange": st.booleans(),
+            "reserve_fraction": st.floats(0, 1),
+            "swap_at_checkpoint": st.booleans(),
             "reserve_after": st.sampled_from(["1h", 90, 0]),
             "min_runtime": st.fixed_dictionaries({}, optional={"train": st.just("5m"), "build": st.just(0)}),
             "topology": st.fixed_dictionaries(

@@ -10,8 +10,8 @@ from weir.model.scenario_result import CycleResult, PodResult, ScenarioResult
 PODS = {
     "a/x/0": PodResult("running", "n0", (0, 1)),
     "a/x/1": PodResult("running", "n1", (2,)),
-    "a/x/2": PodResult("waiting", reason="Waits for b.", why="waiting_for_room", evicted_by="b"),
-    "b/x/0": PodResult("pending", reason="Full.", why="no_room"),
+    "a/x/2": PodResult("waiting", reason="Waits for b.", why="waiting_for_eviction", evicted_by="b"),
+    "b/x/0": PodResult("pending", reason="Full.", why="insufficient_capacity"),
 }
 CYCLES = (CycleResult(bound=("a/x/0",)), CycleResult(evicted=("a/x/2",)), CycleResult())
 
@@ -25,7 +25,7 @@ def found(expect: Expect) -> list[str]:
     [
         WorkloadExpected(),
         WorkloadExpected(running=2, pending=1, nodes=("n1", "n0")),
-        WorkloadExpected(reason=ReasonCode.WAITING_FOR_ROOM, evicted_by="b"),
+        WorkloadExpected(reason=ReasonCode.WAITING_FOR_EVICTION, evicted_by="b"),
     ],
 )
 def test_a_workload_as_expected(expected: WorkloadExpected) -> None:
@@ -41,7 +41,10 @@ def test_a_workload_as_expected(expected: WorkloadExpected) -> None:
         (WorkloadExpected(pending=0), "a: 1 pods are pending, 0 expected"),
         (WorkloadExpected(nodes=("n0",)), "a: runs on n0, n1, n0 expected"),
         (WorkloadExpected(nodes=("n0", "n0")), "a: runs on n0, n1, n0, n0 expected"),
-        (WorkloadExpected(reason=ReasonCode.NO_ROOM), "a: waits for waiting_for_room, no_room expected"),
+        (
+            WorkloadExpected(reason=ReasonCode.INSUFFICIENT_CAPACITY),
+            "a: waits for waiting_for_eviction, insufficient_capacity expected",
+        ),
         (WorkloadExpected(evicted_by="c"), "a: was evicted by b, c expected"),
     ],
 )
@@ -62,7 +65,11 @@ def test_a_node_is_held_against_running_pods_only() -> None:
         ("a/x/0", PodExpected("pending"), ["a/x/0: is running on n0 [0, 1], pending expected"]),
         ("b/x/0", PodExpected("running", "n0"), ["b/x/0: is pending (Full.), running expected on n0"]),
         ("a/x/0", PodExpected(gpus=(0,)), ["a/x/0: has devices [0, 1], [0] expected"]),
-        ("a/x/0", PodExpected(reason=ReasonCode.NO_ROOM), ["a/x/0: waits for no reason, no_room expected"]),
+        (
+            "a/x/0",
+            PodExpected(reason=ReasonCode.INSUFFICIENT_CAPACITY),
+            ["a/x/0: waits for no reason, insufficient_capacity expected"],
+        ),
         ("a/x/0", PodExpected(evicted_by="b"), ["a/x/0: was evicted by nobody, b expected"]),
         ("c/x/0", PodExpected(), ["c/x/0: there is no such pod"]),
     ],

@@ -390,11 +390,12 @@ def test_many_mistakes_are_cut_off() -> None:
 def test_a_policy_that_is_wrong() -> None:
     with pytest.raises(InvalidFile) as refused:
         parse_policy(
-            "preset: fare\nheadrom: 0.1\nusage: {k: -1}\nreserve_after: soon\naffinity: [{}]\n", "p.yaml"
+            "preset: fare\nreserve_fracton: 0.1\nusage: {k: -1}\nreserve_after: soon\naffinity: [{}]\n",
+            "p.yaml",
         )
     assert [str(mistake) for mistake in refused.value.mistakes] == [
         "p.yaml:1: preset: 'fare' isn't known; write fair or throughput",
-        "p.yaml:2: unknown key headrom; did you mean headroom?",
+        "p.yaml:2: unknown key reserve_fracton; did you mean reserve_fraction?",
         "p.yaml:3: usage.k: -1 is negative; write 0 or more",
         "p.yaml:4: reserve_after: 'soon' is not a duration; write one such as 90s, 10m or 2h30m",
         "p.yaml:5: node_labels is missing in affinity[0]; add node_labels",

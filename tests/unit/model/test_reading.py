@@ -73,7 +73,7 @@ workloads:
     type: build
     priority: 60
     preemptible: false
-    may_take: false
+    can_preempt: false
     submitted: -10m
     started: -5m
     min_pods: 3
@@ -102,12 +102,12 @@ workloads:
         order: 3
         placed: [null, {node: a, gpus: [3, 1]}]
       - {gpu_memory: 10Gi}
-policy: {preset: throughput, headroom: 0.5}
+policy: {preset: throughput, reserve_fraction: 0.5}
 expect:
   cycles: 3
   stable: 1
   max_evictions: 0
-  workloads: {w: {running: 1, pending: 4, nodes: [a], reason: no_room, evicted_by: w}}
+  workloads: {w: {running: 1, pending: 4, nodes: [a], reason: insufficient_capacity, evicted_by: w}}
   pods: {w/worker/1: {status: running, node: a, gpus: [1, 3]}}
 """)
     assert (scenario.name, scenario.tick_s) == ("all of it", 2.0)
@@ -165,18 +165,18 @@ expect:
         False,
         7200.0,
         TopologyRequest("net", "block", "rack"),
-        may_take=False,
+        can_preempt=False,
     )
     assert scenario.placed == (PlacedPod("w", 0, 1, "a", (3, 1)),)
     assert (scenario.started_s, scenario.checkpointed_s) == ({"w": -300.0}, {"w": -180.0})
-    assert (scenario.policy.borrowers, scenario.policy.headroom) == ("learned", 0.5)
+    assert (scenario.policy.over_quota_order, scenario.policy.reserve_fraction) == ("predicted_runtime", 0.5)
     assert scenario.expect == Expect(
         3,
         1,
         0,
         {
             "w": WorkloadExpected(
-                running=1, pending=4, nodes=("a",), reason=ReasonCode.NO_ROOM, evicted_by="w"
+                running=1, pending=4, nodes=("a",), reason=ReasonCode.INSUFFICIENT_CAPACITY, evicted_by="w"
             )
         },
         {"w/worker/1": PodExpected("running", "a", (1, 3))},
@@ -283,7 +283,11 @@ def test_a_policy_goes_over_its_preset(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("preset: throughput\nusage: {k: 2}\nmin_runtime: {train: 5m}\n")
     policy = read_policy(file)
-    assert (policy.borrowers, policy.usage.k, policy.min_runtime.train) == ("learned", 2.0, 300.0)
+    assert (policy.over_quota_order, policy.usage.k, policy.min_runtime.train) == (
+        "predicted_runtime",
+        2.0,
+        300.0,
+    )
     file.write_text("")
     assert read_policy(file).preset == "fair"
 

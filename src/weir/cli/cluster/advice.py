@@ -65,7 +65,7 @@ def _how(
 ) -> str | None:
     found: str | None = None
     match change:
-        case {"held": False} if owner.owner.kind == "Job":
+        case {"suspended": False} if owner.owner.kind == "Job":
             found = f"weir resume {name}"
         case {"pods": int(pods)}:
             found = owner.annotate("min-pods", str(pods))

@@ -40,7 +40,7 @@ def workload_row(thing: WorkloadThing) -> WorkloadRow:
             why=status.reason.why, sentence=status.reason.sentence, numbers=status.reason.numbers
         )
     elif status.suspended and status.phase == "Pending":
-        reason = Explanation(why="held", sentence="suspended")
+        reason = Explanation(why="suspended", sentence="suspended")
     return WorkloadRow(
         uid=int(thing.metadata.uid.replace("-", "")[:15] or "0", 16),
         name=name_of(thing),

@@ -41,7 +41,7 @@ from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
-_HOLDS = ("held", "suspended")
+_HOLDS = ("suspended",)
 """Reasons of work that can be resumed or is tried again by itself. Whatever else holds it is a gate."""
 
 

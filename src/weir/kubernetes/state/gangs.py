@@ -280,8 +280,8 @@ class Gang:
             max_runtime_s=min((each for each in limits if each), default=None),
             topology=self.topology,
             grace_s=head.pod_request.grace_s,
-            may_take=all(
-                tracked.info is None or tracked.info.pod_request.may_take for tracked in self.pods()
+            can_preempt=all(
+                tracked.info is None or tracked.info.pod_request.can_preempt for tracked in self.pods()
             ),
         )
 

@@ -92,7 +92,7 @@ class PodRequest:
 
     request: Request
     refusals: tuple[str, ...] = ()  # why it isn't placed as it is written, and what to write
-    may_take: bool = True  # whether room may be made for it by stopping others
+    can_preempt: bool = True  # whether room may be made for it by stopping others
     max_runtime_s: float | None = None
     grace_s: float | None = None
 
@@ -263,7 +263,7 @@ def parse_request(
     return PodRequest(
         request=request,
         refusals=tuple(refusals),
-        may_take=spec.preemption_policy != "Never",
+        can_preempt=spec.preemption_policy != "Never",
         max_runtime_s=_sooner(annotations.max_runtime_s, spec.active_deadline_seconds),
         grace_s=spec.termination_grace_period_seconds,
     )

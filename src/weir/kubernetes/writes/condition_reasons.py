@@ -11,19 +11,19 @@ UNSCHEDULABLE = "Unschedulable"
 HELPED_BY_NODES = frozenset(
     (
         Code.NO_NODE_MATCHES,
-        Code.NO_ROOM,
-        Code.NOT_TAKEABLE,
+        Code.INSUFFICIENT_CAPACITY,
+        Code.NO_ELIGIBLE_VICTIMS,
         Code.GANG_INCOMPLETE,
-        Code.WOULD_ALTERNATE,
+        Code.PREEMPTION_CYCLE,
     )
 )
 """Codes of reasons that more nodes would end."""
 _REASONS = {
     Code.OVER_LIMIT: "LimitExceeded",
     Code.NON_PREEMPTIBLE_OVER_QUOTA: "QuotaExceeded",
-    Code.WAITING_FOR_ROOM: "WaitingForEviction",
-    Code.HELD_BACK: "CapacityReserved",
-    Code.HELD: "Held",
+    Code.WAITING_FOR_EVICTION: "WaitingForEviction",
+    Code.CAPACITY_RESERVED: "CapacityReserved",
+    Code.SUSPENDED: "Suspended",
     Code.NOT_READY: "GangIncomplete",
 }
 """Reasons by code. A code that isn't here is its own reason, in camel case: `some_code` is `SomeCode`."""

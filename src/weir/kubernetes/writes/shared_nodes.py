@@ -15,7 +15,7 @@ from weir.kubernetes.writes.operations import PatchNode
 
 LOOK_EVERY_S = 5.0
 _NOT_FOR_LACK_OF_NODES = frozenset(
-    ("over_limit", "non_preemptible_over_quota", "held", "not_ready", "gated", "refused")
+    ("over_limit", "non_preemptible_over_quota", "suspended", "not_ready", "gated", "refused")
 )
 
 

@@ -137,7 +137,9 @@ def _reason(line: WorkloadView, status: Status) -> Explanation | None:
     if status == "stopping":
         return line.stopping
     if status == "pending" and line.held is not None:
-        return Explanation(why="held", sentence=f"it is held: {line.held}", numbers={"held": line.held})
+        return Explanation(
+            why="suspended", sentence=f"it is suspended: {line.held}", numbers={"suspended": line.held}
+        )
     return None
 
 

@@ -71,7 +71,7 @@ def _class_key(job: Job) -> tuple[object, ...]:
         job.type,
         job.priority,
         job.preemptible,
-        job.may_take,
+        job.can_preempt,
         job.topology,
         job.max_runtime_s,
         job.like.names[0],

@@ -114,7 +114,7 @@ def workload(**status: Any) -> WorkloadThing:
 def test_a_workload_is_a_row() -> None:
     bare = workload_row(msgspec.convert({"metadata": {"name": "job-a", "namespace": "ns"}}, WorkloadThing))
     assert (bare.name, bare.status, bare.devices) == ("ns/job-a", "pending", 0.0)
-    reason = {"why": "no_room", "sentence": "no room now", "numbers": {"n": 1}}
+    reason = {"why": "insufficient_capacity", "sentence": "no room now", "numbers": {"n": 1}}
     row = workload_row(
         workload(phase="Pending", gpus="1.5", pods=3, podsRunning=1, reason=reason, startedAt=AT)
     )
@@ -125,7 +125,7 @@ def test_a_workload_is_a_row() -> None:
     assert workload_row(workload(phase="Refused")).status == "pending"
     suspended = workload_row(workload(phase="Pending", suspended=True))
     assert suspended.reason is not None
-    assert suspended.reason.why == "held"
+    assert suspended.reason.why == "suspended"
 
 
 def queue(spec: dict[str, Any], **status: Any) -> QueueThing:

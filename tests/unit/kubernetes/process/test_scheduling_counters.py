@@ -160,7 +160,7 @@ def test_series_are_bounded_and_go_with_their_project() -> None:
 
 def test_lines_are_bounded_and_the_rest_is_counted(lines: list[dict[str, Any]]) -> None:
     scene = Counted()
-    reasons = {f"job{at}": Explanation(why="no_room", sentence="full") for at in range(250)}
+    reasons = {f"job{at}": Explanation(why="insufficient_capacity", sentence="full") for at in range(250)}
     scene.log.waits(scene.control.cluster, reasons, reasons, 3)
     assert len(lines) == decision_log.LINES_MAX + 1
     assert lines[-1] == {"event": "waits", "cycle": 3, "further": 150}

@@ -217,7 +217,7 @@ async def test_a_pool_begins_where_the_last_one_ended(tmp_path: Path) -> None:
         assert abs(again["started_s"] - runs["started_s"]) < 1
         await second.until("ends", "succeeded")
         assert (await second.get("workloads/waits"))["status"] == "pending"
-        assert (await second.get("workloads/rests"))["reason"]["why"] == "held"
+        assert (await second.get("workloads/rests"))["reason"]["why"] == "suspended"
         mia = second.asks(token.removeprefix("Bearer "))
         assert (await mia.get("/api/v1/workloads/runs")).json()["command"] == ["sleep", "3600"]
         kinds = [event["kind"] for event in (await second.get("events", workload="runs"))["items"]]

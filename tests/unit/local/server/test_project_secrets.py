@@ -110,7 +110,7 @@ async def test_deleted_secret_holds_pending_jobs_until_it_is_set_again(stands: S
     await stands.submit(*PRINTS, name="waits", secrets={"KEY": "key"}, env={"EXPECTED": "second"})
     assert (await stands.admin.delete(path)).status_code == 204
     row = await stands.until_true(
-        lambda row: row["reason"] and row["reason"]["why"] == "held", "workloads/waits"
+        lambda row: row["reason"] and row["reason"]["why"] == "suspended", "workloads/waits"
     )
     assert "its secret key isn't set" in row["reason"]["sentence"]
     resumed = await stands.admin.post("/api/v1/workloads/waits/resume")

@@ -25,7 +25,7 @@ async def test_fewer_devices_start_it_now(stands: Standing) -> None:
     await fill(stands, 1)
     await stands.submit("sleep", "3600", name="large", gpus=4)
     said = await stands.get("workloads/large/why")
-    assert said["reason"]["why"] in {"no_room", "not_takeable"}
+    assert said["reason"]["why"] in {"insufficient_capacity", "no_eligible_victims"}
     assert (said["position"], said["waiting"]) == (1, 1)
     assert [row["name"] for row in said["queues"]] == ["default"]
     change = (await suggested(stands, "large"))["gpus"]
@@ -221,4 +221,4 @@ async def test_what_is_suspended_may_be_resumed(stands: Standing) -> None:
     await stands.submit("sleep", "3600", name="runs")
     await stands.admin.post("/api/v1/workloads/runs/suspend")
     await stands.until("runs", "pending")
-    assert (await suggested(stands, "runs"))["held"]["change"] == {"held": False}
+    assert (await suggested(stands, "runs"))["suspended"]["change"] == {"suspended": False}

@@ -82,7 +82,7 @@ async def test_suspended_gives_its_room_back_and_goes_on_when_resumed(stands: St
     await stands.until("runs", "running")
     await stands.admin.post("/api/v1/workloads/runs/suspend")
     held = await stands.until("runs", "pending")
-    assert held["reason"]["why"] == "held"
+    assert held["reason"]["why"] == "suspended"
     assert "suspended by" in held["reason"]["sentence"]
     await stands.submit("true", name="next", gpus=4)
     await stands.until("next", "succeeded")
