@@ -62,7 +62,7 @@ from weir.kubernetes.writes.statuses import StatusWriter
 from weir.kubernetes.writes.volume_binding import preparations
 from weir.model.policy import BudgetPolicy
 from weir.model.reasons import EvictionCause
-from weir.state.events import PodStopping, WorkloadChanged, WorkloadSubmitted
+from weir.state.events import Placement, PodStopping, WorkloadChanged, WorkloadSubmitted
 
 AT_ONCE = 256
 """Changes taken in while the lock is held."""
@@ -396,7 +396,7 @@ class KubernetesBackend:
         if place.devices:
             words[GPUS_KEY] = ",".join(map(str, place.devices))
         about = (tracked, effect.start, ours)
-        before = self._before(tracked, place.node)
+        before = _too_few(tracked, place) or self._before(tracked, place.node)
         if isinstance(before, str):
             self.cluster_state.refused(tracked, effect.start, before, now_s)
             self.wake()
@@ -474,6 +474,18 @@ class KubernetesBackend:
             return
         self.cluster_state.stop_refused(tracked, write.needed_by or None, sentence, now_s)
         self.statuses.say(tracked.gang, "EvictionRefused", sentence, "Evicting")
+
+
+def _too_few(tracked: TrackedPod, place: Placement) -> str:
+    """Return what is wrong with the devices of a placement; nothing if they are as many as the pod asks for.
+
+    A binding without its devices would take them from pods that hold them, and nothing after it would notice.
+    """
+    wanted = 0 if tracked.info is None else tracked.info.request.devices
+    if len(place.devices) == wanted:
+        return ""
+    _LOG.error("devices_missing", pod=tracked.key, node=place.node, wanted=wanted, given=place.devices)
+    return f"It asks for {wanted} devices and was given {len(place.devices)}."
 
 
 def _of_unreadable(unread: UnreadableObject, now_s: float) -> Iterator[Write | EmitEvent]:

@@ -26,6 +26,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument(
+        "--patience", type=float, default=Pace.patience_s, help="seconds; more on a busy machine"
+    )
     parser.add_argument("--keep-logs", type=Path, help="a directory for the logs of Weir")
     args = parser.parse_args()
     os.environ.setdefault("GOGC", "400")
@@ -34,7 +37,7 @@ def main() -> int:
         try:
             with (
                 installed(Cluster(plane)) as replicas,
-                Week(Cluster(plane), replicas, args.seed, Pace()) as week,
+                Week(Cluster(plane), replicas, args.seed, Pace(patience_s=args.patience)) as week,
             ):
                 report = week.go(args.steps, time.monotonic() + 60 * args.minutes)
         finally:

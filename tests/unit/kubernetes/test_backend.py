@@ -1,11 +1,13 @@
 """Effects become writes, and what comes of writes becomes facts: with a control, without an API server."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from weir.control.loop import Control
+from weir.control.port import StartPod
 from weir.kubernetes.api.objects import KubeAffinity, LabelSelector, Metadata, PodAffinity, PodAffinityTerm
 from weir.kubernetes.api.reflector import ObjectRemoved, ObjectSet
 from weir.kubernetes.backend import KubernetesBackend
@@ -117,6 +119,22 @@ def test_a_pod_is_bound_with_its_devices_and_the_number_of_its_start() -> None:
     assert here.step() == []
     assert here.backend.binding == 0
     assert here.phases() == ["RUNNING"]
+
+
+def test_a_pod_is_not_bound_with_fewer_devices_than_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = scene()
+    apply = here.backend.apply
+
+    def without_devices(effects: Sequence[Any]) -> None:
+        starts = [each for each in effects if isinstance(each, StartPod)]
+        apply([replace(each, place=replace(each.place, devices=())) for each in starts])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(here.backend, "apply", without_devices)
+        assert here.step() == []
+    assert here.backend.binding == 0
+    (bind,) = here.step(after_s=5.0)
+    assert bind.annotations["weir.dev/gpus"] == "0"
 
 
 def test_a_binding_is_not_sent_when_others_came_first() -> None:
