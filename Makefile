@@ -20,7 +20,7 @@ COMPILED_TESTS := tests/compiled.py tests/scenarios tests/unit/state tests/unit/
   tests/unit/simulation/test_replay.py tests/unit/simulation/test_simulated_cluster.py tests/unit/store
 
 .DEFAULT_GOAL := help
-.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean wheel test-compiled
+.PHONY: help properties test check format docs demo kubernetes replay bench soak constraints sbom clean wheel package test-compiled
 
 help:
 	@echo "make test    set up and run the tests        make check   format, lint, types, layers, docs"
@@ -30,6 +30,7 @@ help:
 	@echo "make soak    simulate seed after seed, from SEED=1, until one fails"
 	@echo "make format  format and mend what can be     make docs    build the manual"
 	@echo "make wheel   build Weir with its engine compiled, which makes it faster, into dist/"
+	@echo "make package build wheel and sdist, and try each in an empty environment"
 	@echo "make sbom    write the bill of materials of what is shipped, as CycloneDX, into dist/"
 
 $(READY): pyproject.toml constraints.txt
@@ -87,6 +88,10 @@ $(COMPILED_READY): pyproject.toml constraints.txt tools/compiled.py $(shell find
 test-compiled: $(COMPILED_READY)
 	$(COMPILED_VENV)/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(COMPILED_TESTS))
 
+# Neither is compiled: compiling takes minutes and changes no metadata.
+package: $(READY)
+	$(PY) -m tools.package_smoke
+
 properties: $(READY)
 	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties tests/unit/model/test_properties.py \
 	  tests/unit/kubernetes/test_any_order.py
@@ -102,7 +107,7 @@ constraints: $(READY)
 # What an installation for a cluster and for PostgreSQL consists of, as CycloneDX.
 sbom: $(READY)
 	@mkdir -p build dist
-	$(PY) -m uv pip compile --quiet pyproject.toml --extra kubernetes --extra postgres --universal --generate-hashes \
+	$(PY) -m uv pip compile --quiet pyproject.toml --extra server --extra kubernetes --extra postgres --universal --generate-hashes \
 	  --no-annotate --no-header --constraints constraints.txt --output-file build/shipped.txt
 	$(VENV)/bin/cyclonedx-py requirements build/shipped.txt --pyproject pyproject.toml --output-reproducible \
 	  --of JSON --output-file dist/weir.cdx.json

@@ -6,13 +6,15 @@ from typing import NamedTuple
 class Command(NamedTuple):
     """A command: its word, `module:attribute` of a function or a cyclopts app, and what it does.
 
-    `names` says what the words after it name, for completion.
+    `names` says what the words after it name, for completion; `extra` is the extra of the package that
+    the command needs.
     """
 
     name: str
     target: str
     does: str
     names: str = ""
+    extra: str = ""
 
 
 class Topic(NamedTuple):
@@ -43,8 +45,13 @@ TOPICS = (
     Topic(
         "The pool",
         (
-            Command("up", "weir.cli.up:up", "Serve this machine's GPUs as a pool."),
-            Command("demo", "weir.cli.tour.command:demo", "Take the tour: a pool of its own, in a minute."),
+            Command("up", "weir.cli.up:up", "Serve this machine's GPUs as a pool.", extra="server"),
+            Command(
+                "demo",
+                "weir.cli.tour.command:demo",
+                "Take the tour: a pool of its own, in a minute.",
+                extra="demo",
+            ),
             Command("status", "weir.cli.machines:status", "Show the pool in one glance."),
             Command("top", "weir.cli.machines:top", "Show what projects hold and what GPUs do."),
             Command("nodes", "weir.cli.machines:nodes", "List the machines."),
@@ -53,8 +60,12 @@ TOPICS = (
             ),
             Command("events", "weir.cli.happened:events", "Show what happened, and why.", "workloads"),
             Command("report", "weir.cli.report:app", "Report who used what."),
-            Command("backup", "weir.cli.backups:backup", "Write the pool's database to one file."),
-            Command("restore", "weir.cli.backups:restore", "Put a backup in its place again."),
+            Command(
+                "backup", "weir.cli.backups:backup", "Write the pool's database to one file.", extra="server"
+            ),
+            Command(
+                "restore", "weir.cli.backups:restore", "Put a backup in its place again.", extra="server"
+            ),
         ),
     ),
     Topic(
@@ -74,18 +85,20 @@ TOPICS = (
                 "scenario",
                 "weir.cli.scenario:app",
                 "Play scenario files, or hold them against what they expect.",
+                extra="simulation",
             ),
             Command(
                 "simulate",
                 "weir.cli.simulate:simulate",
                 "Replay a trace of jobs on a cluster, and compare policies.",
+                extra="simulation",
             ),
             Command("snapshot", "weir.cli.snapshot:snapshot", "Print the pool as a scenario file."),
         ),
     ),
     Topic(
         "Kubernetes",
-        (Command("kube", "weir.cli.kube:app", "Print what installs Weir in a cluster."),),
+        (Command("kube", "weir.cli.kube:app", "Print what installs Weir in a cluster.", extra="kubernetes"),),
     ),
     Topic(
         "The shell",

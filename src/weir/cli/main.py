@@ -17,8 +17,6 @@ from weir.cli.commands import COMMANDS, TOPICS
 FAILED, WRONG_REQUEST, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 _GARBAGE_AFTER = 50_000
 _TAKE_COMMANDS = ("submit", "exec")
-_OF_KUBERNETES = ("aiohttp", "cryptography", "httptools", "kubernetes", "msgspec")
-"""What the extra of that name brings."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -79,6 +77,7 @@ def overview() -> str:
 def _carried_out(words: list[str]) -> int:
     from cyclopts import App, CycloptsError
 
+    from weir.cli.extras import how_to_install, missing_extra
     from weir.cli.help import Help
     from weir.client.errors import PoolError, Refused, Unreachable
 
@@ -96,9 +95,11 @@ def _carried_out(words: list[str]) -> int:
             return UNREACHABLE
         return WRONG_REQUEST if isinstance(error, Refused) and error.is_ours else FAILED
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _OF_KUBERNETES:
+        needed = next((each.extra for each in COMMANDS if each.name == words[0]), "")
+        extra = missing_extra(error.name or "", needed, words)
+        if extra is None:
             raise
-        _complain(f"what speaks with Kubernetes isn't installed: pip install {' '.join(_OF_KUBERNETES)}.")
+        _complain(f"{how_to_install(words[0], extra)}.")
         return FAILED
     return done if isinstance(done, int) else 0
 

@@ -1,5 +1,7 @@
 """A pool, asked from Python."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,25 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import httpx
 
-from weir.api.answers import (
-    AuditRow,
-    CheckpointRow,
-    EventPage,
-    EventRow,
-    NodeRow,
-    Page,
-    PoolStatus,
-    QueueDeleted,
-    QueueRow,
-    SecretRow,
-    TokenMade,
-    TokenRow,
-    UsageReport,
-    WhyAnswer,
-    WorkloadDetail,
-    WorkloadPage,
-    WorkloadRow,
-)
 from weir.client import calls
 from weir.client.address import NO_CLUSTER, find
 from weir.client.calls import By, Call
@@ -46,11 +29,30 @@ from weir.client.errors import Unreachable
 from weir.client.stream import Change, Reader, wait_s
 
 if TYPE_CHECKING:
+    from weir.api.answers import (
+        AuditRow,
+        CheckpointRow,
+        EventPage,
+        EventRow,
+        NodeRow,
+        Page,
+        PoolStatus,
+        QueueDeleted,
+        QueueRow,
+        SecretRow,
+        TokenMade,
+        TokenRow,
+        UsageReport,
+        WhyAnswer,
+        WorkloadDetail,
+        WorkloadPage,
+        WorkloadRow,
+    )
     from weir.api.submissions import Submission
     from weir.client.submissions import Amount, Wanted
 
 Answered = TypeVar("Answered")
-Paged = TypeVar("Paged", bound=Page)
+Paged = TypeVar("Paged", bound="Page")
 
 
 class Pool:
@@ -87,7 +89,7 @@ class Pool:
     # Workloads
 
     def submit(
-        self, submission: "Submission | Mapping[str, Any] | None" = None, /, **words: "Unpack[Wanted]"
+        self, submission: Submission | Mapping[str, Any] | None = None, /, **words: Unpack[Wanted]
     ) -> WorkloadDetail:
         """Queue a workload: `pool.submit(project="vision", gpus=2, command=["python", "train.py"])`.
 
@@ -347,12 +349,12 @@ class Pool:
         role: str = "member",
         projects: Sequence[str] = (),
         label: str = "",
-        expires: "Amount | None" = None,
+        expires: Amount | None = None,
     ) -> TokenMade:
         """A new token; its text is shown this once. `expires`: for how long it holds, such as "90d"."""
         return self._ask(calls.make_token(user, role, projects, label, expires))
 
-    def rotate_token(self, number: int | None = None, *, expires: "Amount | None" = None) -> TokenMade:
+    def rotate_token(self, number: int | None = None, *, expires: Amount | None = None) -> TokenMade:
         """Another text for a token, or for the one this pool is asked with; the old text is worth nothing."""
         return self._ask(calls.rotate_token(number, expires))
 

@@ -3,6 +3,8 @@
 The two clients differ only in how a call is carried out.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -10,11 +12,10 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
-from weir.api import answers as model
-from weir.api.answers import Problem
 from weir.client.errors import PoolError, Refused
 
 if TYPE_CHECKING:
+    from weir.api import answers as model
     from weir.api.submissions import Submission
     from weir.client.submissions import Amount
 
@@ -42,20 +43,23 @@ class Call(Generic[Answered]):
 
 def pool_status() -> Call[model.PoolStatus]:
     """The pool in one glance."""
-    return Call("GET", "/status", _form(model.PoolStatus))
+    from weir.api.answers import PoolStatus
+
+    return Call("GET", "/status", _form(PoolStatus))
 
 
 def submit(
-    submission: "Submission | Mapping[str, Any] | None", words: Mapping[str, Any]
+    submission: Submission | Mapping[str, Any] | None, words: Mapping[str, Any]
 ) -> Call[model.WorkloadDetail]:
     """Queue a workload.
 
     Raises:
         Refused: it can't be used as it is.
     """
+    from weir.api.answers import WorkloadDetail
     from weir.client.submissions import written
 
-    return Call("POST", "/workloads", _form(model.WorkloadDetail), body=written(submission, words))
+    return Call("POST", "/workloads", _form(WorkloadDetail), body=written(submission, words))
 
 
 def workloads(
@@ -70,25 +74,33 @@ def workloads(
     after: str | None,
 ) -> Call[model.WorkloadPage]:
     """A page of workloads, newest first."""
+    from weir.api.workload_list import WorkloadPage
+
     params = _params(
         project=project, status=",".join(status), type=kind, user=user, q=query, limit=limit, after=after
     )
-    return Call("GET", "/workloads", _form(model.WorkloadPage), params | ({"all": "true"} if ended else {}))
+    return Call("GET", "/workloads", _form(WorkloadPage), params | ({"all": "true"} if ended else {}))
 
 
 def workload(name: str) -> Call[model.WorkloadDetail]:
     """All that is known of one."""
-    return Call("GET", f"/workloads/{_part(name)}", _form(model.WorkloadDetail))
+    from weir.api.answers import WorkloadDetail
+
+    return Call("GET", f"/workloads/{_part(name)}", _form(WorkloadDetail))
 
 
 def why(name: str) -> Call[model.WhyAnswer]:
     """Why it waits."""
-    return Call("GET", f"/workloads/{_part(name)}/why", _form(model.WhyAnswer))
+    from weir.api.answers import WhyAnswer
+
+    return Call("GET", f"/workloads/{_part(name)}/why", _form(WhyAnswer))
 
 
 def act(name: str, act: Act) -> Call[model.WorkloadRow]:
     """Stop, suspend, resume or rerun one."""
-    return Call("POST", f"/workloads/{_part(name)}/{act}", _form(model.WorkloadRow))
+    from weir.api.workload_list import WorkloadRow
+
+    return Call("POST", f"/workloads/{_part(name)}/{act}", _form(WorkloadRow))
 
 
 def logs(name: str, *, pod: str | None, start: int | None, tail: int | None, follow: bool) -> Call[None]:
@@ -101,41 +113,52 @@ def logs(name: str, *, pod: str | None, start: int | None, tail: int | None, fol
 
 def queues(kind: Kind) -> Call[model.QueuePage]:
     """All projects, or all departments."""
-    return Call("GET", f"/{kind}", _form(model.QueuePage), {"limit": "1000"})
+    from weir.api.answers import QueuePage
+
+    return Call("GET", f"/{kind}", _form(QueuePage), {"limit": "1000"})
 
 
 def queue(kind: Kind, name: str) -> Call[model.QueueRow]:
     """One of them."""
-    return Call("GET", f"/{kind}/{_part(name)}", _form(model.QueueRow))
+    from weir.api.answers import QueueRow
+
+    return Call("GET", f"/{kind}/{_part(name)}", _form(QueueRow))
 
 
 def set_queue(kind: Kind, name: str, words: Mapping[str, Any]) -> Call[model.QueueRow]:
     """Make or change one."""
-    return Call("PUT", f"/{kind}/{_part(name)}", _form(model.QueueRow), body={**words, "name": name})
+    from weir.api.answers import QueueRow
+
+    return Call("PUT", f"/{kind}/{_part(name)}", _form(QueueRow), body={**words, "name": name})
 
 
 def delete_queue(kind: Kind, name: str) -> Call[model.QueueDeleted]:
     """Delete one; what went with it."""
+    from weir.api.answers import QueueDeleted
 
-    def read(raw: bytes) -> model.QueueDeleted:
+    def read(raw: bytes) -> QueueDeleted:
         if not raw:  # a cluster, or an older server, says no more
-            return model.QueueDeleted(name=name)
-        return model.QueueDeleted.model_validate_json(raw)
+            return QueueDeleted(name=name)
+        return QueueDeleted.model_validate_json(raw)
 
     return Call("DELETE", f"/{kind}/{_part(name)}", read)
 
 
 def nodes() -> Call[model.NodePage]:
     """All machines."""
-    return Call("GET", "/nodes", _form(model.NodePage), {"limit": "1000"})
+    from weir.api.answers import NodePage
+
+    return Call("GET", "/nodes", _form(NodePage), {"limit": "1000"})
 
 
 def events(
     *, workload: str | None, project: str | None, kind: str | None, limit: int, after: str | None
 ) -> Call[model.EventPage]:
     """A page of what happened, newest first."""
+    from weir.api.answers import EventPage
+
     params = _params(workload=workload, project=project, kind=kind, limit=limit, after=after)
-    return Call("GET", "/events", _form(model.EventPage), params)
+    return Call("GET", "/events", _form(EventPage), params)
 
 
 def stream() -> Call[None]:
@@ -145,7 +168,9 @@ def stream() -> Call[None]:
 
 def usage(*, since_s: float | None, until_s: float | None, by: By) -> Call[model.UsageReport]:
     """What was used."""
-    return Call("GET", "/usage", _form(model.UsageReport), _params(since=since_s, until=until_s, by=by))
+    from weir.api.answers import UsageReport
+
+    return Call("GET", "/usage", _form(UsageReport), _params(since=since_s, until=until_s, by=by))
 
 
 def snapshot() -> Call[str]:
@@ -155,37 +180,47 @@ def snapshot() -> Call[str]:
 
 def checkpoints() -> Call[model.CheckpointPage]:
     """Return the call for all checkpoint directories."""
-    return Call("GET", "/checkpoints", _form(model.CheckpointPage), {"limit": "1000"})
+    from weir.api.answers import CheckpointPage
+
+    return Call("GET", "/checkpoints", _form(CheckpointPage), {"limit": "1000"})
 
 
 def tokens() -> Call[model.TokenPage]:
     """All tokens, without their secrets."""
-    return Call("GET", "/tokens", _form(model.TokenPage), {"limit": "1000"})
+    from weir.api.answers import TokenPage
+
+    return Call("GET", "/tokens", _form(TokenPage), {"limit": "1000"})
 
 
 def make_token(
-    user: str, role: str, projects: Sequence[str], label: str, expires: "Amount | None"
+    user: str, role: str, projects: Sequence[str], label: str, expires: Amount | None
 ) -> Call[model.TokenMade]:
     """A new token."""
+    from weir.api.answers import TokenMade
+
     asked: dict[str, Any] = {"user": user, "role": role, "projects": list(projects)}
     if label:
         asked["label"] = label
     if expires is not None:
         asked["expires"] = expires
-    return Call("POST", "/tokens", _form(model.TokenMade), body=asked)
+    return Call("POST", "/tokens", _form(TokenMade), body=asked)
 
 
-def rotate_token(number: int | None, expires: "Amount | None") -> Call[model.TokenMade]:
+def rotate_token(number: int | None, expires: Amount | None) -> Call[model.TokenMade]:
     """Another text for a token; for that which is asked with, if no number is given."""
+    from weir.api.answers import TokenMade
+
     body = {} if expires is None else {"expires": expires}
     path = f"/tokens/{'own' if number is None else number}/rotate"
-    return Call("POST", path, _form(model.TokenMade), body=body)
+    return Call("POST", path, _form(TokenMade), body=body)
 
 
 def audit(*, limit: int, user: str | None, outcome: str | None, path: str | None) -> Call[model.AuditPage]:
     """The newest lines of the audit log."""
+    from weir.api.answers import AuditPage
+
     params = _params(limit=limit, user=user, outcome=outcome, path=path)
-    return Call("GET", "/audit", _form(model.AuditPage), params)
+    return Call("GET", "/audit", _form(AuditPage), params)
 
 
 def revoke_token(number: int) -> Call[None]:
@@ -195,13 +230,17 @@ def revoke_token(number: int) -> Call[None]:
 
 def secrets(project: str) -> Call[model.SecretPage]:
     """Names of a project's secrets."""
-    return Call("GET", f"/projects/{_part(project)}/secrets", _form(model.SecretPage))
+    from weir.api.answers import SecretPage
+
+    return Call("GET", f"/projects/{_part(project)}/secrets", _form(SecretPage))
 
 
 def set_secret(project: str, name: str, value: str) -> Call[model.SecretRow]:
     """Set one."""
+    from weir.api.answers import SecretRow
+
     path = f"/projects/{_part(project)}/secrets/{_part(name)}"
-    return Call("PUT", path, _form(model.SecretRow), body={"value": value})
+    return Call("PUT", path, _form(SecretRow), body={"value": value})
 
 
 def delete_secret(project: str, name: str) -> Call[None]:
@@ -211,6 +250,8 @@ def delete_secret(project: str, name: str) -> Call[None]:
 
 def refusal(status: int, raw: bytes) -> Refused:
     """What an answer that is no success says."""
+    from weir.api.answers import Problem
+
     try:
         return Refused(Problem.model_validate_json(raw))
     except ValidationError:

@@ -1,24 +1,20 @@
 """What a pool says as things change: server-sent events, read line by line."""
 
+from __future__ import annotations
+
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from weir.api.answers import Answer, EventRow, NodeRow, QueueRow, WorkloadRow
+if TYPE_CHECKING:
+    from weir.api.answers import EventRow, NodeRow, QueueRow, WorkloadRow
 
 WAIT_S_MIN, WAIT_S_MAX = 0.25, 5.0
 """Between two attempts to come back."""
 
-KINDS: Mapping[str, type[Answer]] = {
-    "workload": WorkloadRow,
-    "event": EventRow,
-    "queue": QueueRow,
-    "node": NodeRow,
-}
 RESET = "reset"
-Row = WorkloadRow | EventRow | QueueRow | NodeRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +25,7 @@ class Change:
     """
 
     kind: str
-    row: Row | None
+    row: WorkloadRow | EventRow | QueueRow | NodeRow | None
     id: str | None = None
 
 
@@ -67,18 +63,34 @@ class Reader:
         self._kind, self._text = "", []
         if kind == RESET:
             return Change(kind, None, self.last)
-        model = KINDS.get(kind)
-        if model is None or not text:
-            return None
         try:
-            row = model.model_validate_json(text)
+            row = _row_of(kind, text)
         except ValidationError:
             return None
-        assert isinstance(row, WorkloadRow | EventRow | QueueRow | NodeRow)
-        return Change(kind, row, self.last)
+        return None if row is None else Change(kind, row, self.last)
 
 
 def wait_s(attempt: int) -> float:
     """How long to wait before attempt number `attempt`, from 1: longer each time, and never all at once."""
     most: float = min(WAIT_S_MAX, WAIT_S_MIN * 2 ** min(attempt - 1, 10))
     return most * random.uniform(0.5, 1.0)  # noqa: S311  - spreads clients, guards nothing
+
+
+def _row_of(kind: str, text: str) -> WorkloadRow | EventRow | QueueRow | NodeRow | None:
+    """Return the row of a change; None for a kind this client doesn't know.
+
+    Raises:
+        ValidationError: the text isn't such a row.
+    """
+    from weir.api import answers
+
+    match kind if text else "":
+        case "workload":
+            return answers.WorkloadRow.model_validate_json(text)
+        case "event":
+            return answers.EventRow.model_validate_json(text)
+        case "queue":
+            return answers.QueueRow.model_validate_json(text)
+        case "node":
+            return answers.NodeRow.model_validate_json(text)
+    return None

@@ -56,7 +56,7 @@ def open_engine(address: URL) -> Engine:
                 address, pool_size=READERS_MOST, pool_pre_ping=True, connect_args=_POSTGRES_SESSION
             )
         except ModuleNotFoundError:
-            raise StoreFailed("PostgreSQL needs its driver: pip install 'psycopg[binary]'.") from None
+            raise StoreFailed("PostgreSQL needs its driver: pip install 'weir[postgres]'.") from None
         event.listen(engine, "connect", _postgres_connected)
         return engine
     if address.get_backend_name() != "sqlite":

@@ -15,7 +15,13 @@ code = main(["list"])
 print("\\n" + json.dumps([code, sorted(sys.modules)]))
 """
 NOT_NEEDED = (
-    *("weir.scenario_io", "weir.model.scenario", "weir.model.policy", "weir.api.submissions"),
+    *(
+        "weir.scenario_io",
+        "weir.model.scenario",
+        "weir.model.policy",
+        "weir.api.submissions",
+        "weir.api.answers",
+    ),
     *("yaml", "ruamel", "click", "rich", "pygments", "numpy", "fastapi", "sqlalchemy"),
 )
 

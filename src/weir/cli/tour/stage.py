@@ -19,6 +19,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 import weir
+from weir.cli.extras import how_to_install
 from weir.cli.tour.cast import GPUS
 from weir.client.api import Pool
 from weir.local import orphan_cleanup, pod_files, pod_records
@@ -185,6 +186,6 @@ def example(name: str) -> Path:
 
 def missing() -> str | None:
     """What has to be installed first; None if nothing is."""
-    if find_spec("sklearn") is None:
-        return "the tour learns from the digits that come with scikit-learn: pip install scikit-learn."
+    if find_spec("sklearn") is None or find_spec("uvicorn") is None:
+        return f"{how_to_install('demo', 'demo')}."
     return None

@@ -1,58 +1,11 @@
-"""Without what speaks with Kubernetes, one sentence says how to get it."""
+"""Commands for a cluster: options, warnings, and the refusal of the Python client."""
 
 import json
-import sys
-import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from weir.cli.main import _OF_KUBERNETES, main
-
-PACKAGES = ("weir.kubernetes", "weir.cli.cluster")
-
-
-@pytest.fixture
-def kubernetes_unloaded() -> Iterator[None]:
-    """Forget the modules that need the extra, and have exactly the former ones again afterwards."""
-    loaded = {name: module for name, module in sys.modules.items() if name.startswith(PACKAGES)}
-    attributes = [
-        (sys.modules[parent], leaf) for parent, _, leaf in (name.rpartition(".") for name in PACKAGES)
-    ]
-    kept = [(parent, leaf, getattr(parent, leaf)) for parent, leaf in attributes if hasattr(parent, leaf)]
-    for name in loaded:
-        del sys.modules[name]
-    yield
-    for name in [name for name in sys.modules if name.startswith(PACKAGES)]:
-        del sys.modules[name]
-    sys.modules.update(loaded)
-    for parent, leaf, module in kept:
-        setattr(parent, leaf, module)
-
-
-@pytest.mark.parametrize(
-    "words", [["kube", "manifests"], ["list"], ["submit", "-p", "a", "--image", "x", "--", "x"]]
-)
-def test_what_is_missing_is_named(
-    words: list[str],
-    kubernetes_unloaded: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("WEIR_URL", "kube:")
-    monkeypatch.setitem(sys.modules, "msgspec", None)
-    assert main(words) == 1
-    assert capsys.readouterr().err == (
-        "weir: what speaks with Kubernetes isn't installed: "
-        "pip install aiohttp cryptography httptools kubernetes msgspec.\n"
-    )
-
-
-def test_what_is_named_is_what_the_extra_brings() -> None:
-    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
-    brought = project["optional-dependencies"]["kubernetes"]
-    assert tuple(each.partition(">")[0] for each in brought) == _OF_KUBERNETES
+from weir.cli.main import main
 
 
 def test_a_cluster_has_no_address_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,75 @@
+"""Bodies of a list of workloads, apart from the other answers because `weir list` needs these alone."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Status = Literal["pending", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
+Type = Literal["train", "build", "inference"]
+
+
+class Answer(BaseModel):
+    """Base of what a pool answers. A newer server may say more than an older client knows."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)  # a command uses few
+
+
+class Page(Answer):
+    """Base of a page of a list. `next` is what to ask with as `after`; None on the last page."""
+
+    total: int
+    next: str | None = None
+
+
+class Explanation(Answer):
+    """Why a workload waits: `why` is one of `weir.model.reasons.Why`."""
+
+    why: str
+    sentence: str
+    numbers: dict[str, object] = {}
+
+
+class EvictionRow(Answer):
+    """Last eviction of a workload for another one."""
+
+    at_s: float
+    rule: str
+    sentence: str
+    by: str | None = None  # the workload it was stopped for
+    by_user: str | None = None
+    by_project: str | None = None
+
+
+class WorkloadRow(Answer):
+    """One line of a list of workloads. Times are None until they have come."""
+
+    uid: int
+    name: str
+    project: str
+    user: str
+    type: Type
+    status: Status
+    priority: int
+    preemptible: bool
+    devices: float  # asked for, all pods together
+    pods: int
+    pods_running: int
+    submitted_s: float
+    first_started_s: float | None = None
+    started_s: float | None = None  # of the current run, or the last one if it is over
+    ended_s: float | None = None
+    ran_s: float = 0.0  # wall time of all its runs, the current one up to this answer
+    ran_before_s: float = 0.0  # the part of ran_s that is of runs that are over
+    kept_s: float = 0.0  # of its run, the part that a stop now wouldn't lose: up to its last checkpoint
+    exit_code: int | None = None  # once it is over: 0 on success, 128 and more for a signal
+    restarts: int = 0
+    reason: Explanation | None = None  # why it waits, or how it ended
+    evicted: EvictionRow | None = None  # the last time, since the server was started
+    nodes: list[str] = []
+
+
+class WorkloadPage(Page):
+    """A page of workloads. `trouble`: what the pool can't do now, in a sentence."""
+
+    items: list[WorkloadRow]
+    trouble: str | None = None

@@ -1,0 +1,52 @@
+"""The extras of the package, and the sentence that names the one a command needs."""
+
+from collections.abc import Sequence
+
+DOMAINS = {
+    "server": (
+        "alembic",
+        "fastapi",
+        "httptools",
+        "numpy",
+        "prometheus_client",
+        "pynvml",
+        "sqlalchemy",
+        "starlette",
+        "structlog",
+        "uvicorn",
+    ),
+    "kubernetes": (
+        "aiohttp",
+        "cryptography",
+        "httptools",
+        "kubernetes",
+        "msgspec",
+        "numpy",
+        "prometheus_client",
+        "structlog",
+    ),
+    "simulation": ("numpy",),
+}
+"""Top-level modules that each extra brings and the plain package lacks."""
+
+
+def missing_extra(module: str, extra: str, tokens: Sequence[str]) -> str | None:
+    """Return the extra that brings a module a command needs; None for a module of no extra.
+
+    Args:
+        module: the module that wasn't found.
+        extra: the extra of the command, or "" for a command of the plain package.
+        tokens: the command line.
+    """
+    top = module.partition(".")[0]
+    on_kubernetes = "kubernetes" in tokens or "--on=kubernetes" in tokens
+    wanted = "kubernetes" if on_kubernetes or not extra else extra
+    bringing = [name for name, tops in DOMAINS.items() if top in tops]
+    if extra == "demo" and "server" in bringing:
+        return extra
+    return wanted if wanted in bringing else next(iter(bringing), None)
+
+
+def how_to_install(command: str, extra: str) -> str:
+    """Return the sentence that says what to install for a command."""
+    return f"`weir {command}` needs packages that aren't installed: pip install 'weir[{extra}]'"
