@@ -83,7 +83,8 @@ class Crowd:
 
     def _make(self, one: tuple[str, dict[str, Any]]) -> None:
         resource, made = one
-        status, meta = made.pop("status", None), made["metadata"]
+        inside = made["kind"] == "Workload"  # its status is no subresource
+        status, meta = None if inside else made.pop("status", None), made["metadata"]
         for word in ("uid", "creationTimestamp"):
             meta.pop(word, None)
         try:

@@ -207,7 +207,6 @@ RARELY = {
     ("create", "tokenreviews"),  # of whoever asks for metrics
     ("create", "subjectaccessreviews"),
     ("patch", "topologies/status"),
-    ("patch", "workloads"),  # of a workload that asks for something else than before
 }
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 

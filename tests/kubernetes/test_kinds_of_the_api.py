@@ -130,9 +130,9 @@ def test_a_status_as_weir_writes_it_is_kept_whole(kinds: Cluster, plane: Control
             life=LifecycleStatus(starts=3, ran_seconds=1.5),
         )
     )
-    assert patched(kinds, f"{path}/job-a/status", {"status": status})["status"] == status
+    assert patched(kinds, f"{path}/job-a", {"status": status})["status"] == status
     after = plain(WorkloadStatus(phase="Running", reason=why.model_copy(update={"numbers": {"free": 2}})))
-    patched(kinds, f"{path}/job-a/status", {"status": change(status, after)})
+    patched(kinds, f"{path}/job-a", {"status": change(status, after)})
     assert kinds.api.get(f"{path}/job-a")["status"] == after
     told = plane.kubectl("get", "wl", "-n", within)
     assert told.split("\n")[0].split() == [

@@ -205,6 +205,32 @@ def test_the_share_of_a_placed_pod_stays(site: Site) -> None:
     assert "gpu-memory can't be changed" in said(lambda: tenant.patch(site.path("b"), late))
 
 
+def test_workloads_are_written_by_weir_alone_and_lose_owners_that_are_gone(site: Site) -> None:
+    admin, within = site.cluster.api, site.within
+    made = admin.post(f"/apis/batch/v1/namespaces/{within}/jobs", job(within, "owner", 1))
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "owner", "uid": made["metadata"]["uid"]}
+    workload = {
+        "apiVersion": "weir.dev/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "job-owner", "namespace": within, "ownerReferences": [owner]},
+        "spec": {"owner": owner, "project": "p", "minPods": 1},
+        "status": {"phase": "Running"},
+    }
+    site.cluster.until(
+        lambda: "written by Weir alone" in said(lambda: admin.post(f"{path}?dryRun=All", workload)), SOON_S
+    )
+    assert site.weir.post(path, workload)["status"] == {"phase": "Running"}
+    at = f"{path}/job-owner"
+    for change in ({"status": {"phase": "Failed"}}, {"spec": {"project": "other"}}, {"status": None}):
+        assert "written by Weir alone" in said(lambda c=change: admin.patch(at, c))
+        assert said(lambda c=change: site.weir.patch(f"{at}?dryRun=All", c)) == ""
+    assert said(lambda: admin.patch(at, {"metadata": {"labels": {"a": "b"}}})) == ""
+    admin.delete(f"/apis/batch/v1/namespaces/{within}/jobs/owner", propagation="Orphan")
+    site.cluster.until(lambda: not admin.get(at)["metadata"].get("ownerReferences"), SOON_S)
+    assert said(lambda: admin.delete(at)) == ""
+
+
 def test_the_account_of_weir_has_no_reach_into_system_namespaces(site: Site) -> None:
     node = site.cluster.add_nodes(1)[0]
     for namespace in ("kube-system", site.home):

@@ -271,3 +271,58 @@ def test_waits_grow_to_their_most() -> None:
     assert all(2.5 <= wait <= 5.0 for wait in waits[6:])
     backoff.reset()
     assert backoff.next_s() <= 0.2
+
+
+class Bodies(Server):
+    """A server that remembers what objects were made and changed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[tuple[str, str, Any]] = []
+
+    async def post(self, path: str, body: object, of: type) -> Any:
+        self.bodies.append(("POST", path, body))
+        await super().post(path, body, of)
+
+    async def patch(self, path: str, body: object, kind: object, of: type) -> Any:
+        self.bodies.append(("PATCH", path, body))
+        await super().patch(path, body, kind, of)
+
+
+COLLECTION = "/apis/weir.dev/v1alpha1/namespaces/n/workloads"
+
+
+@pytest.mark.parametrize("there", [False, True])
+async def test_an_object_goes_with_the_status_inside_it_in_one_write(there: bool) -> None:
+    server = Bodies()
+    server.lets.clear()
+    async with acting_on(server, Pace(in_flight=1)) as (writer, told):
+        writer.submit([bind("first")])
+        await until(lambda: server.under_way == 1)
+        path = f"{COLLECTION}/job-a"
+        writer.submit(
+            [
+                PatchStatus(path, {"status": {"phase": "Pending", "why": None}}, inside=True),
+                UpsertWorkload(COLLECTION, "job-a", {"spec": {"count": 2}}, there=there),
+                PatchStatus(path, {"status": {"phase": "Running"}}, inside=True),
+            ]
+        )
+        server.lets.set()
+        await until(lambda: len(told) == 4)
+    status = {"phase": "Running", "why": None} if there else {"phase": "Running"}
+    verb, at = ("PATCH", path) if there else ("POST", COLLECTION)
+    assert server.bodies[1:] == [(verb, at, {"spec": {"count": 2}, "status": status})]
+    assert sorted(type(outcome).__name__ for _, outcome in told) == ["Done"] * 2 + ["Superseded"] * 2
+
+
+async def test_a_status_that_is_a_subresource_is_written_apart_from_its_object() -> None:
+    server = Bodies()
+    server.lets.clear()
+    async with acting_on(server, Pace(in_flight=1)) as (writer, told):
+        writer.submit([bind("first")])
+        await until(lambda: server.under_way == 1)
+        path = f"{COLLECTION}/job-a"
+        writer.submit([UpsertWorkload(COLLECTION, "job-a", {"spec": {}}), PatchStatus(path, {"status": {}})])
+        server.lets.set()
+        await until(lambda: len(told) == 3)
+    assert [path for _, path, _ in server.bodies[1:]] == [COLLECTION, f"{path}/status"]

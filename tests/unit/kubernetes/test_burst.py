@@ -7,6 +7,7 @@ import pytest
 
 from weir.api.answers import Explanation
 from weir.kubernetes.api.objects import Metadata, ObjectCondition
+from weir.kubernetes.api.reflector import ObjectRemoved
 from weir.kubernetes.crd.objects import OwnerUid, StoredSpec, WorkloadObject
 from weir.kubernetes.writes.operations import Bind, Evict, PatchStatus, UpsertWorkload, WriteDone
 
@@ -256,3 +257,25 @@ def stated(words: Any) -> Any:
     if isinstance(words, dict):
         return {key: stated(value) for key, value in words.items() if value is not None}
     return words
+
+
+@pytest.mark.parametrize("with_pods", [False, True])
+def test_an_object_that_somebody_deletes_is_written_again_unless_its_pods_go_too(with_pods: bool) -> None:
+    here = crowd(1)
+    run(here, 0)
+    here.step()
+    tell(here, 1.0)
+    there = WorkloadObject(Metadata("job-j0", namespace="team"), StoredSpec(OwnerUid("uid0")))
+    here.hear("workloads", there)
+    here.step()
+    tell(here, 20.0)
+    here.backend.deliver("workloads")([ObjectRemoved("team/job-j0", "w")])
+    if with_pods:
+        run(here, 0, deleting=True)
+    here.step()
+    assert not any(isinstance(each, UpsertWorkload) for writes in tell(here, 1.0).values() for each in writes)
+    told = tell(here, 6.0)
+    assert [type(each) for writes in told.values() for each in writes] == (
+        [] if with_pods else [UpsertWorkload, PatchStatus]
+    )
+    assert not tell(here, 60.0)

@@ -192,6 +192,7 @@ def definitions() -> list[dict[str, Any]]:
             _workload_columns(),
             scope="Namespaced",
             short=["wl"],
+            status_apart=False,  # one write makes the whole object; a policy lets Weir alone write it
         ),
     ]
 
@@ -206,6 +207,7 @@ def _definition(
     scope: str = "Cluster",
     short: list[str] | None = None,
     rules: list[Schema] | None = None,
+    status_apart: bool = True,
 ) -> dict[str, Any]:
     plural = {"Topology": "topologies"}.get(kind, f"{kind.lower()}s")
     properties: Schema = {"spec": spec, "status": _object(status)}
@@ -218,7 +220,7 @@ def _definition(
         "storage": True,
         "schema": {"openAPIV3Schema": whole},
         "additionalPrinterColumns": [*columns, _column("AGE", ".metadata.creationTimestamp", kind="date")],
-        "subresources": {"status": {}},
+        **({"subresources": {"status": {}}} if status_apart else {}),
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

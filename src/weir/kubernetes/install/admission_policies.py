@@ -51,7 +51,7 @@ def policies(
     """Return each policy followed by its binding."""
     account = account_name(namespace)
     made = [_written_by_weir(account), _fixed_shares(account, scheduler), *_limits_of(account, namespace)]
-    made += [_finalizers_alone(account), _shared_nodes(devices, options)]
+    made += [_finalizers_alone(account), _records(account), _shared_nodes(devices, options)]
     made += _optional(scheduler, devices, options)
     return [each for policy in made for each in (policy, _binding(policy, namespace))]
 
@@ -213,6 +213,21 @@ def _finalizers_alone(account: str) -> Policy:
         conditions=[("is-weir", f"request.userInfo.username == {_text(account)}")],
         expression=f"object.?spec == oldObject.?spec && {same}",
         message="Weir changes the finalizers of a project or a department, and nothing else of it.",
+    )
+
+
+def _records(account: str) -> Policy:
+    """Refuse Workloads from every account but Weir's: they record who holds which devices.
+
+    Metadata may change: the garbage collector takes an owner off that is deleted without them.
+    """
+    same = "object.?spec == oldObject.?spec && object.?status == oldObject.?status"
+    return _policy(
+        "workloads",
+        [_rule(GROUP, ["CREATE", "UPDATE"], ["workloads"]) | {"apiVersions": ["*"]}],
+        conditions=[("not-weir", f"request.userInfo.username != {_text(account)}")],
+        expression=f"request.operation == 'UPDATE' && {same}",
+        message="Workloads are written by Weir alone: change the object that the Workload's pods belong to.",
     )
 
 

@@ -164,7 +164,7 @@ def _rules(kinds: WorkloadKinds) -> list[Thing]:
         _may("create", "events.k8s.io", "events"),
         # its own kinds
         _may(look, GROUP, *_OWN[:3], CONFIGS),
-        _may("patch", GROUP, *(f"{each}/status" for each in (*_OWN, CONFIGS))),
+        _may("patch", GROUP, *(f"{each}/status" for each in (*_OWN[:3], CONFIGS))),
         _may("patch", GROUP, "projects", "departments"),  # the finalizer; a policy allows nothing else
         _may(f"{look} create patch", GROUP, "workloads"),
         # its port

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from weir.kubernetes.api.backoff import Backoff
-from weir.kubernetes.writes.operations import PatchStatus, Urgency, Write, merged
+from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, Urgency, Write, merged
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class KeyedQueue:
         return iter(list(self._by_path.values()))
 
     def add(self, one: PendingWrite) -> PendingWrite | None:
-        """Let a write wait. Returns the status that it has swallowed."""
+        """Let a write wait. Returns the write that it has swallowed."""
         path = one.write.object_path
         object_queue = self._by_path.get(path)
         if object_queue is None:
@@ -110,7 +110,7 @@ class KeyedQueue:
 
 
 def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | None:
-    """Merge a status into one that waits already; it keeps that one's place and patience."""
+    """Merge a write into one that waits already; it keeps that one's place and patience."""
     for place, earlier in enumerate(object_queue.waiting):
         if earlier is not object_queue.under_way and (both := merge(earlier, later)) is not None:
             object_queue.waiting[place] = both
@@ -119,11 +119,22 @@ def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | N
 
 
 def merge(earlier: PendingWrite, later: PendingWrite) -> PendingWrite | None:
-    """Return one status write with the effect of two, or None if they aren't statuses."""
-    first, second = earlier.write, later.write
-    if not (isinstance(first, PatchStatus) and isinstance(second, PatchStatus)):
+    """Return one write with the effect of two, or None if there is none."""
+    write = None if earlier.term != later.term else _both(earlier.write, later.write)
+    if write is None:
         return None
-    if first.kind is not second.kind or earlier.term != later.term:
-        return None
-    write = replace(second, patch=merged(first.patch, second.patch), urgent=first.urgent or second.urgent)
     return replace(later, write=write, backoff=earlier.backoff, not_before_s=earlier.not_before_s)
+
+
+def _both(first: Write, second: Write) -> Write | None:
+    match first, second:
+        case PatchStatus(), PatchStatus() if first.kind is second.kind and first.inside is second.inside:
+            patch = merged(first.patch, second.patch)
+            return replace(second, patch=patch, urgent=first.urgent or second.urgent)
+        case UpsertWorkload(), PatchStatus(inside=True):
+            return replace(first, body=merged(first.body, second.patch))
+        case PatchStatus(inside=True), UpsertWorkload():
+            return replace(second, body=merged(first.patch, second.body))
+        case UpsertWorkload(), UpsertWorkload():
+            return replace(second, body=merged(first.body, second.body))
+    return None

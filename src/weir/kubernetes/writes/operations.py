@@ -132,13 +132,17 @@ class UpsertWorkload:
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus:
-    """Change an object's status. Those that wait are merged, field by field; a list is one field."""
+    """Change an object's status. Those that wait are merged, field by field; a list is one field.
+
+    Where the status is `inside` the object, not a subresource, a waiting `UpsertWorkload` is merged with it, too.
+    """
 
     path: str  # of the object
     patch: Mapping[str, object]  # {"status": {...}}
     kind: Patch = Patch.MERGE
     urgent: bool = False
     about: object = None
+    inside: bool = False
 
     @property
     def object_path(self) -> str:
@@ -265,3 +269,12 @@ def merged(earlier: Mapping[str, object], later: Mapping[str, object]) -> dict[s
             merged(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
         )
     return both
+
+
+def stated(patch: Mapping[str, object]) -> dict[str, object]:
+    """Return what a merge patch makes of nothing: all of it but its nulls."""
+    return {
+        key: stated(value) if isinstance(value, Mapping) else value
+        for key, value in patch.items()
+        if value is not None
+    }

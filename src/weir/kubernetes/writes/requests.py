@@ -36,6 +36,7 @@ from weir.kubernetes.writes.operations import (
     Write,
     WriteDone,
     WriteRefused,
+    stated,
 )
 
 NAME_MOST, NOTE_BYTES_MOST = 230, 1024
@@ -69,7 +70,8 @@ async def send(api: LeaderGuard, write: Write, *, uncertain: bool) -> Outcome:
             case UpsertWorkload():
                 return await _upsert(api, write)
             case PatchStatus():
-                await api.patch(f"{write.path}/status", write.patch, write.kind, IgnoredObject)
+                path = write.path if write.inside else f"{write.path}/status"
+                await api.patch(path, write.patch, write.kind, IgnoredObject)
             case ApplyObject():
                 await api.patch(write.path, write.body, Patch.APPLY, IgnoredObject)
             case PatchNode() | PatchMetadata():
@@ -202,7 +204,7 @@ async def _upsert(api: LeaderGuard, write: UpsertWorkload) -> Outcome:
             await api.patch(write.object_path, write.body, Patch.MERGE, IgnoredObject)
             return WriteDone()
     try:
-        await api.post(write.path, write.body, IgnoredObject)
+        await api.post(write.path, stated(write.body), IgnoredObject)
     except AlreadyExists:
         await api.patch(write.object_path, write.body, Patch.MERGE, IgnoredObject)
     return WriteDone()

@@ -67,9 +67,10 @@ def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
     return found
 
 
-def status_path(gang: Gang) -> str:
-    """Return the path of its object for status patches."""
-    return path_of(API_VERSION, "workloads", gang.key.namespace, gang.object_name)
+def status_patch(gang: Gang, status: Words, *, urgent: bool = False) -> PatchStatus:
+    """Return the change of its object's status, which is written together with its spec."""
+    path = path_of(API_VERSION, "workloads", gang.key.namespace, gang.object_name)
+    return PatchStatus(path, {"status": status}, urgent=urgent, about=gang, inside=True)
 
 
 def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[PatchStatus]:

@@ -13,7 +13,6 @@ import msgspec
 
 from weir.api.answers import Explanation
 from weir.control.port import StopPod, WorkloadProgress
-from weir.kubernetes.api.client import Patch
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.objects import WRITTEN_KEY
 from weir.kubernetes.crd.schemas import API_VERSION, OwnerReferenceSpec
@@ -27,7 +26,7 @@ from weir.kubernetes.writes.final_conditions import still_made
 from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, UpsertWorkload, Write
 from weir.kubernetes.writes.overcommit import overcommit_conditions
 from weir.kubernetes.writes.pending_pods import PendingPods
-from weir.kubernetes.writes.status_fields import allocations, eviction_of, gate_why, pending, status_path
+from weir.kubernetes.writes.status_fields import allocations, eviction_of, gate_why, pending, status_patch
 from weir.kubernetes.writes.status_values import (
     Words,
     cut,
@@ -90,6 +89,7 @@ class _WrittenStatus:
         "eviction",
         "found",
         "life",
+        "missing_s",
         "pending",
         "phase",
         "since_s",
@@ -104,6 +104,7 @@ class _WrittenStatus:
         self.spec = ""  # what was written, as a digest
         self.counts: tuple[int, ...] = ()  # of it, the pods of each group
         self.found = ""  # what somebody else has, as a digest
+        self.missing_s: float | None = None  # since when its object is gone that was there
         self.status = b""
         self.status_s = float("-inf")  # when that was written
         self.life = NO_LIFE
@@ -259,10 +260,7 @@ class StatusWriter:
         done = self._written.get(gang)
         first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
         status = {"phase": self._phase(gang), "written": "", **words}
-        patch = PatchStatus(
-            status_path(gang), {"status": status}, kind=Patch.MERGE, urgent=urgent, about=gang
-        )
-        return [*first, patch]
+        return [*first, status_patch(gang, status, urgent=urgent)]
 
     def not_written(self, gang: Gang, now_s: float) -> None:
         """Something of it was refused: all of it is written anew after a while, if it is still there."""
@@ -295,6 +293,7 @@ class StatusWriter:
         elif self._follows(gang, done, now_s) and not at_once:
             self._later[gang] = done.at_s + AGAIN_AFTER_S
             return []
+        self._note_deletion(gang, done, now_s)
         why = self._why(gang, phase)
         passing = phase == "Starting" or (phase == "Pending" and why is None)
         passing_s = OWNER_S if phase == "Pending" and gang.head.orphan else PASSING_S if passing else 0.0
@@ -316,6 +315,17 @@ class StatusWriter:
             self._drop(gang)
         return writes
 
+    def _note_deletion(self, gang: Gang, done: _WrittenStatus, now_s: float) -> None:
+        """Write all of its object again if somebody deleted that, and not its owner with it."""
+        if gang.name in self._cluster_state.registry.objects:
+            done.missing_s = float("inf")
+        elif done.missing_s is not None and any(not tracked.deleting for tracked in gang.pods()):
+            done.missing_s = min(done.missing_s, now_s)
+            if now_s < done.missing_s + AGAIN_S:
+                self._look_again(gang, done.missing_s + AGAIN_S)
+            else:
+                done.missing_s, done.spec, done.status, done.found = None, "", b"", ""
+
     def _said(self, gang: Gang, status: Words, done: _WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
         """Yield the changes of its status; all of it if its present one is unknown."""
         text = msgspec.json.encode(status)
@@ -329,7 +339,7 @@ class StatusWriter:
                 self._look_again(gang, done.status_s + REWORDED_S)
                 return
             patch = {**patch, "phase": status["phase"], "written": now_there}
-            yield PatchStatus(status_path(gang), {"status": patch}, kind=Patch.MERGE, about=gang)
+            yield status_patch(gang, patch)
             done.status_s = now_s
         done.status, done.life, done.found = text, gang.life, ""
 
