@@ -38,6 +38,10 @@ class ControlUnavailable(Exception):
     """The control loop can't answer; the sentence says why."""
 
 
+class BeginAgain(Exception):
+    """Raised where a step begins: a new control is to take over with the whole picture."""
+
+
 class ControlHooks(Protocol):
     """What is done around steps."""
 
@@ -46,7 +50,7 @@ class ControlHooks(Protocol):
         ...
 
     def begins(self, now_s: float) -> None:
-        """A step begins."""
+        """A step begins. Raises BeginAgain instead of it."""
         ...
 
     def stepped(self, control: Control, now_s: float) -> None:
@@ -182,6 +186,10 @@ class ControlThread:
                 self._step(self._control)
             self._answer_asks()
             return self._earliest(self._control)
+        except BeginAgain:
+            self._control = None
+            self._has_facts = True
+            return self._clock()
         except OSError as error:
             return self._broken(str(error), None)
         except Exception as error:  # noqa: BLE001 - whatever it was, the pool must go on

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from weir.service.control_thread import ControlThread
+from weir.service.control_thread import BeginAgain, ControlThread
 
 
 class _Control:
@@ -58,3 +58,34 @@ def test_steps_keep_their_distance_and_miss_nothing() -> None:
     apart = [later - sooner for sooner, later in zip(control.began_s, control.began_s[1:], strict=False)]
     assert len(control.began_s) > 1
     assert min(apart) > 0.09
+
+
+class _Outgrown(_House):
+    """Has one control replaced."""
+
+    def __init__(self, *controls: _Control) -> None:
+        super().__init__(controls[0])
+        self._left = list(controls)
+
+    def connect(self) -> Any:
+        return self._left.pop(0)
+
+    def begins(self, now_s: float) -> None:
+        if len(self._left) == 1 and self._control.began_s:
+            raise BeginAgain
+
+
+def test_another_control_takes_over_where_a_step_says_so_without_a_pause() -> None:
+    first, second = _Control(), _Control()
+    turns = ControlThread(_Outgrown(first, second), time.time)
+    turns.start()
+    try:
+        deadline_s = time.monotonic() + 120.0
+        while not second.began_s and time.monotonic() < deadline_s:
+            turns.wake()
+            time.sleep(0.001)
+        assert turns.failure is None
+    finally:
+        turns.close()
+    assert len(first.began_s) == 1
+    assert second.began_s

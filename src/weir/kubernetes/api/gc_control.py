@@ -33,6 +33,12 @@ def _count(more: int) -> None:
             gc.enable()
 
 
+def thaw() -> None:
+    """Look again at all there is, and free what was frozen and is garbage by now."""
+    gc.unfreeze()
+    gc.collect()
+
+
 def freeze() -> None:
     """Exempt the present objects from garbage collection.
 

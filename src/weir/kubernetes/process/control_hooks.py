@@ -4,22 +4,29 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from time import perf_counter
 
+from structlog import get_logger
+
 from weir.control.loop import Control
 from weir.engine.overcommit import GRACE_S
 from weir.engine.plan import Plan
-from weir.kubernetes.api.gc_control import collector_paused, freeze
+from weir.kubernetes.api.gc_control import collector_paused, freeze, thaw
 from weir.kubernetes.backend import KubernetesBackend
 from weir.kubernetes.process.cluster_summary import ClusterSummary, SchedulableDemand, cluster_summary
 from weir.kubernetes.process.decision_log import DecisionLog
 from weir.kubernetes.process.overcommit_relief import OvercommitController
 from weir.kubernetes.process.queue_statuses import QueueStatuses
+from weir.kubernetes.process.renewal import LOOK_EVERY_S, is_outgrown
 from weir.kubernetes.process.scheduling_counters import SchedulingCounters
 from weir.kubernetes.writes.operations import EmitEvent, Write
 from weir.model.policy import Policy
+from weir.service.control_thread import BeginAgain
 from weir.service.pending_reasons import PendingReasons
 from weir.state.cluster import Cluster
 from weir.state.events import Event, PodAssigned, WorkloadEnded
+from weir.state.runtime_history import RuntimeHistory
+from weir.state.usage_history import UsageHistory
 
+_LOG = get_logger(__name__)
 PEOPLE_EVERY_S = 0.5
 QUEUES_EVERY_S = 3.0
 QUEUES_AT_LEAST_EVERY_S = 30.0
@@ -55,6 +62,8 @@ class ClusterControlHooks:
         self._log = DecisionLog()
         self._control: Control | None = None
         self._began = 0.0  # the step under way
+        self._size_looked_s = 0.0
+        self._learned: tuple[UsageHistory, RuntimeHistory] | None = None  # of a control that was outgrown
 
     def set_overcommit_grace(self, grace_s: float) -> None:
         """Wait for so long from now on before pods are stopped on a node with too many devices in use."""
@@ -71,6 +80,9 @@ class ClusterControlHooks:
         self._changes = -1
         self._log.forget()
         self.counts.connected(self._clock())
+        if self._control is not None:
+            self._control = None
+            thaw()
         self._control = Control(
             self.backend,
             self.policy,
@@ -79,12 +91,23 @@ class ClusterControlHooks:
             decide=self._healing.decide,
             must_decide=self._healing.is_needed,
         )
+        if self._learned is not None:
+            self._control.cluster.usage, self._control.cluster.runtimes = self._learned
+            self._learned = None
         return self._control
 
-    def begins(self, now_s: float) -> None:  # noqa: ARG002 - the first is like any other
+    def begins(self, now_s: float) -> None:
         """Prepare for a step. The first one creates everything, and hardly any garbage."""
         self._began = perf_counter()
         control = self._control
+        if control is not None and now_s >= self._size_looked_s + LOOK_EVERY_S:
+            self._size_looked_s = now_s
+            if is_outgrown(control.cluster, len(self.backend.cluster_state.resolver.marks)):
+                self._learned = control.cluster.usage, control.cluster.runtimes
+                _LOG.info(
+                    "begins_again", nodes=len(control.cluster.nodes), selectors=len(control.cluster.marks)
+                )
+                raise BeginAgain
         if control is not None and control.policy is not self.policy:
             control.policy = self.policy  # another thread set it
         if self._begins:

@@ -134,7 +134,7 @@ class UpsertWorkload:
 class PatchStatus:
     """Change an object's status. Those that wait are merged, field by field; a list is one field.
 
-    Where the status is `inside` the object, not a subresource, a waiting `UpsertWorkload` is merged with it, too.
+    A status `inside` the object, not in a subresource, is merged with an `UpsertWorkload`, too.
     """
 
     path: str  # of the object
