@@ -31,24 +31,26 @@ from weir.state.shapes import RequestShape
 _NAMED_MOST = 4
 
 
-def pending_reason(cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Reason | None:
-    """Why some pods of a workload don't run; None if all of them do."""
+def pending_reason(
+    cluster: Cluster, policy: Policy, job: Job, now_s: float, memo: EngineCache | None = None
+) -> Reason | None:
+    """Why some pods of a workload don't run; None if all of them do. `memo` only saves time."""
     if job.is_ready and all(
         pod.phase is Phase.RUNNING or (pod.phase is Phase.ABSENT and pod.promise is None)
         for group in job.pods
         for pod in group
     ):
         return None
-    return _PendingReasonBuilder(cluster, policy, job, now_s).reason()
+    return _PendingReasonBuilder(cluster, policy, job, now_s, memo or EngineCache()).reason()
 
 
 class _PendingReasonBuilder:
-    def __init__(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, job: Job, now_s: float, memo: EngineCache) -> None:
         self._cluster = cluster
         self._policy = policy
         self._job = job
         self._now_s = now_s
-        memo = self._memo = EngineCache()
+        self._memo = memo
         self._room: Capacity = memo.sync(cluster, policy)
         usage = usage_of(cluster, policy, now_s)
         self._books = QuotaOverlay(cluster, policy, usage, excess=lambda: memo.excess(cluster))

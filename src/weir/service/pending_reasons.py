@@ -9,6 +9,7 @@ from time import thread_time
 from structlog import get_logger
 
 from weir.api.answers import Explanation
+from weir.engine.cache import EngineCache
 from weir.engine.pending_reasons import pending_reason
 from weir.model.policy import Policy
 from weir.model.reasons import Reason
@@ -37,6 +38,7 @@ class PendingReasons:
 
     def __init__(self, reasons: dict[str, Explanation]) -> None:
         self.reasons = reasons
+        self._memo: tuple[Cluster, EngineCache] | None = None
         self._changes = -1
         self._left: list[list[Job]] = []
         self._next_s = 0.0
@@ -71,8 +73,11 @@ class PendingReasons:
     def _found(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Explanation | None:
         """Return why a workload waits; None if that can't be said, which must not stop the scheduler."""
         try:
-            return explanation(pending_reason(cluster, policy, job, now_s))
+            if self._memo is None or self._memo[0] is not cluster:
+                self._memo = cluster, EngineCache()
+            return explanation(pending_reason(cluster, policy, job, now_s, self._memo[1]))
         except Exception as error:  # noqa: BLE001 - a reason is only told to people
+            self._memo = None
             _LOG.error("reason_not_found", workload=job.name, exc_info=error)
             return None
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable, TooManyRequests
 
-LEAST = 8
+LEAST = 16
 """Writes that may be under way however slow the server is."""
-LATE_S = 1.5
-"""An answer after this time is late: most of it the write has waited in a queue of the server."""
+LATE_S = 2.5
+"""An answer after this time is late: half of the time limit of a write is gone."""
 _OVERLOADED, _LATE = 0.5, 0.75
 _BUSY = frozenset({503, 504})
 
