@@ -3,6 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from weir.engine.cache import EngineCache
 from weir.engine.pending_reasons import pending_reason
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI, PodGroup, Workload
@@ -117,3 +118,15 @@ def test_a_gang_that_can_be_arranged_is(world: World) -> None:
     room = fits(running.cluster, wanted, floors(running.cluster))
     running.cycle()
     assert (job.started_s is not None) is room
+
+
+@examples(30)
+@given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
+def test_a_reason_is_the_same_with_a_memo_of_earlier_reasons(world: World) -> None:
+    running, memo = Running(world), EngineCache()
+    for _ in running.run():
+        cluster, policy, now_s = running.cluster, world.policy, running.now_s
+        for job in waiting(cluster)[:3]:
+            assert pending_reason(cluster, policy, job, now_s, memo) == pending_reason(
+                cluster, policy, job, now_s
+            )
