@@ -1,10 +1,11 @@
-"""Rules of the house that no tool checks: what the core may import, what is pinned, what CI runs."""
+"""Rules of the architecture that no tool checks: what the core may import, what is pinned, what CI runs."""
 
 import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,163 @@ def test_one_module_talks_to_the_api_server() -> None:
     for name, by in used.items():
         module = f"weir.kubernetes.api.{name}"
         assert {file.name for file in SOURCE.rglob("*.py") if module in imports(file)} == by
+
+
+PRONOUN_FIRST = re.compile(r"(What|Whether|Who|Whom|Whose|Those|Of|One|So|How|Where|When|Why|All)\b")
+BANNED = re.compile(
+    r"\b(hangs? on|so many|in vain|anew|nobody|somebody|whoever|there isn't|by then|goes by|comes to|is told"
+    r"|in earnest|has it so|mend|lent|pretended|the waiting|room)\b",
+    re.IGNORECASE,
+)
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+ALLOWED_COUNTS: dict[str, dict[str, int]] = {
+    "duplicate class names": {"cli": 4, "kubernetes": 1, "reports": 1, "scenario_io": 1, "simulation": 1},
+    "pronoun-first docstrings": {
+        "api": 11,
+        "cli": 88,
+        "client": 54,
+        "local": 100,
+        "reports": 7,
+        "scenario_io": 28,
+        "service": 14,
+        "simulation": 26,
+        "store": 37,
+    },
+    "banned words": {
+        "cli": 30,
+        "client": 5,
+        "control": 5,
+        "engine": 67,
+        "kubernetes": 97,
+        "local": 72,
+        "model": 6,
+        "reports": 5,
+        "scenario_io": 7,
+        "service": 14,
+        "simulation": 5,
+        "state": 12,
+        "store": 8,
+    },
+    "import cycles": {"client": 4, "engine": 4, "kubernetes": 3, "local": 4, "weir": 1},
+    "files over 400 lines": {
+        "cli": 1,
+        "client": 2,
+        "control": 1,
+        "engine": 4,
+        "kubernetes": 9,
+        "local": 3,
+        "store": 1,
+    },
+    "functions over 60 lines": {"cli": 5, "kubernetes": 3, "local": 1},
+}
+"""Present counts by package: lower a number when its count falls, and never raise one. Others are 0."""
+
+
+def package_of(file: Path) -> str:
+    """Return the subpackage of weir that a file belongs to."""
+    parts = file.relative_to(SOURCE).parts
+    return parts[0] if len(parts) > 1 else "weir"
+
+
+def duplicate_class_names(trees: dict[Path, ast.Module]) -> Counter[str]:
+    """Count class names that are defined more than once, by the packages that define them."""
+    found: dict[str, list[Path]] = {}
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(file)
+    return Counter(package_of(file) for files in found.values() if len(files) > 1 for file in files)
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    """Yield the docstrings of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def pronoun_first_docstrings(trees: dict[Path, ast.Module]) -> Counter[str]:
+    """Count docstrings that begin with a pronoun or a relative word."""
+    return Counter(
+        package_of(file)
+        for file, tree in trees.items()
+        for text in docstrings(tree)
+        if PRONOUN_FIRST.match(text)
+    )
+
+
+def banned_words(trees: dict[Path, ast.Module]) -> Counter[str]:
+    """Count banned words in docstrings and messages."""
+    found: Counter[str] = Counter()
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found[package_of(file)] += len(BANNED.findall(node.value))
+    return found
+
+
+def long_files(trees: dict[Path, ast.Module]) -> Counter[str]:
+    """Count files over the limit of lines."""
+    return Counter(package_of(file) for file in trees if file.read_text().count("\n") > FILE_LINES_MAX)
+
+
+def long_functions(trees: dict[Path, ast.Module]) -> Counter[str]:
+    """Count functions over the limit of lines."""
+    return Counter(
+        package_of(file)
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno + 1 > FUNCTION_LINES_MAX
+    )
+
+
+def import_cycles(trees: dict[Path, ast.Module]) -> Counter[str]:
+    """Count modules that import themselves through others, imports for type checks included."""
+    name_of = {file: module_name(file) for file in trees}
+    graph: dict[str, set[str]] = {name: set() for name in name_of.values()}
+    for file, tree in trees.items():
+        for node in tree.body:
+            for part in [node, *(node.body if isinstance(node, ast.If) else ())]:
+                if isinstance(part, ast.ImportFrom) and part.module:
+                    targets = {part.module, *(f"{part.module}.{alias.name}" for alias in part.names)}
+                    graph[name_of[file]] |= targets & graph.keys() - {name_of[file]}
+    reachable = {name: reach(graph, name) for name in graph}
+    return Counter(package_of(file) for file, name in name_of.items() if name in reachable[name])
+
+
+def module_name(file: Path) -> str:
+    """Return the dotted name of a module."""
+    parts = file.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def reach(graph: dict[str, set[str]], start: str) -> set[str]:
+    """Return the modules that a module imports, directly or through others."""
+    found: set[str] = set()
+    pending = list(graph[start])
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending += graph[name]
+    return found
+
+
+COUNTS: dict[str, Callable[[dict[Path, ast.Module]], Counter[str]]] = {
+    "duplicate class names": duplicate_class_names,
+    "pronoun-first docstrings": pronoun_first_docstrings,
+    "banned words": banned_words,
+    "import cycles": import_cycles,
+    f"files over {FILE_LINES_MAX} lines": long_files,
+    f"functions over {FUNCTION_LINES_MAX} lines": long_functions,
+}
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_counts_of_each_package_never_rise(kind: str) -> None:
+    trees = {file: ast.parse(file.read_text()) for file in sorted(SOURCE.rglob("*.py"))}
+    allowed = ALLOWED_COUNTS.get(kind, {})
+    found = {name: count for name, count in COUNTS[kind](trees).items() if count > allowed.get(name, 0)}
+    assert not found, f"{kind}: more than allowed, which is {allowed}"

@@ -1,4 +1,4 @@
-"""What the local backend must find again after a crash, and whom it asks: the journal.
+"""The journal: records that the local backend must find again after a crash.
 
 The store keeps it; the backend knows no database. Directories of pods (see `pods`) hold what
 happened to processes, the journal what people asked for and what control had remembered.
@@ -27,12 +27,12 @@ _NO_STATUS = WorkloadProgress()
 
 
 class JournalFailed(OSError):
-    """What should have been kept couldn't be: nothing of it is kept."""
+    """A record couldn't be written: nothing of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """What the processes of a workload are started with; every pod alike."""
+    """Start specification of a workload's processes, equal for every pod."""
 
     uid: int  # of the workload: never reused
     command: tuple[str, ...]
@@ -64,7 +64,7 @@ class Journal(Protocol):
         ...
 
     def workloads(self) -> Sequence[WorkloadRecord]:
-        """Those that aren't over."""
+        """Return the unfinished workloads."""
         ...
 
     def keep(self, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:

@@ -77,7 +77,7 @@ from weir.state.jobs import Job
 
 
 class WorkloadLifecycle:
-    """All workloads' lives: facts come in, events and effects go to the outbox."""
+    """Lifecycles of all workloads: facts come in, events and effects go to the outbox."""
 
     def __init__(self, outbox: Outbox, rules: LifecyclePolicy) -> None:
         self._out = outbox
@@ -113,7 +113,7 @@ class WorkloadLifecycle:
         }
 
     def take_in(self, facts: Iterable[Fact], now_s: float) -> None:
-        """Let facts become true."""
+        """Apply facts."""
         self.now_s = now_s
         takes = self._takes
         for fact in facts:
@@ -136,7 +136,7 @@ class WorkloadLifecycle:
                 self._watch(job, life)
 
     def assigned(self, assigned: PodAssigned) -> int:
-        """A pod is given its place by a plan; the number of this start."""
+        """Start a pod at its placement and return the number of this start."""
         pod = assigned.place.pod
         life = self._lives[pod.workload]
         life.starts += 1
@@ -155,7 +155,7 @@ class WorkloadLifecycle:
         moves: bool = False,
         overrides: bool = False,
     ) -> None:
-        """Tell a pod to stop. One that is done already only gives its room back."""
+        """Stop a pod. A pod that has finished only releases its capacity."""
         life = self._lives[pod.workload]
         by_plan = cause if isinstance(cause, EvictionCause) else None
         self._out.happen(PodStopping(pod, now_s, by_plan))
@@ -166,7 +166,7 @@ class WorkloadLifecycle:
             self._out.happen(PodStopped(pod, now_s))
 
     def _stop_refused(self, fact: StopRefused) -> None:
-        """A pod couldn't be stopped: it runs on, and who was to have its room chooses again."""
+        """Let a pod run on whose eviction was refused, and release the nomination it was for."""
         life, job = self._lives.get(fact.pod.workload), self._jobs.get(fact.pod.workload)
         if life is None or job is None or fact.pod not in life.alive:
             return
@@ -284,7 +284,7 @@ class WorkloadLifecycle:
     # Time rules
 
     def look_at_all(self) -> None:
-        """The rules changed: they hold for what runs already, too."""
+        """Check the time limits of all running workloads again after a change of rules."""
         for name, life in list(self._lives.items()):
             if life.alive:
                 self._watch(self._jobs[name], life)
@@ -366,7 +366,7 @@ class WorkloadLifecycle:
                 self.stop(key, cause, now_s)
 
     def _gone(self, job: Job, pod: PodKey, at_s: float) -> None:
-        """A pod gives its room back; with the last one the workload's kept run is known."""
+        """Release a pod's capacity; with the last pod, report the run time that the workload keeps."""
         others = any(
             other.node >= 0 and (other.group, other.index) != (pod.group, pod.index)
             for group in job.pods
@@ -476,7 +476,7 @@ class WorkloadLifecycle:
         self._out.happen(WorkloadSuspended(name, True, *life.holds[hold]))
 
     def _free(self, job: Job, life: LifecycleState, hold: SuspendReason) -> None:
-        """One thing less holds it; what still does is said anew."""
+        """Remove one reason of the suspension, and report the next one, if any."""
         if life.holds.pop(hold, None) is None:
             return
         left = list(life.holds.values())

@@ -1,4 +1,4 @@
-"""What control remembers of one workload that isn't over."""
+"""Lifecycle state that control keeps of an unfinished workload."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -11,7 +11,7 @@ from weir.state.jobs import Job
 
 
 class SuspendReason(StrEnum):
-    """Why a workload may not be started."""
+    """Reasons for which a workload may not be started."""
 
     FAILING = "its other pods are being stopped after one failed"
     PAUSE = "it failed and is tried again after a pause"
@@ -22,7 +22,7 @@ class SuspendReason(StrEnum):
 
 
 class LifecycleState:
-    """One workload's life. `alive` are its pods whose last start, in `start_of`, hasn't exited."""
+    """State of one workload. `alive` are its pods whose last start, in `start_of`, hasn't exited."""
 
     __slots__ = (
         "alive",
@@ -109,14 +109,14 @@ class LifecycleState:
             self.final = self.final or exited.final
 
     def is_done(self, needed: Sequence[int]) -> bool:
-        """Whether as many pods of each group are done as its gang needs."""
+        """Return True if as many pods of each group are done as the gang needs."""
         done = [0] * len(needed)
         for pod in self.done:
             done[pod.group] += 1
         return all(map(ge, done, needed))
 
     def keep(self, counts: Sequence[int]) -> None:
-        """There are so many pods of each group now: nothing is remembered of others."""
+        """Forget pods beyond these counts of each group."""
         gone = [pod for pod in self.start_of if pod.group >= len(counts) or pod.index >= counts[pod.group]]
         for pod in gone:
             del self.start_of[pod]
@@ -125,7 +125,7 @@ class LifecycleState:
 
 
 def kept_runtime_s(job: Job) -> float:
-    """The run of a workload that isn't lost if all of it stops now: up to its last saved state."""
+    """Return the run time that a workload keeps if it stops now: up to its last checkpoint."""
     if job.started_s is None or job.saved_s is None:
         return job.ran_s
     return job.ran_s + (job.saved_s - job.started_s)

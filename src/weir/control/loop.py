@@ -22,7 +22,7 @@ Decide = Callable[[Cluster, Policy, float, EngineCache], Plan]
 
 
 class Control:
-    """One scheduler: a backend, a policy, a clock."""
+    """A scheduler: a backend, a policy, a clock."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Control:
 
     @property
     def policy(self) -> Policy:
-        """What it decides by. Another one holds from the next step on, for what runs already, too."""
+        """The current policy. A new one applies from the next step on, to running work as well."""
         return self._policy
 
     @policy.setter
@@ -59,7 +59,7 @@ class Control:
         self._rules_changed = True
 
     def step(self) -> None:
-        """One turn: take in what happened, decide, carry it out."""
+        """Run one turn: apply facts, decide, and carry the plan out."""
         lives, facts = self._lives, self._backend.events()
         now_s = self._clock()  # after the facts: none of them is of the future
         lives.take_in(facts, now_s)
@@ -85,19 +85,19 @@ class Control:
 
     @property
     def wakes_s(self) -> float | None:
-        """When to step again at the latest, though nothing happens; None if never."""
+        """Return the time of the next step without an event; None if there is none."""
         timer_s, plan_s = self._lives.timers.next_s(), self._plan_wakes_s
         if timer_s is None or plan_s is None:
             return plan_s if timer_s is None else timer_s
         return min(timer_s, plan_s)
 
     def _may_act(self) -> bool:
-        """Whether anything waits, is promised room or is incomplete: otherwise no plan can act."""
+        """Return True if anything is pending, nominated or incomplete: otherwise no plan can act."""
         cluster = self.cluster
         return bool(cluster.waiting or cluster.promised or cluster.incomplete) or self._must_decide()
 
     def _carry_out(self, plan: Plan, now_s: float) -> None:
-        """Make a plan true and order its effects: stops before the room they free is kept, starts last."""
+        """Emit a plan's events and enqueue its effects: evictions, then nominations, then starts."""
         out, lives = self._out, self._lives
         for workload in plan.drops:
             out.happen(NominationReleased(workload))

@@ -1,4 +1,4 @@
-"""What a step does: events are reduced the moment they happen, effects wait to be applied together."""
+"""Outbox of a step: events are reduced at once, effects are applied together at its end."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,7 +23,7 @@ class Observer(Protocol):
 
 
 class Outbox:
-    """Where everything control does goes through."""
+    """Sink of all events and effects of control."""
 
     __slots__ = ("_effects", "cluster", "readers")
 
@@ -33,16 +33,16 @@ class Outbox:
         self._effects: list[Effect] = []
 
     def happen(self, event: Event) -> None:
-        """Make an event true, and show it to the readers."""
+        """Emit an event: reduce it and show it to the observers."""
         reduce(self.cluster, event)
         for reader in self.readers:
             reader.happened(event)
 
     def order(self, effect: Effect) -> None:
-        """Have an effect carried out at the end of the step."""
+        """Enqueue an effect for the end of the step."""
         self._effects.append(effect)
 
     def take(self) -> list[Effect]:
-        """The effects ordered since the last call."""
+        """Return the effects enqueued since the last call."""
         effects, self._effects = self._effects, []
         return effects

@@ -48,7 +48,7 @@ from weir.state.events import (
 
 
 class PodExit(StrEnum):
-    """How a pod ended, as the backend saw it."""
+    """Kinds of pod exits, as the backend saw them."""
 
     DONE = "done"  # by itself, successfully
     FAILED = "failed"  # by itself, not successfully
@@ -57,7 +57,7 @@ class PodExit(StrEnum):
 
 
 class LifecycleRule(StrEnum):
-    """Why control stops a pod, or ends a workload, by itself, without a plan of the engine."""
+    """Rules by which control stops a pod or ends a workload without a plan of the engine."""
 
     GANG_FAILED = "gang_failed"
     FAILED_OFTEN = "failed_often"
@@ -71,7 +71,7 @@ class LifecycleRule(StrEnum):
 
 @record()
 class LifecycleCause:
-    """Why control stops a pod or ends a workload, as data and as one sentence."""
+    """Cause of a stop or an end by control, as data and as one sentence."""
 
     rule: LifecycleRule
     sentence: str
@@ -80,7 +80,7 @@ class LifecycleCause:
 
 @record()
 class WorkloadProgress:
-    """What control has a backend remember of a workload, so that a restart of control loses nothing.
+    """Progress of a workload that a backend stores, so that a restart of control loses nothing.
 
     Exits of starts up to `settled` are accounted for here and needn't be reported again.
     """
@@ -100,7 +100,7 @@ class WorkloadProgress:
 
 @record()
 class StatusRecovered:
-    """What the backend remembers of a workload."""
+    """Stored progress of a workload, reported by the backend."""
 
     workload: str
     status: WorkloadProgress
@@ -118,7 +118,7 @@ class PodRunning:
 
 @record()
 class PodExited:
-    """The start of a pod with this number is over and its room is free.
+    """The start of a pod with this number is over and its capacity is free.
 
     `code` is its exit code as a shell has it: 128 and more for a signal. `final`: another start of the
     same pod would end the same way. `own_loss`: the pod's processes may have caused their own loss; a
@@ -137,7 +137,7 @@ class PodExited:
 
 @record()
 class UtilizationSampled:
-    """What a workload really used of all its devices together, from 0 to 1, as measured up to this time."""
+    """Measured use of a workload's devices, from 0 to 1, up to this time."""
 
     workload: str
     fraction: float
@@ -155,7 +155,7 @@ class CancelRequested:
 
 @record()
 class GateChanged:
-    """Whether a workload is ready to be started at all; unlike one that is suspended, what runs goes on."""
+    """A scheduling gate was set or removed. Running pods continue, unlike with a suspension."""
 
     workload: str
     gated: bool
@@ -164,7 +164,7 @@ class GateChanged:
 
 @record()
 class WorkloadFinished:
-    """A workload is over: whoever makes its pods says so. None of them holds anything any more."""
+    """A workload is over, as the owner of its pods reports. Its pods hold nothing any more."""
 
     workload: str
     how: WorkloadOutcome
@@ -226,21 +226,21 @@ class StopPod:
 
 @record()
 class ReserveNomination:
-    """Remember room that is promised, until its pods are started or it is left."""
+    """Store a nomination until its pods are started or it is released."""
 
     promised: Nominated
 
 
 @record()
 class ReleaseNomination:
-    """Forget the room promised to a workload."""
+    """Delete the nomination of a workload."""
 
     workload: str
 
 
 @record()
 class SaveProgress:
-    """Remember this of a workload."""
+    """Store the progress of a workload."""
 
     workload: str
     status: WorkloadProgress
@@ -270,10 +270,10 @@ Effect = StartPod | StopPod | ReserveNomination | ReleaseNomination | SaveProgre
 
 
 class Backend(Protocol):
-    """Where nodes and pods come from, and who starts and stops them."""
+    """Source of nodes and pods; starts and stops pods."""
 
     def events(self) -> Iterable[Fact]:
-        """The facts since the last call; at the first call the whole picture."""
+        """Return the facts since the last call; everything at the first call."""
         ...
 
     def apply(self, effects: Sequence[Effect]) -> None:

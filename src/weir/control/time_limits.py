@@ -50,7 +50,7 @@ LimitResult = LimitWarning | LifecycleCause
 
 
 def limits_of(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> TimeLimits:
-    """What holds for a workload of a project."""
+    """Return the time limits of a workload in a project."""
     type_ = spec.type
     lifetime_s = _rule(project.lifetime_s, rules.lifetime) if type_ is WorkloadType.BUILD else None
     grace_s = rules.stop_grace if project.stop_grace_s is None else project.stop_grace_s
@@ -67,7 +67,7 @@ def limits_of(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) 
 
 
 def has_time_limits(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> bool:
-    """Whether a workload's run time or lifetime may be bounded at all: mostly neither is."""
+    """Return True if the run time or lifetime of a workload may be limited."""
     return bool(
         spec.max_runtime_s
         or project.max_runtime_s
@@ -87,7 +87,7 @@ def _least(asked: float | None, rule: float | None) -> float | None:
 
 
 class LimitTracker:
-    """What is remembered of a workload between two looks at it. All of it is about the run it is in."""
+    """State kept between two checks of a workload, all about its current run."""
 
     __slots__ = ("idle_since_s", "idle_warned", "lifetime_warned", "looks_s", "seen_s", "started_s")
 
@@ -108,7 +108,7 @@ class LimitTracker:
 
 
 class LimitTimes(NamedTuple):
-    """When run time and lifetime say something. A timer and what it brings about go by the same numbers."""
+    """Times at which run time and lifetime limits act. Timers and checks use the same numbers."""
 
     out_s: float | None  # it has run for as long as it may
     warns_s: float | None  # its session has been open for so long that people are told
@@ -116,7 +116,7 @@ class LimitTimes(NamedTuple):
 
 
 def limit_times(job: Job, limits: TimeLimits) -> LimitTimes:
-    """The moments of the run a workload is in."""
+    """Return the limit times of a workload's current run."""
     started_s = job.started_s
     assert started_s is not None
     most_s, lifetime_s = limits.max_runtime_s, limits.lifetime_s
@@ -128,7 +128,7 @@ def limit_times(job: Job, limits: TimeLimits) -> LimitTimes:
 
 
 def next_check_s(job: Job, limits: TimeLimits, watch: LimitTracker) -> float | None:
-    """When run time and lifetime say something next, though it be over; None if never."""
+    """Return the next time at which a limit acts, even if it has passed; None without one."""
     at = limit_times(job, limits)
     out_s, lived_s = at.out_s, at.closes_s if watch.lifetime_warned else at.warns_s
     if out_s is None or lived_s is None:
@@ -137,7 +137,7 @@ def next_check_s(job: Job, limits: TimeLimits, watch: LimitTracker) -> float | N
 
 
 def check_limits(job: Job, limits: TimeLimits, watch: LimitTracker, now_s: float) -> LimitResult | None:
-    """What run time and lifetime say now."""
+    """Return the warning or end that run time and lifetime demand now; None without one."""
     at, name, started_s = limit_times(job, limits), job.name, job.started_s
     assert started_s is not None
     if at.out_s is not None and now_s >= at.out_s:
@@ -157,7 +157,7 @@ def check_limits(job: Job, limits: TimeLimits, watch: LimitTracker, now_s: float
 def check_idle(
     job: Job, limits: TimeLimits, watch: LimitTracker, fraction: float, at_s: float
 ) -> LimitResult | None:
-    """What a measurement of its use says; nothing, if it is older than another, or of an earlier run."""
+    """Return the warning or end that a measurement demands; None if it is outdated."""
     last_s, since_s = watch.seen_s, job.started_s
     if since_s is None or at_s < since_s or (last_s is not None and at_s <= last_s):
         return None

@@ -5,14 +5,14 @@ from heapq import heappop, heappush
 
 
 class TimerKind(IntEnum):
-    """What a timer was set for."""
+    """Purposes of timers."""
 
     RETRY = 0  # a workload that backs off may start again
     LIMIT = 1  # a workload may have run for as long as it may, or has to be warned of it
 
 
 class Timers:
-    """What is due when. A timer isn't cancelled; `since_s` tells whether it still means anything."""
+    """Timers by time. A timer isn't cancelled; `since_s` tells whether it is still valid."""
 
     __slots__ = ("_heap",)
 
@@ -24,11 +24,11 @@ class Timers:
         heappush(self._heap, (at_s, workload, due, since_s))
 
     def next_s(self) -> float | None:
-        """When the next one is due."""
+        """Return the time of the next timer."""
         return self._heap[0][0] if self._heap else None
 
     def pop(self, now_s: float) -> tuple[str, TimerKind, float] | None:
-        """The next one that is due by now, or None."""
+        """Return the next timer that is due, or None."""
         if not self._heap or self._heap[0][0] > now_s:
             return None
         _, workload, due, since_s = heappop(self._heap)

@@ -1,1 +1,1 @@
-"""What should be: a pure function from the cluster to a plan."""
+"""The engine: a pure function from the cluster state to a plan."""

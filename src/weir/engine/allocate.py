@@ -1,4 +1,4 @@
-"""Serving waiting workloads from free room: in order, through the gates, each where it fits best."""
+"""Allocation: place pending workloads on free capacity, in queue order, after quota checks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -28,7 +28,7 @@ DOMINANT_WEIGHT = 0.3
 
 
 class Allocator:
-    """Serves the classes that could find room; remembers how far each got."""
+    """Places the classes that could fit; counts the placed members of each."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Allocator:
         self.headroom_milli = memo.headroom_milli
 
     def serve(self) -> Iterator[list[NodePlacement]]:
-        """Places for one workload after another; those of gangs that scatter are kept back in `scattered`."""
+        """Yield the placements of one workload after another; scattered gangs go to `scattered`."""
         learned = self.policy.over_quota_order == "predicted_runtime" and self.cluster.runtimes.version > 0
         all_borrow = learned and self.policy.oldest_first_in_quota  # where nobody has a claim, in any order
         heads: list[Candidate] = []
@@ -88,14 +88,14 @@ class Allocator:
             yield from self._lend(borrowers)
 
     def unserved(self) -> Iterator[tuple[EquivalenceClass, int]]:
-        """Each class left without room, and the first of it that is."""
+        """Yield each class with unplaced members, and the first of them."""
         for of in self.cluster.waiting.values():
             at = self._next.get(of, 0)
             if at < len(of.members):
                 yield of, at
 
     def times_s(self) -> Iterator[float]:
-        """Times at which one that waits may do more than now, or more may be done for it."""
+        """Yield the times at which a pending workload gains options by waiting."""
         policy = self.policy
         patience, gang_patience = policy.reclaim_share_after, policy.topology.patience
         for of in self.cluster.waiting.values() if patience or gang_patience else ():
@@ -113,12 +113,12 @@ class Allocator:
     # Candidates
 
     def candidate(self, of: EquivalenceClass, at: int) -> Candidate:
-        """A member of a class as it stands in the order."""
+        """Return a member of a class as a candidate."""
         found = Candidate(of, at)
         return found.aged(self.now_s, self.policy.aging) if self.policy.aging else found
 
     def _followers(self, served: Candidate) -> list[Candidate]:
-        """What comes after a workload that was served: itself once more, and the next of its class."""
+        """Return the candidates after a placed workload: its growth, and the next of its class."""
         followers = []
         grown = served.grown()
         if grown is not None:
@@ -130,12 +130,12 @@ class Allocator:
         return followers
 
     def _otherwise(self, refused: Candidate) -> list[Candidate]:
-        """What comes after a workload that found no room: itself with another of its groups, if it may."""
+        """Return the candidate after a refused workload: itself with another group, if it has one."""
         other = refused.otherwise()
         return [] if other is None else [other.aged(self.now_s, self.policy.aging)]
 
     def _hopeful(self, all_borrow: bool) -> Iterator[tuple[EquivalenceClass, bool]]:
-        """Classes with room for what they ask for, each shape by itself, and whether they borrow it.
+        """Yield classes whose shapes fit, each by itself, and whether they are over quota.
 
         A gang needs room for all its pods of each shape, an elastic workload for a pod of one of them. Who
         has none isn't in the order, and doesn't stand for its queue. `all_borrow`: so do all of a project
@@ -181,7 +181,7 @@ class Allocator:
         return not elastic
 
     def _goes_ahead(self, candidate: Candidate, spots: list[NodePlacement]) -> bool:
-        """Whether a workload just goes where it was placed; one domain may be cleared for it instead."""
+        """Return True if a workload keeps its placement; a scattered gang may get a cleared domain."""
         scattered = self.is_scattered(candidate.job, spots)
         if scattered:
             self.scattered.append((candidate, spots))
@@ -190,7 +190,7 @@ class Allocator:
     # Gates and room
 
     def entitled(self, candidate: Candidate) -> bool:
-        """Whether a workload stays in quota, beside those of its project that have an older claim to it."""
+        """Return True if a workload is in quota, after older workloads of its project."""
         path, asks = candidate.job.path, candidate.asks
         if not self.policy.oldest_first_in_quota:
             return self.books.entitled(path, asks)
@@ -223,7 +223,7 @@ class Allocator:
         return spots
 
     def placed(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
-        """Places in a room as its topology asks; one that prefers a level waits for it before it scatters."""
+        """Return placements by its topology; a gang waits for its preferred level before it scatters."""
         job = candidate.job
         affinity = self.memo.affinity(self.cluster, job)
         within = self.open_to(candidate)
@@ -240,7 +240,7 @@ class Allocator:
         return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
 
     def open_to(self, candidate: Candidate) -> Bools | None:
-        """Nodes a workload may use as things stand, None for all.
+        """Return the nodes that a workload may use now; None for all.
 
         Not those reserved for others, nor those of a GPU model of which its queues are at their limit.
         """
@@ -251,7 +251,7 @@ class Allocator:
         return within
 
     def _kept_free_of(self, candidate: Candidate) -> Bools | None:
-        """Nodes on which nothing is reserved that it would take, None for all."""
+        """Return the nodes without a reservation that it would use; None for all."""
         within = None
         for kept in self._held_back_by(candidate):
             free = kept.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
@@ -259,7 +259,7 @@ class Allocator:
         return within
 
     def _held_back_by(self, candidate: Candidate) -> list[Reservation]:
-        """Reservations of others that count for it: not if it can be taken from, nor if it ends in time."""
+        """Return the reservations of others that apply: none if it is preemptible or ends in time."""
         job = candidate.job
         if job.preemptible and not self.entitled(candidate):
             return []
@@ -268,7 +268,7 @@ class Allocator:
         return [each for each in kept if ends_s > each.at_s]
 
     def models_shut(self, candidate: Candidate) -> set[str]:
-        """GPU models of which its queues can't hold all it asks for."""
+        """Return GPU models whose limits don't cover its request."""
         milli = sum(amount for row, amount in candidate.asks if row == GPU_ROW)
         left = self._models_left(candidate) if milli else {}
         return {model for model, have in left.items() if have < milli}
@@ -299,12 +299,12 @@ class Allocator:
         return known[1]
 
     def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
-        """Whether a gang has waited long enough for one domain of the level it prefers."""
+        """Return True if a gang has waited long enough for one domain of its preferred level."""
         waited_s = self.now_s - job.waits_since_s
         return sum(lacks) == 1 or waited_s >= self.policy.topology.patience
 
     def is_scattered(self, job: Job, places: Iterable[NodePlacement | Pod]) -> bool:
-        """Whether places are in several domains of the level a job prefers."""
+        """Return True if placements are in several domains of the job's preferred level."""
         asked = job.topology
         if asked is None or asked.preferred is None:
             return False
@@ -313,7 +313,7 @@ class Allocator:
         return len({int(of[place.node]) for place in places}) > 1
 
     def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
-        """Whether it is in quota, or leaves free what is kept so that owners seldom have to take."""
+        """Return True if it is in quota, or leaves the reserve free."""
         if not self.headroom_milli or self.entitled(candidate):
             return True
         want = candidate.gpu_milli
@@ -322,7 +322,7 @@ class Allocator:
     # Borrowers in the learned order
 
     def _could_borrow(self, of: EquivalenceClass) -> bool:
-        """Whether what is free, which only becomes less, leaves the head-room beside one of a class."""
+        """Return True if the free devices cover one of a class and the reserve."""
         want = 0 if of.step.choices else of.step.gpu_milli
         return not self.headroom_milli or not want or self._free_milli - want >= self.headroom_milli
 
@@ -335,7 +335,7 @@ class Allocator:
         return int(self.room.whole.sum())
 
     def _lend(self, borrowers: list[Candidate]) -> Iterator[list[NodePlacement]]:
-        """Workloads over quota, of whatever project: short and small ones of modest projects first."""
+        """Place workloads over quota of all projects, by predicted run time, size and share."""
         heap: list[tuple[RuntimeKeyOrder, int, Candidate]] = []
         coming, count = borrowers, 0  # those still to be put in order, and how many were
         grown: set[int] = set()  # projects served since, whose keys may have risen
@@ -362,12 +362,12 @@ class Allocator:
             coming = self._otherwise(candidate) if spots is None else self._followers(candidate)
 
     def learned_key(self, candidate: Candidate) -> RuntimeKeyOrder:
-        """`key_of` a waiting workload, then age and name."""
+        """Return the key of a pending workload, then age and name."""
         job = candidate.job
         return self.key_of(job, job.ran_s, candidate.asks), job.submitted_s, job.name
 
     def key_of(self, job: Job, ran_s: float, asks: Amounts) -> float:
-        """0.3 · dominant share + ln mean remaining run time + ln devices."""
+        """Return 0.3 · dominant share + ln mean remaining run time + ln devices."""
         remaining_s = self.cluster.runtimes.remaining_s(job.like, ran_s)
         assert remaining_s is not None
         dominant = min(self.books.dominant(job.project, asks)[0], 1e9)
@@ -375,19 +375,19 @@ class Allocator:
         return DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)
 
     def give_back(self, spots: Sequence[NodePlacement]) -> None:
-        """Places of a workload that was served and goes elsewhere."""
+        """Release the placements of a workload that is placed elsewhere."""
         self._placer.give_back(spots)
         for spot in spots:
             self._comes_to.pop(spot.pod.job, None)
 
     def note_taken(self, candidate: Candidate) -> None:
-        """Room was taken for a workload: it waits for it and for nothing else."""
+        """Count a workload with a nomination as served."""
         self._next[candidate.of] = candidate.at + 1
 
     def served_of(self, of: EquivalenceClass) -> int:
-        """How many of a class were served in this cycle."""
+        """Return the number of members of a class served in this cycle."""
         return self._next.get(of, 0)
 
     def projects_served(self) -> set[int]:
-        """Projects of which any were served in this cycle."""
+        """Return the projects with a member served in this cycle."""
         return {of.project for of in self._next}

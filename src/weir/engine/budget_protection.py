@@ -1,4 +1,4 @@
-"""What disruption budgets keep from a workload, for the sentence that says why it waits."""
+"""Capacity that disruption budgets protect from a workload, for its pending reason."""
 
 from collections import Counter
 from collections.abc import Sequence

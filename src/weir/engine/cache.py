@@ -1,4 +1,4 @@
-"""What the engine remembers from one cycle to the next. It only saves time: an empty one decides alike."""
+"""Engine cache: results kept from one cycle to the next. An empty cache gives the same plan."""
 
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
@@ -32,7 +32,7 @@ _CLASSES_KEPT = 64
 
 
 class ConsolidationKey(NamedTuple):
-    """What the bound of moves hangs on: equal for workloads for which the same moves could make room."""
+    """Key of the consolidation bound: equal for workloads that the same moves could help."""
 
     wants: Wants
     topology: TopologyRequest | None
@@ -46,7 +46,7 @@ CandidateSets = dict[ConsolidationKey | None, list[tuple[EquivalenceClass, int]]
 
 
 class FailedConsolidation(NamedTuple):
-    """Moves could make no room for a workload, by bounds, after so many saves and changes of the room.
+    """Consolidation that can't succeed by bounds, with the saves and changes when it failed.
 
     With these as the two largest holes, and, if only theirs are moved, these projects over quota.
     """
@@ -58,7 +58,7 @@ class FailedConsolidation(NamedTuple):
 
 
 class Eligibility(NamedTuple):
-    """What could be done for the waiting of a project, as long as it stays untouched and nobody is served.
+    """Options of a project's pending workloads, valid while the project's usage doesn't change.
 
     Some may have others stopped; for some only moves could make room, with so many thousandths of devices
     free. Of those without a claim to more the longest waits since `since_s`, and since `gang_since_s` the
@@ -73,7 +73,7 @@ class Eligibility(NamedTuple):
 
 
 class FailedReclaim(NamedTuple):
-    """Even with all these jobs gone or moved there is no room for a workload on the nodes open to it.
+    """Jobs that together don't free enough for a workload on the nodes open to it.
 
     `until_s` is when time alone makes an end to what keeps two from stopping one another in turn.
     """
@@ -83,14 +83,14 @@ class FailedReclaim(NamedTuple):
     open: Bools | None
 
     def still(self, jobs: AbstractSet[Job], open_: Bools | None) -> bool:
-        """Whether that is said of these jobs, too: they are among those, and the nodes are the same."""
+        """Return True if the failure covers these jobs and nodes, too."""
         if self.open is None or open_ is None:
             return self.open is open_ and jobs <= self.jobs
         return jobs <= self.jobs and bool((self.open == open_).all())
 
 
 class Sleeping(NamedTuple):
-    """Bounds alone say that nobody can be taken for a workload, until then, or until somebody saves.
+    """A request that no preemption can help by bounds, until a time or a checkpoint.
 
     Said after so many saves; whose project is among those `asked` counted then already.
     """
@@ -101,7 +101,7 @@ class Sleeping(NamedTuple):
 
 
 class EngineCache:
-    """The engine's copy of the room, the rankings over it, and static constraints already evaluated.
+    """Capacity, node scores and evaluated constraints of one cluster.
 
     A memo belongs to the first cluster it is used with. With `bounds` off, every search is made that a
     bound would have spared: the plans are the same, which the tests check.
@@ -152,7 +152,7 @@ class EngineCache:
         self.headroom_milli = 0  # of devices, to stay free of work over quota
 
     def sync(self, cluster: Cluster, policy: Policy) -> Capacity:
-        """The room as the cluster has it now."""
+        """Return the capacity as the cluster has it now."""
         if self._cluster is None:
             self._cluster = cluster
         assert self._cluster is cluster, "a memo belongs to one cluster: another needs its own"
@@ -205,7 +205,7 @@ class EngineCache:
         return self.room
 
     def _drawn(self, cluster: Cluster) -> FragmentationScore:
-        """The potential by the mix and the room there was when it was drawn up; later nodes had none."""
+        """Return the fragmentation score for the current request mix."""
         assert cluster.mix.room is not None
         rows, nodes = cluster.room.free.shape
         room = cluster.mix.room.grown(rows, nodes, cluster.room.share.shape[1])
@@ -218,7 +218,7 @@ class EngineCache:
         )
 
     def _devices_alone_count(self, cluster: Cluster) -> bool:
-        """Whether all that is asked for are whole devices, of any node, and of nothing else a greater part.
+        """Return True if recent requests use exclusive GPUs on any node, and GPUs are the scarcest.
 
         Then no device is ever stranded beside free ones, and what is left is to keep whole nodes free as
         pods come and go: the fuller node first, which empties the others.
@@ -237,7 +237,7 @@ class EngineCache:
         return True
 
     def affinity(self, cluster: Cluster, job: Job) -> tuple[AffinityPolicy, ...]:
-        """The rules of affinity that hold for a workload."""
+        """Return the policy's affinity rules for a workload."""
         assert self._policy is not None
         if not self._policy.affinity:
             return ()
@@ -265,7 +265,7 @@ class EngineCache:
         return found
 
     def is_quiet(self, cluster: Cluster, now_s: float) -> bool:
-        """Whether as things are nobody found free room: since then, workloads have only saved their state.
+        """Return True if nothing but checkpoints happened since a plan without actions.
 
         Else what holds in quiet times alone is forgotten.
         """
@@ -280,19 +280,19 @@ class EngineCache:
         return quiet
 
     def wake_s(self) -> float | None:
-        """When by the last plan time alone could change it: that stays so while it is quiet."""
+        """Return the time at which the last plan could change by time alone."""
         assert self._quiet is not None
         return None if self._quiet[1] == float("inf") else self._quiet[1]
 
     def shares_known(self, cluster: Cluster) -> FairShares | None:
-        """The fair shares, if nothing has changed since they were worked out that they hang on."""
+        """Return the fair shares if nothing that they depend on has changed."""
         assert self._policy is not None
         if self._shares is None or self._policy.usage.k or self._shares[0] != cluster.changes:
             return None
         return self._shares[1]
 
     def note(self, cluster: Cluster, plan: Plan, shares: FairShares | None) -> None:
-        """Remember the shares, and a plan that does nothing until time alone could change it."""
+        """Keep the shares, and a plan without actions until time alone could change it."""
         wake_s = float("inf") if plan.wake_s is None else plan.wake_s
         self._quiet = None if plan.acts else (cluster.changes, wake_s)
         if plan.acts:  # who could take from nobody was asked beside what the plan does
@@ -300,7 +300,7 @@ class EngineCache:
         self._shares = None if shares is None else (cluster.changes, shares)
 
     def no_victims(self, cluster: Cluster) -> dict[tuple[EquivalenceClass, int, bool], FailedReclaim]:
-        """Members of classes, impatient or patient, for which those they may take from don't suffice.
+        """Return the failed reclaims by class member and patience, since the last change.
 
         Not those that only found nobody cheap enough: prices change by time alone.
         """
@@ -314,7 +314,7 @@ class EngineCache:
         return self._never_runs.excess(cluster, self.could_run)
 
     def could_run(self, cluster: Cluster, of: EquivalenceClass) -> bool:
-        """Whether a workload of this class would have room in an empty cluster, each group by itself.
+        """Return True if a workload of this class fits an empty cluster, each group by itself.
 
         Never one that asks for a topology there isn't.
         """
@@ -348,7 +348,7 @@ class EngineCache:
         return found
 
     def owners(self, cluster: Cluster, project: int) -> dict[EquivalenceClass, int]:
-        """How many of each waiting class of a project have a claim on its quota.
+        """Return the number of members of each pending class that the project's quota covers.
 
         The waiting of a project are walked in its own order; whoever still fits into the quota, with
         what those before claim, has a claim too, whether it can be placed or not: so small ones can't
@@ -383,20 +383,20 @@ class EngineCache:
         return found
 
     def levels(self, cluster: Cluster, name: str) -> list[TopologyLevel]:
-        """The domains of a topology."""
+        """Return the levels of a topology."""
         found = self._levels.get(name)
         if found is None:
             found = self._levels[name] = levels_of(cluster, cluster.topologies[name])
         return found
 
     def pod_rules(self, cluster: Cluster) -> PodAffinityRules:
-        """What pod rules say, by the domains of the nodes' labels."""
+        """Return the pod affinity rules over the current nodes."""
         if self._pod_rules is None:
             self._pod_rules = PodAffinityRules(cluster)
         return self._pod_rules
 
     def finest_domains(self, cluster: Cluster) -> TopologyLevel | None:
-        """The finest domains that hold more than one node: those that small work should keep whole."""
+        """Return the finest level with more than one node a domain; small work keeps those whole."""
         for name in cluster.topologies:
             for level in reversed(self.levels(cluster, name)):
                 if level.count < (level.of >= 0).sum():
@@ -406,7 +406,7 @@ class EngineCache:
     def ranking(
         self, cluster: Cluster, shape: RequestShape, affinity: tuple[AffinityPolicy, ...] = ()
     ) -> NodeScores:
-        """The ranking of a shape over the room as it is now, whatever its pod rules say."""
+        """Return the node scores of a shape over the current capacity, without pod affinity."""
         assert self.room is not None
         shape = shape.plain or shape
         found = self._rankings.get((shape.id, affinity))
@@ -418,18 +418,18 @@ class EngineCache:
     def fresh_ranking(
         self, cluster: Cluster, room: Capacity, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]
     ) -> NodeScores:
-        """A ranking of a shape over any room."""
+        """Return new node scores of a shape over any capacity."""
         mask, wish = self.feasible_nodes(cluster, shape, affinity)
         return NodeScores(room, shape, mask, wish, self._spread, self._potential)
 
 
 def _fits(asks: Amounts, left: dict[int, int]) -> bool:
-    """Whether what is asked for is left, of all of which there is no more than that."""
+    """Return True if the remaining quota covers the request; rows without a quota are unlimited."""
     return not [row for row, amount in asks if amount > left.get(row, amount)]
 
 
 def _spread(cluster: Cluster, policy: Policy) -> Bools:
-    """Which nodes follow `spread`: by the first pool they belong to, else by the general setting."""
+    """Return the nodes that follow `spread`: by their first matching pool, else by the default."""
     spread = np.full(cluster.room.free.shape[1], policy.placement == "spread", np.bool_)
     for at, node in enumerate(cluster.nodes):
         for pool in policy.node_pools:

@@ -1,4 +1,4 @@
-"""The engine's own copy of the room on nodes, to place pods in and to try things on.
+"""Free capacity of nodes: the engine's own copy, for placements and trials.
 
 It follows the cluster by what changed. A trial remembers each node it touches, once, and puts it
 back if it is given up; nothing is undone step by step.
@@ -23,7 +23,7 @@ _Kept = tuple[Ints, Ints, Ints, Ints | None, int]
 
 
 class Capacity:
-    """Columns of free room. `whole[node]` counts devices nobody is on; `log` lists nodes as they change."""
+    """Columns of free capacity. `whole[node]` counts idle devices; `log` lists changed nodes."""
 
     def __init__(self, columns: CapacityColumns, device_memory: Ints) -> None:
         self.columns = columns
@@ -39,11 +39,11 @@ class Capacity:
 
     @classmethod
     def of(cls, cluster: Cluster) -> "Capacity":
-        """The room there is."""
+        """Copy the cluster's free capacity."""
         return cls(cluster.room.copy(), np.array(cluster.device_memory, np.int64))
 
     def after_releases(self, cluster: Cluster) -> "Capacity":
-        """The room there will be once every stopping pod is gone."""
+        """Return the capacity after every stopping pod is gone."""
         columns = self.columns.copy()
         for node in cluster.releasing_on:
             columns.free[:, node] += cluster.releasing.free[:, node]
@@ -53,7 +53,7 @@ class Capacity:
         return Capacity(columns, self.device_memory)
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Take over the cluster's room on these nodes."""
+        """Copy the cluster's capacity of these nodes."""
         if len(nodes) <= _FEW:
             for node in nodes:
                 self._refresh_one(cluster, node)
@@ -67,7 +67,7 @@ class Capacity:
         self.log.extend(nodes)
 
     def _refresh_one(self, cluster: Cluster, node: int) -> None:
-        """The usual case, without copies by index."""
+        """Copy one node without fancy indexing: the usual case."""
         columns, new = self.columns, cluster.room
         columns.free[:, node] = new.free[:, node]
         columns.share[node] = new.share[node]
@@ -78,7 +78,7 @@ class Capacity:
         self.log.append(node)
 
     def take(self, node: int, shape: RequestShape, devices: Sequence[int], pods: int = 1) -> None:
-        """A pod of this shape holds room on these devices of a node (pods -1: holds it no more)."""
+        """Allocate devices of a node to a pod of this shape (pods -1: release them)."""
         if self._trials:
             kept = self._trials[-1]
             if node not in kept:
@@ -96,7 +96,7 @@ class Capacity:
         self.log.append(node)
 
     def give(self, node: int, shape: RequestShape, devices: Sequence[int]) -> None:
-        """The room of such a pod is free."""
+        """Release the capacity of such a pod."""
         self.take(node, shape, devices, -1)
 
     def try_out(self) -> None:
@@ -104,7 +104,7 @@ class Capacity:
         self._trials.append({})
 
     def keep(self) -> None:
-        """End the innermost trial and keep what it did."""
+        """Commit the innermost trial."""
         done = self._trials.pop()
         if self._trials:
             outer = self._trials[-1]
@@ -112,7 +112,7 @@ class Capacity:
                 outer.setdefault(node, kept)
 
     def drop(self) -> None:
-        """End the innermost trial as if it had never been."""
+        """Roll back the innermost trial."""
         for node, (free, share, memory, marks, whole) in self._trials.pop().items():
             self.columns.free[:, node] = free
             self.columns.share[node] = share
@@ -123,7 +123,7 @@ class Capacity:
             self.log.append(node)
 
     def free_gpu_milli(self) -> int:
-        """Free devices of all nodes together, in thousandths."""
+        """Return the free devices of all nodes together, in thousandths."""
         at, milli = self._free_gpu
         if at != len(self.log):
             free = self.columns.free[GPU_ROW]
@@ -138,7 +138,7 @@ class Capacity:
         return parts
 
     def largest_holes(self) -> tuple[int, int]:
-        """The most whole devices that are free on one node, and the next most on another."""
+        """Return the largest free block of one node, and the next largest of another."""
         at, holes = self._holes
         if at != len(self.log):
             last = np.partition(self.whole, -2)[-2:].tolist() if len(self.whole) > 1 else self.whole.tolist()

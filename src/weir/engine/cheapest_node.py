@@ -1,4 +1,4 @@
-"""The node on which room for a pod is made at the least cost, and whom it takes.
+"""Search for the node on which freeing capacity costs least, and its victims.
 
 Nodes wait by a bound of what they would cost; one is looked into only when it comes up, and again only
 if something was taken since. Queues that give become harder to take from, never easier, so what a node
@@ -36,7 +36,7 @@ _SETS_MOST = 8
 
 
 class CheapestNode:
-    """Nodes on which room could be made for pods of one shape.
+    """Nodes on which capacity could be freed for pods of one shape.
 
     They wait in one heap for each queue that would give its most protected victim: how soon a queue has
     to give changes with everything it gives, the order of the nodes within it doesn't.
@@ -75,7 +75,7 @@ class CheapestNode:
             heapify(heap)
 
     def could_hold(self, pods: int) -> bool:
-        """Whether there were room for so many pods if all in reach were gone or had moved."""
+        """Return True if this many pods would fit without all candidates."""
         if self._capacity < pods:
             return False
         if self._to_move is None:
@@ -105,7 +105,7 @@ class CheapestNode:
         ]
 
     def _bound_any(self) -> None:
-        """Look into every node on which something could go: nothing is known of the prices there."""
+        """Collect every node with a possible victim, without price bounds."""
         self._heaps.clear()
         self._to_move = None
         columns = self._room.columns.copy()
@@ -121,19 +121,19 @@ class CheapestNode:
         self._unknown = [node for node in sorted(held) if count[node]]
 
     def least_price(self, pods: int) -> float:
-        """A bound of what room for so many pods costs, by those of the nodes; free nodes cost nothing."""
+        """Return a lower bound of the price of capacity for this many pods; free nodes cost nothing."""
         prices = self._least
         free = int((self._room.whole // self._shape.devices)[self._open].sum()) if self._shape.whole else 0
         missing = max(0, pods - free)
         return float(sum(prices[:missing])) if len(prices) >= missing else 0.0
 
     def changed(self, nodes: set[int]) -> None:
-        """Something was taken, on these nodes."""
+        """Mark nodes on which a victim was taken."""
         self._version += 1
         self._unknown += [node for node in sorted(nodes) if self._open[node]]
 
     def best(self, accept: Accept, steps_most: int) -> tuple[int, Going] | None:
-        """The cheapest node and who goes there; `accept(node, units)` has the last word on each set.
+        """Return the cheapest node and its victims; `accept(node, units)` may reject each set.
 
         At most so many nodes are looked into in vain.
         """
@@ -198,10 +198,10 @@ class CheapestNode:
 
 
 def split(tier: Tier) -> tuple[Family, Tier]:
-    """A tier as who gives, and the rest by which the nodes of one that gives compare."""
+    """Split a tier into the giving queue and the part that compares nodes of one queue."""
     return (tier[0], tier[2]), tier[3:]
 
 
 def nodes_of(pods: tuple[Pod, ...]) -> set[int]:
-    """The nodes these pods run on."""
+    """Return the nodes of these pods."""
     return {pod.node for pod in pods}

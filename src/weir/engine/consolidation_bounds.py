@@ -1,4 +1,4 @@
-"""What moves alone could bring at best, over all nodes at once, before anybody is looked into.
+"""Upper bounds on what moves alone can free, over all nodes at once, before any search.
 
 These are bounds: what is refused here would be refused in the end, and what isn't may be. Of a pod with part
 of a device it is assumed that the whole device is free once that pod is gone: so they hold there, too.
@@ -26,7 +26,7 @@ _FEW = 8
 
 
 class ConsolidationBounds:
-    """What could be moved in one cycle, and what room that would make."""
+    """Possible moves of one cycle, and the capacity they would free."""
 
     def __init__(self, server: Allocator) -> None:
         self._cluster = server.cluster
@@ -44,7 +44,7 @@ class ConsolidationBounds:
 
     @cached_property
     def lent(self) -> Bools:
-        """Which projects hold more than a quota on their path: theirs are moved for anyone."""
+        """Return for each project whether a queue of its path is over quota; such work is always movable."""
         return np.array([self._is_lent(at) for at in range(len(self._cluster.ledger.path))], np.bool_)
 
     @cached_property
@@ -59,12 +59,12 @@ class ConsolidationBounds:
         return found
 
     def _hole_beside(self, node: int) -> int:
-        """The largest hole on other nodes, in whole devices: where what moves could go."""
+        """Return the largest free block on other nodes, in exclusive devices."""
         first, second = self._room.largest_holes()
         return second if int(self._room.whole[node]) == first else first
 
     def price(self, job: Job) -> float:
-        """What it costs to move a workload, infinite if it may not be."""
+        """Return the price of moving a workload; infinite if it isn't preemptible."""
         if not job.preemptible:
             return INFINITE
         stated_s = job.restart_s
@@ -72,7 +72,7 @@ class ConsolidationBounds:
         return job.devices_held()[0] * (self._now_s - job.since_s) + restart
 
     def could_suffice(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
-        """Whether room for it could be made within the budget, were there a place for all that moves."""
+        """Return True if moves within the budget could free enough, given places for all that moves."""
         found = self._suffice.get(moves)
         if found is None:
             found = not self._memo.bounds or (
@@ -94,7 +94,7 @@ class ConsolidationBounds:
         return FailedConsolidation(saves, at, self._room.largest_holes(), lenders)
 
     def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
-        """Whether moves that didn't suffice don't by now.
+        """Return True if a failed consolidation still can't succeed.
 
         Prices rise till one saves, so room could only be made where one saved or something changed: unless
         holes have grown into which more could move, or more is lent.
@@ -116,7 +116,7 @@ class ConsolidationBounds:
         return not any(self._could_clear(node, least, budget, moves.protect_in_quota) for node in nodes)
 
     def _bears_no_more(self, known: FailedConsolidation, changed: set[int], moves: ConsolidationKey) -> bool:
-        """Whether but few nodes have changed, and what is on the others can be moved no better."""
+        """Return True if few nodes have changed, and the others can be cleared no better."""
         first, second = self._room.largest_holes()
         return (
             len(changed) <= _FEW
@@ -126,7 +126,7 @@ class ConsolidationBounds:
         )
 
     def _nodes_of_saved(self, last: int, budget: float) -> set[int]:
-        """The nodes of those among the last so many that saved that are cheap enough to move."""
+        """Return the nodes of recently checkpointed workloads that are cheap enough to move."""
         found = self._saved_on.get((last, budget))
         if found is None:
             saved = self._cluster.saved[len(self._cluster.saved) - last :]
@@ -135,7 +135,7 @@ class ConsolidationBounds:
         return found
 
     def _could_clear(self, node: int, devices: int, budget: float, spares: bool) -> bool:
-        """Whether so many whole devices of a node could be had within the budget, part of pods as need be."""
+        """Return True if the budget could free this many devices of a node, partial pods included."""
         needed = devices - int(self._room.whole[node])
         for each, here in self._prices_on(node, budget, spares):
             if needed <= 0 or budget < 0:
@@ -145,7 +145,7 @@ class ConsolidationBounds:
         return needed <= 0 and budget >= 0
 
     def _prices_on(self, node: int, budget: float, spares: bool) -> list[tuple[float, int]]:
-        """What one device of each pod on a node costs that could be moved, and how many those are."""
+        """Return price per device and devices of each movable pod on a node."""
         key = (node, budget, spares)
         found = self._on_node.get(key)
         if found is None:
@@ -203,7 +203,7 @@ class ConsolidationBounds:
     def _bound_in_one(
         self, level: TopologyLevel, wants: Sequence[tuple[int, int]], budget: float, spares: bool
     ) -> bool:
-        """Whether any domain could be cleared for what is asked."""
+        """Return True if any domain could be cleared for the request."""
         enough = np.ones(level.count, np.bool_)
         for devices, lack in wants:
             prices = np.where(level.of >= 0, self._least_prices(devices, budget, spares), np.inf)
@@ -216,12 +216,12 @@ class ConsolidationBounds:
         return bool(enough.any())
 
     def _nodes_for(self, devices: int, pods: int) -> int:
-        """How many nodes pods of so many devices take at the least."""
+        """Return the least number of nodes for pods of this many devices."""
         each = int(self._cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
         return -(-pods // max(1, each))
 
     def _least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
-        """What room for one pod of so many whole devices costs at the least on each node, by moves alone."""
+        """Return by node the least price of moves that free capacity for one pod."""
         key = (devices, budget, spares)
         found = self._prices.get(key)
         if found is None:
@@ -230,7 +230,7 @@ class ConsolidationBounds:
         return found
 
     def _could_move(self, budget: float, spares: bool) -> tuple[Ints, Ints, Floats]:
-        """Node, devices and price of each pod that is cheap enough to move, and has somewhere to go."""
+        """Return node, devices and price of each pod that is cheap to move and fits elsewhere."""
         found = self._found.get((budget, spares))
         if found is None:
             restart, lent = self._policy.price.restart, self.lent if spares else None

@@ -1,4 +1,4 @@
-"""One cycle: the whole decision on one page.
+"""The cycle: every step of one decision, in order.
 
 1. Bind the pods whose promised room is free. Choose again for workloads whose victims refused to stop.
 2. Serve pending workloads from free room, in order.
@@ -40,7 +40,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) ->
 
 
 class Cycle:
-    """One decision while it is made."""
+    """State of one decision while the cycle runs."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> None:
         self.cluster = cluster
@@ -62,7 +62,7 @@ class Cycle:
         self.coming: set[str] = set()  # workloads given room in this plan or before, and not yet on it
 
     def run(self) -> Plan:
-        """The plan."""
+        """Run all steps and return the plan."""
         self._bind_promised()  # 1
         server = Allocator(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
         self.domain_of = server.domain_of
@@ -87,7 +87,7 @@ class Cycle:
         return self.plan
 
     def _take_again(self, server: Allocator) -> bool:
-        """Choose again for workloads whose victims refused to stop; all else waits a cycle then."""
+        """Choose other victims after refused evictions; everything else waits for a cycle then."""
         for candidate, taken in Preemptor(server, lambda: self._bench(server)).take_again():
             self._promise(candidate.job, taken)
         if not self.plan.promises:
@@ -100,7 +100,7 @@ class Cycle:
         return Placement(key_of(spot.pod), self.cluster.node_names[spot.node], spot.devices)
 
     def _bind_promised(self) -> None:
-        """Bind the promised pods of a workload once all their room is free."""
+        """Bind the nominated pods of a workload once all their capacity is free."""
         for name in sorted(self.cluster.promised):
             job = self.cluster.promised[name]
             pods = [pod for group in job.pods for pod in group if pod.promise is not None]
@@ -115,19 +115,19 @@ class Cycle:
                 self.plan.drops.append(name)
 
     def _stay(self, pods: list[Pod], columns: CapacityColumns) -> bool:
-        """Whether the rules of pods still allow where they are promised room, and are counted."""
+        """Return True if pod affinity rules still allow the nominated nodes of these pods."""
         rules = self.memo.pod_rules(self.cluster)
         return all(
             pod.promise is not None and rules.stays(columns, pod.shape, pod.promise[0]) for pod in pods
         )
 
     def _absence_ends_s(self, job: Job) -> float:
-        """Until when room promised to a pod that doesn't exist is kept for it."""
+        """Return the time until which a nomination of an absent pod is kept."""
         since_s = self.now_s if job.absent_since_s is None else job.absent_since_s
         return since_s + self.policy.gang_grace
 
     def _is_free(self, pod: Pod) -> bool:
-        """Whether the room promised to a pod, already counted as its own, is held by nobody any more."""
+        """Return True if the nominated capacity of a pod is no longer held by any other pod."""
         assert pod.promise is not None
         node, devices = pod.promise
         columns = self.cluster.room
@@ -184,7 +184,7 @@ class Cycle:
         return since_s + self.policy.gang_grace
 
     def _wakes_s(self, server: Allocator) -> float | None:
-        """When the plan could change by time alone."""
+        """Return the next time at which the plan could change without an event."""
         times = [self._grace_ends_s(job) for job in self.cluster.incomplete.values()]
         times += server.times_s()
         times += self.disruptions.ends_s()
@@ -252,5 +252,5 @@ class Cycle:
 
 
 def key_of(pod: Pod) -> PodKey:
-    """The name of a pod."""
+    """Return the key of a pod."""
     return PodKey(pod.job.name, pod.group, pod.index)

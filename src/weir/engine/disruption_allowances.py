@@ -1,4 +1,4 @@
-"""What disruption budgets leave to one cycle: stops of its plan, and of tries, count at once."""
+"""Disruption allowances of one cycle, less the planned and tried evictions."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from weir.state.jobs import Pod
 
 
 class DisruptionAllowances:
-    """The allowances of one cycle. Where no budget is known, every question costs one look."""
+    """Allowances of one cycle. Without budgets every check is one test."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self._rules = policy.budgets

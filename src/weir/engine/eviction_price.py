@@ -1,4 +1,4 @@
-"""What it costs to stop a pod or a workload, in device seconds."""
+"""Price of stopping a pod or a workload, in device seconds."""
 
 from collections.abc import Iterable, Sequence
 from math import log
@@ -9,12 +9,12 @@ from weir.state.jobs import Job, Pod
 
 
 def devices_of(pods: Sequence[Pod]) -> float:
-    """Devices these pods hold, a share as that share."""
+    """Return the devices of these pods, a share as that share."""
     return sum([pod.gpu_milli() for pod in pods]) / WHOLE_MILLI
 
 
 def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, needed: float) -> float:
-    """Price of stopping these pods of a job: lost work and a restart, less a credit for size.
+    """Return the price of stopping these pods: lost work and a restart, less a credit for size.
 
     The credit prefers one larger victim to many small ones: what it frees beside what is asked for spares
     the next ones. It counts the devices on the node where the victim has most, of a gang no more than are
@@ -27,7 +27,7 @@ def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, need
 
 
 def price_of_all(job: Job, policy: PricePolicy, now_s: float, needed: float) -> float:
-    """Price of stopping a job whose pods all run."""
+    """Return the price of stopping a job whose pods all run."""
     devices, most = job.devices_held()
     restart = _restart(job, policy)
     credited = most if sum(job.placed) == 1 else min(most, needed)
@@ -39,7 +39,7 @@ def _less_credit(cost: float, devices: float, policy: PricePolicy) -> float:
 
 
 def cheap_to_move(jobs: Iterable[Job], most: float, policy: PricePolicy, now_s: float) -> list[Job]:
-    """Those whose move costs no more than `most`: lost work and a restart.
+    """Return the jobs whose move costs at most `most`: lost work and a restart.
 
     Size earns no credit here, for nothing is freed by a move.
     """
@@ -49,13 +49,13 @@ def cheap_to_move(jobs: Iterable[Job], most: float, policy: PricePolicy, now_s: 
 
 
 def price_of_move(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float) -> float:
-    """Price of moving these pods of a job: a gang they leave below its minimum starts again as a whole."""
+    """Return the price of moving these pods; a broken gang restarts completely."""
     devices = job.devices_held()[0] if _breaks(job, pods) else devices_of(pods)
     return devices * max(0.0, now_s - job.since_s) + _restart(job, policy)
 
 
 def _breaks(job: Job, pods: Sequence[Pod]) -> bool:
-    """Whether a job has too few pods without these."""
+    """Return True if the gang is incomplete without these pods."""
     left = list(job.placed)
     for pod in pods:
         left[pod.group] -= 1

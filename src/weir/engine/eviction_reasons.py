@@ -1,4 +1,4 @@
-"""Why pods are stopped for a workload, as data and as one sentence, with the numbers the rule went by."""
+"""Eviction reasons, as data and as one sentence, with the numbers that the rule compared."""
 
 from weir.engine.preemption_rules import divergence_level
 from weir.engine.quota_overlay import QuotaOverlay
@@ -12,7 +12,7 @@ _RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)
 
 
 class EvictionReasons:
-    """The causes for which others go, for one workload in one cycle."""
+    """Reasons of the evictions for one workload in one cycle."""
 
     def __init__(self, cluster: Cluster, books: QuotaOverlay, asker: Job) -> None:
         self._cluster = cluster
@@ -21,7 +21,7 @@ class EvictionReasons:
         self._known: dict[tuple[EvictionRule, int, int], EvictionCause] = {}
 
     def of(self, rule: EvictionRule, victim: Job) -> EvictionCause:
-        """The cause of a victim; one object for all of its pods and all that are alike."""
+        """Return the reason of a victim; one object for all equal victims."""
         key = (rule, victim.project, victim.priority)
         found = self._known.get(key)
         if found is None:
@@ -40,7 +40,7 @@ class EvictionReasons:
         return EvictionCause(rule, by, said)
 
     def _by_queues(self, rule: EvictionRule, victim: Job, said: str) -> EvictionCause:
-        """What the two queues hold and may hold, where their paths part."""
+        """Return the reason with the usage and the quota or share of both queues."""
         ledger, by = self._cluster.ledger, self._asker.name
         path, other = ledger.path[self._asker.project], ledger.path[victim.project]
         level = divergence_level(path, other)

@@ -1,4 +1,4 @@
-"""Fair shares: what each queue may hold, from the root down, resource by resource.
+"""Fair shares: the amount that each queue may hold, from the root down, resource by resource.
 
 A parent's share is what its children divide: guarantees first, then the surplus by weighted max-min
 (water filling, after Bertsekas and Gallager), each by priority. Cost: O(Q log Q) a level.
@@ -20,7 +20,7 @@ FairShares = list[list[float]]
 
 
 def demands(ledger: QuotaUsage, excess: Excess = _NONE) -> list[list[int]]:
-    """Return min(limit, allocated + asked) of each queue; of a parent min(limit, what its children demand).
+    """Return the demand of each queue: min(limit, allocated + requested); of a parent its children's.
 
     `excess` is what workloads of a project ask for that no node could ever take: it is no demand.
     """
@@ -46,7 +46,7 @@ def fair_shares(
     usage_k: float,
     excess: Excess = _NONE,
 ) -> FairShares:
-    """The fair share of every queue.
+    """Return the fair share of every queue.
 
     Args:
         ledger: the quota tree and what is held and asked for.
@@ -86,7 +86,7 @@ class _Siblings:
         self.usage_k = usage_k
 
     def rounded(self, row: int, tier: Sequence[int], exact: list[float]) -> list[float]:
-        """What a tier of them is given, in whole devices where they want nothing else."""
+        """Round what a tier gets to exclusive devices, if it requests nothing else."""
         if row != GPU_ROW:
             return exact
         ledger, queues = self.ledger, [self.queues[at] for at in tier]
@@ -114,7 +114,7 @@ def _divide(
 
 
 def _wants_unentitled(ledger: QuotaUsage, siblings: Sequence[int], row: int, wanted: Sequence[int]) -> bool:
-    """Whether a queue without a claim to any surplus wants more than its quota."""
+    """Return True if a queue with weight 0 wants more than its quota."""
     for queue, want in zip(siblings, wanted, strict=True):
         if want > ledger.quota[queue][row] and ledger.weight[queue][row] <= 0:
             return True
@@ -136,7 +136,7 @@ def _divide_row(siblings: _Siblings, row: int, have: float, wanted: Sequence[int
 
 
 def _guarantees(siblings: _Siblings, row: int, have: float, wanted: Sequence[int]) -> list[float]:
-    """min(quota, demand), scaled down by priority and in proportion to quota where there is too little."""
+    """Return min(quota, demand), scaled down by priority and quota if capacity is short."""
     given = [0.0] * len(wanted)
     quotas = [siblings.ledger.quota[queue][row] for queue in siblings.queues]
     left = have
@@ -193,7 +193,7 @@ def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float])
 
 
 def _rounded(exact: Sequence[float], ages: Sequence[tuple[float, int]]) -> list[float]:
-    """Whole devices by largest remainder, then older queue; the sum doesn't grow."""
+    """Round to whole devices by largest remainder, then older queue; the sum doesn't grow."""
     parts = [amount % WHOLE_MILLI for amount in exact]
     if not sum(parts):
         return list(exact)

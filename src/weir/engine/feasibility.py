@@ -21,7 +21,7 @@ UNLIMITED_PODS = 1 << 40
 def feasible_nodes(
     cluster: Cluster, request: Request, affinity: Sequence[AffinityPolicy]
 ) -> tuple[Bools, Ints]:
-    """Which nodes a request may use at all, and the weight of its wishes each of them grants.
+    """Return the nodes that a request may use at all, and each node's weight of its preferences.
 
     Everything that doesn't change while pods come and go; evaluated once per distinct constraint.
     """
@@ -37,7 +37,7 @@ def feasible_nodes(
 def refused_by(  # noqa: PLR0911 - one return for each constraint
     node: Node, request: Request, affinity: Sequence[AffinityPolicy]
 ) -> str | None:
-    """The first constraint by which a node can never take the request, in words; None if it may."""
+    """Return the first constraint by which a node can never take the request; None if it may."""
     if request.nodes is not None and node.name not in request.nodes:
         return "nodes"
     if request.devices:
@@ -60,7 +60,7 @@ def refused_by(  # noqa: PLR0911 - one return for each constraint
 
 
 def untolerated_taint(node: Node, request: Request) -> Taint | None:
-    """The first taint of a node that keeps a request off."""
+    """Return the first taint of a node that keeps a request off."""
     for taint in node.taints:
         if taint.effect != "PreferNoSchedule" and not any(
             toleration.tolerates(taint) for toleration in request.tolerations
@@ -70,7 +70,7 @@ def untolerated_taint(node: Node, request: Request) -> Taint | None:
 
 
 def is_selected(node: Node, request: Request) -> bool:
-    """Whether a node is among those a request asks for by name, label and expression."""
+    """Return True if a request selects a node by name, label and expression."""
     return (
         (request.nodes is None or node.name in request.nodes)
         and _has(node, request.node_selector)
@@ -83,12 +83,12 @@ def _has(node: Node, labels: Iterable[tuple[str, str]]) -> bool:
 
 
 def matches_affinity(node: Node, rule: NodeAffinityRule) -> bool:
-    """Whether a node is one of those a rule is about."""
+    """Return True if a node matches a node affinity rule."""
     return any(all(_holds(node, each) for each in term) for term in rule.terms)
 
 
 def _holds(node: Node, expression: NodeExpression) -> bool:
-    """Whether an expression holds of a node, by the rules of Kubernetes."""
+    """Return True if a node matches an expression, by the rules of Kubernetes."""
     value = node.name if expression.key == NODE_NAME else node.labels.get(expression.key)
     match expression.operator:
         case "In":
@@ -104,7 +104,7 @@ def _holds(node: Node, expression: NodeExpression) -> bool:
 
 
 def _passes(value: str | None, expression: NodeExpression) -> bool:
-    """Gt and Lt: both sides have to be whole numbers."""
+    """Compare by Gt or Lt: both sides have to be integers."""
     try:
         have, bound = int(value or ""), int(expression.values[0])
     except ValueError:
@@ -121,7 +121,7 @@ def _wish(node: Node, rules: Sequence[NodeAffinityRule], affinity: Sequence[Affi
 
 
 def fits(room: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
-    """On which of these nodes one pod of the shape has room."""
+    """Return for each of these nodes whether one pod of the shape fits."""
     columns = room.columns
     ok = np.ones(len(nodes), np.bool_)
     for row, amount in shape.needs:
@@ -134,7 +134,7 @@ def fits(room: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
 
 
 def fits_on(room: Capacity, shape: RequestShape, node: int) -> bool:
-    """Whether one pod of the shape has room on a node."""
+    """Return True if one pod of the shape fits a node."""
     columns = room.columns
     for row, amount in shape.needs:
         if columns.free.item(row, node) < amount:
@@ -158,7 +158,7 @@ def _open_devices(room: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
 
 
 def pods_that_fit(columns: CapacityColumns, whole: Ints, device_memory: Ints, shape: RequestShape) -> Ints:
-    """How many pods of the shape each node has room for; with several shared devices, at most."""
+    """Return the number of pods of the shape that fit each node; a bound for several shared devices."""
     count = np.full(columns.free.shape[1], UNLIMITED_PODS, np.int64)
     for row, amount in shape.needs:
         np.minimum(count, columns.free[row] // amount, out=count)
@@ -178,7 +178,7 @@ def pods_that_fit(columns: CapacityColumns, whole: Ints, device_memory: Ints, sh
 
 
 def empty_columns(cluster: Cluster) -> CapacityColumns:
-    """The room there would be if nothing ran."""
+    """Return the capacity of all nodes without any pod."""
     gpus = np.zeros(cluster.room.share.shape[0], np.int64)
     gpus[: len(cluster.nodes)] = [0 if node is None else node.gpus for node in cluster.nodes]
     there = np.arange(cluster.room.share.shape[1])[None, :] < gpus[:, None]
@@ -198,7 +198,7 @@ def empty_columns(cluster: Cluster) -> CapacityColumns:
 def devices_for(
     room: Capacity, shape: RequestShape, node: int, links: Sequence[tuple[int, ...]]
 ) -> tuple[int, ...]:
-    """The devices a pod of the shape takes on a node that has room for it.
+    """Return the devices that a pod of the shape takes on a node that it fits.
 
     Whole devices come from the smallest linked set that holds them, then the lowest free. A share
     goes to a device already shared before a fresh one, the fullest first.

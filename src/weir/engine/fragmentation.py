@@ -1,4 +1,4 @@
-"""Where a pod costs the usual work the least room.
+"""Fragmentation score: the usual requests' loss of capacity from placing a pod on a node.
 
 What a node is worth to the usual work is its potential: over the kinds of requests of the recent past,
 how much of its free devices copies of them could still use given its CPU and memory, in equal parts with
@@ -44,20 +44,20 @@ NO_DEVICE = -1
 
 
 def tie_breakers(room: Capacity, shape: RequestShape, nodes: Ints, spread: bool) -> Ints:
-    """What decides between nodes of equal cost: fuller first, with `spread` emptier first."""
+    """Return the tie-breakers between nodes of equal cost: fuller first, with `spread` emptier first."""
     free = room.columns.free[GPU_ROW if shape.devices else CPU_ROW, nodes]
     tie: Ints = np.clip(free, 0, _TIE_MOST)
     return _TIE_MOST - tie if spread else tie
 
 
 def tie_breaker(room: Capacity, shape: RequestShape, node: int) -> int:
-    """`tie_breakers` of one node that is packed."""
+    """Return the tie-breaker of one packed node."""
     free = room.columns.free.item(GPU_ROW if shape.devices else CPU_ROW, node)
     return min(max(free, 0), _TIE_MOST)
 
 
 def plain_costs(room: Capacity, shape: RequestShape, nodes: Ints) -> Ints:
-    """Costs while too little was asked for: a shared device that fits before a fresh one, devices spared."""
+    """Return costs without a request mix: prefer shared devices that fit, and spare idle devices."""
     cost = np.zeros(len(nodes), np.int64)
     share = room.columns.share[nodes]
     if not shape.devices:
@@ -70,7 +70,7 @@ def plain_costs(room: Capacity, shape: RequestShape, nodes: Ints) -> Ints:
 
 
 def plain_cost(room: Capacity, shape: RequestShape, node: int) -> int:
-    """`plain_costs` of one node."""
+    """Return the plain cost of one node."""
     if shape.whole:
         return 0
     share = room.columns.share[node].tolist()
@@ -82,7 +82,7 @@ def plain_cost(room: Capacity, shape: RequestShape, node: int) -> int:
 
 @dataclass(slots=True)
 class FreeCapacity:
-    """What nodes have free: class, processors, memory, and thousandths `share[node, device]`."""
+    """Free capacity of nodes: class, processors, memory, and thousandths `share[node, device]`."""
 
     of_class: Ints
     cpu: Ints
@@ -91,7 +91,7 @@ class FreeCapacity:
 
 
 class DeviceUsage(NamedTuple):
-    """Devices as the kinds see them, by node: the likely use of what is left, and whole ones.
+    """Devices by node as the kinds of requests see them: likely use of the rest, and idle devices.
 
     By size of a part also how many parts there is room for, and how much is free on devices that hold one.
     """
@@ -102,17 +102,17 @@ class DeviceUsage(NamedTuple):
     free: Ints
 
     def of(self, nodes: Ints) -> "DeviceUsage":
-        """Of some of the nodes."""
+        """Select some of the nodes."""
         return DeviceUsage(self.rest[nodes], self.full[nodes], self.copies[nodes], self.free[nodes])
 
     def together(self) -> "DeviceUsage":
-        """Of nodes, where so far it was of each of their devices."""
+        """Sum the values of each node's devices."""
         return DeviceUsage(
             self.rest.sum(axis=1), self.full.sum(axis=1), self.copies.sum(axis=1), self.free.sum(axis=1)
         )
 
     def with_one(self, new: "DeviceUsage", old: "DeviceUsage") -> "DeviceUsage":
-        """One device of each node changed."""
+        """Replace one device of each node."""
         return DeviceUsage(
             self.rest + (new.rest - old.rest),
             self.full + new.full - old.full,
@@ -122,18 +122,18 @@ class DeviceUsage(NamedTuple):
 
 
 class HostFit(NamedTuple):
-    """Beside devices, by node and kind: whether one pod may be there and fits, and how many would fit."""
+    """Fit by node and kind, apart from devices: whether one pod fits, and how many would."""
 
     may: Bools
     most: Floats
 
     def of(self, nodes: Ints) -> "HostFit":
-        """Of some of the nodes."""
+        """Select some of the nodes."""
         return HostFit(self.may[nodes], self.most[nodes])
 
 
 class ScoreTable:
-    """What placing a shape costs by state (-1: not known yet), and what the device it shares has free."""
+    """Cost of placing a shape by node state (-1: unknown), and the free part of the device it shares."""
 
     __slots__ = ("cost", "left")
 
@@ -142,14 +142,14 @@ class ScoreTable:
         self.left: Ints = np.zeros(0, np.int64)
 
     def grow(self, size: int) -> None:
-        """Make room for so many states."""
+        """Make the table at least this long."""
         more = size - len(self.cost)
         self.cost = np.concatenate([self.cost, np.full(more, -1, np.int64)])
         self.left = np.concatenate([self.left, np.zeros(more, np.int64)])
 
 
 class FragmentationScore:
-    """The worth of nodes to the mix. `costs` are what it falls by when a pod is placed.
+    """Worth of nodes to the request mix. `costs` is its loss when a pod is placed.
 
     Args:
         mix: shapes and how often they were asked for.
@@ -206,7 +206,7 @@ class FragmentationScore:
         self._era = self._states.era
 
     def costs(self, room: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
-        """What placing a pod of the shape costs on each of these nodes, in steps, and on which device.
+        """Return the cost, in steps, of a pod of the shape on each of these nodes, and its device there.
 
         All of them have room for it. The device is NO_DEVICE unless the pod shares a single one.
         """
@@ -225,7 +225,7 @@ class FragmentationScore:
         return table.cost[numbers], device
 
     def cost_on(self, room: Capacity, shape: RequestShape, node: int) -> tuple[int, int]:
-        """`costs` on one node."""
+        """Return the cost and the device on one node."""
         if not self._kinds:
             return plain_cost(room, shape, node), NO_DEVICE
         if shape.gpu_memory:
@@ -242,7 +242,7 @@ class FragmentationScore:
         return cost, room.columns.share[node].tolist().index(int(table.left[number]))
 
     def _numbers(self, room: Capacity) -> Ints:
-        """The states of all nodes; what was known of an earlier era's is forgotten."""
+        """Return the states of all nodes; tables of an earlier generation are cleared."""
         numbers = self._states.of(room)
         if self._era != self._states.era:
             self._era = self._states.era
@@ -251,7 +251,7 @@ class FragmentationScore:
         return numbers
 
     def _table(self, shape: RequestShape) -> ScoreTable:
-        """What is known of a shape by state, with a place for every state there is."""
+        """Return the table of a shape, long enough for every known state."""
         table = self._tables.get(shape.id)
         if table is None:
             table = self._tables[shape.id] = ScoreTable()
@@ -272,7 +272,7 @@ class FragmentationScore:
             table.left[some] = np.take_along_axis(free.share, at[:, None], axis=1)[:, 0]
 
     def _base_of(self, numbers: Ints) -> Floats:
-        """The potential of nodes in these states."""
+        """Return the score of nodes in these states."""
         if len(self._base) < len(self._states):
             more = np.full(2 * len(self._states) - len(self._base), np.nan)
             self._base = np.concatenate([self._base, more])
@@ -283,7 +283,7 @@ class FragmentationScore:
         return self._base[numbers]
 
     def _on_nodes(self, room: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
-        """`costs` of a shape that asks for device memory: what it takes hangs on the node too."""
+        """Return the costs of a shape that requests device memory, which depend on each node's devices."""
         columns = room.columns
         numbers = self._numbers(room)[nodes]
         free = FreeCapacity(*self._states.columns(numbers))
@@ -296,7 +296,7 @@ class FragmentationScore:
     def _falls(
         self, free: FreeCapacity, base: Floats, shape: RequestShape, milli: Ints, open_: Bools
     ) -> tuple[Floats, Ints]:
-        """By how much the potential falls, and the column of the device if the pod shares one."""
+        """Return the loss of score, and the device if the pod shares one."""
         needs = dict(shape.needs)
         share = free.share
         after = FreeCapacity(
@@ -327,11 +327,11 @@ class FragmentationScore:
         return whole
 
     def of(self, free: FreeCapacity) -> Floats:
-        """The potential of nodes with so much free."""
+        """Return the score of nodes with this free capacity."""
         return self._worth(self._held(free.share), self._enough(free))
 
     def _held(self, share: Ints) -> DeviceUsage:
-        """What is free on devices, or on all devices of each node, as the kinds see it."""
+        """Return the usage of devices, or of all devices of each node, as the kinds see it."""
         held = DeviceUsage(
             self._rest[share],
             (share == WHOLE_MILLI).astype(np.int64),

@@ -1,4 +1,4 @@
-"""For how many pods there could be room at the most, were all gone that may be taken.
+"""Upper bounds on the pods that fit after every eligible victim is stopped.
 
 A project gives while it holds more than its quota: a last victim that begins within that, and no more.
 So of one that is hardly over its quota only little can go, on each node and on all of them together.
@@ -14,7 +14,7 @@ from weir.state.running_pods import Floats
 
 
 class VictimPods(NamedTuple):
-    """Pods that may be stopped, an entry each: node, devices, all devices of its job, its project.
+    """Pods that may be stopped, an entry each: node, devices, all devices of their job, project.
 
     Devices in thousandths, or in any other unit that all entries share.
     """
@@ -28,7 +28,7 @@ class VictimPods(NamedTuple):
 def max_pods(
     free: Ints, each: int, open_: Bools, victims: VictimPods, over: Floats, grain: Ints | int = 1
 ) -> int:
-    """How many pods of `each` whole devices could have room on the nodes that are open, at the most.
+    """Return an upper bound on the pods of `each` exclusive devices that fit on the open nodes.
 
     Args:
         free: devices by node that are free, or will be whatever is stopped.

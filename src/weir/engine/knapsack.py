@@ -1,4 +1,4 @@
-"""How cheaply room could at best be made on each node, over all nodes at once.
+"""Lower bounds on the price of freeing capacity, for all nodes at once.
 
 Whole devices need no search to bound: per node it is a small knapsack, done for all nodes together
 on arrays. The search then looks at nodes from the lowest bound up and stops when no other can win.
@@ -20,7 +20,7 @@ NO_BOUND = float("-inf")
 
 @dataclass(slots=True)
 class VictimEntries:
-    """What could be taken, an entry per unit and node: devices, the rank of its tier, its price.
+    """Possible victims, an entry for each victim and node: devices, the rank of its tier, its price.
 
     `moves` says whether it needs whole devices elsewhere. A part of a device counts as that device: what a
     unit frees on a node of `parts` is less than its entry says, or as much.
@@ -41,11 +41,11 @@ class VictimEntries:
     )  # `cheapest_by_node` by devices
 
     def add(self, node: int, devices: int, price: float, moves: bool) -> None:
-        """One more entry; its tier follows with `rank`."""
+        """Add an entry; `rank` adds its tier later."""
         self.entries.append((node, devices, price, moves))
 
     def rank(self, tiers: Sequence[Any]) -> None:
-        """The entries as columns, with the ranks of their tiers."""
+        """Turn the entries into columns, with the ranks of their tiers."""
         self.tiers = sorted(set(tiers))
         ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
         self.tier = np.array([ranks[tier] for tier in tiers], np.int64)

@@ -1,4 +1,4 @@
-"""One row per request shape: the rank of every node for it, kept up to date as nodes change."""
+"""Scores of every node for one request shape, kept up to date as nodes change."""
 
 from typing import Final
 
@@ -63,7 +63,7 @@ class NodeScores:
         self.at = len(room.log)
 
     def follow(self, room: Capacity) -> Ints:
-        """The ranks, after what changed in the room since last time."""
+        """Return the ranks, updated for every node that changed since the last call."""
         log = room.log
         if self.at < len(log):
             changed = set(log[self.at :])
@@ -76,7 +76,7 @@ class NodeScores:
         return self.rank
 
     def best(self) -> int:
-        """The first of the best nodes by the ranks as last followed, -1 if no node has room.
+        """Return the first of the best nodes by the last update; -1 if the shape fits no node.
 
         It is known from one change to the next: a pod mostly makes the best node better still.
         """
@@ -88,7 +88,7 @@ class NodeScores:
         return -1 if self._best_rank == INFEASIBLE else self._best
 
     def _compute_one(self, room: Capacity, node: int) -> None:
-        """The usual case, without arrays: one node has changed."""
+        """Update one node without arrays: the usual case."""
         if not self.mask[node] or not fits_on(room, self.shape, node):
             rank = INFEASIBLE
         elif self._potential is None or (self._any_spread and self._spread[node]):

@@ -1,4 +1,4 @@
-"""States of nodes, numbered: what the score says of one holds for every node that is in it.
+"""Node states by number: a score of a state holds for every node in that state.
 
 Nodes of one make that hold nothing are all alike, and so are many others. What is worked out by state is
 worked out once, however many nodes there are and however often they come back to it.
@@ -23,7 +23,7 @@ _MOST_PER_NODE = 4
 
 @dataclass(slots=True)
 class NodeStateIds:
-    """The state of every node of a room, as far as the room's log was followed."""
+    """State number of every node of a capacity, with the position in its log."""
 
     states: "NodeStateTable"
     era: int
@@ -32,7 +32,7 @@ class NodeStateIds:
 
 
 class NodeStateTable:
-    """What a node has free, and its class, by the number of its state; devices in rising order.
+    """Free capacity and class of nodes by state number; devices in rising order.
 
     Args:
         class_of: by node, what else makes nodes different: equal for those the same requests may use.
@@ -50,7 +50,7 @@ class NodeStateTable:
         return len(self._rows)
 
     def of(self, room: Capacity) -> Ints:
-        """The number of every node's state, as the room is now."""
+        """Return the current state number of every node."""
         kept = room.numbers
         if kept is None or kept.states is not self or kept.era != self.era:
             kept = self._numbered(room)
@@ -68,7 +68,7 @@ class NodeStateTable:
         return kept.of
 
     def columns(self, numbers: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Class, free processors and memory, and free thousandths by device of these states."""
+        """Return class, free processors and memory, and free thousandths by device of these states."""
         have = len(self._columns)
         if have < len(self._rows):
             new = np.array(self._rows[have:], np.int64)
@@ -77,7 +77,7 @@ class NodeStateTable:
         return rows[:, 0], rows[:, 1], rows[:, 2], np.ascontiguousarray(rows[:, 3:])
 
     def _numbered(self, room: Capacity) -> NodeStateIds:
-        """Number all nodes of a room; with too many states known, all are forgotten first."""
+        """Number all nodes of a capacity; clear the table first if it is too large."""
         size = len(self._class_of)
         if len(self._rows) + size > self._most:
             self.era += 1

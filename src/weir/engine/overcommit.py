@@ -26,7 +26,7 @@ _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 @dataclass(frozen=True, slots=True)
 class DeviceHolding:
-    """What one pod holds of a node's devices: `devices` are their indices, as far as they are known."""
+    """Devices that one pod holds on a node: `devices` are their indices, as far as they are known."""
 
     devices: tuple[int, ...]
     count: int
@@ -35,7 +35,7 @@ class DeviceHolding:
 
 @dataclass(frozen=True, slots=True)
 class NodeDeviceUsage:
-    """How a node's devices are used."""
+    """Usage of a node's devices."""
 
     gpus: int
     own_milli: int  # by Weir's workloads

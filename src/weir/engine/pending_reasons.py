@@ -1,4 +1,4 @@
-"""Why a workload waits, as data and as one sentence, by the same gates and the same room the cycle went by.
+"""Pending reasons, as data and as one sentence, by the quota checks and capacity of the cycle.
 
 It is worked out when somebody asks: a cycle over many waiting workloads would else spend its time on
 sentences nobody reads.
@@ -34,7 +34,7 @@ _NAMED_MOST = 4
 def pending_reason(
     cluster: Cluster, policy: Policy, job: Job, now_s: float, memo: EngineCache | None = None
 ) -> Reason | None:
-    """Why some pods of a workload don't run; None if all of them do. `memo` only saves time."""
+    """Return the reason for which some pods of a workload don't run; None if all of them do."""
     if job.is_ready and all(
         pod.phase is Phase.RUNNING or (pod.phase is Phase.ABSENT and pod.promise is None)
         for group in job.pods
@@ -118,7 +118,7 @@ class _PendingReasonBuilder:
         return Reason(ReasonCode.WAITING_FOR_EVICTION, sentence, {"freed_by": tuple(waiting_for)})
 
     def _not_ready(self) -> Reason:
-        """Fewer pods exist than the gang needs; of one group, if it is that one's."""
+        """Return the reason of a gang with too few pods; of one group, if it is that one's."""
         job, named = self._job, ""
         there = [group.count - absent for group, absent in zip(job.spec.groups, job.absent, strict=True)]
         have, need = sum(there), sum(job.needed)
@@ -243,7 +243,7 @@ class _PendingReasonBuilder:
         return Reason(ReasonCode.INSUFFICIENT_CAPACITY, f"insufficient capacity: {where}{rest}", numbers)
 
     def _kept_from(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
-        """There is room, but it may not have it, or not together."""
+        """Return the reason of a workload that fits, but may not use the capacity, or not at once."""
         server = Allocator(self._cluster, self._policy, self._books, self._memo, self._room, self._now_s)
         shut = server.models_shut(candidate)
         if shut:
@@ -311,7 +311,7 @@ class _PendingReasonBuilder:
         return Reason(ReasonCode.GANG_INCOMPLETE, f"{sentence}{rest}", numbers)
 
     def _has_claim(self, candidate: Candidate) -> bool:
-        """Whether it may reclaim and there is someone it may reclaim from."""
+        """Return True if it may reclaim and has an eligible victim."""
         claims = self._claims(candidate)
         if not claims.any_reclaim or not self._job.can_preempt:
             return False
@@ -323,7 +323,7 @@ class _PendingReasonBuilder:
         return False
 
     def _partners(self, candidate: Candidate) -> dict[str, float]:
-        """Whom it might stop, had it not been stopped for them lately; with each until when that counts."""
+        """Return victims excluded because it was stopped for them, with the time the exclusion ends."""
         claims = self._claims(candidate)
         found: dict[str, float] = {}
         for name, at_s in self._job.stopped_for.items() if self._job.can_preempt else ():

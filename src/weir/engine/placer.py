@@ -18,7 +18,7 @@ from weir.state.shapes import GPU_ROW, RequestShape
 
 
 class NodePlacement(NamedTuple):
-    """A place for a pod."""
+    """A pod on a node with its devices, by objects and indices."""
 
     pod: Pod
     node: int
@@ -29,7 +29,7 @@ ScoresOf = Callable[[RequestShape, tuple[AffinityPolicy, ...]], NodeScores]
 
 
 class Placer:
-    """Places pods in one room. `ranking_of` gives the ranking of a shape over that room."""
+    """Places pods in one capacity. `ranking_of` returns the node scores of a shape."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Placer:
         self._domain_of = domain_of  # by node, where small work should keep domains whole
 
     def ranks(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> Ints:
-        """The rank of every node for a shape, as the room is now and the pods in it stand."""
+        """Return the rank of every node for a shape, pod affinity included."""
         rank = self.plain_ranks(shape, affinity)
         return self.rules.ranked(self.room.columns, shape, rank) if shape.pod_rules else rank
 
     def plain_ranks(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> Ints:
-        """The rank of every node for a shape by its room alone, whatever its pod rules say."""
+        """Return the rank of every node for a shape without its pod affinity."""
         return self._followed(shape, affinity).rank
 
     def _followed(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> NodeScores:
@@ -62,13 +62,13 @@ class Placer:
         return ranking
 
     def has_room(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> bool:
-        """Whether a pod of a shape has room anywhere, whatever its pod rules say."""
+        """Return True if a pod of a shape fits any node, without its pod affinity."""
         return self._followed(shape, affinity).best() >= 0
 
     def room_for(
         self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], within: Bools | None = None
     ) -> int:
-        """Copies of a shape there is room for: with pod rules and several shared devices, at most."""
+        """Return the number of pods of a shape that fit; a bound with affinity or several shares."""
         rank = self.plain_ranks(shape, affinity)
         open_ = rank != INFEASIBLE if within is None else (rank != INFEASIBLE) & within
         count = pods_that_fit(self.room.columns, self.room.whole, self.room.device_memory, shape)
@@ -77,7 +77,7 @@ class Placer:
     def best_node(
         self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], within: Bools | None = None
     ) -> int:
-        """The best node for one pod, -1 if none has room; of equal ones the first."""
+        """Return the best node for one pod, the first of equal ones; -1 if none fits."""
         ranking = self._followed(shape, affinity)
         best, rank = ranking.best(), ranking.rank
         if best < 0:
@@ -93,7 +93,7 @@ class Placer:
         return best if self._domain_of is None else self._in_most_broken(rank, best, self._domain_of)
 
     def _in_most_broken(self, rank: Ints, best: int, domain_of: Ints) -> int:
-        """Of nodes as good as the best, the first in the domain with the least free."""
+        """Return the first of the equally good nodes in the domain with least free capacity."""
         equal = np.flatnonzero(rank == rank[best])
         if len(equal) == 1:
             return best
@@ -120,7 +120,7 @@ class Placer:
         return NodePlacement(pod, node, devices)
 
     def fill(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], pods: int) -> int:
-        """Take room for so many pods of a shape, as far as there is any; how many have it."""
+        """Allocate up to this many pods of a shape and return the number that fit."""
         for placed in range(pods):
             node = self.best_node(shape, affinity)
             if node < 0:
@@ -131,7 +131,7 @@ class Placer:
         return pods
 
     def give_back(self, spots: Sequence[NodePlacement]) -> None:
-        """The places are free again."""
+        """Release these placements."""
         for spot in spots:
             self.room.give(spot.node, spot.pod.shape, spot.devices)
 
@@ -142,7 +142,7 @@ class Placer:
         affinity: tuple[AffinityPolicy, ...] = (),
         within: Bools | None = None,
     ) -> list[NodePlacement] | None:
-        """Places for these pods of each group, or None with the room as it was."""
+        """Return placements for these pods of each group; None with the capacity unchanged."""
         if len(pods) == 1:
             ((group, some),) = pods.items()
             if len(some) == 1:
@@ -176,7 +176,7 @@ class Placer:
         affinity: tuple[AffinityPolicy, ...],
         within: Bools | None,
     ) -> list[NodePlacement] | None:
-        """Places in one domain after another, where the first pod would decide on it for all."""
+        """Place in one domain after another where the first pod would decide on the domain."""
         for group in groups:
             for domain in self.rules.beginnings(self.room.columns, job.shapes[group]):
                 both = domain if within is None else domain & within
@@ -209,7 +209,7 @@ class Placer:
 
 
 def _turns(groups: list[int], plenty: dict[int, float]) -> list[tuple[int, ...]]:
-    """Orders in which the groups may be placed: as asked, then scarcest first, then any."""
+    """Return the orders in which groups are tried: as requested, then scarcest first, then any."""
     turns = [tuple(groups), tuple(sorted(groups, key=lambda group: (plenty[group], group)))]
     if len(groups) <= 3:
         turns += permutations(groups)
@@ -249,7 +249,7 @@ class BacktrackingSearch:
         return rank if self._within is None else np.where(self._within, rank, INFEASIBLE)
 
     def run(self) -> list[NodePlacement] | None:
-        """Places for all pods, or None with the room as it was."""
+        """Return placements for all pods; None with the capacity unchanged."""
         spots: list[NodePlacement] = []
         return spots if self._from(0, spots) else None
 
@@ -284,7 +284,7 @@ class BacktrackingSearch:
         return False
 
     def _choices(self, shape: RequestShape, node: int) -> Iterator[tuple[int, ...] | None]:
-        """Devices to try: those the pod would take anyway (None), then for shares one of each other kind."""
+        """Yield devices to try: the default (None), then for shares one of each other kind."""
         yield None
         if shape.whole or not shape.devices:
             return

@@ -1,4 +1,4 @@
-"""What a cycle answers."""
+"""The plan: the result of a cycle."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class NominatedPods:
-    """Room to keep for pods of a workload; `freed_by` are the workloads being stopped or moved for it."""
+    """Capacity nominated for pods of a workload; `freed_by` are the workloads stopped or moved for it."""
 
     workload: str
     places: tuple[Placement, ...]
@@ -44,5 +44,5 @@ class Plan:
 
     @property
     def acts(self) -> bool:
-        """Whether it changes anything."""
+        """Return True if the plan changes anything."""
         return bool(self.binds or self.evictions or self.promises or self.drops)

@@ -25,7 +25,7 @@ _NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class ExcessPods:
-    """Pods too many that bear a mark: so many of those on these nodes have to go before another may come."""
+    """Matching pods to remove from these nodes before another may come."""
 
     mark: int
     nodes: Bools
@@ -33,7 +33,7 @@ class ExcessPods:
 
 
 class PodAffinityRules:
-    """What pod rules say of the nodes of a room. The domains of each label are worked out once."""
+    """Pod affinity over the nodes of a cluster. The domains of each label are computed once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -41,7 +41,7 @@ class PodAffinityRules:
         self._selected: dict[tuple[int, bool, bool], Bools] = {}
 
     def level(self, label: str) -> TopologyLevel:
-        """The domains of a node label."""
+        """Return the domains of a node label."""
         found = self._levels.get(label)
         if found is None:
             found = self._levels[label] = level_of(self._cluster, (label,))
@@ -50,7 +50,7 @@ class PodAffinityRules:
     # Where a pod may be
 
     def open_to(self, columns: CapacityColumns, shape: RequestShape, itself: int = _NOBODY) -> Bools:
-        """The nodes on which no rule forbids one more pod of a shape.
+        """Return the nodes on which no rule forbids one more pod of a shape.
 
         `itself` is the node that one of those counted there would leave.
         """
@@ -61,15 +61,15 @@ class PodAffinityRules:
         return open_
 
     def allows(self, columns: CapacityColumns, shape: RequestShape, node: int, itself: int = _NOBODY) -> bool:
-        """Whether no rule forbids one more pod of a shape on a node."""
+        """Return True if no rule forbids one more pod of a shape on a node."""
         return not shape.pod_rules or bool(self.open_to(columns, shape, itself)[node])
 
     def stays(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
-        """Whether a pod of a shape that is counted on a node might come there, were it not there yet."""
+        """Return True if the rules would let a counted pod of a shape come to its node again."""
         return not shape.pod_rules or self.allows(columns, shape, node, itself=node)
 
     def refusal(self, columns: CapacityColumns, shape: RequestShape, node: int) -> PodAffinityRule | None:
-        """The first rule that forbids one more pod of a shape on a node."""
+        """Return the first rule that forbids one more pod of a shape on a node."""
         for rule, mark in shape.pod_rules:
             if not rule.weight and not self._open_by(columns, shape, rule, mark, _NOBODY)[node]:
                 return rule
@@ -91,7 +91,7 @@ class PodAffinityRules:
     def _counted(
         self, columns: CapacityColumns, shape: RequestShape, rule: PodAffinityRule, mark: int, itself: int
     ) -> tuple[TopologyLevel, Bools, Ints]:
-        """The domains of a rule, which of them count, and the pods that bear its mark in each."""
+        """Return the domains of a rule, which of them count, and the matching pods in each."""
         level = self.level(rule.topology)
         marked = columns.marks[mark]
         if itself >= 0 and mark in shape.marks:
@@ -105,13 +105,13 @@ class PodAffinityRules:
         return level, there, counts
 
     def _least(self, rule: PodAffinityRule, there: Bools, counts: Ints) -> int:
-        """Pods in the emptiest domain that counts."""
+        """Return the number of pods in the emptiest domain that counts."""
         if int(there.sum()) < max(1, rule.min_domains):
             return 0
         return int(counts[there].min())
 
     def _selected_by(self, shape: RequestShape, rule: PodAffinityRule) -> Bools:
-        """Nodes whose domains a shape spreads over: those it asks for, unless the rule says otherwise."""
+        """Return the nodes whose domains a shape spreads over."""
         key = shape.constraint, rule.every_node, rule.untainted
         found = self._selected.get(key)
         if found is None:
@@ -128,7 +128,7 @@ class PodAffinityRules:
     # What is wished for
 
     def ranked(self, columns: CapacityColumns, shape: RequestShape, rank: Ints) -> Ints:
-        """Ranks of nodes for a shape, as its pod rules leave them."""
+        """Apply pod affinity to the ranks of nodes for a shape."""
         found = np.where(self.open_to(columns, shape), rank, INFEASIBLE)
         wish = self._wish(columns, shape)
         if wish is None:
@@ -139,7 +139,7 @@ class PodAffinityRules:
         return np.where(found == INFEASIBLE, INFEASIBLE, (granted << shift) | low)
 
     def _wish(self, columns: CapacityColumns, shape: RequestShape) -> Ints | None:
-        """What each node grants of a shape's wishes; None if it has none.
+        """Return each node's weight of a shape's preferences; None if it has none.
 
         To be beside pods or apart from them counts as a whole, spread by how far from even it would be.
         """
@@ -159,7 +159,7 @@ class PodAffinityRules:
     # What would have to go
 
     def excesses(self, columns: CapacityColumns, shape: RequestShape, node: int) -> list[ExcessPods] | None:
-        """What has to go before a pod of a shape may come to a node; None if that wouldn't help."""
+        """Return the pods to remove before a shape may come to a node; None if that doesn't help."""
         found: list[ExcessPods] = []
         for rule, mark in shape.pod_rules:
             if rule.weight or self._open_by(columns, shape, rule, mark, _NOBODY)[node]:
@@ -175,7 +175,7 @@ class PodAffinityRules:
         return found
 
     def clearable(self, columns: CapacityColumns, shape: RequestShape) -> Bools:
-        """Nodes that are open to a shape, or could become so if pods that run there went."""
+        """Return the nodes that are open to a shape, or would be without some running pods."""
         open_ = np.ones(columns.free.shape[1], np.bool_)
         for rule, mark in shape.pod_rules:
             if not rule.weight:
@@ -186,7 +186,7 @@ class PodAffinityRules:
         return open_
 
     def beginnings(self, columns: CapacityColumns, shape: RequestShape) -> Iterator[Bools]:
-        """Where a shape that is to be beside its own like may begin: one domain after another."""
+        """Yield the domains in which the first pod of a shape with affinity to itself may start."""
         for rule, mark in shape.pod_rules:
             if rule.kind == "affinity" and not rule.weight and mark in shape.marks:
                 level, _, counts = self._counted(columns, shape, rule, mark, _NOBODY)
@@ -197,7 +197,7 @@ class PodAffinityRules:
 
 
 def _by_node(level: TopologyLevel, domains: Bools, elsewhere: bool = False) -> Bools:
-    """What holds of domains as what holds of their nodes, and of nodes `elsewhere`."""
+    """Map values of domains to their nodes; nodes without a domain get `elsewhere`."""
     if not level.count:
         return np.full(len(level.of), elsewhere)
     return np.where(level.of >= 0, domains[level.of], elsewhere)

@@ -1,4 +1,4 @@
-"""Taking room for workloads that found none: in order, by consolidation, reclaim, preemption."""
+"""Preemption: free capacity for workloads that didn't fit, by consolidation, reclaim or preempt."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
@@ -23,7 +23,7 @@ _DOMAINS_MOST = 8
 
 
 class Preemptor:
-    """Takes room in one cycle. The bench is laid out only if anyone has a claim."""
+    """Frees capacity in one cycle. The context is built only if a workload is eligible."""
 
     def __init__(self, server: Allocator, lay_out: Callable[[], PreemptionContext]) -> None:
         self._server = server
@@ -39,7 +39,7 @@ class Preemptor:
         self._in_vain: dict[tuple[object, ...], bool] = {}
 
     def gather(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        """Gangs that were served in several domains: in one cleared by moves, or else where they were."""
+        """Yield scattered gangs with one domain cleared by moves, or else their first placement."""
         scattered = self._server.scattered
         if scattered:  # none of them is moved for another
             self._bench.coming.update(candidate.job.name for candidate, _ in scattered)
@@ -51,7 +51,7 @@ class Preemptor:
             yield candidate, taken
 
     def take(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        """Each workload for which room was made, and how."""
+        """Yield each workload for which capacity was freed, with the plan."""
         hopes = self._server.memo.hopes
         if hopes is None:
             hopes = self._server.memo.hopes = self._hopes()
@@ -69,7 +69,7 @@ class Preemptor:
         yield from self._take_for(heads)
 
     def take_again(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        """Take room for workloads whose victims refused to stop, before others get what was freed so far."""
+        """Free capacity for workloads with refused evictions, before others use what is free."""
         heads: list[Candidate] = []
         for name, at_s in self._cluster.withdrawn.items():
             of = self._cluster.jobs[name].waiting
@@ -93,7 +93,7 @@ class Preemptor:
                 order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
 
     def _hopes(self) -> CandidateSets:
-        """For whom something could be done, if anything: cheap to say of every class."""
+        """Return the workloads for which preemption might succeed, by a cheap check of each class."""
         hopes: CandidateSets = {}
         frees, served = bool(self._cluster.releasing_on), self._server.projects_served()
         for project, classes in self._cluster.waiting_of.items():
@@ -109,7 +109,7 @@ class Preemptor:
         return hopes
 
     def _unserved(self, classes: Collection[EquivalenceClass]) -> list[tuple[EquivalenceClass, int]]:
-        """The first of each class that wasn't served, of those that could ever run."""
+        """Return the first unserved member of each class that could run on an empty cluster."""
         server, memo = self._server, self._server.memo
         first = [(of, server.served_of(of)) for of in classes]
         return [(of, at) for of, at in first if at < len(of.members) and memo.could_run(self._cluster, of)]
@@ -152,21 +152,21 @@ class Preemptor:
         return Eligibility(self._cluster.ledger.touched[project], since_s, gang_since_s, takers, movers)
 
     def _lowest(self, project: int) -> float:
-        """The lowest priority of preemptible work that runs in a project, infinite if none does."""
+        """Return the lowest priority of running preemptible work of a project; infinite without any."""
         priorities = self._cluster.priorities.get(project)
         if not priorities:
             return INFINITE
         return -INFINITE if self._policy.aging else min(priorities)
 
     def _may_wake(self, of: EquivalenceClass, at: int) -> bool:
-        """Whether by now more may be done for one with a claim than when it was last looked at."""
+        """Return True if an eligible workload may have more options than at the last check."""
         if self._wakes(of, at):
             return True
         owner = self._is_owner(of, at)
         return self._could_consolidate(of, owner, self._free_milli) and self._could_move(of, at, owner)
 
     def _wakes(self, of: EquivalenceClass, at: int) -> bool:
-        """Whether one by whom room could be made has saved since, where it could be."""
+        """Return True if a possible victim has checkpointed since this request was put to sleep."""
         known = self._server.memo.asleep
         asleep = known.get((of, at))
         if asleep is None or self._server.now_s >= asleep.until_s:
@@ -181,28 +181,28 @@ class Preemptor:
         return self._outlook.movers.could_suffice(job, lacks, self._moves_for(of, at, owner))
 
     def _has_claim(self, job: Job) -> bool:
-        """Whether it may reclaim though it isn't in quota."""
+        """Return True if it may reclaim although it isn't in quota."""
         if not job.preemptible:
             return True
         return self._server.now_s - job.waits_since_s >= self._policy.reclaim_share_after
 
     def _is_owner(self, of: EquivalenceClass, at: int) -> bool:
-        """Whether its project's quota holds it, beside those with an older claim."""
+        """Return True if its project's quota covers it, after older workloads of the project."""
         if self._policy.oldest_first_in_quota:
             return at < self._server.memo.owners(self._cluster, of.project).get(of, 0)
         return self._books.in_quota(of.project, of.step.asks)
 
     def _has_lower(self, of: EquivalenceClass) -> bool:
-        """Whether preemptible work of lower priority runs in its project."""
+        """Return True if preemptible work of lower priority runs in its project."""
         return self._lowest(of.project) < of.first.priority
 
     def _could_consolidate(self, of: EquivalenceClass, owner: bool, free_milli: int) -> bool:
-        """Whether moves alone could make room for it."""
+        """Return True if moves alone could free capacity for it."""
         needed = self._free_to_consolidate(of, owner)
         return needed is not None and free_milli >= needed
 
     def _free_to_consolidate(self, of: EquivalenceClass, owner: bool) -> int | None:
-        """How much has to be free in all that moves alone may make room for it; None if they may not."""
+        """Return the free capacity that moves alone need for it; None if they aren't allowed."""
         if not self._policy.consolidation.enabled:
             return None
         if owner:
@@ -210,7 +210,7 @@ class Preemptor:
         return of.step.gpu_milli + self._server.headroom_milli if of.first.preemptible else None
 
     def _moves_for(self, of: EquivalenceClass, at: int, owner: bool) -> ConsolidationKey:
-        """What is equal for workloads for which the same moves could make room."""
+        """Return the key that is equal for workloads that the same moves could help."""
         job = of.members[at][2]
         spares = job.preemptible and not owner and self._policy.consolidation.protect_in_quota
         topology = job.topology
@@ -228,7 +228,7 @@ class Preemptor:
         return self._lay_out()
 
     def _for(self, candidate: Candidate, bench: PreemptionContext) -> PreemptionPlan | None:
-        """Make room for a workload, if there is a way."""
+        """Free capacity for a workload; None if no way succeeds."""
         job, books = candidate.job, self._books
         if bench.gone and job.is_running and any(pod in bench.gone for pod in job.running_pods()):
             return None  # what is being stopped or moved in this plan doesn't grow in it
@@ -252,7 +252,7 @@ class Preemptor:
     def _by(
         self, under_limits: bool, free_milli: int, candidate: Candidate, bench: PreemptionContext
     ) -> PreemptionPlan | None:
-        """Room made in the first of the ways in which it can be; where none is for long, remember it."""
+        """Free capacity in the first way that succeeds; remember a failure that lasts."""
         claims, affinity = self._claims(candidate), bench.affinity_of(candidate.job)
         until_s = INFINITE  # for how long there is none
         for kind, most in self._ways(candidate, claims, bench, under_limits, free_milli):
@@ -288,7 +288,7 @@ class Preemptor:
         kind: PreemptionKind,
         most: QuotaProtection,
     ) -> float | None:
-        """Until when, if those it may take from didn't suffice before and nothing has changed since."""
+        """Return the time until which a cached failure holds; None if it must be tried."""
         key = (candidate.of, candidate.at, claims.is_patient)
         known = self._server.memo.no_victims(self._cluster).get(key)
         if (
@@ -305,7 +305,7 @@ class Preemptor:
     def _note_short(
         self, candidate: Candidate, claims: PreemptionRules, bench: PreemptionContext, reach: VictimCandidates
     ) -> None:
-        """Remember that those it may take from don't suffice, if only a change of it all changes that."""
+        """Cache a failed reclaim if only a state change can make it succeed."""
         job, gone = candidate.job, bench.gone
         if reach.kind is PreemptionKind.RECLAIM and not (
             gone or self._more_by_time or self._has_lower(candidate.of)
@@ -319,18 +319,18 @@ class Preemptor:
 
     @property
     def _more_by_time(self) -> bool:
-        """Whether more may be asked later, though nothing happens."""
+        """Return True if time alone can add victims."""
         return bool(self._policy.min_runtime.any or self._policy.usage.k or self._cluster.refused)
 
     def _alternates_until_s(self, job: Job, now_s: float) -> float:
-        """When the next of those it was stopped for may be stopped for it."""
+        """Return the time at which the next workload that preempted it becomes eligible as a victim."""
         ends = (at_s + self._policy.reserve_after for at_s in job.stopped_for.values())
         return min((end_s for end_s in ends if end_s > now_s), default=float("inf"))
 
     def _alike(
         self, candidate: Candidate, claims: PreemptionRules, affinity: tuple[AffinityPolicy, ...]
     ) -> tuple[object, ...] | None:
-        """What has to be equal that moves fail for two workloads alike; None if more than that matters."""
+        """Return the key of workloads for which moves fail alike; None if more than the key matters."""
         job = candidate.job
         if job.is_running or job.stopped_for:
             return None
@@ -350,7 +350,7 @@ class Preemptor:
         kind: PreemptionKind,
         most: QuotaProtection,
     ) -> tuple[PreemptionPlan | None, bool]:
-        """Room made in this way; if there is none, whether that is so till somebody saves."""
+        """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""
         domains, anywhere = self._where(candidate, bench, affinity, kind)
         taken = self._in_one(domains, candidate, claims, bench, affinity, kind, most)
         if taken is not None or not anywhere:
@@ -372,7 +372,7 @@ class Preemptor:
         kind: PreemptionKind,
         most: QuotaProtection = QuotaProtection.NONE,
     ) -> PreemptionPlan | None:
-        """Room in the domain where it is made most cheaply, which may cost more than a hole anywhere."""
+        """Free capacity in the cheapest domain, which may cost more than anywhere."""
         if not domains:
             return None
         reach = self._reach(claims, bench, kind, most, self._policy.topology.budget)
@@ -384,7 +384,7 @@ class Preemptor:
     def _instead(
         self, candidate: Candidate, spots: list[NodePlacement], bench: PreemptionContext
     ) -> PreemptionPlan:
-        """One domain cleared by moves instead, if these are places in several; or else these."""
+        """Clear one domain by moves if these placements are scattered; else keep them."""
         job, placer, kind = candidate.job, bench.placer, PreemptionKind.CONSOLIDATE
         if self._server.is_scattered(job, spots) and job.can_preempt and self._policy.consolidation.enabled:
             affinity, claims = bench.affinity_of(job), self._claims(candidate)
@@ -410,7 +410,7 @@ class Preemptor:
         most: QuotaProtection,
         budget: float,
     ) -> VictimCandidates:
-        """Whom a workload may take from; for all who ask for moves it is the same until room is made."""
+        """Return the victim candidates; all who ask for moves share them until capacity is freed."""
         alone = (
             kind is not PreemptionKind.CONSOLIDATE or claims.job.is_running or bool(claims.job.stopped_for)
         )
@@ -427,7 +427,7 @@ class Preemptor:
         affinity: tuple[AffinityPolicy, ...],
         kind: PreemptionKind,
     ) -> tuple[list[Bools], bool]:
-        """Domains in which to make room, by its topology, and whether it may be made anywhere."""
+        """Return the domains to clear by its topology, and whether any node may be cleared."""
         job, open_ = candidate.job, self._server.open_to(candidate)
         asked = job.topology
         if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):

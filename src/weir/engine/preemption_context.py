@@ -1,4 +1,4 @@
-"""What all takes of one cycle share."""
+"""State that all preemptions of one cycle share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from weir.state.shapes import GPU_ROW
 
 @dataclass(slots=True)
 class PreemptionContext:
-    """The cluster, the books and the room after releases.
+    """Cluster, quota overlay and the capacity after all releases.
 
     `gone` are pods stopped or moved in this plan; `coming` are workloads that are given room in it or
     have some promised: nobody takes from them before it is theirs, or a stopped gang would keep a pod.
@@ -38,13 +38,13 @@ class PreemptionContext:
     coming: set[str] = field(default_factory=set)
 
     def count(self, spots: Sequence[NodePlacement], sign: int) -> None:
-        """Count pods in the books as placed there (sign -1: no more)."""
+        """Charge placements to the quota overlay (sign -1: release them)."""
         for pod, node, _ in spots:
             job = pod.job
             self.books.add(job.path, usage_on(self.cluster, pod.shape, node), not job.preemptible, sign)
 
     def keeps_headroom(self, job: Job, asks: Amounts) -> bool:
-        """Whether pods of a job are in quota, or leave free what is kept for those that are."""
+        """Return True if pods of a job are in quota, or leave the reserve free."""
         want = devices_of_charge(job, dict(asks).get(GPU_ROW, 0))
         if not self.headroom_milli or not want or self.books.entitled(job.path, asks):
             return True

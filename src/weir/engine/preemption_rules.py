@@ -1,4 +1,4 @@
-"""Whom a workload may take from: the rules of reclaim and preemption, asked again before each victim."""
+"""Preemption rules: the workloads that a requester may evict, checked again before each victim."""
 
 from enum import IntEnum
 
@@ -12,7 +12,7 @@ HOUR_S = 3600.0
 
 
 class PreemptionKind(IntEnum):
-    """How a take goes about it, in the order in which it is tried."""
+    """Kinds of preemption, in the order in which they are tried."""
 
     CONSOLIDATE = 0
     RECLAIM = 1
@@ -21,7 +21,7 @@ class PreemptionKind(IntEnum):
 
 
 class QuotaProtection(IntEnum):
-    """How quotas protect work from one asker; all of a lower value is taken before any of a higher.
+    """Degree to which quotas protect work from a requester; lower values are evicted first.
 
     From where the paths part down to the project of the work, a queue either holds more than its quota in
     something that is asked for, or protects what it holds.
@@ -37,7 +37,7 @@ _PROTECTIONS = tuple(QuotaProtection)  # by value: a look-up costs a fraction of
 
 
 def divergence_level(asker: tuple[int, ...], victim: tuple[int, ...]) -> int:
-    """The level at which two paths part; the length of the path within one project."""
+    """Return the level at which two paths diverge; the length of the path within one project."""
     for level, (own, other) in enumerate(zip(asker, victim, strict=False)):
         if own != other:
             return level
@@ -45,7 +45,7 @@ def divergence_level(asker: tuple[int, ...], victim: tuple[int, ...]) -> int:
 
 
 class PreemptionRules:
-    """What one asker may claim, level by level of its path."""
+    """Rights of one requester, level by level of its path."""
 
     def __init__(
         self, books: QuotaOverlay, policy: Policy, candidate: Candidate, entitled: bool, now_s: float
@@ -64,12 +64,12 @@ class PreemptionRules:
 
     @property
     def is_owner(self) -> bool:
-        """Whether it is in quota."""
+        """Return True if it is in quota."""
         return self._fixed or self._entitled
 
     @property
     def any_reclaim(self) -> bool:
-        """Whether its own queue lets it reclaim from anyone at all."""
+        """Return True if its own queue lets it reclaim at all."""
         own = self.path[-1]
         return self._fixed or self._entitled or (self.is_patient and self._books.in_share(own, self.asks))
 
@@ -79,17 +79,17 @@ class PreemptionRules:
         return self._books.in_share(self.path[-1], self.asks)
 
     def by_share(self, level: int) -> bool:
-        """Whether it stays within the share of every queue from that level of its path down."""
+        """Return True if every queue from that level of its path down stays within its fair share."""
         return self.is_patient and (
             self._fixed or all(self._books.in_share(queue, self.asks) for queue in self.path[level:])
         )
 
     def by_quota(self, level: int) -> bool:
-        """Whether it stays within the quota at that level of its path; its own queue has let it."""
+        """Return True if its queue at that level stays within its quota, and its own queue allows it."""
         return self._fixed or (self.any_reclaim and self._books.in_quota(self.path[level], self.asks))
 
     def rule_for(self, victim: Job) -> EvictionRule | None:
-        """The rule under which pods of a running preemptible workload may be stopped now, if any."""
+        """Return the rule by which pods of a running preemptible workload may be evicted now, if any."""
         level = divergence_level(self.path, victim.path)
         if level == len(self.path):
             own = effective_priority(self.job, self._policy, self._now_s)
@@ -99,12 +99,12 @@ class PreemptionRules:
         return self.rule_from(level, victim.path[level])
 
     def may_ask(self, path: tuple[int, ...]) -> bool:
-        """Whether it may take from another project, by its path, as things stand."""
+        """Return True if it may evict work of the project with this path now."""
         level = divergence_level(self.path, path)
         return self.rule_from(level, path[level]) is not None
 
     def rule_from(self, level: int, sibling: int) -> EvictionRule | None:
-        """The rule under which a queue may be taken from that parts from the asker at a level."""
+        """Return the rule by which work of a sibling queue at a level may be evicted, if any."""
         books = self._books
         held, quota = books.held[sibling], books.ledger.quota[sibling]
         if self.by_quota(level):
@@ -125,7 +125,7 @@ class PreemptionRules:
         )
 
     def _scaled_down(self, level: int, sibling: int) -> bool:
-        """Whether guarantees among these siblings had to be scaled down and this one ranks lower."""
+        """Return True if guarantees of these siblings were scaled down and this one has lower priority."""
         books, ledger = self._books, self._books.ledger
         if ledger.priority[sibling] >= ledger.priority[self.path[level]]:
             return False
@@ -180,7 +180,7 @@ class PreemptionRules:
         )
 
     def overtakes(self, level: int, sibling: int) -> bool:
-        """Whether the asker would stand above its share, and above what it leaves the sibling with.
+        """Return True if the requester would exceed its share and the sibling's remaining share.
 
         Asked with the victims gone and the asker not yet counted.
         """
@@ -189,7 +189,7 @@ class PreemptionRules:
 
 
 def effective_priority(job: Job, policy: Policy, now_s: float) -> float:
-    """A workload's priority with what its waiting has earned; one that runs keeps what it started with."""
+    """Return a workload's priority with aging; a running one keeps the priority of its start."""
     if not policy.aging:
         return job.priority
     until_s = now_s if job.started_s is None else job.started_s
@@ -197,6 +197,6 @@ def effective_priority(job: Job, policy: Policy, now_s: float) -> float:
 
 
 def is_past_min_runtime(job: Job, policy: Policy, now_s: float) -> bool:
-    """Whether a running workload has had its minimum run time."""
+    """Return True if a running workload has had its minimum run time."""
     least = policy.min_runtime.of(job.type)
     return not least or job.spec.overrun or job.started_s is None or now_s - job.started_s >= least

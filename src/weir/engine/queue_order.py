@@ -1,4 +1,4 @@
-"""Which workload is served next: a tournament over the quota tree, re-evaluated after each placement."""
+"""Queue order: a tournament over the quota tree, evaluated again after each placement."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _HOUR_S = 3600.0
 
 
 class Candidate:
-    """The next step of a waiting workload: pods of each group to place, and what they ask for.
+    """Next step of a pending workload: pods of each group to place, and their request.
 
     It is the `at`-th of its class, or `again` one that was served in this cycle and may grow on.
     `placed` counts the pods of each group it has by then; `choice` says which of the groups it may
@@ -48,7 +48,7 @@ class Candidate:
         )
 
     def pods(self) -> dict[int, list[Pod]]:
-        """The pods to place, by group."""
+        """Return the pods to place, by group."""
         chosen = {}
         for group, lack in enumerate(self.lacks):
             if lack:
@@ -57,7 +57,7 @@ class Candidate:
         return chosen
 
     def grown(self) -> "Candidate | None":
-        """The same workload once more, if it was served and has elastic pods left."""
+        """Return the workload's next elastic pod after it was served; None without one."""
         if not self.job.is_elastic:
             return None
         placed = [have + more for have, more in zip(self.placed, self.lacks, strict=True)]
@@ -66,13 +66,13 @@ class Candidate:
         return Candidate(self.of, self.at, placed)
 
     def otherwise(self) -> "Candidate | None":
-        """The same workload with the next of the groups it may grow by, where this one found no room."""
+        """Return the same workload with the next group that it may grow by, after this one didn't fit."""
         if self.choice + 1 >= self.choices:
             return None
         return Candidate(self.of, self.at, self.placed if self.again else None, self.choice + 1)
 
     def aged(self, now_s: float, aging: float) -> "Candidate":
-        """Itself, with the priority its waiting has earned."""
+        """Add the priority earned by waiting and return the candidate."""
         if aging:
             hours = max(0.0, now_s - self.job.submitted_s) / _HOUR_S
             self.line_key = (self.line_key[0] - aging * hours, *self.line_key[1:])
@@ -80,7 +80,7 @@ class Candidate:
 
 
 class QueueOrder:
-    """Candidates in the order of the rules. `next` names one; `settle` says what comes after it."""
+    """Candidates in scheduling order. `next` returns one; `settle` says what follows it."""
 
     def __init__(self, books: QuotaOverlay, candidates: Iterable[Candidate]) -> None:
         self._books = books
@@ -126,16 +126,16 @@ class QueueOrder:
         return self._key_with(queue, best)
 
     def _key_with(self, queue: int, best: Candidate) -> tuple[object, ...]:
-        """What a queue is compared by; nothing if none of its siblings has anyone waiting."""
+        """Return the key by which a queue compares; empty if no sibling has pending work."""
         return () if queue in self._alone else self._books.key(queue, best.asks)
 
     def next(self) -> Candidate | None:
-        """The candidate to serve now; it stays until it is settled."""
+        """Return the candidate to serve now; it stays first until it is settled."""
         self._served = self._best(_ROOT)
         return self._served
 
     def settle(self, followers: Iterable[Candidate] = ()) -> None:
-        """The candidate named last was served or refused; `followers` of its project take its place."""
+        """Remove the last candidate, served or refused; `followers` of its project take its place."""
         served = self._served
         assert served is not None
         heappop(self._lines[served.job.project])

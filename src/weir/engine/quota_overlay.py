@@ -1,4 +1,4 @@
-"""What each queue holds as the cycle goes on, its share, and the gates at every ancestor."""
+"""Quota overlay: usage of each queue during the cycle, fair shares, and quota checks on its path."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ INFINITE = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class QuotaRefusal:
-    """A gate that is shut: the queue, the resource row, what it holds, what is asked for, and the most."""
+    """A failed quota check: queue, resource row, current amount, requested amount, and maximum."""
 
     why: ReasonCode
     queue: int
@@ -29,7 +29,7 @@ class QuotaRefusal:
 
 
 class QuotaOverlay:
-    """The ledger of one cycle: `held` and `fixed` (its non-preemptible part), queue by row.
+    """Quota usage of one cycle: `held` and `fixed` (its non-preemptible part), queue by row.
 
     `known` are the shares, once they have been worked out for the cluster as it is. `excess` is what
     workloads ask for that no node could ever take, as `Memo.excess` finds it.
@@ -56,7 +56,7 @@ class QuotaOverlay:
 
     @property
     def share(self) -> FairShares:
-        """Fair shares; they don't change within a cycle, since what is bound was asked for before."""
+        """Return the fair shares; they don't change within a cycle."""
         if self.known is None:
             self.known = fair_shares(
                 self.ledger, self._total, self._usage, self._policy.usage.k, self._excess()
@@ -65,7 +65,7 @@ class QuotaOverlay:
 
     @cached_property
     def demand(self) -> list[list[int]]:
-        """What each queue holds and asks for, within its limit."""
+        """Return the allocated and requested amounts of each queue, within its limit."""
         return demands(self.ledger, self._excess())
 
     @cached_property
@@ -73,7 +73,7 @@ class QuotaOverlay:
         return self._cluster.totals()
 
     def is_scaled(self, parent: int, row: int) -> bool:
-        """Whether the guarantees of a queue's children (-1: of the top) exceed what there is."""
+        """Return True if the guarantees of a queue's children (-1: of the top) exceed the capacity."""
         found = self._scaled.get((parent, row))
         if found is None:
             ledger = self.ledger
@@ -88,7 +88,7 @@ class QuotaOverlay:
         return found
 
     def add(self, path: Sequence[int], amounts: Amounts, fixed: bool, sign: int = 1) -> None:
-        """A pod holds these amounts from now on (sign -1: no more)."""
+        """Charge a pod's amounts to its queues (sign -1: release them)."""
         for queue in path:
             self._dominant.pop(queue, None)
             line = self.held[queue]
@@ -100,7 +100,7 @@ class QuotaOverlay:
                     line[row] += sign * amount
 
     def over_limit(self, path: Sequence[int], asks: Amounts) -> QuotaRefusal | None:
-        """The first limit on the path that `asks` more would pass."""
+        """Return the first limit on the path that the request would exceed."""
         for queue in path:
             limited = self.ledger.limited[queue]
             if limited:
@@ -115,7 +115,7 @@ class QuotaOverlay:
         return None
 
     def models_left(self, path: Sequence[int], asks: Amounts, fixed: bool) -> dict[str, int]:
-        """Thousandths of each limited GPU model a path may still hold, for work that names none.
+        """Return the thousandths of each limited GPU model left to a path, for work that names none.
 
         By their limits, and for non-preemptible work by their quotas.
         """
@@ -137,7 +137,7 @@ class QuotaOverlay:
                 left[model] = min(left.get(model, UNLIMITED), most - held[row])
 
     def fixed_over_quota(self, path: Sequence[int], asks: Amounts) -> QuotaRefusal | None:
-        """The first quota on the path that `asks` more of non-preemptible work would pass."""
+        """Return the first quota on the path that the non-preemptible request would exceed."""
         for queue in path:
             bounded = self.ledger.bounded[queue]
             if bounded:
@@ -151,7 +151,7 @@ class QuotaOverlay:
         return None
 
     def in_quota(self, queue: int, asks: Amounts) -> bool:
-        """Whether a queue stays within its quota with `asks` more, in what is asked for."""
+        """Return True if the queue's quota covers the request as well."""
         bounded = self.ledger.bounded[queue]
         if bounded:
             held = self.held[queue]
@@ -161,7 +161,7 @@ class QuotaOverlay:
         return True
 
     def in_share(self, queue: int, asks: Amounts) -> bool:
-        """Whether a queue stays within its share with `asks` more, in what is asked for."""
+        """Return True if the queue's fair share covers the request as well."""
         held, share = self.held[queue], self.share[queue]
         for row, amount in asks:
             if amount and held[row] + amount > share[row] + 1e-6:
@@ -169,14 +169,14 @@ class QuotaOverlay:
         return True
 
     def entitled(self, path: Sequence[int], asks: Amounts) -> bool:
-        """Whether every queue on the path stays within its quota."""
+        """Return True if the quotas of all queues on the path cover the request."""
         for queue in path:
             if not self.in_quota(queue, asks):
                 return False
         return True
 
     def over_share(self, queue: int) -> bool:
-        """Whether a queue holds more than its share in a resource in which its quota is finite."""
+        """Return True if a queue exceeds its fair share of a resource with a finite quota."""
         held, share = self.held[queue], self.share[queue]
         for row, _ in self.ledger.bounded[queue]:
             if held[row] > share[row] + 1e-6:
@@ -184,7 +184,7 @@ class QuotaOverlay:
         return False
 
     def dominant(self, queue: int, asks: Amounts = ()) -> tuple[float, int]:
-        """The largest of (held + asks) ÷ share; where a share is 0, infinite with the amount beside it."""
+        """Return the largest (allocated + request) ÷ share; for a share of 0 infinite and the amount."""
         without = self._dominant.get(queue)
         if without is None:
             without = self._dominant[queue] = self._largest(queue, ())
@@ -208,7 +208,7 @@ class QuotaOverlay:
         return largest, 0
 
     def key(self, queue: int, asks: Amounts = ()) -> tuple[object, ...]:
-        """The order among siblings, smaller first; without `asks`, of what the queue holds alone."""
+        """Return the order among siblings, smaller first; without a request, by current usage alone."""
         without = self.dominant(queue)
         largest, beside = self._dominant_with(queue, asks, without)
         created_s, at = self.ledger.age[queue]
@@ -239,7 +239,7 @@ class QuotaOverlay:
         return largest, 0
 
     def giving_key(self, queue: int) -> tuple[object, ...]:
-        """The reverse order of what the queue holds alone: who gives first comes first."""
+        """Return the order in which queues give, by current usage; smaller gives first."""
         dominant, beside = self.dominant(queue)
         created_s, at = self.ledger.age[queue]
         return (
@@ -253,11 +253,11 @@ class QuotaOverlay:
         )
 
     def over_quota(self, queue: int) -> bool:
-        """Whether a queue holds more than its quota of anything."""
+        """Return True if a queue exceeds its quota of any resource."""
         return not self._within_quota(queue)
 
     def fills_quota(self, queue: int, asks: Amounts) -> bool:
-        """Whether a queue holds all its quota of something asked for, so that nobody has a claim to more."""
+        """Return True if a queue uses all its quota of a requested resource."""
         held, quota = self.held[queue], self.ledger.quota[queue]
         return any(amount and held[row] >= quota[row] for row, amount in asks)
 
@@ -270,7 +270,7 @@ class QuotaOverlay:
 
 
 def usage_of(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
-    """Each queue's decayed share of the devices it used, of a department what its projects used; 0 to 1."""
+    """Return each queue's decayed share of the devices, from 0 to 1; departments sum their projects."""
     ledger, rules = cluster.ledger, policy.usage
     used = [0.0] * len(ledger.queues)
     total = cluster.total(GPU_ROW) if rules.k else 0

@@ -1,4 +1,4 @@
-"""Why work may not reclaim what others hold: the queue whose quota it would pass, in numbers."""
+"""Quota shortfall: the queue whose quota a reclaim would exceed, in numbers."""
 
 from weir.engine.preemption_rules import PreemptionRules
 from weir.model.policy import Policy

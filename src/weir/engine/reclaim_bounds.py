@@ -1,4 +1,4 @@
-"""What taking could bring at best, over all nodes at once, before anybody is looked into.
+"""Upper bounds on what reclaim can free, over all nodes at once, before any search.
 
 These are bounds: what is refused here would be refused in the end, and what isn't may be. Devices are
 counted in thousandths: a shared device is free once all parts of it are.
@@ -24,7 +24,7 @@ from weir.state.shapes import GPU_ROW
 
 
 class ReclaimBounds:
-    """What could be brought about in one cycle."""
+    """Bounds of preemption in one cycle."""
 
     def __init__(self, server: Allocator) -> None:
         self._cluster = server.cluster
@@ -36,7 +36,7 @@ class ReclaimBounds:
         self.movers = ConsolidationBounds(server)
 
     def could_reclaim(self, claims: PreemptionRules, lacks: Sequence[int], bench: PreemptionContext) -> bool:
-        """Whether there were room if all were gone that it may take from, and all that is cheap to move."""
+        """Return True if the request could fit without all eligible victims and all cheap moves."""
         if not self._memo.bounds:
             return True
         running, room, ledger = self._cluster.running_pods, bench.placer.room, self._cluster.ledger
@@ -68,7 +68,7 @@ class ReclaimBounds:
         return True
 
     def _moved_most(self, claims: PreemptionRules, free: Ints, over: Floats) -> Ints:
-        """Thousandths of devices by node of those it may not take from that are cheap enough to move."""
+        """Return by node the thousandths of devices of ineligible pods that are cheap to move."""
         rules = self._policy
         if not rules.consolidation.enabled:
             return np.zeros_like(free)
@@ -84,7 +84,7 @@ class ReclaimBounds:
         return np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
 
     def _over(self, claims: PreemptionRules) -> Floats:
-        """Devices each project may be taken from before it stops giving; 0 if it isn't asked.
+        """Return the devices that each project can give before it is within its quota; 0 if ineligible.
 
         Infinite where it gives for another reason than its devices, and in a deep tree, where one that gives
         opens others.
@@ -105,13 +105,13 @@ class ReclaimBounds:
         return over
 
     def asked(self, claims: PreemptionRules) -> Bools:
-        """Which projects it may take from."""
+        """Return the projects that are eligible for reclaim."""
         if not claims.any_reclaim:
             return np.zeros(len(self._cluster.ledger.path), np.bool_)
         return self._over(claims) > 0
 
     def more_may_go(self, asleep: Sleeping, job: Job, lacks: Sequence[int]) -> bool:
-        """Whether one has saved since that may move now, wasn't counted, and is where room could be made."""
+        """Return True if a workload that has checkpointed since could help now and wasn't counted."""
         new = self._cluster.saves - asleep.saves
         if new > len(self._cluster.saved) or not self._memo.bounds:
             return True
@@ -128,7 +128,7 @@ class ReclaimBounds:
         )
 
     def _freed_most(self, node: int, asked: Bools, most: float) -> int:
-        """The most whole devices of a node with all gone that may be taken, and all that is cheap to move."""
+        """Return a bound on the exclusive devices of a node after all stops and cheap moves."""
         devices = int(self._room.whole[node])
         for pod in self._cluster.pods_on[node]:
             price = self.movers.price(pod.job)

@@ -1,4 +1,4 @@
-"""Fill: a running pod makes way for waiting ones of its project that make more of the devices.
+"""Repack: stop a running pod for pending pods of its project that use its node better.
 
 The last resort when work waits though devices are idle: what is left of them fits nobody who waits, but
 would together with what one running pod holds. Nobody gains by it but the pool, and whoever makes way
@@ -32,7 +32,7 @@ _COMERS_MOST = 8
 
 
 class Repacking(NamedTuple):
-    """Who would go from a node, and the classes of those who would come, one entry for each of them."""
+    """A pod to stop on a node, and the classes of the pods that replace it, one entry for each pod."""
 
     gain_milli: int
     goes: Pod
@@ -40,7 +40,7 @@ class Repacking(NamedTuple):
 
 
 class RepackCandidate(NamedTuple):
-    """A class of waiting workloads that lack one pod each, and the nodes they may use."""
+    """A class of pending workloads that miss one pod each, and the nodes that they may use."""
 
     of: EquivalenceClass
     shape: RequestShape
@@ -49,7 +49,7 @@ class RepackCandidate(NamedTuple):
 
 
 class RepackPlanner:
-    """Finds who makes way for whom in this cycle, the greatest gain first."""
+    """Finds pods to stop for pending pods of their project, the greatest gain first."""
 
     def __init__(self, server: Allocator, disruptions: DisruptionAllowances) -> None:
         self._server = server
@@ -63,7 +63,7 @@ class RepackPlanner:
         self._lines: dict[int, RepackQueue] = {}
 
     def run(self) -> Iterator[tuple[Pod, list[NodePlacement]]]:
-        """Who goes, and who comes where."""
+        """Yield each pod to stop with the placements of the pods that replace it."""
         rules = self._policy.repack
         if not rules.enabled:
             return
@@ -93,7 +93,7 @@ class RepackPlanner:
                         heappush(heap, (key, next(numbers), node, other))
 
     def _line_up(self) -> None:
-        """By project, who could come: by priority, then the largest first."""
+        """Sort the candidates of each project by priority, then the largest first."""
         server, cluster = self._server, self._cluster
         lines: dict[int, list[RepackCandidate]] = {}
         for of, at in server.unserved():
@@ -120,7 +120,7 @@ class RepackPlanner:
     def _changes(
         self, node: int, only: Pod | None = None
     ) -> Iterator[tuple[tuple[float, float, float, str], Repacking]]:
-        """What could be gained by each pod on a node going, and the key by which changes compare."""
+        """Yield each possible repacking of a node with the key by which repackings compare."""
         vain: set[tuple[object, ...]] = set()
         for pod in self._cluster.pods_on[node] if only is None else (only,):
             job = pod.job
@@ -155,7 +155,7 @@ class RepackPlanner:
         return price_of_move(pod.job, [pod], self._policy.price, self._server.now_s)
 
     def _change(self, node: int, pod: Pod, line: "RepackQueue") -> Repacking | None:
-        """Who would come if a pod went: the first in line who fits, and so on while there is room."""
+        """Return the pending pods that would replace a pod, as far as they fit; None without a gain."""
         held = round(devices_of([pod]) * WHOLE_MILLI)
         space = NodeSnapshot(self._room, node)
         space.hold(pod.shape, pod.devices, -1)
@@ -178,7 +178,7 @@ class RepackPlanner:
     # Making it so
 
     def _made(self, node: int, change: Repacking) -> list[NodePlacement] | None:
-        """Places for those who come, or None with nothing changed if not all of them may any more."""
+        """Return the placements of the replacing pods; None, with nothing changed, unless all may come."""
         books, goes = self._server.books, change.goes
         self._room.try_out()
         charge_pods(books, [goes], -1)
@@ -212,7 +212,7 @@ class RepackPlanner:
         self._server.books.add(job.path, amounts, not job.preemptible, sign)
 
     def _passes(self, candidate: Candidate) -> bool:
-        """The gates, asked with the one who goes gone."""
+        """Return True if a candidate passes the quota checks without the stopped pod."""
         books, path, asks = self._server.books, candidate.job.path, candidate.asks
         return (
             candidate.job.can_preempt
@@ -223,7 +223,7 @@ class RepackPlanner:
 
 
 class RepackQueue:
-    """Who could come, in order, with what each needs as columns."""
+    """Candidates of one project in order, with their requests as columns."""
 
     def __init__(self, comers: Sequence[RepackCandidate], rows: int) -> None:
         self._comers = comers
@@ -237,7 +237,7 @@ class RepackQueue:
         self._open = np.array([comer.open for comer in comers])
 
     def fitting(self, space: "NodeSnapshot", node: int) -> list[RepackCandidate]:
-        """Those who may be on a node and, but for how devices are cut up, would fit."""
+        """Return the candidates that may use a node and fit it, except for fragmentation of devices."""
         share = np.array(space.share)
         devices = np.where(self._whole, (share == WHOLE_MILLI).sum(), (share > 0).sum())
         ok = self._open[:, node] & (self._needs <= space.free).all(axis=1)
@@ -246,7 +246,7 @@ class RepackQueue:
 
 
 class NodeSnapshot:
-    """What is free on one node, to try things on."""
+    """Copy of one node's free capacity, for trials."""
 
     def __init__(self, room: Capacity, node: int) -> None:
         self.free = room.columns.free[:, node].copy()
@@ -255,7 +255,7 @@ class NodeSnapshot:
         self._memory: list[int] = room.columns.memory[node].tolist()
 
     def hold(self, shape: RequestShape, devices: Sequence[int], pods: int) -> None:
-        """A pod holds room on these devices (pods -1: no more)."""
+        """Allocate devices to a pod (pods -1: release them)."""
         for row, amount in shape.needs:
             self.free[row] -= amount * pods
         milli, each = shape.share_on(self.device_memory), shape.memory_on(self.device_memory)
@@ -264,7 +264,7 @@ class NodeSnapshot:
             self._memory[device] -= each * pods
 
     def devices_for(self, shape: RequestShape) -> tuple[int, ...] | None:
-        """The fullest devices that hold a pod, None if it has no room."""
+        """Return the fullest devices that fit a pod; None if it doesn't fit."""
         if any(self.free[row] < amount for row, amount in shape.needs):
             return None
         milli = WHOLE_MILLI if shape.whole else shape.share_on(self.device_memory)

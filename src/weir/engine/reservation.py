@@ -92,7 +92,7 @@ class _FutureReleases:
 
 
 class _ExpectedEnds:
-    """When running workloads will have ended, each asked once and only if it matters, and what that frees."""
+    """Expected ends of running workloads, computed on demand, and the devices they free."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._cluster = cluster
@@ -117,7 +117,7 @@ class _ExpectedEnds:
     def soonest(
         self, room: Capacity, shape: RequestShape, mask: Bools, kept: Ints, pods: int
     ) -> list[tuple[float, int]]:
-        """When and where there will be room for so many pods beside what is kept, soonest first."""
+        """Return times and nodes at which this many pods fit beside reservations, soonest first."""
         free, size = room.whole - kept, shape.devices
         places = np.where(mask, np.maximum(free, 0) // size if size else 1, 0)
         now = np.repeat(np.arange(len(places)), np.minimum(places, pods))[:pods]
@@ -131,7 +131,7 @@ class _ExpectedEnds:
         return found
 
     def free_by(self, room: Capacity, at_s: float) -> Ints:
-        """Whole devices of each node that will be free by then."""
+        """Return the idle devices of each node at a time."""
         if at_s <= self._now_s:
             return room.whole
         coming = self._coming
@@ -149,7 +149,7 @@ def _ends_s(cluster: Cluster, job: Job, now_s: float) -> float:
 
 
 def expected_runtime_s(cluster: Cluster, job: Job) -> float:
-    """How long a waiting workload will run, at most or as learned."""
+    """Return the run time of a pending workload: its maximum, or the learned one."""
     if job.max_runtime_s is not None:
         return job.max_runtime_s
     remaining_s = cluster.runtimes.remaining_s(job.like, job.ran_s)

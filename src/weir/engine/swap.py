@@ -1,4 +1,4 @@
-"""Exchange: the moment a borrower has saved its state, stopping it costs nothing.
+"""Swap: exchange a workload over quota for a pending one when its checkpoint is fresh.
 
 If a waiting workload of the same size comes clearly before it in the learned order, the two change
 places on the same devices. Only what is borrowed as a whole goes: were its queue below its quota
@@ -18,7 +18,7 @@ from weir.state.jobs import EquivalenceClass, Job, Phase, Pod
 
 
 class SwapPlanner:
-    """Finds the workloads that change places in this cycle."""
+    """Finds the workloads that swap in this cycle."""
 
     def __init__(
         self, server: Allocator, disruptions: DisruptionAllowances, gone: set[Pod], coming: set[str]
@@ -34,7 +34,7 @@ class SwapPlanner:
         self._lines = server.memo.lines  # by size, as the books stand
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[NodePlacement]]]:
-        """Who comes, who goes, and the places."""
+        """Yield each pending workload with the workload it replaces and the placements."""
         cluster, now_s = self._cluster, self._server.now_s
         if not self._policy.swap_at_checkpoint or not cluster.runtimes.version:
             return
@@ -53,7 +53,7 @@ class SwapPlanner:
                     yield found, job, spots
 
     def _may_go(self, job: Job) -> bool:
-        """Whether a workload that has just saved its state runs as a borrower and may be stopped."""
+        """Return True if a workload runs over quota, has just checkpointed, and may be stopped."""
         books = self._books
         return (
             job.preemptible
@@ -67,7 +67,7 @@ class SwapPlanner:
         )
 
     def _better(self, job: Job) -> Candidate | None:
-        """The first of the waiting of the same size, if it comes before the job by the gain set."""
+        """Return the first pending workload of its size, if it precedes the job by the minimum gain."""
         line = self._in_order(job)
         most = self._own_key(job) - self._policy.swap_min_gain if line else 0.0
         for key, of, at in line:
@@ -84,7 +84,7 @@ class SwapPlanner:
         return None
 
     def _in_order(self, like: Job) -> list[tuple[RuntimeKeyOrder, EquivalenceClass, int]]:
-        """The next of each waiting class of a job's size that wasn't served, in the learned order."""
+        """Return the next of each unserved class of a job's size, by predicted run time."""
         size = tuple([(shape.id, pods) for shape, pods in zip(like.shapes, like.placed, strict=True)])
         found = self._lines.get(size)
         if found is None:
@@ -100,17 +100,17 @@ class SwapPlanner:
         return found
 
     def _own_key(self, job: Job) -> float:
-        """The learned key of a running workload, as if it waited with the run it has."""
+        """Return the key of a running workload, as if it were pending with its run time so far."""
         started_s = self._server.now_s if job.started_s is None else job.started_s
         return self._server.key_of(job, job.ran_s + self._server.now_s - started_s, ())
 
     def _may_stand(self, goes: Job) -> bool:
-        """Whether pods like those of a job may be where it runs, were they not there yet."""
+        """Return True if pod affinity allows the job's nodes without the job."""
         rules, columns = self._server.memo.pod_rules(self._cluster), self._server.room.columns
         return all(rules.stays(columns, pod.shape, pod.node) for pod in goes.running_pods())
 
     def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
-        """Whether the pods that go are together as those that come have to be, or still wait to be."""
+        """Return True if the nodes satisfy the topology of the pending workload."""
         server, asked = self._server, candidate.job.topology
         if asked is not None and asked.required is not None and asked != goes.topology:
             return False
@@ -118,7 +118,7 @@ class SwapPlanner:
         return not scattered or server.may_scatter(candidate.job, candidate.lacks)
 
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
-        """Whether it passes its gates once the other is gone, which was lent, and isn't its last victim."""
+        """Return True if it passes all quota checks without the other, which uses borrowed quota."""
         books, running = self._books, goes.running_pods()
         job, fixed = candidate.job, not candidate.job.preemptible
         charge_pods(books, running, -1)

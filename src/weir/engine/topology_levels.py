@@ -1,4 +1,4 @@
-"""Domains: nodes that are equal in a label, or in several."""
+"""Topology domains: nodes with equal values of one or more labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class TopologyLevel:
-    """The domains of one level: `of[node]` is the domain's number, -1 where a label is missing.
+    """Domains of one level: `of[node]` is the domain's number, -1 without the label.
 
     `labels` are the node labels in which the nodes of a domain are equal, coarse to fine.
     """
@@ -26,18 +26,18 @@ class TopologyLevel:
     labels: tuple[str, ...] = ()
 
     def sums(self, amounts: Ints) -> Ints:
-        """Amounts by node summed by domain."""
+        """Sum amounts by node to amounts by domain."""
         known = self.of >= 0
         return np.bincount(self.of[known], amounts[known], self.count).astype(np.int64)
 
     def mask(self, domain: int) -> Bools:
-        """The nodes of a domain."""
+        """Return the nodes of a domain."""
         nodes: Bools = self.of == domain
         return nodes
 
 
 def level_of(cluster: Cluster, labels: Sequence[str]) -> TopologyLevel:
-    """The domains of nodes that are equal in all of these labels."""
+    """Return the domains of nodes with equal values of all these labels."""
     of = np.full(cluster.room.free.shape[1], -1, np.int64)
     numbers: dict[tuple[str, ...], int] = {}
     for at, node in enumerate(cluster.nodes):
@@ -48,12 +48,12 @@ def level_of(cluster: Cluster, labels: Sequence[str]) -> TopologyLevel:
 
 
 def levels_of(cluster: Cluster, topology: Topology) -> list[TopologyLevel]:
-    """The domains of a topology, level by level; a domain is told by its labels from the coarsest down."""
+    """Return the domains of a topology, level by level, each identified by its labels."""
     return [level_of(cluster, topology.levels[: depth + 1]) for depth in range(len(topology.levels))]
 
 
 def missing_topology(topologies: Mapping[str, Topology], asked: TopologyRequest | None) -> str | None:
-    """What there isn't of a topology that is asked for, in words; None if all of it is there."""
+    """Return the requested topology or level that doesn't exist, as text; None if all exist."""
     if asked is None:
         return None
     topology = topologies.get(asked.name)

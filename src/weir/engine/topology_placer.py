@@ -1,4 +1,4 @@
-"""Domains of nodes, and which of them a gang should go to: few and close ones, the fullest that fit."""
+"""Topology placement: few and close domains for a gang, the fullest that fit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,7 +14,7 @@ from weir.state.shapes import GPU_ROW
 
 
 class TopologyPlacer:
-    """Where one gang may go, by the topology it names; near its running members, unless all of it `moves`."""
+    """Places one gang by its topology, near its running members unless all of it `moves`."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class TopologyPlacer:
 
     @property
     def is_preferring(self) -> bool:
-        """Whether it prefers a level it doesn't require."""
+        """Return True if it prefers a level that it doesn't require."""
         return self._preferred > self._required
 
     def place(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> list[NodePlacement] | None:
-        """Places in one domain of the level asked for, or if `scattered` in as few as can be."""
+        """Return placements in one domain of its level, or if `scattered` in few domains."""
         for within in self._alternatives(pods, scattered):
             spots = self._placer.place(self._job, pods, self._affinity, within)
             if spots is not None:
@@ -66,7 +66,7 @@ class TopologyPlacer:
     def _single(
         self, depth: int, pods: Mapping[int, Sequence[Pod]], room_for: Mapping[int, Ints], base: Bools | None
     ) -> Iterator[Bools]:
-        """Domains of a level that could hold it alone, those first that are left with the least room."""
+        """Yield domains of a level that fit it alone, those with least free capacity first."""
         level = self._levels[depth]
         enough = np.ones(level.count, np.bool_)
         for group, some in pods.items():
@@ -80,7 +80,7 @@ class TopologyPlacer:
     def _scattered(
         self, pods: Mapping[int, Sequence[Pod]], room_for: Mapping[int, Ints], base: Bools | None
     ) -> Iterator[Bools | None]:
-        """Unions of few domains of the preferred level, inside the finest coarser domain that holds it."""
+        """Yield unions of few domains of the preferred level within one coarser domain."""
         level = self._levels[self._preferred]
         wholes: list[Bools | None] = []
         for depth in range(self._preferred - 1, self._required, -1):
@@ -104,7 +104,7 @@ class TopologyPlacer:
         yield from self._single(self._required, pods, room_for, base) if self._required >= 0 else [base]
 
     def domains_to_clear(self, pods: Mapping[int, Sequence[Pod]]) -> list[Bools]:
-        """Domains of the level asked for, those first that lack fewest pods' room."""
+        """Return domains of its level, those that miss capacity for fewest pods first."""
         room_for = self._room_for(pods)
         base = _both(self._pinned(self._required), self._within)
         level = self._levels[max(self._required, self._preferred)]
@@ -119,7 +119,7 @@ class TopologyPlacer:
         return found
 
     def _pinned(self, depth: int) -> Bools | None:
-        """The nodes in the domain of the members that run or have room promised, if any do."""
+        """Return the nodes in the domain of its running or nominated members, if any."""
         if depth < 0 or self._moves:
             return None
         of = self._levels[depth].of

@@ -1,4 +1,4 @@
-"""What nodes are short of for pods of a shape: capacity, or a place among other pods that its rules allow."""
+"""Capacity or pod affinity that nodes lack for the pods of a shape."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _HOLDERS_NAMED_MOST = 2
 
 
 class UnschedulableNodes:
-    """The shortages in one room. Pods with rules are tried there one by one, and stay there."""
+    """Nodes that can't take a shape, by cause. Pods with affinity rules are placed one by one, for good."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Whom one attempt may stop or move, as units with their tier and price."""
+"""Victim candidates: workloads that one search may stop or move, with tier and price."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _LAST: Tier = (len(QuotaProtection), (), _ANYONE)
 
 @dataclass(slots=True)
 class CandidateSet:
-    """What is the same for all who may take from the same workloads.
+    """State shared by all requesters with the same candidates.
 
     `jobs` are those, and whether only to be moved; `holes` says whether a shape has room somewhere;
     `takeable` is kept with nothing taken, by the nodes needed where that counts.
@@ -41,7 +41,7 @@ class CandidateSet:
 
 
 class VictimCandidates:
-    """The workloads one attempt may take from. `taken` are pods it has taken so far.
+    """Workloads that one search may stop or move. `taken` are its victims so far.
 
     What quotas protect more than `most` isn't stopped, and what disruption budgets protect neither is stopped
     nor moved, unless the kind is to override them.
@@ -85,7 +85,7 @@ class VictimCandidates:
         self.jobs = self._kept.jobs
 
     def asked_by(self, claims: PreemptionRules) -> "VictimCandidates":
-        """The same for another who asks for moves and may have just the same workloads moved."""
+        """Return the same candidates for another requester."""
         return VictimCandidates(self._bench, claims, self.kind, self._most, self.move_budget, self._kept)
 
     # Who
@@ -98,7 +98,7 @@ class VictimCandidates:
                 jobs.setdefault(job, True)
 
     def _found(self) -> list[Job]:
-        """Running preemptible workloads that may be taken from, at the latest when others are gone."""
+        """Return running preemptible workloads that are eligible, at the latest after other evictions."""
         claims, running = self.claims, self._cluster.running
         if self.kind is PreemptionKind.CONSOLIDATE:
             return self._movable()
@@ -128,7 +128,7 @@ class VictimCandidates:
         return self.claims.protection(path) <= self._most and self.claims.may_ask(path)
 
     def _movable(self) -> list[Job]:
-        """Running preemptible workloads that are cheap to move and have a place to go to, anyone's."""
+        """Return running preemptible workloads that are cheap to move and fit elsewhere."""
         rules, running = self._policy.price, self._cluster.running_pods
         jobs = running.jobs_saved_within(self._now_s, self.move_budget, rules.restart)
         if self._policy.consolidation.protect_in_quota and not self.claims.is_owner:
@@ -137,7 +137,7 @@ class VictimCandidates:
         return [job for job in cheap if self._has_holes(job)]
 
     def _has_holes(self, job: Job) -> bool:
-        """Whether each shape of a workload has room somewhere: else it can't be moved."""
+        """Return True if each shape of a workload fits another node."""
         affinity = self._affinity_of(job)
         for shape, placed in zip(job.shapes, job.placed, strict=True):
             if placed:
@@ -154,7 +154,7 @@ class VictimCandidates:
         return self._within([job for job in self._cluster.running[project].values() if job.preemptible])
 
     def _within(self, jobs: list[Job]) -> list[Job]:
-        """Those of preemptible jobs that may be stopped or moved for the asker as things stand."""
+        """Return the preemptible jobs that may be stopped or moved for the requester now."""
         asker, policy, now_s = self.claims.job, self._policy, self._now_s
         jobs = [job for job in jobs if job is not asker and job.name not in self._coming]
         if policy.min_runtime.any:
@@ -187,12 +187,12 @@ class VictimCandidates:
         return self._may_stop(pods, moves=moves)
 
     def _would_alternate(self, victim: Job) -> bool:
-        """Whether the asker was itself stopped for this workload, not long ago."""
+        """Return True if the requester was recently stopped for this workload."""
         at_s = self.claims.job.stopped_for.get(victim.name)
         return at_s is not None and self._now_s - at_s < self._policy.reserve_after
 
     def running(self, job: Job) -> list[Pod]:
-        """Pods of a job that the plan leaves running so far."""
+        """Return the pods of a job that the plan leaves running so far."""
         gone, taken = self._gone, self.taken
         pods = job.running_pods()
         if not gone and not taken:
@@ -202,7 +202,7 @@ class VictimCandidates:
     # What
 
     def takeable(self) -> VictimEntries:
-        """Every device that could be taken, by unit and node; kept for attempts that start alike."""
+        """Return every possible victim by node; kept for searches that start alike."""
         if self.taken:
             return self._takeable_now()
         key = 0 if self.kind is PreemptionKind.CONSOLIDATE else self.nodes_needed
@@ -250,7 +250,7 @@ class VictimCandidates:
         return price_of_move(job, pods, prices, self._now_s) if moves else self._price_of_rest(job, pods)
 
     def units_on(self, node: int) -> list[Victim]:
-        """The units with pods on a node."""
+        """Return the victims with pods on a node."""
         here: dict[Job, list[Pod]] = {}
         for pod in self._cluster.pods_on[node]:
             if pod.phase is Phase.RUNNING and pod not in self.taken and pod not in self._gone:
@@ -258,7 +258,7 @@ class VictimCandidates:
         return [unit for job, pods in here.items() if job in self.jobs for unit in self.units_of(job, pods)]
 
     def units_of(self, job: Job, here: Sequence[Pod]) -> list[Victim]:
-        """A job's pods on a node as units: elastic pods one at a time, then what is left of it as a whole."""
+        """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole."""
         if self.jobs[job]:
             pods = self.running(job) if _is_bound_together(job) else here
             if self._disruptions.any and not self._may_stop(pods, moves=True):
@@ -295,14 +295,14 @@ class VictimCandidates:
         return units
 
     def _price_of_rest(self, job: Job, pods: list[Pod]) -> float:
-        """Price of a workload as a whole; a gang's is shared by the nodes it frees that are needed."""
+        """Return the price of a workload; a gang's is shared by the nodes that it frees."""
         if len(pods) == sum(job.placed) == 1:
             return price_of_all(job, self._policy.price, self._now_s, self._needed)
         cost = price(job, pods, self._policy.price, self._now_s, self._needed)
         return cost / max(1, min(self.nodes_needed, len({pod.node for pod in pods})))
 
     def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
-        """What is compared before the price."""
+        """Return the tier of a victim: what compares before the price."""
         own = job.project
         first = -1 if job.spec.overrun else int(self.claims.protection(job.path))
         if self._policy.victim_policy == "lowest_cost":
@@ -310,13 +310,13 @@ class VictimCandidates:
         return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
 
     def giving(self, project: int) -> tuple[object, ...]:
-        """How soon a project has to give, as things stand: level by level, who gives first comes first."""
+        """Return the order in which projects give, level by level; smaller gives first."""
         if project == _ANYONE:
             return ()
         return tuple(self._books.giving_key(queue) for queue in self._books.ledger.path[project])
 
     def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
-        """Whether a queue would hold less than its share without these pods, in what is asked for."""
+        """Return True if a queue would hold less than its fair share without these pods."""
         books = self._books
         asked = {row for row, amount in self.claims.asks if amount}
         held, share = books.held[queue], books.share[queue]
@@ -330,7 +330,7 @@ class VictimCandidates:
     # Whether
 
     def rule(self, unit: Victim) -> EvictionRule | None:
-        """The rule under which a unit may go now."""
+        """Return the rule by which a victim may be evicted now."""
         if self._disruptions.any and not self._may_stop(unit.pods, moves=unit.moves):
             return None
         if unit.moves:
@@ -340,7 +340,7 @@ class VictimCandidates:
         return self.claims.rule_for(unit.job)
 
     def legal_order(self, units: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
-        """An order in which they may go, each asked when those before it are gone; None if there is none.
+        """Return an order in which all of them may be evicted one after another; None without one.
 
         Those nearer to the asker in the tree go first, since they make room in its own queues; of one
         queue the largest goes last, since a queue gives as long as it is over. A thorough attempt may have
@@ -376,17 +376,17 @@ class VictimCandidates:
         return None if left else going
 
     def count(self, pods: Sequence[Pod], sign: int) -> None:
-        """Count running pods as gone, in the books and in their budgets (sign -1: no more)."""
+        """Release running pods in quota usage and budgets (sign -1: charge them again)."""
         charge_pods(self._books, pods, -sign)
         self._disruptions.count(pods, sign)
 
 
 def charge_pods(books: QuotaOverlay, pods: Sequence[Pod], sign: int) -> None:
-    """Count running pods in the books (sign -1: no more)."""
+    """Charge running pods to the quota overlay (sign -1: release them)."""
     for pod in pods:
         books.add(pod.job.path, pod.amounts, not pod.job.preemptible, sign)
 
 
 def _is_bound_together(job: Job) -> bool:
-    """Whether its pods share a domain, or would like to, so that they move together."""
+    """Return True if its pods share or prefer one domain and so move together."""
     return job.topology is not None and sum(job.placed) > 1

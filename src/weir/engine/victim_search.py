@@ -1,4 +1,4 @@
-"""One attempt to free room for one workload, in one trial: all of it, or nothing has happened.
+"""Victim search: free capacity for one workload in one trial, completely or not at all.
 
 Each pod that lacks room goes where room is made most cheaply. Then what turned out not to be needed is
 given back, and whoever fits elsewhere is moved instead of stopped.
@@ -29,7 +29,7 @@ _FIRSTS_MOST = 4
 
 @dataclass(slots=True)
 class PreemptionPlan:
-    """Room found for a workload: its places, who is stopped for it, and who is moved where."""
+    """Capacity found for a workload: placements, pods to stop and pods to move."""
 
     kind: PreemptionKind | None  # None: it fits in room already being freed
     spots: list[NodePlacement]
@@ -38,7 +38,7 @@ class PreemptionPlan:
 
 
 class VictimSearch:
-    """Frees room by one kind of take, `within` some nodes or anywhere; one that fails leaves no trace."""
+    """Searches victims of one kind, `within` some nodes or anywhere; a failure leaves no trace."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class VictimSearch:
         self.is_final = False  # or nobody found a place whom it could move: so it stays till one saves
 
     def run(self) -> PreemptionPlan | None:
-        """Places and victims, or None with room and books as they were."""
+        """Return placements and victims; None with capacity and quota usage unchanged."""
         if not self._reach.jobs or not self._could_suffice():
             self.fell_short = self.is_final = True
             return None
@@ -96,7 +96,7 @@ class VictimSearch:
         return taken
 
     def _from(self, first: Job | None) -> PreemptionPlan | None:
-        """One try, from everything as it was; with `first` that workload goes before any other."""
+        """Try once from the initial state; with `first` that workload is stopped before any other."""
         self._room.try_out()
         if self._goes(first) and self._under_limits() and self._place_all():
             self._spare()
@@ -115,7 +115,7 @@ class VictimSearch:
         return None
 
     def _largest(self) -> list[Job]:
-        """Workloads each of which makes room for more than one pod of a gang, the largest first.
+        """Return workloads that each free capacity for several pods of a gang, the largest first.
 
         Of its queue smaller ones may go first until it is over no more, and leave the gang without.
         """
@@ -140,7 +140,7 @@ class VictimSearch:
     # Bound first
 
     def least_price(self) -> float:
-        """What it would cost at the least, infinite if it can't be done: to compare domains by."""
+        """Return a lower bound of the price, to compare domains; infinite if it can't succeed."""
         if not self._reach.jobs or not self._could_suffice():
             return float("inf")
         total = 0.0
@@ -150,7 +150,7 @@ class VictimSearch:
         return total
 
     def _could_suffice(self) -> bool:
-        """Whether each group had room if everyone within reach were gone."""
+        """Return True if each group would fit without all candidates."""
         for group, pods in enumerate(self._candidate.lacks):
             if pods and not self._cheapest(self._job.shapes[group]).could_hold(pods):
                 return False
@@ -192,7 +192,7 @@ class VictimSearch:
         return True
 
     def _with_elastic(self, unit: Victim, rule: EvictionRule) -> list[tuple[Victim, EvictionRule]]:
-        """A unit that goes, and if it is what a workload can't do without, all that is left of it."""
+        """Return a victim with the rest of its workload, if the workload can't run without it."""
         if not unit.whole:
             return [(unit, rule)]
         return [(one, rule) for one in self._reach.units_of(unit.job, self._reach.running(unit.job))]
@@ -242,7 +242,7 @@ class VictimSearch:
             nodes.changed(touched)
 
     def _overtakes(self) -> bool:
-        """Whether the workload would end up above those it takes from by its claim on a share."""
+        """Return True if the workload would end above its victims in dominant share."""
         path = self._claims.path
         return any(
             rule is EvictionRule.RECLAIM_SHARE and self._claims.overtakes(level, unit.job.path[level])
@@ -253,7 +253,7 @@ class VictimSearch:
     # Giving back
 
     def _spare(self) -> None:
-        """Give back every victim whose own place is still free with the workload placed.
+        """Drop every victim whose own place is still free with the workload placed.
 
         Those within their quotas first, then the last taken.
         """
@@ -274,7 +274,7 @@ class VictimSearch:
                 charge_pods(self._books, unit.pods, sign)
 
     def _take_back(self, unit: Victim) -> bool:
-        """Put a unit back where it runs, all of it at once, if there it is in nobody's way."""
+        """Keep a victim running where it is, if all its pods still fit there."""
         self._room.try_out()
         for pod in unit.pods:
             if not self._own_place_free(pod):
@@ -295,7 +295,7 @@ class VictimSearch:
         return True
 
     def _stay(self) -> bool:
-        """Whether the rules of the pods placed still allow where they are."""
+        """Return True if pod affinity still allows the placements."""
         columns = self._room.columns
         return all(self._rules.stays(columns, spot.pod.shape, spot.node) for spot in self._spots)
 
@@ -311,7 +311,7 @@ class VictimSearch:
     # Moving
 
     def _replaceable(self, pod: Pod, node: int, chosen: Sequence[Victim]) -> bool:
-        """Whether the pod may be on the node, and every unit that may only move finds a new place then."""
+        """Return True if the pod may use the node, and every victim to be moved finds a new place."""
         if pod.shape.pod_rules and not self._opens(pod, node, chosen):
             return False
         moving = [unit for unit in chosen if unit.moves]
@@ -333,7 +333,7 @@ class VictimSearch:
         return ok
 
     def _opens(self, pod: Pod, node: int, chosen: Sequence[Victim]) -> bool:
-        """Whether the pod's rules allow the node once these units are gone."""
+        """Return True if pod affinity allows the node without these victims."""
         self._room.try_out()
         for unit in chosen:
             for other in unit.pods:
@@ -343,7 +343,7 @@ class VictimSearch:
         return open_
 
     def _move(self, unit: Victim) -> list[NodePlacement] | None:
-        """New places for all pods of a unit, none of them where the rules of the pods placed forbid it."""
+        """Return new placements for a victim's pods that keep the placed pods' affinity."""
         spots = self._moved(unit)
         if spots is not None and self._is_ruled and not self._stay():
             self._placer.give_back(spots)
@@ -364,7 +364,7 @@ class VictimSearch:
         return spots
 
     def _move_as_asked(self, unit: Victim) -> list[NodePlacement] | None:
-        """New places in one domain of the level it asks for; with those of its pods that stay, if any do."""
+        """Return new placements in one domain of its level, with its pods that stay."""
         job, topology = unit.job, unit.job.topology
         assert topology is not None
         pods: dict[int, list[Pod]] = {}
@@ -379,7 +379,7 @@ class VictimSearch:
         return site.place(pods, scattered=False)
 
     def _settled(self) -> PreemptionPlan | None:
-        """Move whom there is room for elsewhere and stop the others.
+        """Move victims that fit elsewhere and stop the others.
 
         Those first that may only move, since they go on counting; then minima before the rest.
         """

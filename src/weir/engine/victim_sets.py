@@ -1,4 +1,4 @@
-"""Victims on one node: which pods and workloads could go, and the cheapest sets that make room."""
+"""Victims on one node, and the cheapest sets of them that free capacity for a pod."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Tier = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Victim:
-    """What goes at once: one elastic pod, or what is left of a workload as a whole.
+    """Pods that are stopped or moved at once: one elastic pod, or the rest of a workload.
 
     `here` are its pods on the node. A whole workload goes after its elastic pods, wherever they are.
 
@@ -53,7 +53,7 @@ Permits = Callable[[Sequence[Victim]], bool]
 
 
 class NodeCapacity:
-    """The room on one node as plain numbers, and whether a pod of a shape fits with units taken away.
+    """Capacity of one node as plain numbers, to test sets of victims.
 
     Where shape and units hold whole devices only, what is short and what each unit gives are numbers
     that add up; with shares the devices have to be looked at one by one.
@@ -92,7 +92,7 @@ class NodeCapacity:
                 gains.append(sum(_is_of(excess, pod) for pod in unit.pods))
 
     def fits_without(self, units: Sequence[Victim]) -> bool:
-        """Whether a pod of the shape fits once these units are gone."""
+        """Return True if a pod of the shape fits without these victims."""
         gains = self._gains
         for at, short in enumerate(self._short):
             if sum([gains[unit][at] for unit in units]) < short:
@@ -102,7 +102,7 @@ class NodeCapacity:
     def knapsack(
         self, units: Sequence[Victim], gone: Sequence[Victim]
     ) -> tuple[int, dict[Victim, int]] | None:
-        """What is still needed of the one number that is short, and what each unit gives of it.
+        """Return the missing amount, and each victim's part of it, if one amount alone is missing.
 
         None if more than one is short, or devices are shared.
         """
@@ -112,7 +112,7 @@ class NodeCapacity:
         return need, {unit: self._gains[unit][0] for unit in units}
 
     def alike(self, one: Victim, other: Victim) -> bool:
-        """Whether two units give the same at the same price."""
+        """Return True if two victims free the same at the same price."""
         return not self._share and one.price == other.price and self._gains[one] == self._gains[other]
 
     def _has_devices(self, units: Sequence[Victim]) -> bool:
@@ -137,7 +137,7 @@ def _is_of(excess: ExcessPods, pod: Pod) -> bool:
 
 
 def _gain(unit: Victim, row: int) -> int:
-    """What a unit gives of a resource on the node; of devices, how many whole ones."""
+    """Return the amount of a resource that a victim frees on the node; exclusive devices for GPUs."""
     if row == GPU_ROW:
         return sum(len(pod.devices) for pod in unit.here)
     return sum(amount for pod in unit.here for at, amount in pod.shape.needs if at == row)
@@ -150,7 +150,7 @@ def minimal_victim_sets(
     units: Sequence[Victim],
     excesses: Sequence[ExcessPods] = (),
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
-    """Minimal sets of units whose going makes room for one pod of the shape, best first.
+    """Yield minimal sets of victims that free capacity for one pod of the shape, best first.
 
     Lower tiers go before higher ones: of the highest tier that must be touched as little as can be is
     taken, by price, fewer workloads, younger, name, with all lower tiers gone; then of the tier below
@@ -182,7 +182,7 @@ def minimal_victim_sets(
 
 
 def set_key(units: Sequence[Victim]) -> Tier:
-    """Price, then fewer workloads, then younger, then name."""
+    """Return the sort key of a set: price, number of workloads, age, name."""
     return (
         round(sum(unit.price for unit in units), 6),
         len({unit.job for unit in units}),
@@ -191,7 +191,7 @@ def set_key(units: Sequence[Victim]) -> Tier:
 
 
 def _minimal(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[list[Victim]]:
-    """Minimal sets of these units that make room where others are gone already."""
+    """Return minimal sets of these victims, with others already gone."""
     if len(units) > MAX_ENUMERATED:
         least = _least(space, units, gone)
         return [_greedy(space, units, gone) if least is None else least]
@@ -201,7 +201,7 @@ def _minimal(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim
 def _every_minimal(
     space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]
 ) -> list[list[Victim]]:
-    """Every set that makes room and of which none can be spared; depth first, larger units first."""
+    """Return every minimal set; depth first, larger victims first."""
     ordered = sorted(units, key=lambda unit: (-_size(unit), unit.price, unit.younger))
     found: list[list[Victim]] = []
     _grow(space, ordered, gone, 0, [], found)
@@ -233,7 +233,7 @@ def _size(unit: Victim) -> int:
 
 
 def _least(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:
-    """The minimal set of least price where one number alone is short; None if that can't be said.
+    """Return the cheapest minimal set where one amount alone is missing; None if that is unknown.
 
     A knapsack, larger units first: what is below the need and reaches it with one more is minimal, for
     that one is the smallest of it.
@@ -255,7 +255,7 @@ def _least(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim])
 
 
 def _greedy(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim]:
-    """One minimal set: all of them, then the dearest that can be spared given back, one by one."""
+    """Return a minimal set: all of them, less the most expensive ones that aren't needed."""
     chosen = list(units)
     for unit in sorted(units, key=lambda unit: (-unit.price, unit.younger)):
         without = [other for other in chosen if other is not unit]

@@ -13,7 +13,7 @@ Pods = Mapping[str, PodResult]
 
 
 def differences(expect: Expect, played: ScenarioResult) -> list[str]:
-    """Where a played scenario isn't what it should be; empty if it is.
+    """Return the differences between a result and its expectations; empty if it matches.
 
     `played.pods` are as they stand after `expect.cycles`, `played.cycles` are those and the
     `expect.stable` further ones.
@@ -33,7 +33,7 @@ def differences(expect: Expect, played: ScenarioResult) -> list[str]:
 
 
 def pod_state(pod: PodResult) -> str:
-    """Where a pod stands, in words."""
+    """Return the state of a pod as text."""
     if pod.status != "running":
         return f"{pod.status} ({pod.reason})" if pod.reason else pod.status
     on = f"running on {pod.node}"

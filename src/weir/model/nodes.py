@@ -18,7 +18,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """What a pod puts up with; an empty key with Exists tolerates everything."""
+    """A toleration of taints; an empty key with Exists tolerates everything."""
 
     key: str = ""
     operator: Literal["Equal", "Exists"] = "Equal"
@@ -26,7 +26,7 @@ class Toleration:
     effect: Effect | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether this toleration covers `taint`, by the rules of Kubernetes."""
+        """Return True if this toleration covers `taint`, by the rules of Kubernetes."""
         if self.effect is not None and self.effect != taint.effect:
             return False
         if self.key == "":
@@ -38,7 +38,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine.
+    """A node.
 
     `capacity` holds every countable resource but the devices: `cpu` in thousandths of a core,
     `memory` in bytes, `pods` and any further one in units. `links` lists sets of device indices
@@ -62,7 +62,7 @@ class Node:
 
     @property
     def own_gpus(self) -> int:
-        """Devices Weir may place pods on."""
+        """Return the number of devices that Weir may use."""
         return self.gpus - len(self.foreign_devices)
 
 

@@ -21,7 +21,7 @@ class PolicySection(BaseModel):
 
 
 class DurationByType(PolicySection):
-    """One duration for each workload type."""
+    """A duration for each workload type."""
 
     build: Seconds = 0.0
     train: Seconds = 0.0
@@ -29,28 +29,28 @@ class DurationByType(PolicySection):
 
     @property
     def any(self) -> bool:
-        """Whether any of them is set."""
+        """Return True if any of them is set."""
         return bool(self.build or self.train or self.inference)
 
     def of(self, type_: WorkloadType) -> float:
-        """The duration for workloads of `type_`."""
+        """Return the duration for workloads of `type_`."""
         return float(getattr(self, type_.value))
 
 
 class FractionByType(PolicySection):
-    """One fraction for each workload type."""
+    """A fraction for each workload type."""
 
     build: Fraction = 0.0
     train: Fraction = 0.0
     inference: Fraction = 0.0
 
     def of(self, type_: WorkloadType) -> float:
-        """The fraction for workloads of `type_`."""
+        """Return the fraction for workloads of `type_`."""
         return float(getattr(self, type_.value))
 
 
 class LifecyclePolicy(PolicySection):
-    """How often a workload is tried, how long it may run, and what happens before it is stopped.
+    """Retries, run time limits, idle limits and grace periods of workloads.
 
     A time of 0 means that there is no such rule. Projects may say otherwise, workloads may ask for less.
     """
@@ -68,12 +68,12 @@ class LifecyclePolicy(PolicySection):
     lifetime_warning: Seconds = 900.0
 
     def pause_s(self, failures: int) -> float:
-        """How long a workload waits after it failed for the n-th time in a row."""
+        """Return the pause after the n-th failure in a row."""
         return float(min(self.pause_most, self.pause_first * 2.0 ** min(failures - 1, 64)))
 
 
 class UsagePolicy(PolicySection):
-    """How past use lowers a queue's claim on the surplus; `k` = 0 remembers nothing."""
+    """Effect of past usage on a queue's part of the surplus; `k` = 0 disables it."""
 
     k: Annotated[float, Field(ge=0)] = 0.0
     half_life: Seconds = 7 * 86400.0
@@ -81,7 +81,7 @@ class UsagePolicy(PolicySection):
 
 
 class ConsolidationPolicy(PolicySection):
-    """Moving running pods to make room; nobody loses more than a restart."""
+    """Moves of running pods to free capacity; each costs at most a restart."""
 
     enabled: bool = True
     max_moves: Annotated[int, Field(ge=0)] = 32
@@ -90,7 +90,7 @@ class ConsolidationPolicy(PolicySection):
 
 
 class RepackPolicy(PolicySection):
-    """Stopping a pod for waiting ones of its project that make more of the devices."""
+    """Stopping a pod for pending ones of its project that use the devices better."""
 
     enabled: bool = False
     gain: Annotated[float, Field(ge=0)] = 0.1  # devices given out more than before, for each that is stopped
@@ -98,7 +98,7 @@ class RepackPolicy(PolicySection):
 
 
 class BudgetPolicy(PolicySection):
-    """How far disruption budgets protect what a queue holds over its quota.
+    """Protection of over-quota usage by disruption budgets.
 
     `respect`: always, so work whose budget can't allow its eviction may not go over quota. `override`: until
     a workload in quota has waited for `grace`.
@@ -110,7 +110,7 @@ class BudgetPolicy(PolicySection):
 
 
 class TopologyPolicy(PolicySection):
-    """How long a gang waits for one domain, and what clearing one may cost (device seconds a gang)."""
+    """Patience of a gang for one domain, and the cost of clearing one (device seconds a gang)."""
 
     patience: Seconds = 0.0
     budget: Annotated[float, Field(ge=0)] = 3000.0
@@ -141,7 +141,7 @@ class NodePool(PolicySection):
 
 
 class PricePolicy(PolicySection):
-    """What stopping a victim costs, in device seconds."""
+    """Price of stopping a victim, in device seconds."""
 
     restart: Annotated[float, Field(ge=0)] = 2000.0  # where a workload's own cost is unknown
     size_credit: Annotated[float, Field(ge=0)] = 10_000.0  # times ln of its devices on one node

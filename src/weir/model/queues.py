@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class QueueTimeLimits:
-    """What a project says about time; None: what the policy says, 0: no such rule. All in seconds."""
+    """A project's time limits in seconds; None: the policy's, 0: no such limit."""
 
     max_runtime_s: float | None = None
     idle_limit_s: float | None = None

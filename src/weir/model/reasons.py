@@ -1,4 +1,4 @@
-"""Why a workload waits and why one was stopped: data first, one sentence from it."""
+"""Reasons of pending workloads and causes of evictions: data first, one sentence from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ReasonCode(StrEnum):
-    """Every "no" the engine can say."""
+    """Codes of all reasons for which a workload is pending."""
 
     OVER_LIMIT = "over_limit"
     NON_PREEMPTIBLE_OVER_QUOTA = "non_preemptible_over_quota"
@@ -22,7 +22,7 @@ class ReasonCode(StrEnum):
 
 
 class EvictionRule(StrEnum):
-    """Under which rule a pod was stopped."""
+    """Rules by which a pod is evicted."""
 
     RECLAIM_SHARE = "reclaim_share"
     RECLAIM_QUOTA = "reclaim_quota"
@@ -36,7 +36,7 @@ class EvictionRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a workload waits. `sentence` is what people read; `numbers` are what it says."""
+    """Reason of a pending workload. `sentence` is for people; `numbers` are its data."""
 
     why: ReasonCode
     sentence: str
@@ -45,7 +45,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class EvictionCause:
-    """Why a pod was stopped: for whom, under which rule, and the two queues' shares around it."""
+    """Cause of an eviction: the beneficiary, the rule, and the shares of both queues."""
 
     rule: EvictionRule
     by: str | None
@@ -54,5 +54,5 @@ class EvictionCause:
 
 
 def as_clause(sentence: str) -> str:
-    """A sentence as the second half of another."""
+    """Return a sentence as the second half of another."""
     return sentence[:1].lower() + sentence[1:]

@@ -1,4 +1,4 @@
-"""How nouns are declared that are made by the million: facts, effects, and what they name.
+"""Records: immutable data classes for objects made by the million, such as facts and effects.
 
 The type checker lets nobody change one, as with a frozen dataclass. But a frozen dataclass is made by going
 around its own guard, field by field, which takes three times as long.
@@ -13,5 +13,5 @@ RecordType = TypeVar("RecordType")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(*, order: bool = False) -> Callable[[type[RecordType]], type[RecordType]]:
-    """A dataclass with slots that nothing may change once it is made; it may be a key."""
+    """Return a decorator for a data class with slots that is read-only by type and hashable."""
     return dataclass(slots=True, unsafe_hash=True, order=order)

@@ -57,7 +57,7 @@ _DURATION = re.compile(
 
 
 def _short(written: object) -> str:
-    """What is written, if it is short text; else nothing, which no pattern matches."""
+    """Return the text if it is short; else an empty text, which no pattern matches."""
     text = written.strip() if isinstance(written, str) else ""
     return text if len(text) <= _WRITTEN_LENGTH_MAX else ""
 
@@ -85,12 +85,12 @@ def quantity(written: str | int | float) -> Fraction:
 
 
 def in_thousandths(resource: str) -> bool:
-    """Whether amounts of `resource` are kept in thousandths."""
+    """Return True if amounts of `resource` are kept in thousandths."""
     return resource in (GPU, CPU) or resource.startswith(GPU_MODEL_PREFIX)
 
 
 def amount(resource: str, written: str | int | float) -> int:
-    """The amount of `resource` in its unit, rounded up to it; "unlimited" gives UNLIMITED.
+    """Return the amount of `resource` in its unit, rounded up; "unlimited" gives UNLIMITED.
 
     Raises:
         ValueError: it is no quantity, negative, or too large to count.
@@ -131,7 +131,7 @@ def seconds(written: str | int | float) -> float:
 
 
 def written(resource: str, value: int) -> str:
-    """An amount as people read it: `1.5` devices, `40Gi` of memory."""
+    """Return an amount as people read it: `1.5` devices, `40Gi` of memory."""
     if value >= UNLIMITED:
         return "unlimited"
     if in_thousandths(resource):
@@ -144,7 +144,7 @@ def written(resource: str, value: int) -> str:
 
 
 def span(seconds_: float) -> str:
-    """A duration as people read it: `2h 5m`, `40s`."""
+    """Return a duration as people read it: `2h 5m`, `40s`."""
     whole = round(abs(seconds_))
     sign = "-" if seconds_ < 0 and whole else ""
     for unit, size, below, small in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):

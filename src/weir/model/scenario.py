@@ -33,7 +33,7 @@ class PlacedPod:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPast:
-    """What happened to a workload before the scenario's instant, as far as decisions go by it.
+    """History of a workload before the scenario's instant, as far as decisions need it.
 
     `absent` are pods (position of the group, index) that it needs and that nobody has made.
     """
@@ -47,7 +47,7 @@ class WorkloadPast:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadExpected:
-    """What should hold for a workload; None is not asked.
+    """Expectations of a workload; None isn't checked.
 
     `status` and `node` hold for each pod (a node for the running ones only); `running`, `pending`
     and `nodes` count where pods are interchangeable. `nodes` without a repetition are the nodes its
@@ -65,7 +65,7 @@ class WorkloadExpected:
 
 @dataclass(frozen=True, slots=True)
 class PodExpected:
-    """What should hold for one pod; None is not asked."""
+    """Expectations of one pod; None isn't checked."""
 
     status: Status | None = None
     node: str | None = None
@@ -76,7 +76,7 @@ class PodExpected:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What should come of a scenario after `cycles`, and stay so for `stable` further ones.
+    """Expectations of a scenario after `cycles` that hold for `stable` further ones.
 
     `pods` are named `workload/group/index`. `max_evictions` counts those of all cycles, moves too.
     """
@@ -90,7 +90,7 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario. `queues` are departments, then projects, parents before children.
+    """A scenario. `queues` are departments, then projects, parents before children.
 
     `protected` are the names of the budgets that protect the pods of a group, by workload and position.
     """

@@ -1,4 +1,4 @@
-"""What came of a scenario that was played: plain data, the same for a test, a report and a terminal.
+"""Result of a scenario: plain data, the same for a test, a report and a terminal.
 
 Pods are named `workload/group/index`.
 """
@@ -11,7 +11,7 @@ from weir.model.scenario import Status
 
 @dataclass(frozen=True, slots=True)
 class CycleResult:
-    """What one cycle did: pods bound, pods evicted (moves too), pods room is being freed for."""
+    """Actions of one cycle: pods bound, pods evicted or moved, pods with a nomination."""
 
     bound: tuple[str, ...] = ()
     evicted: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class CycleResult:
 
 @dataclass(frozen=True, slots=True)
 class PodResult:
-    """Where a pod stands. `reason` is a sentence, `why` its class; `evicted_by` the last to take its room."""
+    """State of a pod. `reason` is a sentence, `why` its code; `evicted_by` the last beneficiary."""
 
     status: Status
     node: str | None = None

@@ -32,7 +32,7 @@ ONE_POD_CLAIM = "the volume claim "
 
 @dataclass(frozen=True, slots=True)
 class NodeExpression:
-    """What a node's label has to be like, in the operators of Kubernetes."""
+    """Requirement on a node label, in the operators of Kubernetes."""
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -41,7 +41,7 @@ class NodeExpression:
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinityRule:
-    """Nodes a pod must be on, or would like to be on, with the weight of the wish (0 = must).
+    """Nodes that a pod requires or prefers, with the weight of the preference (0 = required).
 
     They are those for which every expression of at least one of the terms holds; without terms none.
     """
@@ -52,7 +52,7 @@ class NodeAffinityRule:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinityRule:
-    """Pods that bear a mark, and how a pod wants to stand to them, by the domains of a node label.
+    """Affinity, anti-affinity or spread of a pod to pods with a label set, by domains of a node label.
 
     `affinity`: in a domain with one of them; where there are none at all, a pod that bears the mark
     itself may begin. `anti_affinity`: in a domain without any. `spread`: their number in its domain,
@@ -74,7 +74,7 @@ class PodAffinityRule:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one pod asks for: the shape of it. Equal requests are decided once.
+    """Request of one pod. Equal requests are decided once.
 
     `share_milli` is of each of `devices`, 1000 = whole devices; with `gpu_memory` (bytes on each
     device) it is 0 and follows from the device. `further` are other countable resources.
@@ -101,22 +101,22 @@ class Request:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it takes devices nobody else is on."""
+        """Return True if it requests exclusive devices."""
         return self.devices > 0 and self.share_milli == WHOLE_MILLI
 
     @property
     def is_shared(self) -> bool:
-        """Whether it sits on devices others may sit on."""
+        """Return True if it requests parts of devices."""
         return self.devices > 0 and self.share_milli != WHOLE_MILLI
 
     def share_on(self, device_memory: int) -> int:
-        """Thousandths of each device it takes where devices have this much memory."""
+        """Return the thousandths of each device it takes where devices have this much memory."""
         if not self.gpu_memory:
             return self.share_milli
         return max(1, self.gpu_memory * WHOLE_MILLI // device_memory) if device_memory > 0 else WHOLE_MILLI
 
     def memory_on(self, device_memory: int) -> int:
-        """Bytes of each device it takes where devices have this much memory."""
+        """Return the bytes of each device it takes where devices have this much memory."""
         return self.gpu_memory or self.share_milli * device_memory // WHOLE_MILLI
 
 
@@ -142,7 +142,7 @@ class TopologyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One or more pod groups that start, recover and end together. Times in seconds."""
+    """A workload: pod groups that start, recover and end together. Times in seconds."""
 
     name: str
     project: str
@@ -165,11 +165,11 @@ class Workload:
 
     @property
     def pods(self) -> int:
-        """How many pods it has when complete."""
+        """Return the number of its pods when complete."""
         return sum([group.count for group in self.groups])
 
     def needed(self, absent: Sequence[int] = ()) -> tuple[int, ...]:
-        """Pods of each group that make its gang: the minima, then by order, group and index.
+        """Return the pods of each group that make its gang: the minima, then by order, group and index.
 
         Pods of groups that are `absent` come after all others.
         """

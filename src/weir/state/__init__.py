@@ -1,1 +1,1 @@
-"""What is true: events and the columns they are reduced into."""
+"""Cluster state: events and the columns that they are reduced into."""

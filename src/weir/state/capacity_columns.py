@@ -1,4 +1,4 @@
-"""Room on nodes as columns: resource by node, device by node; and how many pods there bear a mark.
+"""Capacity columns: free resources and devices by node, and pods by label set.
 
 Amounts free may be negative: room that is promised while it is still being freed, or a node that
 shrank under what runs on it. Negative room fits nothing.
@@ -18,7 +18,7 @@ NO_DEVICE = -(1 << 30)
 
 
 class CapacityColumns:
-    """What is free: `free[resource, node]`, `share[node, device]` in thousandths, `memory[node, device]`.
+    """Free capacity: `free[resource, node]`, `share[node, device]` in thousandths, `memory[node, device]`.
 
     `marks[mark, node]` are the pods that hold room there and bear a mark: there as long as they hold it.
     """
@@ -42,13 +42,13 @@ class CapacityColumns:
         )
 
     def copy(self) -> "CapacityColumns":
-        """A copy to try things on."""
+        """Return a copy for trials."""
         return CapacityColumns(self.free.copy(), self.share.copy(), self.memory.copy(), self.marks.copy())
 
     def hold(
         self, node: int, shape: RequestShape, devices: Sequence[int], device_memory: int, pods: int = 1
     ) -> None:
-        """Take the room of `pods` pods (negative: give it back) on these devices."""
+        """Allocate `pods` pods on these devices (negative: release them)."""
         free = self.free
         for row, amount in shape.needs:
             free[row, node] = free.item(row, node) - amount * pods
@@ -64,7 +64,7 @@ class CapacityColumns:
             free[GPU_ROW, node] = free.item(GPU_ROW, node) - milli * len(devices)
 
     def grown(self, rows: int, nodes: int, devices: int, marks: int = 0) -> "CapacityColumns":
-        """The same room in columns of at least this size."""
+        """Return the same capacity in columns of at least this size."""
         free = np.zeros((max(rows, self.free.shape[0]), max(nodes, self.free.shape[1])), np.int64)
         free[: self.free.shape[0], : self.free.shape[1]] = self.free
         size = (max(nodes, self.share.shape[0]), max(devices, self.share.shape[1]))
@@ -77,6 +77,6 @@ class CapacityColumns:
 
 
 def idle_devices(share: Ints) -> Ints:
-    """How many devices of each node (last axis: devices) nobody is on."""
+    """Return the number of idle devices of each node (last axis: devices)."""
     count: Ints = np.count_nonzero(share == WHOLE_MILLI, axis=-1).astype(np.int64)
     return count

@@ -1,4 +1,4 @@
-"""The cluster as it is: columns of room, the ledger of the queues, jobs, and what was learned.
+"""Cluster state: capacity columns, quota usage, jobs, and learned run times.
 
 Only `weir.state.reduce` changes it; everyone else reads.
 """
@@ -70,14 +70,14 @@ class Cluster:
         self.log_epoch = 0
 
     def changed(self, node: int) -> None:
-        """Remember that the room of a node changed."""
+        """Log a change of a node's capacity."""
         if len(self.log) >= LOG_MOST:
             self.log.clear()
             self.log_epoch += 1
         self.log.append(node)
 
     def total(self, row: int) -> int:
-        """What all nodes together have of a resource, as quotas count it."""
+        """Return the capacity of all nodes for a resource, as quotas count it."""
         return self.totals()[row] if self.weighted_nodes else int(self.capacity[row].sum())
 
     def weighted_shapes(self) -> bool:

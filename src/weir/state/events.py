@@ -23,7 +23,7 @@ class PodKey:
 
 @record()
 class Placement:
-    """Where a pod runs or will run: a node by name and the indices of its devices."""
+    """Place of a pod: a node by name and the indices of its devices."""
 
     pod: PodKey
     node: str
@@ -31,7 +31,7 @@ class Placement:
 
 
 class WorkloadOutcome(StrEnum):
-    """How a workload ended."""
+    """Outcomes of a workload."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -61,7 +61,7 @@ class QueuesSet:
 
 @record()
 class TopologiesSet:
-    """All topologies."""
+    """The complete list of topologies."""
 
     topologies: tuple[Topology, ...]
 
@@ -138,7 +138,7 @@ class WorkloadSuspended:
 
 @record()
 class HistoryRestored:
-    """What happened to a workload before control knew it, as far as decisions go by it.
+    """History of a workload from before control knew it, as far as decisions need it.
 
     Since when it waits, since when its gang runs below its minimum, and the workloads it was stopped for
     with the times.
@@ -160,7 +160,7 @@ class PodAssigned:
 
 @record()
 class PodStopping:
-    """A pod was told to stop; its room is being freed."""
+    """A pod is being stopped; its capacity will be free."""
 
     pod: PodKey
     at_s: float
@@ -196,7 +196,7 @@ class Checkpointed:
 
 @record()
 class Nominated:
-    """Room kept for pods of a workload until they run or it is withdrawn.
+    """Capacity is nominated for pods of a workload until they run or it is released.
 
     `by` is the workload whose take moved these pods, if they were moved.
     """
@@ -209,7 +209,7 @@ class Nominated:
 
 @record()
 class NominationReleased:
-    """The room promised to a workload is anyone's again."""
+    """The nomination of a workload is released."""
 
     workload: str
 

@@ -13,7 +13,7 @@ from weir.state.shapes import GPU_ROW, RequestShape
 
 
 class Phase(IntEnum):
-    """Where a pod is. A promised pod has room kept for it but doesn't run.
+    """Phases of a pod. A nominated pod has reserved capacity but doesn't run.
 
     An absent one doesn't exist now, though its workload asks for it; room may be promised to it, too.
     """
@@ -26,7 +26,7 @@ class Phase(IntEnum):
 
 
 class Pod:
-    """One pod. `node` and `devices` are where it holds room; `promise` is where it will."""
+    """A pod. `node` and `devices` are its allocation; `promise` is its nomination."""
 
     __slots__ = ("amounts", "budgets", "devices", "group", "index", "job", "node", "phase", "promise", "row")
 
@@ -44,7 +44,7 @@ class Pod:
 
     @property
     def shape(self) -> RequestShape:
-        """What it asks for."""
+        """Return the request shape of its group."""
         return self.job.shapes[self.group]
 
     def charge_milli(self) -> int:
@@ -215,12 +215,12 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Whether any pod of it holds room or has it promised."""
+        """Return True if any of its pods is allocated or nominated."""
         return any(self.placed)
 
     @property
     def is_ready(self) -> bool:
-        """Whether as many pods exist as its gang needs."""
+        """Return True if as many pods exist as its gang needs."""
         return not any(self.absent) or all(
             group.count - absent >= need
             for group, absent, need in zip(self.spec.groups, self.absent, self.needed, strict=True)
@@ -228,33 +228,33 @@ class Job:
 
     @property
     def asks_now(self) -> bool:
-        """Whether its pending pods count as asked for."""
+        """Return True if its pending pods count as requested."""
         return not self.held and self.is_ready
 
     def most(self) -> list[int]:
-        """Pods of each group there could be without others that don't exist yet."""
+        """Return the pods of each group possible without absent ones."""
         return [have + more for have, more in zip(self.placed, self.pending, strict=True)]
 
     def lacks(self) -> list[int]:
-        """Pods of each group still missing from its gang."""
+        """Return the pods of each group that its gang misses."""
         return [max(0, need - placed) for need, placed in zip(self.needed, self.placed, strict=True)]
 
     def is_below(self) -> bool:
-        """Whether its gang is incomplete."""
+        """Return True if its gang is incomplete."""
         return any(map(lt, self.placed, self.needed))
 
     def holds_room(self) -> bool:
-        """Whether any pod of it runs or is being stopped."""
+        """Return True if any of its pods runs or is being stopped."""
         return any(pod.node >= 0 for group in self.pods for pod in group)
 
     def standing(self) -> int:
-        """0 below its minimum, 1 at it, 2 above it."""
+        """Return 0 below its minimum, 1 at it, 2 above it."""
         if self.is_below():
             return 0
         return 1 if sum(self.placed) == sum(self.needed) else 2
 
     def running_pods(self) -> list[Pod]:
-        """Its pods that hold room, by group and index; a list that is shared, and never changed."""
+        """Return its running pods, by group and index; a shared list that never changes."""
         if self.running is None:
             self.running = [pod for group in self.pods for pod in group if pod.phase is Phase.RUNNING]
         return self.running
@@ -274,7 +274,7 @@ class Job:
         self.running = self.held_devices = None
 
     def pending_pods(self, group: int) -> list[Pod]:
-        """The pods of a group that could be placed now, by index."""
+        """Return the pods of a group that could be placed now, by index."""
         return [pod for pod in self.pods[group] if pod.phase is Phase.PENDING]
 
 
@@ -282,7 +282,7 @@ ClassKey = tuple[object, ...]
 
 
 class NextStep:
-    """What a waiting workload asks for next: the rest of its gang at once, or one more elastic pod.
+    """Next request of a pending workload: the rest of its gang, or one more elastic pod.
 
     An elastic pod is of the `choice`-th of the groups that could have one more: the highest order first.
     """
@@ -309,7 +309,7 @@ def _open_groups(job: Job, placed: Sequence[int]) -> tuple[int, ...]:
 
 
 def _asks(job: Job, lacks: Sequence[int]) -> Amounts:
-    """What the pods of a step count with in the ledger together."""
+    """Return the charge of a step's pods together."""
     if sum(lacks) == 1:
         return job.asks[lacks.index(1)]
     total: dict[int, int] = {}
@@ -350,17 +350,17 @@ class EquivalenceClass:
         self.members: list[tuple[float, str, Job]] = []
 
     def line_key(self, at: int) -> tuple[float, int, float, str]:
-        """Where its `at`-th member stands among the waiting of its project: priority, standing, age, name."""
+        """Return the order of its `at`-th member in its project: priority, standing, age, name."""
         submitted_s, name, job = self.members[at]
         return (-float(job.priority), self.step.standing, submitted_s, name)
 
     def lack_of(self, shape: int) -> int:
-        """How many pods of a shape it asks for."""
+        """Return the number of pods of a shape that it requests."""
         return sum([lack for each, lack in self.wants[1] if each == shape])
 
     @property
     def first(self) -> Job:
-        """The oldest of them."""
+        """Return its oldest member."""
         return self.members[0][2]
 
     def add(self, job: Job) -> None:

@@ -53,7 +53,7 @@ class QuotaUsage:
         ]
 
     def fit(self, rows: RowIndex) -> None:
-        """Make room for rows that were added."""
+        """Extend all tables to new rows."""
         self.quota = [rows.amounts(queue.quota, UNLIMITED) for queue in self.queues]
         self.limit = [rows.amounts(queue.limit, UNLIMITED) for queue in self.queues]
         self.weight = [[float(queue.weight.get(name, 1.0)) for name in rows.names] for queue in self.queues]

@@ -1,4 +1,4 @@
-"""The mix of requests: what was asked for recently, the waiting included."""
+"""The mix of recent requests, pending ones included."""
 
 from collections import deque
 
@@ -16,7 +16,7 @@ MAX_GROUP_PODS = 64
 
 
 class RequestMix:
-    """How often each shape was asked for of late.
+    """Frequency of each shape among recent requests.
 
     `drawn` is what the engine goes by, with the `room` there was: what there was little room for then is
     scarce. It is drawn up anew only when enough has been asked for since, because everything that is scored
@@ -33,7 +33,7 @@ class RequestMix:
         self.version = 0
 
     def asked(self, shape: RequestShape, pods: int, room: CapacityColumns) -> None:
-        """`pods` pods of this shape were asked for, with so much room free."""
+        """Count a request for `pods` pods of this shape at this free capacity."""
         pods = min(pods, MAX_GROUP_PODS)
         self._recent.append((shape, pods))
         self._count[shape] = self._count.get(shape, 0) + pods

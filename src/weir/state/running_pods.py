@@ -107,7 +107,7 @@ class RunningColumns:
         return sorted({pod.job for pod in pods if pod is not None}, key=_name)
 
     def _prices(self, now_s: float, restart: float, broken: Iterable[Job]) -> Floats:
-        """What it costs to move the job of each pod, infinite where it may not be."""
+        """Return the price of moving each pod's job; infinite where it can't be moved."""
         lost, again = now_s - self.since_s, np.where(self.restart < 0, restart, self.restart)
         price: Floats = self.devices * lost + again
         for job in broken:  # they hold less than they need

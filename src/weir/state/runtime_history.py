@@ -27,7 +27,7 @@ RuntimeClass = tuple[object, ...]
 
 
 def name_prefix(name: str) -> str:
-    """A name without what tells repetitions of one job apart: trailing digits and hashes.
+    """Return a name without trailing digits and hashes, which tell repetitions of a job apart.
 
     Nothing is left of a name that is only a number or a hash.
     """
@@ -40,7 +40,7 @@ def name_prefix(name: str) -> str:
 
 
 class RuntimeKey:
-    """What a workload is like, closest first, and what was learned when that was last asked.
+    """Classes of a workload for run-time prediction, closest first, with the last prediction.
 
     The mean run of those that ran longer than it stays the same until it has run as long as the next of
     them, or more of them have ended. All of that is from one `RuntimeHistory`.
@@ -58,7 +58,7 @@ class RuntimeKey:
         self.until_s = 0.0
 
     def learn(self, ended: "RuntimeSamples", ran_s: float) -> bool:
-        """The mean run of those of them that ran longer than `ran_s`, if any did."""
+        """Take the mean of samples longer than `ran_s`; return False if there are none."""
         found = ended.longer(ran_s)
         if found is None:
             return False
@@ -68,7 +68,7 @@ class RuntimeKey:
 
 
 def runtime_key(workload: Workload, devices_milli: int) -> RuntimeKey:
-    """What a workload is like: the same project, user, name stem and size, and ever less of that."""
+    """Return the classes of a workload: project, user, name prefix and size, then fewer of these."""
     project, size = workload.project, devices_milli
     return RuntimeKey(
         (
@@ -82,7 +82,7 @@ def runtime_key(workload: Workload, devices_milli: int) -> RuntimeKey:
 
 
 class RuntimeSamples:
-    """Run times of one likeness, and the sums of their tails, made anew as they grow by a sixteenth.
+    """Run times of one class, and the sums of their tails, updated with every sixteenth more.
 
     They are made when they are asked for: most likenesses are so coarse that nobody ever does.
     """
@@ -108,7 +108,7 @@ class RuntimeSamples:
             self.made += 1
 
     def longer(self, ran_s: float) -> tuple[float, float, float] | None:
-        """The mean run of those that ran longer than `ran_s`, and from when until when that is the mean."""
+        """Return the mean of samples longer than `ran_s`, and the range in which it is the mean."""
         sums = self._sums
         if sums is None:
             runs = sorted(self.runs[: self._covers])
@@ -130,7 +130,7 @@ class RemainingRange:
 
 
 class RuntimeHistory:
-    """The mean remaining run time of workloads, by what they are like."""
+    """Mean remaining run time of workloads, by class."""
 
     def __init__(self) -> None:
         self._ended: dict[RuntimeClass, RuntimeSamples] = {}
@@ -149,7 +149,7 @@ class RuntimeHistory:
         self.version += 1
 
     def remaining_s(self, runtime_key: RuntimeKey, ran_s: float) -> float | None:
-        """Mean remaining run time given `ran_s` already run; None while nothing is learned."""
+        """Return the mean remaining run time after `ran_s`; None without samples."""
         ended = runtime_key.ended
         if ended is None or runtime_key.believed != self._believed:
             known = self._learn(runtime_key, ran_s)

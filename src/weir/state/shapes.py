@@ -92,7 +92,7 @@ class RowIndex:
 
 
 class ShapeTable:
-    """All request shapes seen, each once."""
+    """Every request shape, each once."""
 
     def __init__(self, rows: RowIndex, marks: RowIndex) -> None:
         self._rows = rows

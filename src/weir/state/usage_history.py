@@ -1,4 +1,4 @@
-"""What each project used in the past, in device seconds by the hour, for fairness with a memory."""
+"""Usage history: device seconds of each project by the hour, for fair shares with memory."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ class UsageHistory:
         self.first_s: float | None = None
 
     def holds(self, project: str, milli: int, at_s: float) -> None:
-        """From now on a project holds so many thousandths of devices."""
+        """Set the thousandths of devices that a project holds from now on."""
         self.first_s = at_s if self.first_s is None else min(self.first_s, at_s)
         since_s = self._since_s.get(project, at_s)
         if since_s < at_s:
@@ -40,7 +40,7 @@ class UsageHistory:
     def decayed(
         self, projects: Sequence[str], now_s: float, half_life_s: float, window_s: float
     ) -> list[float]:
-        """Of each project: the mean thousandths it held over the window, old hours counting less."""
+        """Return the mean thousandths of each project over the window; old hours count less."""
         first_s = now_s if self.first_s is None else max(self.first_s, now_s - window_s)
         used = dict.fromkeys(projects, 0.0)
         weighed = 0.0

@@ -1,1 +1,1 @@
-"""What each event changes, a module for each thing it changes."""
+"""Reducers, a module for each part of the state."""

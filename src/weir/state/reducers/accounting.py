@@ -1,4 +1,4 @@
-"""What pods count with: in the columns of a node and in the ledger of their queues."""
+"""Accounting of pods: in the columns of a node and in the quota usage of their queues."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,7 @@ from weir.state.shapes import GPU_ROW, RequestShape, model_row_name
 
 
 def usage_on(cluster: Cluster, shape: RequestShape, at: int) -> Amounts:
-    """What a pod of this shape counts with in the ledger while it holds room on a node."""
+    """Return the charge of a pod of this shape on a node."""
     if not shape.devices:
         return shape.charges
     milli = shape.charge_on(cluster.device_memory[at])
@@ -21,7 +21,7 @@ def usage_on(cluster: Cluster, shape: RequestShape, at: int) -> Amounts:
 
 
 def request_of(cluster: Cluster, shape: RequestShape) -> Amounts:
-    """What a pending pod counts with: a memory request as on the smallest device it may come to."""
+    """Return the charge of a pending pod: device memory counts as on the smallest matching device."""
     if not shape.devices:
         return shape.charges
     models = shape.request.gpu_models
@@ -34,7 +34,7 @@ def request_of(cluster: Cluster, shape: RequestShape) -> Amounts:
 
 
 def _smallest(cluster: Cluster, models: Collection[str]) -> int:
-    """Memory of the smallest device of these models, or of any."""
+    """Return the memory of the smallest device of these models, or of any."""
     memories = [
         node.gpu_memory
         for node in cluster.nodes
@@ -44,7 +44,7 @@ def _smallest(cluster: Cluster, models: Collection[str]) -> int:
 
 
 def charge(cluster: Cluster, pod: Pod, sign: int) -> None:
-    """Count a pod in the ledger (sign -1: no more), as what it is now."""
+    """Charge a pod to quota usage by its phase (sign -1: release it)."""
     job, ledger = pod.job, cluster.ledger
     if pod.promise is not None:
         amounts = usage_on(cluster, pod.shape, pod.promise[0])
@@ -56,7 +56,7 @@ def charge(cluster: Cluster, pod: Pod, sign: int) -> None:
 
 
 def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
-    """Of a job's pods that hold nothing these don't exist, and all others do."""
+    """Set which of a job's unplaced pods are absent; all others exist."""
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         charge(cluster, pod, -1)
@@ -71,12 +71,12 @@ def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
 
 
 def allocate(cluster: Cluster, pod: Pod, at: int, devices: tuple[int, ...], pods: int = 1) -> None:
-    """The node holds room for a pod on these devices (pods -1: no more)."""
+    """Allocate devices of a node to a pod (pods -1: release them)."""
     cluster.room.hold(at, pod.shape, devices, cluster.device_memory[at], pods)
 
 
 def pod_of(cluster: Cluster, key: events.PodKey) -> Pod | None:
-    """The pod of that name; None if there is none."""
+    """Return the pod with this key; None without one."""
     job = cluster.jobs.get(key.workload)
     if job is None or not (0 <= key.group < len(job.pods) and 0 <= key.index < len(job.pods[key.group])):
         return None

@@ -11,7 +11,7 @@ _MARKS_FIRST = 8
 
 
 def grow(cluster: Cluster, nodes: int, devices: int) -> None:
-    """Make the columns large enough for every resource known, and for so many nodes and devices."""
+    """Extend the columns to every known resource, and to this many nodes and devices."""
     rows, marks = len(cluster.rows), len(cluster.marks)
     have_rows, have_nodes = cluster.room.free.shape
     if rows > have_rows:

@@ -1,4 +1,4 @@
-"""Nodes: there, changed, lost; the columns of their room made anew."""
+"""Nodes: set, changed, lost; their capacity columns are computed again."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Room kept for pods until they run there or it is anyone's again."""
+"""Nominations: capacity reserved for pods until they run or it is released."""
 
 from weir.state import events
 from weir.state.cluster import Cluster
@@ -9,7 +9,7 @@ from weir.state.reducers.pending_index import update_status
 
 
 def nominated(cluster: Cluster, event: events.Nominated) -> None:
-    """Room is kept for pods of a workload."""
+    """Reserve capacity for pods of a workload."""
     job = cluster.jobs.get(event.workload)
     if job is None:
         return
@@ -34,7 +34,7 @@ def nominated(cluster: Cluster, event: events.Nominated) -> None:
 
 
 def nomination_released(cluster: Cluster, event: events.NominationReleased) -> None:
-    """What was promised to a workload is anyone's."""
+    """Release the nomination of a workload."""
     job = cluster.jobs.get(event.workload)
     if job is not None:
         release_nominations(cluster, job)
@@ -42,7 +42,7 @@ def nomination_released(cluster: Cluster, event: events.NominationReleased) -> N
 
 
 def nominated_on(cluster: Cluster, at: int) -> list[Pod]:
-    """The pods that have room promised on a node."""
+    """Return the pods nominated on a node."""
     return [
         pod
         for job in cluster.promised.values()
@@ -53,7 +53,7 @@ def nominated_on(cluster: Cluster, at: int) -> list[Pod]:
 
 
 def release_nominations(cluster: Cluster, job: Job) -> None:
-    """Take back all that is promised to a job."""
+    """Release all nominations of a job."""
     if job.name not in cluster.promised:
         return
     for group in job.pods:
@@ -63,7 +63,7 @@ def release_nominations(cluster: Cluster, job: Job) -> None:
 
 
 def release_nomination(cluster: Cluster, pod: Pod) -> None:
-    """Take the promise back: the pod is pending, or just being stopped, as it was without."""
+    """Release a nomination: the pod is pending, or still being stopped, as before."""
     assert pod.promise is not None
     job, (at, devices) = pod.job, pod.promise
     charge(cluster, pod, -1)

@@ -1,4 +1,4 @@
-"""Where a job stands: running, incomplete, among the waiting and in which class of them."""
+"""Index of jobs by status: running, incomplete, and pending by equivalence class."""
 
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job, Phase
@@ -6,7 +6,7 @@ from weir.state.shapes import GPU_ROW
 
 
 def update_status(cluster: Cluster, job: Job, at_s: float) -> None:
-    """Bring a job's place among the waiting and the incomplete up to date."""
+    """Update a job in the index of pending and incomplete jobs."""
     name = job.name
     cluster.usage.holds(job.spec.project, cluster.ledger.allocated[job.project][GPU_ROW], at_s)
     if job.started_s is not None and job.is_below():
@@ -26,7 +26,7 @@ def update_status(cluster: Cluster, job: Job, at_s: float) -> None:
 
 
 def _waits_for_absent(cluster: Cluster, job: Job) -> bool:
-    """Whether room is promised to a pod that doesn't exist."""
+    """Return True if capacity is nominated for an absent pod."""
     return (
         any(job.absent)
         and job.name in cluster.promised
@@ -35,7 +35,7 @@ def _waits_for_absent(cluster: Cluster, job: Job) -> bool:
 
 
 def enqueue(cluster: Cluster, job: Job) -> None:
-    """Put a job into the class of those that wait like it, if it waits."""
+    """Add a pending job to its equivalence class."""
     waits = any(job.pending) and not job.stopping and job.asks_now
     if not waits:
         dequeue(cluster, job)
@@ -81,7 +81,7 @@ def _class_key(job: Job) -> tuple[object, ...]:
 
 
 def dequeue(cluster: Cluster, job: Job) -> None:
-    """Take a job out of its class, and the class away if it was the last."""
+    """Remove a job from its class, and the class with its last member."""
     waiting = job.waiting
     if waiting is None:
         return
@@ -101,7 +101,7 @@ def dequeue(cluster: Cluster, job: Job) -> None:
 
 
 def set_running(cluster: Cluster, job: Job, runs: bool) -> None:
-    """A job now holds room on nodes, or no longer."""
+    """Add a job to the running ones, or remove it."""
     if not runs:
         del cluster.running[job.project][job.name]
     else:

@@ -11,7 +11,7 @@ from weir.state.reducers.pending_index import set_running, update_status
 
 
 def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
-    """A pod holds its place from now on."""
+    """Allocate a pod's placement."""
     pod, at = pod_of(cluster, event.place.pod), cluster.node_at.get(event.place.node)
     if pod is None or at is None or pod.phase in (Phase.RUNNING, Phase.STOPPING):
         return
@@ -42,7 +42,7 @@ def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
 
 
 def stopping(cluster: Cluster, event: events.PodStopping) -> None:
-    """A pod was told to stop: its room is being freed."""
+    """Mark a pod as stopping: its capacity will be free."""
     pod = pod_of(cluster, event.pod)
     if pod is None or pod.phase is not Phase.RUNNING:
         return
@@ -65,7 +65,7 @@ def stopping(cluster: Cluster, event: events.PodStopping) -> None:
 
 
 def stopped(cluster: Cluster, event: events.PodStopped) -> None:
-    """A pod is gone and waits again."""
+    """Release a stopped pod; it is pending again."""
     pod = pod_of(cluster, event.pod)
     if pod is None or pod.phase not in (Phase.RUNNING, Phase.STOPPING):
         return

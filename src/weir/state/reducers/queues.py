@@ -9,7 +9,7 @@ from weir.state.reducers.pending_index import dequeue, enqueue, set_running
 
 
 def queues_set(cluster: Cluster, event: events.QueuesSet) -> None:
-    """The quota tree is another: everything counts in it anew."""
+    """Replace the quota tree and charge everything to it again."""
     cluster.ledger = QuotaUsage(event.queues, cluster.rows)
     grow(cluster, nodes=len(cluster.nodes), devices=1)
     cluster.running.clear()
@@ -29,6 +29,6 @@ def queues_set(cluster: Cluster, event: events.QueuesSet) -> None:
 
 
 def topologies_set(cluster: Cluster, event: events.TopologiesSet) -> None:
-    """The topologies are others."""
+    """Replace the topologies."""
     cluster.topologies = {topology.name: topology for topology in event.topologies}
     cluster.static_version += 1

@@ -37,7 +37,7 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
 
 
 def _terms(cluster: Cluster, spec: Workload) -> Terms:
-    """What a workload is to the engine: shapes, what they count with, its queues, what it is like."""
+    """Return a workload's terms for the engine: shapes, charges, queue path, run-time key, devices."""
     shapes = tuple([cluster.shapes.of(group.request) for group in spec.groups])
     grow(cluster, nodes=0, devices=1)
     asks = tuple([request_of(cluster, shape) for shape in shapes])
