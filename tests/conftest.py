@@ -10,6 +10,15 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).parent
 LANES = 3
 """Tests in front of a control plane go through so many processes, file by file. They mostly wait."""
+LONG_S = {
+    "test_hostile.py": 80,
+    **dict.fromkeys(("test_backend.py", "test_cli.py", "test_constraints.py", "test_installed.py"), 28),
+    **dict.fromkeys(("test_bench.py", "test_churn.py", "test_leading.py", "test_real_node.py"), 20),
+    **dict.fromkeys(("test_acting.py", "test_amounts.py", "test_members.py", "test_policies.py"), 14),
+    "test_reflector.py": 12,
+}
+SHORT_S = 6
+"""Seconds of a processor, about, that files take in front of a control plane; those of all others are few."""
 TOGETHER = {
     *("tests/e2e/test_up.py", "tests/unit/cli/test_tour.py", "tests/unit/local/server/test_overload.py"),
     "tests/unit/local/server/test_rest_schema.py",
@@ -38,13 +47,23 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def lanes_of(files: list[str]) -> dict[str, str]:
+    """Share out files among the lanes, the longest first, each to the lane with the least to do."""
+    loads = [0] * LANES
+    lanes = {}
+    for name in sorted(files, key=lambda name: -LONG_S.get(name, SHORT_S)):
+        lane = loads.index(min(loads))
+        loads[lane] += LONG_S.get(name, SHORT_S)
+        lanes[f"tests/kubernetes/{name}"] = f"lane {lane}"
+    return lanes
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Lanes and files first, from the beginning on; beside and after them one test after another."""
     from xdist.scheduler import LoadScopeScheduling
 
-    files = sorted(path.name for path in (HERE / "kubernetes").glob("test_*.py"))
-    lanes = {f"tests/kubernetes/{name}": f"lane {at % LANES}" for at, name in enumerate(files)}
+    lanes = lanes_of(sorted(path.name for path in (HERE / "kubernetes").glob("test_*.py")))
 
     class Lanes(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 UP = (
-    "import sys; from pathlib import Path; from weir.local.server.main import run; from weir.local.server.settings import ServerSettings as Settings; "
+    "import gc, sys; gc.disable(); from pathlib import Path; from weir.local.server.main import run; "
+    "from weir.local.server.settings import ServerSettings as Settings; gc.enable(); "
     "sys.exit(run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=int(sys.argv[2]), log_level='warning')))"
 )
 
