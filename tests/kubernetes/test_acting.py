@@ -124,7 +124,7 @@ async def test_a_binding_brings_its_annotations_along(cluster: Cluster, weir_kub
         assert bound["spec"]["nodeName"] == "node-p0"
         assert bound["metadata"]["annotations"] == {"weir.dev/gpus": "0,3", "weir.dev/start": "17"}
         assert nodes_of(cluster, within)["p1"] == ""
-        assert writer.outcomes["Bind RefusedWrite"] == 3
+        assert writer.outcomes["Bind WriteRefused"] == 3
 
 
 async def test_every_fault_is_outlasted(cluster: Cluster, proxy: FaultProxy) -> None:
