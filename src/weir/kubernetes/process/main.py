@@ -127,7 +127,7 @@ async def _serve(options: ProcessOptions) -> None:
             _LOG.info(
                 "started",
                 version=__version__,
-                engine_kind=engine_kind(),
+                engine=engine_kind(),
                 server=api.server,
                 scheduler=options.scheduler,
                 policy=settings.settings.policy.preset,
