@@ -7,7 +7,8 @@ from tests.kubernetes.week.oracle import Waiting, false_reasons
 from tests.kubernetes.week.pods import size
 from tests.kubernetes.week.quota import Holdings, holdings
 from tests.kubernetes.week.reclaim import waiting_owner
-from tests.kubernetes.week.snapshot import Gang, Snapshot, total_milli
+from tests.kubernetes.week.snapshot import PLURALS, Gang, Snapshot, total_milli
+from tools.controlplane.api import Object
 
 Metrics = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 GANG_PART = "gang in part"
@@ -72,6 +73,8 @@ def _workload_statuses(snapshot: Snapshot, _held: Holdings) -> Iterator[Violatio
     gangs = {(gang.namespace, gang.name): gang for gang in snapshot.gangs.values()}
     for key, workload in snapshot.workloads.items():
         gang = gangs.pop(key, None)
+        if gang is None and not _has_owner(snapshot, key[0], workload):
+            continue  # it goes with its owner, when the garbage collector comes to it
         status, about = workload.get("status") or {}, "/".join(key)
         running = (
             [] if gang is None else [pod for pod in gang.pods if pod.phase == "Running" and not pod.deleting]
@@ -97,6 +100,14 @@ def _workload_statuses(snapshot: Snapshot, _held: Holdings) -> Iterator[Violatio
         alive = (pod for pod in gang.pods if pod.is_weirs and not pod.deleting)
         if any(pod.phase in ("Pending", "Running") for pod in alive):
             yield Violation("workload exists", "/".join(key), f"{gang.full_name} has pods and no Workload")
+
+
+def _has_owner(snapshot: Snapshot, namespace: str, workload: Object) -> bool:
+    """Return True if the owner of a workload is there, or isn't of a kind that is mirrored."""
+    owner = workload["spec"]["owner"]
+    found = snapshot.of.get(PLURALS.get(owner["kind"], owner["kind"]))
+    there = None if found is None else found.get((namespace, owner["name"]))
+    return found is None or (there is not None and there["metadata"]["uid"] == owner["uid"])
 
 
 def _wrong_phase(gang: Gang, status: Mapping[str, object]) -> str:

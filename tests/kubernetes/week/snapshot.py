@@ -13,7 +13,7 @@ GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 PREEMPTIBLE_BELOW = 100
 """Work whose pods name a PriorityClass is preemptible below this value, unless it says otherwise."""
 _SERVICES = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "LeaderWorkerSet")
-_PLURALS = {
+PLURALS = {
     "ReplicaSet": "replicasets",
     "Deployment": "deployments",
     "StatefulSet": "statefulsets",
@@ -160,7 +160,7 @@ class Snapshot:
             reference = next((each for each in references if each.get("controller")), None)
 
     def _find(self, kind: str, namespace: str, name: str, uid: str) -> Object | None:
-        found = self.of.get(_PLURALS.get(kind, kind), {}).get((namespace, name))
+        found = self.of.get(PLURALS.get(kind, kind), {}).get((namespace, name))
         return found if found is not None and found["metadata"]["uid"] == uid else None
 
     def _gangs(self) -> dict[str, Gang]:
