@@ -29,7 +29,6 @@ PASSING = (
     "Retrying",
 )
 RACK = "example.com/rack"
-Check = Callable[["Waiting"], str]
 
 
 class Waiting:
