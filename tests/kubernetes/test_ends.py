@@ -85,3 +85,35 @@ def waits(cluster: Cluster, within: str, name: str) -> str:
         if each["type"] == "PodScheduled"
     ]
     return " ".join(found)
+
+
+def test_a_job_in_its_pause_is_known_to_a_weir_that_starts_meanwhile(running: Weir, cluster: Cluster) -> None:
+    within = cluster.namespace()
+    cluster.api.create(project("team", 16, [within]))
+    slow = one(within, "slow", 1)
+    slow["spec"] |= {"parallelism": 4, "completions": 4}
+    slow["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"  # the pause is 80 s after four pods
+    cluster.add_nodes(1, gpus=8)
+    cluster.api.create(slow)
+    cluster.until(lambda: len(cluster.running(within)) == 4, 120, "all to run")
+    evict_all(cluster, within, "slow")
+    told = "The Job controller pauses after an eviction, until about"
+    cluster.until(lambda: told in sentence(cluster, within, "job-slow"), 120, "the pause to be told")
+    paused = sentence(cluster, within, "job-slow")
+    running.kill()
+    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-slow/status"
+    cluster.api.patch(path, {"status": {"reason": None, "written": ""}})
+    project_path = "/apis/weir.dev/v1alpha1/projects/team"
+    cluster.api.delete(project_path)
+    running.start()
+    cluster.until(  # pods may be back already where the machine is slow
+        lambda: sentence(cluster, within, "job-slow") == paused or cluster.pods(within), 120, "the pause"
+    )
+    kept = f"It stays until Job {within}/slow"
+    cluster.until(
+        lambda: kept in (cluster.api.get(project_path).get("status") or {}).get("message", ""),
+        120,
+        "its project to stay",
+    )
+    cluster.api.delete(f"/apis/batch/v1/namespaces/{within}/jobs/slow", grace_s=0)
+    cluster.until(lambda: cluster.api.maybe(project_path) is None, 120, "the project to be gone")

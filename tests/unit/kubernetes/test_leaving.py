@@ -77,7 +77,7 @@ def test_a_deleted_project_goes_with_the_last_of_its_work() -> None:
     late = told.cluster_state.registry.named["team/job-late"]
     assert late.refusal.startswith("Project team is being deleted and takes no new work: ")
     assert told.messages() == {
-        ("Project", "team"): "It is being deleted. It stays until team/job-late, team/job-train have ended, "
+        ("Project", "team"): "It is being deleted. It stays until Job team/late, Job team/train have ended, "
         "and takes no new work."
     }
     told.see("owners", job("train", "j1", over="Complete"))
@@ -87,6 +87,12 @@ def test_a_deleted_project_goes_with_the_last_of_its_work() -> None:
     told.gone("pods", "team/late-0", "u-late-0")
     assert told.written() == {"team": []}
     assert told.messages() == {("Project", "team"): "It is being deleted."}
+    other = project("team", deleting=True, finalizers=[FINALIZER, "example.com/other"])
+    told.see("projects", other)
+    told.step()
+    assert told.messages() == {
+        ("Project", "team"): "It is being deleted. It stays until its finalizer example.com/other is removed."
+    }
 
 
 def test_work_that_waits_leaves_control_when_its_project_is_deleted() -> None:

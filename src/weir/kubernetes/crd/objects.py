@@ -29,6 +29,9 @@ class OwnerUid(ApiStruct):
     """Owner of a workload's pods."""
 
     uid: str = ""
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
 
 
 class StoredSpec(ApiStruct):
@@ -36,6 +39,10 @@ class StoredSpec(ApiStruct):
 
     owner: OwnerUid = field(default_factory=OwnerUid)
     project: str = ""
+    type: str = ""
+    priority: int | None = None
+    preemptible: bool | None = None
+    min_pods: int = 1
 
 
 class StoredPlacement(ApiStruct):
@@ -80,6 +87,14 @@ class StoredEviction(ApiStruct):
     by: str | None = None
 
 
+class KeptPause(ApiStruct):
+    """The pods of a Job that failed or were evicted since one succeeded: its controller pauses after them."""
+
+    lost: int = 0
+    stopped: int = 0
+    at: str = ""
+
+
 class StoredAllocation(ApiStruct):
     """Placement of a bound pod; `self_bound` if Weir didn't choose the node."""
 
@@ -103,6 +118,8 @@ class StoredStatus(ApiStruct):
     reason: StoredReason | None = None
     last_eviction: StoredEviction | None = None
     ended_at: str | None = None
+    submitted_at: str | None = None
+    pause: KeptPause | None = None
     short_since: str | None = None
     allocations: list[StoredAllocation] = field(default_factory=list)
     written: str = ""

@@ -134,6 +134,14 @@ class LastEviction(Shape):
     by: str | None = None  # the workload it was stopped for
 
 
+class Pause(Shape):
+    """Pods of a Job that failed or were evicted since one succeeded: its controller pauses after them."""
+
+    lost: int
+    stopped: int  # of them, those that were evicted or deleted
+    at: Moment  # of the last one
+
+
 class NominatedPlacement(Shape):
     """Room kept for one pod."""
 
@@ -196,6 +204,7 @@ class WorkloadStatus(Shape):
     nodes: list[str] = Field(default=[])
     reason: PendingReason | None = None
     last_eviction: LastEviction | None = None
+    pause: Pause | None = None
     short_since: Moment | None = None  # since when fewer of its pods have a place than it needs
     since: Moment | None = None  # in this phase
     submitted_at: Moment | None = None

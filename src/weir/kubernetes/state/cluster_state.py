@@ -73,6 +73,7 @@ class ClusterState:
         self._later: list[Fact] = []  # to be told with the next facts
         self._unstated: frozenset[str] = frozenset()  # what was ever asked for of which nodes say nothing
         self._no_shares = ""  # why shares are refused, as the pods were read
+        self._adopts = True  # objects may tell of workloads whose pods were gone before this process began
         self._unplaced: set[Gang] = set()  # with pods on nodes that aren't known
         sees: dict[str, Callable[[str, Any], None]] = {
             "pods": self._pod,
@@ -294,6 +295,7 @@ class ClusterState:
             self.quota_objects.settle()
             self.registry.dirty.update(dict.fromkeys(self.registry.gangs.values()))
         self._read_stale()
+        self._adopt()
         for key in self.resolver.remarked:
             self.node_states.remark(key, *map(self._once, self.resolver.of_others(key)))
         self.resolver.remarked.clear()
@@ -325,6 +327,14 @@ class ClusterState:
         facts += self.quota_objects.facts(used | set(self.registry.projects))
         self.registry.changed.update(dict.fromkeys(dirty))
         return facts + told + self.budgets.facts(dirty)
+
+    def _adopt(self) -> None:
+        """Take on the workloads without pods that their objects tell of, once at the start."""
+        if self._adopts:
+            self._adopts = False
+            for gang in self.registry.adopt():
+                self._emptied(gang)
+                self.registry.dirty[gang] = None
 
     def _judge(self, gangs: Iterable[Gang]) -> None:
         """Find out which workloads their disruption budgets make non-preemptible."""
@@ -485,7 +495,7 @@ class ClusterState:
     def _move_in(self, tracked: TrackedPod, to: Gang) -> None:
         assert tracked.info is not None
         to.join(tracked, tracked.info)
-        to.empty_since_s, to.left = None, False
+        to.empty_since_s, to.left, to.adopted = None, False, False
 
     def _gang_of(self, info: PodInfo) -> Gang:
         gang = self.registry.of(info)

@@ -60,6 +60,7 @@ class Gang:
 
     __slots__ = (
         "_exits",
+        "adopted",
         "awaits",
         "backoff",
         "checkpointed_s",
@@ -124,6 +125,7 @@ class Gang:
         self.whole = 1  # pods that it needs, whoever places them
         self.needed = 1  # of these, pods that Weir places
         self.count = 0  # of its pods that are there
+        self.adopted = False  # no pod of it was seen: its object says what it is
         self.empty_since_s: float | None = None
         self.backoff = JobBackoff()
         self.awaits = ""  # while it has no pods: when its controller makes them, in a sentence

@@ -34,6 +34,11 @@ class JobBackoff:
             self.stopped += tracked.stopping
             self.last_s = now_s
 
+    def resume(self, lost: int, stopped: int, last_s: float) -> None:
+        """Go on from what was counted before this process began."""
+        if not self.lost:
+            self.lost, self.stopped, self.last_s = max(0, lost), max(0, stopped), last_s
+
     def until_s(self, body: Mapping[str, Any] | None, pods: int) -> float | None:
         """Return about when the controller makes new pods of a Job; None if that can't be said."""
         if body is None or body.get("kind") != "Job" or not self.lost:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from weir.control.port import EndWorkload, LifecycleCause, LifecycleRule
 from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.state.adoption import adopted
 from weir.kubernetes.state.allocations import AllocationRecords, is_sound, life_of, settle
 from weir.kubernetes.state.gangs import Gang, object_name
 from weir.kubernetes.state.node_states import ForeignUsage, NodeStates, PodUsage, amounts_of
@@ -63,16 +64,30 @@ class WorkloadRegistry:
     def of(self, info: PodInfo) -> Gang:
         """Return the workload of a resolved pod, made if it is new."""
         gang = self.gangs.get(info.gang)
-        if gang is None:
-            gang = self.gangs[info.gang] = Gang(info.gang)
-            gang.head = info
-            self._namesakes.setdefault(gang.name, []).append(gang)
-            self._by_owner.setdefault(gang.key.uid, []).append(gang)
-            self.namespaces[gang.key.namespace] += 1
-            if gang.name not in self.named:
-                self.named[gang.name] = gang
-                self.recollect(gang)
+        return self._made(info) if gang is None else gang
+
+    def _made(self, info: PodInfo) -> Gang:
+        gang = self.gangs[info.gang] = Gang(info.gang)
+        gang.head = info
+        self._namesakes.setdefault(gang.name, []).append(gang)
+        self._by_owner.setdefault(gang.key.uid, []).append(gang)
+        self.namespaces[gang.key.namespace] += 1
+        if gang.name not in self.named:
+            self.named[gang.name] = gang
+            self.recollect(gang)
         return gang
+
+    def adopt(self) -> list[Gang]:
+        """Make the workloads that objects tell of and no pod does, and return them."""
+        made = []
+        for name, thing in self.objects.items():
+            info = None if name in self.named else adopted(name, thing)
+            if info is not None:
+                gang = self._made(info)
+                gang.adopted = True
+                gang.whole = gang.needed = info.derived.min_pods
+                made.append(gang)
+        return made
 
     def owned_by(self, uids: Iterable[str]) -> Iterator[Gang]:
         """Return the workloads of these owners."""
@@ -87,6 +102,8 @@ class WorkloadRegistry:
         kept, why = thing.status.life, thing.status.reason
         gang.short_since_s = seconds_of(thing.status.short_since) if thing.status.short_since else 0.0
         gang.granted = gang.granted or any(not each.preemptible for each in thing.status.allocations)
+        if (pause := thing.status.pause) is not None:
+            gang.backoff.resume(pause.lost, pause.stopped, seconds_of(pause.at))
         life = None if kept is None else life_of(kept)
         if life is not None and life.starts >= gang.life.starts:
             gang.remember(life)

@@ -7,6 +7,7 @@ one wrong deletion neither frees a namespace of its quota nor sends its pods to 
 from collections.abc import Iterable, Mapping
 
 from weir.kubernetes.api.paths import path_of
+from weir.kubernetes.crd.objects import QueueMetadata
 from weir.kubernetes.crd.schemas import API_VERSION, GROUP
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.quota_objects import Key, QuotaObjects
@@ -109,13 +110,13 @@ def leaving_messages(quota_objects: QuotaObjects, users: Mapping[str, Iterable[G
         if metadata.deletion_timestamp is None or kind not in PLURALS:
             continue
         if kind == "Project":
-            keeps = sorted(gang.name for gang in users.get(name, ()))
+            keeps = sorted(map(_owner, users.get(name, ())))
             end = "has ended" if len(keeps) == 1 else "have ended"
-            found[key] = _kept(keeps, f"{end}, and takes no new work")
+            found[key] = _kept(metadata, keeps, f"{end}, and takes no new work")
         else:
             below = sorted(each for each in users if name in _above(each, parents))
             end = "has" if len(below) == 1 else "have"
-            found[key] = _kept(below, f"{end} no work or another department")
+            found[key] = _kept(metadata, below, f"{end} no work or another department")
     return found
 
 
@@ -128,9 +129,21 @@ def _above(name: str, parents: Mapping[str, str | None]) -> list[str]:
     return found
 
 
-def _kept(names: list[str], until: str) -> str:
+def _owner(gang: Gang) -> str:
+    """Return what people delete to end a workload: the kind, namespace and name of its owner."""
+    key = gang.key
+    without = "" if gang.count else ", which has no pods now"
+    return f"{key.kind} {key.namespace}/{key.name}{without}"
+
+
+def _kept(metadata: QueueMetadata, names: list[str], until: str) -> str:
     if not names:
-        return "It is being deleted."
+        others = ", ".join(each for each in metadata.finalizers if each != FINALIZER)
+        return (
+            f"It is being deleted. It stays until its finalizer {others} is removed."
+            if others
+            else ("It is being deleted.")
+        )
     told = ", ".join(names[:NAMES_TOLD_MAX])
     if len(names) > NAMES_TOLD_MAX:
         told += f" and {len(names) - NAMES_TOLD_MAX} more"

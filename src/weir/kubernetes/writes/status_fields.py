@@ -81,3 +81,11 @@ def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[Patc
             path = path_of("v1", "pods", gang.key.namespace, tracked.name)
             body = {"metadata": {"uid": tracked.uid}, "status": {"nominatedNodeName": node}}
             yield PatchStatus(path, body, kind=Patch.MERGE)
+
+
+def pause_of(gang: Gang) -> Words | None:
+    """Return what the Job controller's pause is estimated by; None if there is none."""
+    backoff = gang.backoff
+    if gang.key.kind != "Job" or not backoff.lost or gang.is_over() is not None:
+        return None
+    return {"lost": backoff.lost, "stopped": backoff.stopped, "at": moment(backoff.last_s)}

@@ -26,7 +26,14 @@ from weir.kubernetes.writes.final_conditions import still_made
 from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, UpsertWorkload, Write
 from weir.kubernetes.writes.overcommit import overcommit_conditions
 from weir.kubernetes.writes.pending_pods import PendingPods
-from weir.kubernetes.writes.status_fields import allocations, eviction_of, gate_why, pending, status_patch
+from weir.kubernetes.writes.status_fields import (
+    allocations,
+    eviction_of,
+    gate_why,
+    pause_of,
+    pending,
+    status_patch,
+)
 from weir.kubernetes.writes.status_values import (
     Words,
     cut,
@@ -281,7 +288,7 @@ class StatusWriter:
         phase = self._phase(gang)
         done = self._written.get(gang)
         if done is None:
-            if not gang.count and gang.ending is None:
+            if not gang.count and gang.ending is None and not gang.adopted:
                 return []
             done = self._written[gang] = _WrittenStatus()
             self._begin(gang, done, now_s)
@@ -393,8 +400,9 @@ class StatusWriter:
             return self._reasons.get(gang.name) if any(pending(gang)) else None
         if phase != "Pending":
             return self._stops.get(gang) if phase == "Stopping" else None
-        if gang.told_gate:
-            return Explanation(why=gate_why(gang), sentence=gang.told_gate)
+        gate = gang.told_gate or (gang.gate(0) if gang.adopted else None)
+        if gate:
+            return Explanation(why=gate_why(gang), sentence=gate)
         return self._reasons.get(gang.name) or self._stops.get(gang)
 
     def _spec(self, gang: Gang, done: _WrittenStatus) -> Words:
@@ -449,12 +457,13 @@ class StatusWriter:
             "running": f"{count}/{total}",
             "pods": total,
             "podsRunning": count,
-            "gpus": written(GPU, self._devices_milli(gang, ended=phase in PHASES.values())),
+            **({} if gang.adopted else {"gpus": written(GPU, self._devices_milli(gang, phase))}),
             "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
             "reason": None
             if why is None
             else {"why": why.why, "sentence": cut(why.sentence), "numbers": plain(why.numbers)},
             **({"lastEviction": self._evictions[gang]} if gang in self._evictions else {}),
+            "pause": pause_of(gang),
             "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
             "since": moment(done.since_s),
             "submittedAt": moment(head.submitted_s),
@@ -469,10 +478,10 @@ class StatusWriter:
             **({} if gang.life == NO_LIFE else {"life": life_of(gang.life)}),
         }
 
-    def _devices_milli(self, gang: Gang, *, ended: bool) -> int:
+    def _devices_milli(self, gang: Gang, phase: str) -> int:
         """Thousandths of devices of all its pods, and of those still to come unless it has ended."""
         places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
-        if not ended:
+        if phase not in PHASES.values():
             places += [(request, "") for request in gang.absent_requests()]
         node_states = self._cluster_state.node_states
         return sum(

@@ -1,0 +1,119 @@
+"""Workloads without pods when Weir starts: their objects say what they are, as long as their owners live."""
+
+from typing import Any
+
+import msgspec
+
+from weir.kubernetes.crd.objects import WorkloadObject
+from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
+from weir.kubernetes.writes.statuses import StatusWriter
+
+from .small_world import Told, job, node, pod, project
+
+NAME = "team/job-train"
+
+
+def node_states() -> Told:
+    told = Told()
+    told.see("nodes", node("n1"))
+    told.see("projects", project("team", "team"))
+    return told
+
+
+def paused() -> tuple[Told, dict[str, Any]]:
+    """Return a picture after a Job's pods were evicted, and its `Workload` as Weir wrote it."""
+    told = node_states()
+    told.see("owners", job("train", "j1", 2))
+    for index in range(2):
+        told.see("pods", pod(f"t-{index}", owner=("train", "j1"), on="n1", phase="Running"))
+    told.step()
+    statuses = StatusWriter(told.cluster_state, {})
+    body: dict[str, Any] = {}
+    _write(statuses, told, body)
+    for index in range(2):
+        told.see("pods", pod(f"t-{index}", owner=("train", "j1"), on="n1", phase="Failed", deleting=True))
+        told.gone("pods", f"team/t-{index}", f"u-t-{index}")
+    told.now_s = 1000.0
+    told.step(after_s=0.0)
+    _write(statuses, told, body)
+    return told, body
+
+
+def _write(statuses: StatusWriter, told: Told, body: dict[str, Any]) -> None:
+    """Bring an object up to what is written now and a while later."""
+    for write in [*statuses.take(told.now_s), *statuses.take(told.now_s + 20.0)]:
+        if isinstance(write, UpsertWorkload):
+            body.update(write.body)
+        elif isinstance(write, PatchStatus):
+            status = write.patch["status"]
+            assert isinstance(status, dict)
+            body["status"] = {**body.get("status", {}), **status}
+
+
+def read(body: dict[str, Any]) -> WorkloadObject:
+    stated = {key: value for key, value in body["status"].items() if value is not None}
+    return msgspec.convert({**body, "status": stated}, WorkloadObject)
+
+
+def restarted(body: dict[str, Any]) -> Told:
+    told = node_states()
+    told.see("owners", job("train", "j1", 2))
+    told.see("workloads", read(body))
+    told.now_s = 1001.0
+    told.step(after_s=0.0)
+    return told
+
+
+def status_of(told: Told, body: dict[str, Any]) -> dict[str, Any]:
+    copy = {**body}
+    _write(StatusWriter(told.cluster_state, {}), told, copy)
+    return dict(copy["status"])
+
+
+def test_a_job_in_its_pause_is_known_after_a_restart_with_the_end_of_the_pause() -> None:
+    before, body = paused()
+    sentence = "0 of 2 pods exist. The Job controller pauses after an eviction, until about 00:00:20 UTC."
+    assert before.cluster_state.registry.named[NAME].told_gate == sentence
+    told = restarted(body)
+    gang = told.cluster_state.registry.named[NAME]
+    assert gang.uses == "team", "its project stays while it may come back"
+    assert not told.control.cluster.jobs, "without pods there is nothing to place"
+    status = status_of(told, body)
+    assert (status["phase"], status["running"], status["reason"]["sentence"]) == ("Pending", "0/2", sentence)
+    assert status["gpus"] == body["status"]["gpus"]
+
+
+def test_pods_that_come_after_the_pause_are_of_the_same_workload() -> None:
+    _, body = paused()
+    told = restarted(body)
+    told.see("pods", pod("t-9", owner=("train", "j1")))
+    told.step()
+    assert set(told.control.cluster.jobs) == {NAME}
+    assert len(told.cluster_state.registry.gangs) == 1
+    assert not told.cluster_state.registry.named[NAME].adopted
+
+
+def test_a_workload_whose_owner_is_gone_or_over_is_not_kept() -> None:
+    _, body = paused()
+    told = restarted(body)
+    told.gone("owners", "train", "j1")
+    told.step()
+    assert not told.cluster_state.registry.gangs
+    told = node_states()
+    told.see("workloads", read(body))
+    told.step()
+    assert not told.cluster_state.registry.gangs, "an owner that nobody knows"
+    ended = {**body, "status": {**body["status"], "phase": "Succeeded"}}
+    assert not restarted(ended).cluster_state.registry.gangs
+
+
+def test_what_somebody_else_wrote_makes_no_workload() -> None:
+    _, body = paused()
+    for change in ({"owner": {}}, {"owner": {**body["spec"]["owner"], "name": "other"}}):
+        forged = {**body, "spec": {**body["spec"], **change}}
+        assert not restarted(forged).cluster_state.registry.gangs
+    unsigned = {**body, "metadata": {**body["metadata"], "annotations": {}}}
+    assert not restarted(unsigned).cluster_state.registry.gangs
+    odd = {**body, "spec": {**body["spec"], "type": "?", "minPods": -5}}
+    told = restarted(odd)
+    assert told.cluster_state.registry.named[NAME].whole == 1
