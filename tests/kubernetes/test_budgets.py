@@ -81,6 +81,27 @@ def budget(name: str, **labels: str) -> Object:
     }
 
 
+def test_owner_gets_back_what_was_borrowed_before_its_budget_was_written(
+    cluster: Cluster, weir: Weir
+) -> None:
+    """Under the default rule after its grace period, and under `override`."""
+    teams = Teams(cluster)
+    config = {"apiVersion": "weir.dev/v1alpha1", "kind": "SchedulerConfig", "metadata": {"name": "weir"}}
+    cluster.api.create({**config, "spec": {"policy": {"budgets": {"grace": "3s"}}}})
+    names = [f"e{at}" for at in range(6)]
+    for name in names:
+        teams.protect(name)
+    cluster.until(lambda: teams.protected(*names), WAIT_S, "the budgets to be counted")
+    cluster.api.create(job(teams.owner, "back", 8))
+    cluster.until(lambda: teams.runs(teams.owner, "back"), WAIT_S, "the owner to have a node back")
+
+    rules = {"policy": {"budgets": {"borrowed": "override", "grace": "3s"}}}
+    cluster.api.patch("/apis/weir.dev/v1alpha1/schedulerconfigs/weir", {"spec": rules})
+    cluster.api.create(job(teams.owner, "more", 8))
+    cluster.until(lambda: teams.runs(teams.owner, "more"), WAIT_S, "the owner to have its quota")
+    assert len(cluster.running(teams.borrower)) == 4
+
+
 def test_owner_gets_what_no_budget_protects_and_is_told_of_the_rest(cluster: Cluster, weir: Weir) -> None:
     teams = Teams(cluster)
     protected = [f"e{at}" for at in range(1, 6)]

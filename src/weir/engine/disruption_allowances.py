@@ -21,14 +21,17 @@ class DisruptionAllowances:
     def allows(self, pods: Sequence[Pod], *, overrides: bool = False) -> bool:
         """Return True if all these pods may be stopped, all of them at once.
 
-        `overrides`: whatever their budgets say. Pods whose stop was refused a moment ago stay in any case.
+        `overrides`: ignore budgets that protect nothing over quota any more. Pods whose stop was refused a
+        moment ago stay in any case.
         """
         if not self.any:
             return True
         if self._refused and any(self._was_refused(pod) for pod in pods):
             return False
         if overrides:
-            return True
+            if self._rules.borrowed == "override":
+                return True
+            pods = [pod for pod in pods if not pod.job.spec.lapsed]
         if len(pods) == 1:
             return all(self.left(budget) > 0 for budget in pods[0].budgets)
         wanted: dict[Budget, int] = {}

@@ -477,9 +477,14 @@ class Preemptor:
     def _may_override(self, claims: PreemptionRules) -> bool:
         """Return True if budgets protect nothing any more that is held over quota from this workload."""
         rules = self._policy.budgets
-        return (
-            rules.borrowed == "override"
-            and bool(self._cluster.budgets)
-            and claims.is_owner
-            and self._server.now_s - claims.job.waits_since_s >= rules.grace
-        )
+        if not self._cluster.budgets or not claims.is_owner:
+            return False
+        if rules.borrowed == "grace_period":
+            return self._any_lapsed
+        waited_s = self._server.now_s - claims.job.waits_since_s
+        return rules.borrowed == "override" and waited_s >= rules.grace
+
+    @cached_property
+    def _any_lapsed(self) -> bool:
+        running = self._cluster.running.values()
+        return any(job.spec.lapsed for jobs in running for job in jobs.values())

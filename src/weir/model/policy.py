@@ -100,11 +100,12 @@ class RepackPolicy(PolicySection):
 class BudgetPolicy(PolicySection):
     """Protection of over-quota usage by disruption budgets.
 
-    `respect`: always, so work whose budget can't allow its eviction may not go over quota. `override`: until
-    a workload in quota has waited for `grace`.
+    Work whose budget can't allow its eviction may not go over quota. `grace_period`: a budget that came after
+    such work had borrowed protects that for `grace`. `respect`: until the work ends. `override`: any budget
+    protects what is borrowed until a workload in quota has waited for `grace`.
     """
 
-    borrowed: Literal["respect", "override"] = "respect"
+    borrowed: Literal["grace_period", "respect", "override"] = "grace_period"
     grace: Seconds = 600.0
     retry: Annotated[float, BeforeValidator(seconds), Field(ge=1, le=3600)] = 10.0  # after a refused eviction
 

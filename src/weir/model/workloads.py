@@ -162,6 +162,7 @@ class Workload:
     can_preempt: bool = True  # whether others may be stopped or moved to make room for it
     overrun: bool = False  # it started itself past its project's quota: it is reclaimed before all others
     protected: bool = False  # it counts as non-preemptible because of its disruption budgets
+    lapsed: bool = False  # its budgets protect what it holds over quota no more
 
     @property
     def pods(self) -> int:

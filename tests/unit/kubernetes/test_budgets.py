@@ -301,6 +301,7 @@ def test_work_that_can_never_be_evicted_may_not_borrow() -> None:
 
 
 def test_running_work_counts_as_non_preemptible_after_the_grace_period(site: Site) -> None:
+    site.hear("projects", project("ta", gpus=8), project("tb", gpus=4))
     site.hear("poddisruptionbudgets", budget(selector={"matchLabels": {"app": "a"}}, maxUnavailable=0))
     site.step()
     cluster = site.control.cluster
@@ -311,6 +312,7 @@ def test_running_work_counts_as_non_preemptible_after_the_grace_period(site: Sit
     site.step(601.0)
     assert not cluster.jobs["ta/job-a"].preemptible
     assert cluster.jobs["ta/job-b"].preemptible
+    site.hear("projects", project("ta", gpus=4), project("tb", gpus=4))
     site.asks()
     assert [each.name for each in site.step()] == ["b-0"]
     site.backend.deliver("poddisruptionbudgets")([ObjectRemoved("ta/b", "b-b")])
@@ -328,6 +330,54 @@ def test_policy_that_overrides_evicts_all_the_same_after_the_grace_period() -> N
     assert site.control.wakes_s is not None
     (evict,) = site.step(61.0)
     assert evict.overrides
+
+
+def lapsing() -> Site:
+    """Return a site where both workloads hold their project's borrowed GPUs under a budget that came later."""
+    site = Site()
+    site.runs("a", "n1")
+    site.runs("b", "n2")
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
+    return site
+
+
+def test_budget_written_after_borrowing_protects_for_the_grace_period_alone() -> None:
+    site = lapsing()
+    site.asks()
+    assert site.step() == [], "the budget came a moment ago"
+    (evict,) = site.step(601.0)
+    assert evict.overrides
+    jobs = site.control.cluster.jobs
+    assert jobs["ta/job-a"].spec.lapsed or jobs["ta/job-b"].spec.lapsed
+
+
+def test_work_within_its_quota_keeps_the_protection_of_its_budget() -> None:
+    site = lapsing()
+    site.hear("projects", project("ta", "ta", gpus=8), project("tb", "tb", gpus=8))
+    site.step(601.0)
+    assert not any(job.spec.lapsed for job in site.control.cluster.jobs.values())
+    site.asks()
+    assert site.step() == []
+
+
+def test_policy_that_respects_budgets_leaves_what_was_borrowed() -> None:
+    site = Site(BudgetRules(borrowed="respect"))
+    site.runs("a", "n1")
+    site.runs("b", "n2")
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))
+    site.step()
+    site.asks()
+    assert site.step(601.0) == []
+    assert not any(job.spec.lapsed for job in site.control.cluster.jobs.values())
+
+
+def test_budget_that_allows_some_evictions_is_not_overridden() -> None:
+    site = Site()
+    for name in ("a", "b"):
+        site.runs(name, "n1" if name == "a" else "n2")
+    site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=1, healthy=(2, 2, 2)))
+    site.asks()
+    assert site.step(601.0) == []
 
 
 @pytest.mark.parametrize(

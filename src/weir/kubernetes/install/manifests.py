@@ -123,6 +123,13 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
         thing(
             f"{_RBAC}/v1",
             "ClusterRole",
+            f"{NAME}-delete-pods",  # a budget protects what is borrowed for a while; without it for good
+            labels={**LABELS, MORE_KINDS: "true"},
+            rules=[_may("delete", "", "pods")],
+        ),
+        thing(
+            f"{_RBAC}/v1",
+            "ClusterRole",
             f"{NAME}-view",
             labels={
                 **LABELS,

@@ -45,6 +45,11 @@ class Budgets:
         self._rules = rules
         self._stale.update(self._coverage)
 
+    @property
+    def protection_lapses(self) -> bool:
+        """Return True if budgets protect what is over quota for the grace period alone."""
+        return self._rules.borrowed == "grace_period"
+
     # What is seen
 
     def see(self, key: str, budget: PodDisruptionBudget | None) -> None:

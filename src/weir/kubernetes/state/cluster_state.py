@@ -338,10 +338,15 @@ class ClusterState:
 
     def _judge(self, gangs: Iterable[Gang]) -> None:
         """Find out which workloads their disruption budgets make non-preemptible."""
+        protected = []
         for gang in gangs:
             ends_s = self.budgets.judge(gang, self._now_s)
             if ends_s is not None:
                 self._look_again(ends_s, gang.name)
+            gang.lapsed = False
+            if gang.protected and self.budgets.protection_lapses:
+                protected.append(gang)
+        self.registry.judge_protected(protected)
 
     def _find_members(self, gang: Gang) -> None:
         gang.members = self.resolver.members(gang.key)

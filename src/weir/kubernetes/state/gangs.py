@@ -73,6 +73,7 @@ class Gang:
         "groups",
         "head",
         "key",
+        "lapsed",
         "last_over",
         "left",
         "life",
@@ -140,6 +141,7 @@ class Gang:
             False  # its disruption budgets can't allow its eviction: it counts as non-preemptible
         )
         self.protected_since_s = 0.0
+        self.lapsed = False  # its budgets protect what it holds over quota no more
         self.room_told = False
         self.checkpointed_s = 0.0
         self.short_since_s = 0.0  # since when it has fewer places than it needs, as its object says
@@ -276,9 +278,10 @@ class Gang:
             submitted_s=head.submitted_s,
             type=annotations.type or derived.type,
             priority=LOWEST_PRIORITY if self.overrun and self.self_bound else self.priority,
-            preemptible=(self.is_preemptible and not self.protected) or self.overrun,
+            preemptible=(self.is_preemptible and (self.lapsed or not self.protected)) or self.overrun,
             overrun=self.overrun and self.self_bound,
-            protected=self.protected and not self.overrun,
+            protected=self.protected and not (self.overrun or self.lapsed),
+            lapsed=self.lapsed and not self.overrun,
             max_runtime_s=min((each for each in limits if each), default=None),
             topology=self.topology,
             grace_s=head.pod_request.grace_s,

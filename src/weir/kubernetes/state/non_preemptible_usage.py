@@ -49,6 +49,22 @@ class NonPreemptibleUsage:
                         AllocationOrigin.WEIR
                     )  # a binding of Weir's whose record was still to be written
 
+    def judge_protected(
+        self, gangs: Iterable[Gang], queues: Mapping[str, Queue], node_states: NodeStates
+    ) -> None:
+        """Find out which workloads whose budgets make them non-preemptible pass a quota with what they hold.
+
+        Their budgets came after they had borrowed. The oldest come first.
+        """
+        for gang in sorted(gangs, key=lambda each: (each.submitted_s, each.name)):
+            if not gang.is_preemptible or gang.project is None:
+                continue  # it was judged as what it says itself to be
+            self._discharge(gang)
+            amounts, path = _amounts(gang, node_states), _path(gang.project, queues)
+            gang.lapsed = self._passes(path, amounts, queues)
+            if not gang.lapsed:
+                self._charge(gang, path, amounts)
+
     def forget(self, gang: Gang) -> None:
         """Forget a workload."""
         self._discharge(gang)
@@ -108,6 +124,7 @@ def _amounts(gang: Gang, node_states: NodeStates) -> Amounts:
             continue
         request, node = tracked.info.request, node_states.node(tracked.node)
         milli = request.devices * min(WHOLE_MILLI, request.share_on(node_states.device_memory(tracked.node)))
+        milli = milli * request.gpu_weight_milli // WHOLE_MILLI
         total.update({GPU: milli, CPU: request.cpu_milli, MEMORY: request.memory, PODS: 1})
         total.update(dict(request.further))
         if node is not None and node.gpu_model is not None:

@@ -193,6 +193,12 @@ class WorkloadRegistry:
         queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
         self._fixed.judge(gangs, queues, self._node_states)
 
+    def judge_protected(self, gangs: Sequence[Gang]) -> None:
+        """Find out which workloads hold over quota what their budgets would keep for good."""
+        if gangs:
+            queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
+            self._fixed.judge_protected(gangs, queues, self._node_states)
+
     def as_bound(self, tracked: TrackedPod, info: PodInfo) -> PodInfo:
         """Return a pod's reading with the devices it was bound with: annotations may say otherwise since."""
         if not tracked.bound or tracked.origin is AllocationOrigin.POD:
