@@ -130,6 +130,8 @@ class WorkloadLifecycle:
             life = self._lives[workload]
             if due is TimerKind.RETRY:
                 self._free(job, life, SuspendReason.PAUSE)
+            elif due is TimerKind.FAULT:
+                self._free(job, life, SuspendReason.FAULT)
             elif life.watch.looks_s == since_s:
                 life.watch.looks_s = None
                 self._look(job, life)
@@ -330,6 +332,13 @@ class WorkloadLifecycle:
 
     def _note(self, job: Job, kind: str, sentence: str, numbers: Mapping[str, object], at_s: float) -> None:
         self._out.happen(NoteAdded(job.name, at_s, str(kind), sentence, numbers))
+
+    def set_aside(self, name: str, why: str, now_s: float, until_s: float) -> None:
+        """Hold back a workload at which decisions break, until a time. Its running pods go on."""
+        job, life = self._jobs[name], self._lives[name]
+        self._note(job, "set_aside", f"It was set aside: {why}.", {}, now_s)
+        self._hold(job, life, SuspendReason.FAULT, why, until_s)
+        self.timers.set(until_s, TimerKind.FAULT, name, until_s)
 
     # What follows
 

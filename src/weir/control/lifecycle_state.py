@@ -19,6 +19,7 @@ class SuspendReason(StrEnum):
     ENDING = "it is being ended"
     SUSPENDED = "it is suspended"
     GATED = "its pods aren't ready to be started"
+    FAULT = "the scheduler failed at it"
 
 
 class LifecycleState:

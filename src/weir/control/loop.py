@@ -8,6 +8,9 @@ ordered, so that the next decision doesn't order it twice; what really came of i
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
+from structlog import get_logger
+
+from weir.control.fault_isolation import AT_ONCE_MAX, RETRY_AFTER_S, faulty_workload
 from weir.control.lifecycle import WorkloadLifecycle
 from weir.control.outbox import Observer, Outbox
 from weir.control.port import Backend, ReleaseNomination, ReserveNomination, StartPod
@@ -18,6 +21,9 @@ from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.events import Nominated, NominationReleased, PodAssigned
 
+_LOG = get_logger(__name__)
+SENTENCE_MAX = 200
+"""Characters of a fault in a reason."""
 Decide = Callable[[Cluster, Policy, float, EngineCache], Plan]
 
 
@@ -33,8 +39,14 @@ class Control:
         readers: Sequence[Observer] = (),
         decide: Decide = decide,
         must_decide: Callable[[], bool] = lambda: False,
+        isolates_faults: bool = False,
     ) -> None:
-        """`must_decide` returns True if `decide` has something to do though nothing waits."""
+        """Connect an engine to a backend.
+
+        `must_decide` returns True if `decide` has something to do though nothing waits. `isolates_faults`
+        sets a workload aside at which decisions break; without it the fault is raised.
+        """
+        self._isolates_faults = isolates_faults
         self._must_decide = must_decide
         self.cluster = Cluster()
         self._policy = policy
@@ -69,7 +81,7 @@ class Control:
         lives.due(now_s)
         if self._may_act():
             started = perf_counter()
-            plan = self._decide(self.cluster, self._policy, now_s, self.memo)
+            plan = self._decided(now_s)
             took_s = perf_counter() - started
             for reader in self._out.readers:
                 reader.decided(plan, now_s, took_s)
@@ -82,6 +94,28 @@ class Control:
         effects = self._out.take()
         if effects:
             self._backend.apply(effects)
+
+    def _decided(self, now_s: float) -> Plan:
+        """Return the engine's plan, without workloads at which it breaks: those are set aside.
+
+        Raises:
+            Exception: it breaks without any pending workload, or at too many of them.
+        """
+        for _ in range(AT_ONCE_MAX):
+            try:
+                return self._decide(self.cluster, self._policy, now_s, self.memo)
+            except Exception as error:
+                if not self._isolates_faults:
+                    raise
+                self.memo = EngineCache()  # a search may have been broken off in the middle
+                name = faulty_workload(self.cluster, self._policy, now_s, self._decide)
+                if name is None:
+                    raise
+                _LOG.error("workload_set_aside", workload=name, exc_info=error)
+                what = f"{type(error).__name__}: {error}"[:SENTENCE_MAX]
+                why = f"the scheduler failed at it ({what}) and tries it again later"
+                self._lives.set_aside(name, why, now_s, now_s + RETRY_AFTER_S)
+        return self._decide(self.cluster, self._policy, now_s, self.memo)
 
     @property
     def wakes_s(self) -> float | None:

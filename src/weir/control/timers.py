@@ -8,6 +8,7 @@ class TimerKind(IntEnum):
     """Purposes of timers."""
 
     RETRY = 0  # a workload that backs off may start again
+    FAULT = 2  # a workload that was set aside is tried again
     LIMIT = 1  # a workload may have run for as long as it may, or has to be warned of it
 
 

@@ -90,6 +90,7 @@ class ClusterControlHooks:
             readers=(self,),
             decide=self._healing.decide,
             must_decide=self._healing.is_needed,
+            isolates_faults=True,
         )
         if self._learned is not None:
             self._control.cluster.usage, self._control.cluster.runtimes = self._learned

@@ -83,7 +83,9 @@ class PoolControlHooks:
         pool.story.begin(now_s)
         pool.tally.connected_s = now_s
         readers = (pool.view, pool.story, pool.tally, pool.meter)
-        control = Control(_ObservedBackend(pool), pool.policy, pool.clock, readers=readers)
+        control = Control(
+            _ObservedBackend(pool), pool.policy, pool.clock, readers=readers, isolates_faults=True
+        )
         pool.meter.watch(control.cluster, pool.store.sampled_s() or now_s)
         return control
 

@@ -1,0 +1,66 @@
+"""Find the pending workload at which a decision breaks, so that it alone is set aside.
+
+A fault of the engine that one workload leads to would break every cycle, and nothing would be scheduled.
+The search holds pending workloads back until a decision succeeds, which takes about log2 of their number
+decisions.
+"""
+
+from collections.abc import Callable, Sequence
+
+from weir.engine.cache import EngineCache
+from weir.engine.plan import Plan
+from weir.model.policy import Policy
+from weir.state.cluster import Cluster
+from weir.state.events import WorkloadSuspended
+from weir.state.reduce import reduce
+
+Decide = Callable[[Cluster, Policy, float, EngineCache], Plan]
+AT_ONCE_MAX = 8
+"""Workloads set aside in one step; with more of them the fault isn't of single workloads."""
+RETRY_AFTER_S = 600.0
+"""A workload that was set aside is tried again after this time: what it met may be gone."""
+
+
+def faulty_workload(cluster: Cluster, policy: Policy, now_s: float, decide: Decide) -> str | None:
+    """Return the pending workload without which decisions succeed; None if they fail without any.
+
+    In the order of submission, a decision succeeds with those before it, and fails with it.
+    """
+    pending = [member for of in cluster.waiting.values() for member in of.members]
+    names = [name for _, name, _ in sorted(pending, key=lambda member: member[:2])]
+
+    def fails(count: int) -> bool:
+        """Return True if a decision fails with so many of them."""
+        with _HeldBack(cluster, names[count:]):
+            try:
+                decide(cluster, policy, now_s, EngineCache())
+            except Exception:  # noqa: BLE001 - whichever it is, the search is for what leads to it
+                return True
+        return False
+
+    if not names or fails(0):
+        return None
+    succeeds_with, fails_with = 0, len(names)
+    while fails_with - succeeds_with > 1:
+        middle = (succeeds_with + fails_with) // 2
+        if fails(middle):
+            fails_with = middle
+        else:
+            succeeds_with = middle
+    return names[fails_with - 1]
+
+
+class _HeldBack:
+    """Workloads that may not be started, inside a `with`. Nobody is told of it."""
+
+    def __init__(self, cluster: Cluster, names: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._names = names
+
+    def __enter__(self) -> None:
+        for name in self._names:
+            reduce(self._cluster, WorkloadSuspended(name, True, "a decision is tried without it"))
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._names:
+            reduce(self._cluster, WorkloadSuspended(name, False))
