@@ -84,9 +84,11 @@ def test_a_gang_that_finds_no_room_binds_nothing_and_says_why(place: Place) -> N
     place.until(lambda: why() == "no_node_matches", "it says why it waits, once it has heard of the nodes")
     assert place.status("job-big")["phase"] == "Pending"
 
+    said = ("Unschedulable", "OverQuota")
+
     def told() -> bool:
         conditions = [c for each in place.pods().values() for c in each["status"].get("conditions", [])]
-        return any(c["type"] == "PodScheduled" and c["reason"] == "Unschedulable" for c in conditions)
+        return any(c["type"] == "PodScheduled" and c["reason"] in said for c in conditions)
 
     place.until(told, "its pods say so")
     place.until(lambda: place.events("Waiting"), "an event says so")

@@ -87,6 +87,7 @@ def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, we
     cluster.add_nodes(1, gpus=8)
     team = Namespace(cluster, plane, 8)
     capped = Namespace(cluster, plane, 0, limit={"gpu": 2})
+    entitled = Namespace(cluster, plane, 9)
     team.submit("full", 8)
     team.runs("full")
     team.submit("late", 8)
@@ -95,16 +96,18 @@ def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, we
     cluster.api.create(half)
     team.submit("huge", 9)
     capped.submit("capped", 4)
+    entitled.submit("large", 9)
     cluster.api.create(pod(team.name, "gated", 1, schedulingGates=[{"name": "example.com/data"}]))
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     cluster.api.create(pod(team.name, "unbound", 1, volumes=volumes))
     team.wait_with(
         "late",
-        "Unschedulable",
+        "OverQuota",
         f"{team.name} would hold 16 of a quota of 8 GPUs, so it may only use what is free",
     )
     team.wait_with("half", "GangIncomplete", "1 of 2 pods exist")
-    team.wait_with("huge", "Unschedulable", "a pod asks for 9 GPUs; the largest node offers 8")
+    team.wait_with("huge", "OverQuota", "a pod asks for 9 GPUs; the largest node offers 8")
+    entitled.wait_with("large", "Unschedulable", "a pod asks for 9 GPUs; the largest node offers 8")
     capped.wait_with("capped", "LimitExceeded", "would pass its limit")
     team.wait_with("gated", "SchedulingGated")
     team.wait_with("unbound", "VolumeNotReady", "volume claim data, which doesn't exist")
@@ -112,7 +115,7 @@ def test_every_pod_that_waits_says_why(cluster: Cluster, plane: ControlPlane, we
     cluster.until(lambda: "Waiting" in team.events(uid), SOON_S, "an event about the Workload")
     (late,) = team.pending("late")
     described = plane.kubectl("describe", "pod", "-n", team.name, late["metadata"]["name"])
-    assert "Unschedulable" in described.partition("Events:")[2]
+    assert "OverQuota" in described.partition("Events:")[2]
     described = plane.kubectl("describe", "workload", "-n", team.name, "job-late")
     assert "Waiting" in described.partition("Events:")[2]
     weir.check()
@@ -163,7 +166,7 @@ def test_the_last_eviction_stays_with_the_workload(cluster: Cluster, plane: Cont
     borrower.runs("lent")
     owner.submit("mine", 8)
     owner.runs("mine")
-    borrower.wait_with("lent", "Unschedulable")
+    borrower.wait_with("lent", "OverQuota")
 
     def evicted() -> dict[str, Any]:
         found: dict[str, Any] = borrower.status("job-lent").get("lastEviction") or {}
@@ -213,7 +216,7 @@ def test_advice_is_possible_on_this_cluster_and_in_its_words(
     team.submit("full", 4)
     team.runs("full")
     team.submit("late", 8)
-    team.wait_with("late", "Unschedulable")
+    team.wait_with("late", "OverQuota")
     said = why(f"{team.name}/late")
     assert "With 4 devices instead of 8 it starts now." in said
     again = "its pods can't be changed: delete the Job and make it again with"

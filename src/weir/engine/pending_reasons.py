@@ -6,6 +6,7 @@ sentences nobody reads.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from weir.engine.allocate import Allocator
 from weir.engine.budget_protection import MAX_BUDGETS, BudgetProtection, with_budgets
@@ -29,6 +30,13 @@ from weir.state.jobs import Job, Phase
 from weir.state.shapes import RequestShape
 
 _NAMED_MOST = 4
+_ENDED_BY_NODES = (
+    ReasonCode.NO_NODE_MATCHES,
+    ReasonCode.INSUFFICIENT_CAPACITY,
+    ReasonCode.NO_ELIGIBLE_VICTIMS,
+    ReasonCode.GANG_INCOMPLETE,
+    ReasonCode.PREEMPTION_CYCLE,
+)
 
 
 def pending_reason(
@@ -41,7 +49,11 @@ def pending_reason(
         for pod in group
     ):
         return None
-    return _PendingReasonBuilder(cluster, policy, job, now_s, memo or EngineCache()).reason()
+    builder = _PendingReasonBuilder(cluster, policy, job, now_s, memo or EngineCache())
+    found = builder.reason()
+    if found.why in _ENDED_BY_NODES and builder.is_over_quota():
+        return replace(found, numbers={**found.numbers, "over_quota": True})
+    return found
 
 
 class _PendingReasonBuilder:
@@ -309,6 +321,11 @@ class _PendingReasonBuilder:
             f"the best, {best.name}, takes {best.pods} now"
         )
         return Reason(ReasonCode.GANG_INCOMPLETE, f"{sentence}{rest}", numbers)
+
+    def is_over_quota(self) -> bool:
+        """Return True if its next step passes a quota above it, so that it only uses what others leave."""
+        of = self._job.waiting
+        return of is not None and not self._books.entitled(self._job.path, of.step.asks)
 
     def _has_claim(self, candidate: Candidate) -> bool:
         """Return True if it may reclaim and has an eligible victim."""

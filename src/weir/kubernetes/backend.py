@@ -277,6 +277,11 @@ class KubernetesBackend:
         with self._lock:
             self.cluster_state.budgets.set_rules(rules)
 
+    def set_scale_up_over_quota(self, is_on: bool) -> None:
+        """Say from now on whether pods over quota ask an autoscaler for nodes."""
+        with self._lock:
+            self.statuses.scale_up_over_quota = is_on
+
     def set_shared_nodes(self, rules: SharedNodeRules) -> None:
         """Set nodes aside for shares by these rules from now on."""
         with self._lock:

@@ -361,7 +361,7 @@ def test_work_within_its_quota_keeps_the_protection_of_its_budget() -> None:
 
 
 def test_policy_that_respects_budgets_leaves_what_was_borrowed() -> None:
-    site = Site(BudgetRules(borrowed="respect"))
+    site = Site(BudgetPolicy(borrowed="respect"))
     site.runs("a", "n1")
     site.runs("b", "n2")
     site.hear("poddisruptionbudgets", budget(selector=EVERYONE, maxUnavailable=0))

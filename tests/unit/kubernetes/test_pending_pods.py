@@ -37,6 +37,18 @@ def test_autoscalers_buy_nodes_for_what_nodes_help_alone(code: Code) -> None:
     assert reason[0].isupper()
 
 
+@pytest.mark.parametrize("code", sorted(BUYS_NODES))
+def test_no_node_is_bought_for_work_over_its_quota_unless_the_settings_say_so(code: Code) -> None:
+    why = Explanation(why=code.value, sentence="", numbers={"over_quota": True})
+    assert condition_reason(why) == "OverQuota"
+    waiting = Waiting()
+    statuses = waiting.here.backend.statuses
+    for is_on, expected in ((False, "OverQuota"), (True, "Unschedulable")):
+        waiting.here.backend.set_scale_up_over_quota(is_on)
+        ((_, told),) = statuses._whys(waiting.gang, "Pending", why)
+        assert condition_reason(told) == expected
+
+
 def test_other_codes_are_their_own_words() -> None:
     assert condition_reason(Explanation(why="volume_not_ready", sentence="")) == "VolumeNotReady"
     unknown = Explanation(why="no_node_matches", sentence="", numbers={"topology": "net", "known": []})
@@ -112,7 +124,7 @@ def test_a_reason_is_written_at_once_and_an_event_of_the_workload_once_it_can_be
     here.now_s += 0.35
     here.backend.tell_waiting(here.now_s)
     conditions = [each for each in here.writes if "/pods/" in getattr(each, "path", "")]
-    assert _message(conditions[0]).startswith("Unschedulable: a pod asks for 8 GPUs")
+    assert _message(conditions[0]).startswith("OverQuota: a pod asks for 8 GPUs")
     events = [each for each in here.writes if isinstance(each, EmitEvent)]
     assert [each.regarding.kind for each in events] == ["Pod"]
     thing = WorkloadObject(Metadata("job-train", namespace="team", uid="w1"), StoredSpec(OwnerUid("j1")))

@@ -102,6 +102,7 @@ _MEANS = {
     "overcommit_grace": "How long more GPUs of a node may be in use than it has before pods are stopped.",
     "shared_nodes": "Nodes that Weir may set aside for shares of GPUs by itself.",
     "without_project": "What becomes of GPU pods in namespaces that no project lists.",
+    "scale_up_over_quota": "Whether pods over quota that wait for GPUs ask an autoscaler for nodes.",
     "in_force": "The last good settings, as JSON; they are in force while the spec is refused.",
     "conditions": "Accepted: whether the settings are in force.",
     "levels": "Node labels, coarse to fine.",

@@ -20,7 +20,15 @@ PLURAL = "schedulerconfigs"
 KIND = "SchedulerConfig"
 TEXT_MAX = 256 << 10
 """Characters of a spec, as JSON."""
-_KEYS = ("policy", "kinds", "deviceResources", "overcommitGrace", "sharedNodes", "withoutProject")
+_KEYS = (
+    "policy",
+    "kinds",
+    "deviceResources",
+    "overcommitGrace",
+    "sharedNodes",
+    "withoutProject",
+    "scaleUpOverQuota",
+)
 
 __all__ = ["KIND", "PLURAL", "SchedulerSettings", "settings_of"]
 

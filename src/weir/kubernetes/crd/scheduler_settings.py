@@ -51,6 +51,7 @@ class WrittenSettings(Shape):
     overcommit_grace: Term | None = None
     shared_nodes: WrittenSharedNodes | None = None
     without_project: WrittenWithoutProject | None = None
+    scale_up_over_quota: bool | None = None
 
 
 class SchedulerConfigSpec(WrittenSettings):
@@ -70,6 +71,7 @@ class SchedulerSettings:
     overcommit_grace_s: float = GRACE_S
     shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)
     without_project: WithoutProject = IGNORE
+    scale_up_over_quota: bool = False  # autoscalers add nodes for work over its quota, too
 
     def needs_new_instance(self, other: "SchedulerSettings") -> bool:
         """Return True if objects have to be read anew by the other settings."""
@@ -91,6 +93,8 @@ def with_written(base: SchedulerSettings, written: WrittenSettings) -> Scheduler
     if written.shared_nodes is not None:
         rules = written.shared_nodes
         found = replace(found, shared_nodes=SharedNodeRules(rules.max, rules.wait, rules.idle))
+    if written.scale_up_over_quota is not None:
+        found = replace(found, scale_up_over_quota=written.scale_up_over_quota)
     if written.without_project is not None:
         found = replace(found, without_project=_without_project(written.without_project))
     return found

@@ -136,6 +136,7 @@ class SchedulerProcess:
             namespace=namespace,
         )
         self.backend.set_budget_rules(chosen.policy.budgets)
+        self.backend.set_scale_up_over_quota(chosen.scale_up_over_quota)
         self.election: LeaderElection | AlwaysLeader = (
             LeaderElection(api, namespace=namespace, identity=_identity())
             if options.elects
@@ -213,6 +214,7 @@ class SchedulerProcess:
         self.hooks.policy = settings.policy
         self.hooks.set_overcommit_grace(settings.overcommit_grace_s)
         self.backend.set_shared_nodes(settings.shared_nodes)
+        self.backend.set_scale_up_over_quota(settings.scale_up_over_quota)
         self.backend.set_budget_rules(settings.policy.budgets)
         self._wake()
 

@@ -1,13 +1,14 @@
 """Reasons of the condition `PodScheduled` and of the events about pods that wait.
 
 Autoscalers buy nodes for pods whose condition has the reason `Unschedulable`, and for no others. So only
-what more nodes would help has that reason; everything else has its own word.
+work within its quota that more nodes would help has that reason; everything else has its own word.
 """
 
 from weir.api.answers import Explanation
 from weir.model.reasons import ReasonCode as Code
 
 UNSCHEDULABLE = "Unschedulable"
+OVER_QUOTA = "OverQuota"
 HELPED_BY_NODES = frozenset(
     (
         Code.NO_NODE_MATCHES,
@@ -31,6 +32,8 @@ _REASONS = {
 
 def condition_reason(why: Explanation) -> str:
     """Return the one word for why a pod waits."""
+    if why.why in HELPED_BY_NODES and why.numbers.get("over_quota"):
+        return OVER_QUOTA
     if why.why in HELPED_BY_NODES:
         return "TopologyNotFound" if "known" in why.numbers else UNSCHEDULABLE
     found = _REASONS.get(why.why)  # type: ignore[call-overload] # a code is the text of itself

@@ -56,8 +56,9 @@ class PendingPods:
             told = there[tracked.uid] = self._told.get(tracked.uid) or _WrittenCondition(since_s=now_s)
             yield from self._of(gang, tracked, why, told, now_s)
             due.append(told.event_s + EVENT_AGAIN_S)
-            if told.sentence != why.sentence:
-                every_s = REASON_EVERY_S if told.reason != condition_reason(why) else SENTENCE_EVERY_S
+            reason = condition_reason(why)
+            if (told.reason, told.sentence) != (reason, why.sentence):
+                every_s = REASON_EVERY_S if told.reason != reason else SENTENCE_EVERY_S
                 due.append(told.written_s + every_s)
         self._told = there
         self.next_s = min(due, default=None)
@@ -67,7 +68,8 @@ class PendingPods:
     ) -> Iterator[Write | EmitEvent]:
         reason = condition_reason(why)
         every_s = REASON_EVERY_S if told.reason != reason else SENTENCE_EVERY_S
-        if told.sentence != why.sentence and now_s >= told.written_s + every_s:
+        is_new = (told.reason, told.sentence) != (reason, why.sentence)
+        if is_new and now_s >= told.written_s + every_s:
             told.reason, told.sentence, told.written_s = reason, why.sentence, now_s
             if why.why != GATED:  # the API server has written that condition itself
                 yield condition(

@@ -135,6 +135,7 @@ class StatusWriter:
         self._held: dict[Gang, float] = {}  # not told in a burst, and since when
         self._evictions: dict[Gang, Words] = {}  # the last one of each, as its status says it
         self._events: dict[Gang, list[EmitEvent]] = {}  # about its object, until that has a uid
+        self.scale_up_over_quota = False  # autoscalers may add nodes for work over its quota, too
         self._reasoned: dict[Gang, None] = {}  # whose reason is new, or is to be told by now
 
     def stops(self, gang: Gang, stop: StopPod, now_s: float) -> None:
@@ -518,6 +519,9 @@ class StatusWriter:
             why = Explanation(
                 why="workload_ended", sentence=f"its workload has ended: {as_clause(why.sentence)}"
             )
+        if why is not None and self.scale_up_over_quota and "over_quota" in why.numbers:
+            numbers = {key: value for key, value in why.numbers.items() if key != "over_quota"}
+            why = why.model_copy(update={"numbers": numbers})
         for tracked in pending(gang):
             info = tracked.info
             if info is not None and info.wait and info.wait_why:
