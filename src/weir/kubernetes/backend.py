@@ -206,7 +206,7 @@ class KubernetesBackend:
                 self._whole = False
                 self.cluster_state.retell()
             facts = self.cluster_state.facts(now_s)
-            said: list[Write | EmitEvent] = [*self._to_say, *self._shared_list.take()]
+            said: list[Write | EmitEvent] = [*self._to_say, *self._shared_list.take(now_s)]
             said += [*self._taints.take(now_s), *self._shared.take(now_s)]
             self._to_say = []
             said += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
@@ -253,7 +253,10 @@ class KubernetesBackend:
     def due_s(self) -> float | None:
         """Return when to ask for facts without a change from the API server."""
         with self._lock:
-            times = (self.cluster_state.due_s, self._taints.due_s, self._shared.due_s)
+            times = (
+                *(self.cluster_state.due_s, self._taints.due_s),
+                *(self._shared.due_s, self._shared_list.due_s),
+            )
             return min((time_s for time_s in times if time_s is not None), default=None)
 
     def people_due_s(self) -> float | None:

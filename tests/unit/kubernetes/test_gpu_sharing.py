@@ -6,7 +6,7 @@ from tests.unit.kubernetes.small_world import Told, node, pod, project
 
 from weir.api.answers import Explanation
 from weir.kubernetes.admission.shared_devices import share_changes
-from weir.kubernetes.api.objects import KubeNode, NodeTaint
+from weir.kubernetes.api.objects import KubeNode, NodeTaint, OwnerReference
 from weir.kubernetes.crd.shared_node_rules import SharedNodeRules
 from weir.kubernetes.translate.gpu_sharing import (
     BY_POLICY,
@@ -18,6 +18,7 @@ from weir.kubernetes.translate.gpu_sharing import (
     SHARING_TAINT,
 )
 from weir.kubernetes.writes.node_taints import AGAIN_S, NodeTaints
+from weir.kubernetes.writes.shared_node_list import AGAIN_S as AGAIN_LISTED_S
 from weir.kubernetes.writes.shared_node_list import SharedNodeList
 from weir.kubernetes.writes.shared_nodes import SharedNodes
 
@@ -57,6 +58,35 @@ def refusal(here: Told) -> str:
     if here.cluster_state.due_s == here.now_s:  # what the step found out concerns how pods are read
         here.step()
     return here.cluster_state.resolver.devices.no_shares
+
+
+def test_a_static_pod_with_a_whole_device_closes_its_node_to_shares_until_it_is_gone() -> None:
+    """The kubelet runs it whatever a scheduler or an admission policy says."""
+    here = told(labelled("n", taint=True))
+    assert (refusal(here), state(here, "n")) == ("", SET_ASIDE)
+    static = pod("static", on="n", scheduler="default-scheduler", phase="Running")
+    static.metadata.annotations = {"kubernetes.io/config.mirror": "1", "kubernetes.io/config.source": "file"}
+    static.metadata.owner_references = [OwnerReference("v1", "Node", "n", "u-n", controller=True)]
+    here.see("pods", static)
+    assert (refusal(here), state(here, "n")) == (SHARED_NODES_DRAIN, DRAINING)
+    assert not here.control.cluster.jobs
+    use = here.cluster_state.node_states.device_use("n")
+    assert use is not None
+    assert (use.others, use.own_milli, use.excess_milli) == (1, 0, 0)
+    here.gone("pods", "team/static", "u-static")
+    assert (refusal(here), state(here, "n")) == ("", SET_ASIDE)
+
+
+def test_the_list_of_shared_nodes_is_written_again_after_a_while() -> None:
+    here = told(labelled("n", taint=True))
+    refusal(here)
+    names = SharedNodeList(here.cluster_state.node_states, "weir-system")
+    assert names.due_s is None
+    assert len(names.take(0.0)) == 1
+    assert names.take(1.0) == []
+    assert names.due_s == AGAIN_LISTED_S
+    (again,) = names.take(AGAIN_LISTED_S)
+    assert list(again.body["data"]) == ["n"]
 
 
 def test_a_labelled_node_takes_shares_once_it_is_tainted_and_free_of_whole_devices() -> None:
@@ -195,12 +225,12 @@ def test_the_names_of_nodes_set_aside_are_written_when_they_change_and_by_each_l
     bare.spec.taints = [NodeTaint(GPU_SHARING, "NoSchedule", SET_ASIDE)]
     here = told(node("a"), labelled("b", taint=False), bare)
     names = SharedNodeList(here.cluster_state.node_states, "weir-system")
-    (write,) = names.take()
+    (write,) = names.take(0.0)
     assert write.path == "/api/v1/namespaces/weir-system/configmaps/weir-shared-nodes"
     assert write.body["data"] == {"b": ""}
-    assert names.take() == []
+    assert names.take(0.0) == []
     names.forget()
-    assert len(names.take()) == 1
+    assert len(names.take(0.0)) == 1
     here.gone("nodes", "b")
-    assert [each.body["data"] for each in names.take()] == [{}]
-    assert SharedNodeList(here.cluster_state.node_states, "").take() == []
+    assert [each.body["data"] for each in names.take(0.0)] == [{}]
+    assert SharedNodeList(here.cluster_state.node_states, "").take(0.0) == []

@@ -13,26 +13,37 @@ NODES_MAX = 10_000
 """A ConfigMap holds a mebibyte."""
 
 
+AGAIN_S = 60.0
+"""The names are written again after this time: somebody may have deleted or changed the object."""
+
+
 class SharedNodeList:
-    """Writes the names when they change. All calls come from the control thread."""
+    """Write the names when they change, and from time to time. All calls come from the control thread."""
 
     def __init__(self, node_states: NodeStates, namespace: str) -> None:
         self._node_states = node_states
         self._namespace = namespace
         self._written: list[str] | None = None  # None: nobody knows what is there
+        self._written_s = 0.0
 
     def forget(self) -> None:
         """Write again: another instance may have written since."""
         self._written = None
 
-    def take(self) -> list[ApplyObject]:
+    @property
+    def due_s(self) -> float | None:
+        """Return when to write again; None if no node is set aside."""
+        return self._written_s + AGAIN_S if self._written else None
+
+    def take(self, now_s: float) -> list[ApplyObject]:
         """Return the write that is due."""
         names = sorted(name for name, shared in self._node_states.shared.items() if shared.set_aside)[
             :NODES_MAX
         ]
-        if not self._namespace or names == self._written:
+        is_late = bool(names) and now_s >= self._written_s + AGAIN_S
+        if not self._namespace or (names == self._written and not is_late):
             return []
-        self._written = names
+        self._written, self._written_s = names, now_s
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
