@@ -67,7 +67,7 @@ async def port(
         caller.load_cert_chain(pair.certificate, pair.key)
     runner = await serve(application(what, client_authorities=authorities), tls, "127.0.0.1", 0)
     try:
-        async with aiohttp.ClientSession(f"https://127.0.0.1:{runner.addresses[0][1]}") as session:
+        async with aiohttp.ClientSession(f"https://127.0.0.1:{runner.port}") as session:
             yield session, caller
     finally:
         await runner.cleanup()

@@ -9,6 +9,7 @@ vouches for.
 Bodies are received on the event loop, which also renews the lease; all other work is in `review_worker`.
 """
 
+import asyncio
 import base64
 import hmac
 import ssl
@@ -21,12 +22,15 @@ import msgspec
 from aiohttp import web
 from structlog import get_logger
 
+from weir.kubernetes.admission.connection_limit import HANDSHAKE_S, ConnectionLimit
 from weir.kubernetes.admission.gang_members import MemberCandidate, candidate
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
 from weir.kubernetes.admission.reviews import PodRules, QuotaTree, defaulting_patch, review_errors
 from weir.kubernetes.admission.token_review import TokenReviewer
 
+CONNECTIONS = web.AppKey("connections", ConnectionLimit)
+BACKLOG = 128
 BYTES_MOST = 2 << 20
 """Bytes of a review: the largest object that etcd takes (1.5 MiB), and what the review adds."""
 LINGER_S = 1.0
@@ -90,7 +94,9 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
             )
         return web.Response(body=served.metrics(), content_type="text/plain", charset="utf-8")
 
-    app = web.Application(client_max_size=BYTES_MOST)
+    limit = ConnectionLimit()
+    app = web.Application(client_max_size=BYTES_MOST, middlewares=[limit.middleware])
+    app[CONNECTIONS] = limit
     app.on_cleanup.append(close)
     for end in ("", "/{key}"):
         app.router.add_post(f"/mutate{end}", mutate)
@@ -112,14 +118,40 @@ def tls_context(client_authorities: Path | None = None) -> ssl.SSLContext:
     return context
 
 
-async def serve(app: web.Application, tls: ssl.SSLContext, host: str | None, port: int) -> web.AppRunner:
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """The open port."""
+
+    runner: web.AppRunner
+    server: asyncio.Server
+
+    @property
+    def port(self) -> int:
+        """Return the number of the port."""
+        return int(self.server.sockets[0].getsockname()[1])
+
+    async def cleanup(self) -> None:
+        """Close the port, and end what is under way."""
+        self.server.close()
+        await self.runner.cleanup()
+
+
+async def serve(app: web.Application, tls: ssl.SSLContext, host: str | None, port: int) -> Listener:
     """Listen; `cleanup` of what is returned ends it."""
     runner = web.AppRunner(
         app, access_log=None, handle_signals=False, shutdown_timeout=5.0, lingering_time=LINGER_S
     )
     await runner.setup()
-    await web.TCPSite(runner, host, port, ssl_context=tls).start()
-    return runner
+    assert runner.server is not None
+    listening = await asyncio.get_running_loop().create_server(
+        app[CONNECTIONS].wrap(runner.server),
+        host,
+        port,
+        ssl=tls,
+        backlog=BACKLOG,
+        ssl_handshake_timeout=HANDSHAKE_S,
+    )
+    return Listener(runner, listening)
 
 
 def _said(*, well: bool) -> web.Response:

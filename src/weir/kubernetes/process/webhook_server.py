@@ -125,7 +125,7 @@ class WebhookServer:
                 f"Port {opening.port} can't be listened on, {why}: name another, --port."
             ) from None
         try:
-            self.port = runner.addresses[0][1]
+            self.port = runner.port
             _LOG.info("listening", port=self.port)
             await asyncio.Event().wait()
         finally:
