@@ -1,6 +1,6 @@
-"""What a pool answers: the bodies of the REST interface, for server and client alike.
+"""Responses of the REST interface, shared by server and client.
 
-Answers hold plain numbers: seconds since the epoch, devices as floats, memory in bytes. Submissions have a
+Responses hold plain numbers: seconds since the epoch, devices as floats, memory in bytes. Requests have a
 module of their own, `weir.api.submissions`, because it costs more to import than a list needs.
 """
 
@@ -57,7 +57,7 @@ Role = Literal["admin", "member"]
 
 
 class PodRow(Answer):
-    """One pod of a workload."""
+    """A pod of a workload."""
 
     name: str  # workload/group/index
     status: Status
@@ -69,7 +69,7 @@ class PodRow(Answer):
 
 
 class EventRow(Answer):
-    """One thing that happened."""
+    """An event."""
 
     id: int
     at_s: float
@@ -82,7 +82,7 @@ class EventRow(Answer):
 
 
 class WorkloadDetail(WorkloadRow):
-    """All that is known of a workload. `command` and `env` only for people of its project."""
+    """All details of a workload. `command` and `env` only for people of its project."""
 
     pod_rows: list[PodRow] = []
     command: list[str] | None = None
@@ -98,24 +98,24 @@ class WorkloadDetail(WorkloadRow):
 
 
 class Suggestion(Answer):
-    """Something that would let a waiting workload start now; each was tried on a copy of the pool."""
+    """A change that would let a pending workload start now; each was tried on a copy of the pool."""
 
     sentence: str
-    change: dict[str, object] = {}  # what would be submitted instead, as far as it differs
+    change: dict[str, object] = {}  # fields of the submission that would change
     at_s: float | None = None  # when, if it is only a matter of time
-    how: str | None = None  # how to do it; None: as `change` says
+    how: str | None = None  # instructions; None: `change` says it
 
 
 class WhyAnswer(Answer):
-    """Why a workload waits, its queue's numbers, and what would let it start now."""
+    """Reason of a pending workload, its queue's numbers, and changes that would let it start now."""
 
     name: str
     status: Status
     reason: Explanation | None
     evicted: EvictionRow | None = None
-    position: int | None = None  # among the waiting of its project, from 1
+    position: int | None = None  # among the pending workloads of its project, from 1
     waiting: int = 0
-    queues: list["QueueRow"] = []  # its project, then what is above it
+    queues: list["QueueRow"] = []  # its project, then its ancestors
     suggestions: list[Suggestion] = []
 
 
@@ -126,7 +126,7 @@ class QueueRow(Answer):
     kind: Literal["department", "project"]
     parent: str | None = None
     quota: dict[str, float] = {}  # unlimited where missing, but for gpu
-    follows: bool = False  # its gpu quota is the sum of those below it: none was stated
+    follows: bool = False  # its gpu quota is the sum of its children's: none was stated
     limit: dict[str, float] = {}
     weight: dict[str, float] = {}
     priority: int = 100
@@ -141,7 +141,7 @@ class QueueRow(Answer):
 
 
 class DeviceRow(Answer):
-    """One device of a node. `use` is None where it can't be known."""
+    """A device of a node. `use` is None if unknown."""
 
     index: int
     model: str | None
@@ -154,7 +154,7 @@ class DeviceRow(Answer):
 
 
 class NodeRow(Answer):
-    """One machine."""
+    """A machine."""
 
     name: str
     devices: list[DeviceRow]
@@ -164,7 +164,7 @@ class NodeRow(Answer):
     pods: int = 0
     virtual: bool = False
     others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
-    state: list[str] = []  # what is particular about it, such as "cordoned"
+    state: list[str] = []  # states such as "cordoned"
 
 
 class PoolStatus(Answer):
@@ -180,7 +180,7 @@ class PoolStatus(Answer):
     started_s: float
     virtual: bool = False
     others: float = 0.0  # GPUs in use by pods of other schedulers; they count as allocated
-    trouble: str | None = None  # what it can't do now, in a sentence
+    trouble: str | None = None  # its impairment now, in a sentence
 
 
 class EventPage(Page):
@@ -202,7 +202,7 @@ class NodePage(Page):
 
 
 class CheckpointRow(Answer):
-    """The directory in which a workload saved its state. Names are None where the workload is forgotten."""
+    """Checkpoint directory of a workload. Names are None if the workload is deleted."""
 
     uid: int
     name: str | None = None
@@ -213,7 +213,7 @@ class CheckpointRow(Answer):
     bytes: int
     files: int
     saved_s: float  # the newest change of a file
-    whole: bool = True  # False where there are too many files to count
+    whole: bool = True  # False if there are too many files to count
 
 
 class CheckpointPage(Page):
@@ -237,7 +237,7 @@ class UsageRow(Answer):
 
 
 class UsageReport(Answer):
-    """What was used since a time, by one kind of key."""
+    """Usage since a time, by one kind of key."""
 
     since_s: float
     until_s: float
@@ -246,7 +246,7 @@ class UsageReport(Answer):
 
 
 class Problem(Answer):
-    """A refusal (RFC 9457); `errors` name the fields, each with what to write instead."""
+    """A refusal (RFC 9457); `errors` name the fields, each with a correction."""
 
     type: str = "about:blank"
     title: str
@@ -312,7 +312,7 @@ WhyAnswer.model_rebuild()
 
 
 class SecretRow(Answer):
-    """A secret in a list: its value is never told. `user` set it."""
+    """A secret in a list, without its value. `user` set it."""
 
     name: str
     set_s: float | None = None
@@ -326,7 +326,7 @@ class SecretPage(Page):
 
 
 class QueueDeleted(Answer):
-    """A project or department was deleted. `tokens`: those that held for it, and don't any more."""
+    """A project or department was deleted. `tokens`: those that lost it."""
 
     name: str
     tokens: list[TokenRow] = []

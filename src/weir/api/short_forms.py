@@ -1,7 +1,7 @@
-"""Short ways to write a submission, as its long form.
+"""Short forms of a submission, expanded to the long form.
 
-Words of pods may stand at the top where there is one group of pods, a command may be one text, and `run`
-holds a script for bash.
+Fields of a single group of pods may stand at the top, a command may be one text, and `run` holds a script
+for bash.
 """
 
 import re
@@ -67,7 +67,7 @@ def _take_script(body: dict[str, Any]) -> None:
     if "command" in body:
         raise ValueError("has both command and run: write one of them")
     if not isinstance(script, str) or not script.strip():
-        raise ValueError("has a run that is no text: write run: | and the lines of a script below it")
+        raise ValueError("has a run that is not a text: write run: | and the lines of a script below it")
     body["command"] = ["bash", "-c", script]
 
 

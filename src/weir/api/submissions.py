@@ -1,4 +1,4 @@
-"""What is said to a pool, in the words of scenario files."""
+"""Requests to a pool, in the words of scenario files."""
 
 from typing import Annotated, Any
 
@@ -42,7 +42,7 @@ class Submission(Shape):
 
 
 class TokenAsked(Shape):
-    """A token for a person: an administrator's, or of one who may act in some projects."""
+    """A token for a person: for an administrator, or for a member of some projects."""
 
     user: Name
     role: Role = "member"

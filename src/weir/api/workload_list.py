@@ -9,20 +9,20 @@ Type = Literal["train", "build", "inference"]
 
 
 class Answer(BaseModel):
-    """Base of what a pool answers. A newer server may say more than an older client knows."""
+    """Base of the responses. A newer server may send more fields than an older client knows."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)  # a command uses few
 
 
 class Page(Answer):
-    """Base of a page of a list. `next` is what to ask with as `after`; None on the last page."""
+    """Base of a page of a list. `next` is the `after` of the next request; None on the last page."""
 
     total: int
     next: str | None = None
 
 
 class Explanation(Answer):
-    """Why a workload waits: `why` is one of `weir.model.reasons.Why`."""
+    """Reason of a pending workload: `why` is one of `weir.model.reasons.Why`."""
 
     why: str
     sentence: str
@@ -41,7 +41,7 @@ class EvictionRow(Answer):
 
 
 class WorkloadRow(Answer):
-    """One line of a list of workloads. Times are None until they have come."""
+    """A line of a list of workloads. Times are None until they are known."""
 
     uid: int
     name: str
@@ -51,7 +51,7 @@ class WorkloadRow(Answer):
     status: Status
     priority: int
     preemptible: bool
-    devices: float  # asked for, all pods together
+    devices: float  # requested, all pods together
     pods: int
     pods_running: int
     submitted_s: float
@@ -69,7 +69,7 @@ class WorkloadRow(Answer):
 
 
 class WorkloadPage(Page):
-    """A page of workloads. `trouble`: what the pool can't do now, in a sentence."""
+    """A page of workloads. `trouble`: the impairment of the pool now, in a sentence."""
 
     items: list[WorkloadRow]
     trouble: str | None = None

@@ -47,7 +47,7 @@ def audit(
     path
         Only those with this in their path, such as tokens.
     limit
-        How many at most.
+        Maximum number of items.
     output
         table, wide, json (with the details of each) or yaml.
     """

@@ -1,7 +1,7 @@
-"""The journal: records that the local backend must find again after a crash.
+"""Journal: the state that the local backend needs after a crash.
 
-The store keeps it; the backend knows no database. Directories of pods (see `pods`) hold what
-happened to processes, the journal what people asked for and what control had remembered.
+The store implements it; the backend knows no database. Directories of pods hold the history of processes,
+the journal submissions and the state of control.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ _NO_STATUS = WorkloadProgress()
 
 
 class JournalFailed(OSError):
-    """A record couldn't be written: nothing of it is kept."""
+    """The journal couldn't be written; nothing was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """Start specification of a workload's processes, equal for every pod."""
+    """Command, environment and limits of a workload's processes, the same for every pod."""
 
     uid: int  # of the workload: never reused
     command: tuple[str, ...]
@@ -51,7 +51,7 @@ class WorkloadRecord:
     submitted_at_s: float
     status: WorkloadProgress = _NO_STATUS
     promised: Nominated | None = None
-    saved_s: float | None = None  # when it last saved its state
+    saved_s: float | None = None  # time of its last checkpoint
     held: str | None = None  # why a person suspended it
     withdrawn_s: float | None = None
 
@@ -60,19 +60,19 @@ class Journal(Protocol):
     """Keeps queues and workloads over crashes."""
 
     def queues(self) -> tuple[Queue, ...]:
-        """The quota tree, parents before children."""
+        """Return the quota tree, parents before children."""
         ...
 
     def workloads(self) -> Sequence[WorkloadRecord]:
-        """Return the unfinished workloads."""
+        """Return the workloads that aren't over."""
         ...
 
     def keep(self, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
         """Remember these; durable when it returns, and harmless when repeated.
 
-        `saved`: when workloads last saved their state.
+        `saved`: times of the workloads' last checkpoints.
 
         Raises:
-            OSError: it couldn't; then nothing of it is kept.
+            OSError: it couldn't be written; nothing of it is stored.
         """
         ...

@@ -1,1 +1,1 @@
-"""This machine as a pool: processes, devices and directories behind the backend port."""
+"""Run a pool on this machine: the backend (processes, devices, directories) and its server."""

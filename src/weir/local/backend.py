@@ -1,8 +1,8 @@
-"""This machine behind the backend port: effects become directories and signals, ends become facts.
+"""Implement the backend port on this machine: effects become directories and signals, exits become facts.
 
-Effects are carried out in the thread of control. What happens by itself (a supervisor ends, a job
-notes something, the nursery dies) is noticed in the thread of the watch and waits in the inbox.
-A start that can't be written down, or whose records can't be read, costs that workload and no other.
+The control thread carries effects out. The watcher's thread notices everything else (a supervisor exits, a
+job sends a message, the fork server dies) and puts facts into the inbox. A start with unwritable or
+unreadable records affects only its own workload.
 """
 
 import os
@@ -43,11 +43,11 @@ from weir.local.state_dir import StateDir
 from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadSubmitted
 
 LOG_MOST = 1 << 30
-"""Bytes of output kept of each start of a pod, where nothing else is said."""
+"""Default limit of the output kept of each start, in bytes."""
 _AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
 _MASKED_LOOKS_MOST = 100
 _ASKED_AT_ONCE = 64
-"""So many starts are asked of a new nursery before its answers are heard."""
+"""Number of starts requested from a new fork server before its answers are read."""
 
 
 def _nothing(*_: object) -> None:
@@ -57,9 +57,9 @@ def _nothing(*_: object) -> None:
 class LocalBackend:
     """The pods of one pool on this machine.
 
-    `wake` is called, from any thread, when there is something for control to take in; `noted`, from
-    the watch's thread, with each note of a job (at a relist only with the last of each kind); `refused`, from
-    any thread, with what can't be read of a start, in a sentence.
+    `wake` is called, from any thread, when there are facts for control; `noted`, from the
+    watcher's thread, with each message of a job (after recovery only the last of each kind); `refused`, from
+    any thread, with a sentence about records of a start that can't be read.
     `log_most`: bytes of output that are kept of each start of a pod; 0 for all.
     """
 
@@ -89,7 +89,7 @@ class LocalBackend:
         self._launched: dict[str, LocalWorkload] = {}
         self._runs: dict[str, RunningPod] = {}  # by UID/START-GROUP-INDEX
         self._saved: dict[str, float] = {}  # not yet kept
-        self._owed: list[Keepable] = []  # promised room that was used, not yet kept
+        self._owed: list[Keepable] = []  # nominations used, not yet recorded
         self._ports = PortPool()
         self._whole = True
         self._watch = FdWatcher()
@@ -99,7 +99,7 @@ class LocalBackend:
         self._nursery = ForkClient(self._watch, self._born, self._nursery_died)
 
     def close(self) -> None:
-        """Let go of everything but the pods: they run on, and are found again."""
+        """Close everything but the pods: they run on, and recovery finds them."""
         self._watch.close()
         self._nursery.close()
         self._pokes.close()
@@ -115,10 +115,10 @@ class LocalBackend:
     # The port
 
     def events(self) -> Iterable[Fact]:
-        """What control doesn't know yet.
+        """Return the facts that control doesn't know yet.
 
         Raises:
-            OSError: the whole picture couldn't be made; asking again tries again.
+            OSError: the whole state couldn't be read; the next call tries again.
         """
         if self._whole:
             facts = self._picture()
@@ -129,10 +129,10 @@ class LocalBackend:
         return facts
 
     def apply(self, effects: Sequence[Effect]) -> None:
-        """Carry effects out: stops first, then what is to be remembered, in one, then starts.
+        """Carry effects out: first stops, then all records in one write, then starts.
 
         Raises:
-            OSError: it broke off; `connect`, and let a new control begin with the whole picture.
+            OSError: a step failed; call `connect`, and let a new control begin with the whole state.
         """
         keep: list[Keepable] = []
         starts: list[StartPod] = []
@@ -149,33 +149,33 @@ class LocalBackend:
             self._start_all(starts)
 
     def connect(self) -> None:
-        """The next `events` is the whole picture again."""
+        """Let the next `events` return the whole state again."""
         self._whole = True
 
-    # What people do, said after it is committed; from any thread
+    # Committed changes of people; from any thread
 
     def submitted(self, kept: WorkloadRecord) -> None:
-        """A workload is new."""
+        """Add a new workload."""
         with self._lock:
             known = self._launched.get(kept.workload.name)
-            if known is None or known.launch.uid != kept.launch.uid:  # a relist may have found it before
+            if known is None or known.launch.uid != kept.launch.uid:  # recovery may have found it before
                 self._launched[kept.workload.name] = LocalWorkload(kept.workload, kept.launch)
             self._inbox.append(WorkloadSubmitted(kept.workload, kept.submitted_at_s))
         self._wake()
 
     def tell(self, fact: Fact) -> None:
-        """Something else is true: queues were set, a workload is held or withdrawn."""
+        """Pass another fact to control: queues were set, a workload was suspended or cancelled."""
         with self._lock:
             self._inbox.append(fact)
         self._wake()
 
     def foreign(self, devices: tuple[int, ...]) -> None:
-        """Devices that processes outside the pool use: nothing is started on them."""
+        """Set the devices that processes outside the pool use; the pool starts nothing on them."""
         self.machine = replace(self.machine, node=replace(self.machine.node, foreign_devices=devices))
         self.tell(NodeSet(self.machine.node))
 
     def pods(self) -> list[PodSnapshot]:
-        """All starts of pods that aren't over."""
+        """Return all starts of pods that aren't over."""
         with self._lock:
             return [run.now() for run in self._runs.values()]
 
@@ -189,12 +189,12 @@ class LocalBackend:
                 return False
         return True
 
-    # The whole picture
+    # The whole state
 
     def _picture(self) -> list[Fact]:
         with self._lock:
-            self._inbox = []  # all of it is in the journal or in the directories by now
-            self._ports.used.clear()  # those in use are found again
+            self._inbox = []  # the journal or the directories contain all of it
+            self._ports.used.clear()  # recovery finds those in use again
         facts: list[Fact] = [NodeSet(self.machine.node), QueuesSet(self._journal.queues())]
         for kept in self._journal.workloads():
             with self._lock:
@@ -212,7 +212,7 @@ class LocalBackend:
         return facts
 
     def _found(self, run: RunningPod) -> None:
-        """A pod runs: one that isn't watched yet is from now on. Under the lock."""
+        """Watch a running pod that recovery found. The caller holds the lock."""
         name = self.home.name_of(run.directory)
         if name not in self._runs:
             self._runs[name] = run
@@ -310,7 +310,7 @@ class LocalBackend:
         self._nursery.ask(directory)
 
     def _found_before(self, effect: StartPod, directory: str, at_s: float) -> None:
-        """The start was carried out before, or somebody made its directory: it is watched, or it is over."""
+        """Conclude a start whose directory existed before: report its end unless it is running."""
         if self.home.name_of(directory) in self._runs:
             return
         over = conclude_earlier_start(directory, at_s)
@@ -318,7 +318,7 @@ class LocalBackend:
             self.tell(exit_fact(effect.place.pod, effect.start, over, over.at_s, at_s))
 
     def _unseat(self, launched: LocalWorkload, pod: PodKey, directory: str) -> None:
-        """A pod that isn't started after all has no place in its gang."""
+        """Release the gang rank of a pod that isn't started after all."""
         with self._lock:
             if self.home.name_of(directory) not in self._runs:
                 launched.stands(pod, self._ports)
@@ -339,16 +339,16 @@ class LocalBackend:
             self._signal_stop(run)
 
     def _signal_stop(self, run: RunningPod) -> None:
-        """Under the lock: nobody closes the process meanwhile."""
+        """Signal the supervisor to stop. The caller holds the lock, so that the pidfd stays open."""
         if run.process >= 0:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(run.process, signal.SIGTERM)
                 signal.pidfd_send_signal(run.process, signal.SIGCONT)
 
-    # What happens by itself, in the thread of the watch
+    # Callbacks in the watcher's thread
 
     def _born(self, directory: str, process: int | None) -> None:
-        """The nursery has forked a supervisor, or says that it was over at once."""
+        """Take over a forked supervisor; without a process, check whether its start is over."""
         with self._lock:
             run = self._runs.get(self.home.name_of(directory))
             if run is not None and run.process < 0 and process is not None:
@@ -379,10 +379,10 @@ class LocalBackend:
             run.process = -1
 
     def _look(self, run: RunningPod) -> None:
-        """Nobody watches this start: is it over, and if not, who is its supervisor? Whatever fails, again."""
+        """Check a start without a supervisor: conclude it or adopt its supervisor; retry on failure."""
         again_s: float | None = _AFTER_FAILURE_S
         try:
-            with suppress(OSError):  # what is left of it doesn't end, or the machine is short of something
+            with suppress(OSError):  # processes remain, or the machine lacks resources
                 again_s = self._look_once(run)
         finally:
             if again_s is not None:
@@ -417,7 +417,7 @@ class LocalBackend:
         self.tell(fact)
 
     def _nursery_died(self) -> None:
-        """Ask again for what wasn't answered. A supervisor that has one already, or is over, refuses."""
+        """Repeat unanswered requests. A start that has a supervisor, or is over, ignores them."""
         with self._lock:
             asked = [run for run in self._runs.values() if run.process < 0]
         for at in range(0, len(asked), _ASKED_AT_ONCE):

@@ -1,8 +1,8 @@
-"""Control groups, where the kernel lets us: limits of a pod, and a hold on every process of it.
+"""Control groups, where the kernel allows them: limits of a pod, and control of all its processes.
 
-Version 2, version 1 or both side by side; what isn't there or isn't ours to write is left out, and
-a pod then is a group of processes like any other. Groups lie below the one the pool runs in and
-exist only as long as their pods.
+Supports version 2, version 1 and both side by side. Controllers that are missing or not writable are left
+out; without any, a pod is an ordinary process group. Groups lie below the pool's own group and exist only
+as long as their pods.
 
 Standard library only: supervisors use `Cgroup`, the server `found`.
 """
@@ -24,7 +24,7 @@ and the group supervisors are in."""
 
 
 class Cgroup:
-    """One group of a pod in one hierarchy."""
+    """A control group of a pod in one hierarchy."""
 
     __slots__ = (
         *("_files", "_hands_down", "_holds_us", "_outside", "_parent", "_path"),
@@ -46,7 +46,7 @@ class Cgroup:
 
     @property
     def path(self) -> str:
-        """Its directory."""
+        """Return the directory of the group."""
         return self._path
 
     def make(self) -> bool:
@@ -103,7 +103,7 @@ class Cgroup:
                     os.kill(pid, signal.SIGKILL)
 
     def processes(self) -> list[int]:
-        """The ids of the processes in it."""
+        """Return the ids of the group's processes."""
         return [int(pid) for pid in _text(f"{self._path}/cgroup.procs").split()]
 
     def remove(self) -> None:
@@ -114,7 +114,7 @@ class Cgroup:
 
 
 class Cgroups:
-    """Where the groups of a pool's pods can be made."""
+    """Places where control groups of the pool's pods can be made."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Cgroups:
 
     @property
     def limits_memory(self) -> bool:
-        """Whether memory can be limited."""
+        """Return True if memory can be limited."""
         return bool(self._memory) or "memory" in self._controllers
 
     @property
@@ -148,7 +148,7 @@ class Cgroups:
     def of_pod(
         self, pod: str, *, cpu_milli: int = 0, cpu_most: bool = False, memory: int = 0, pids: int = 0
     ) -> list[Words]:
-        """The groups of a pod.
+        """Return the control groups of a pod.
 
         They have its part of the processors, a limit of those if `cpu_most`, and limits of its memory and of
         its processes and threads together; 0 is no limit.
@@ -185,7 +185,7 @@ class Cgroups:
 
 
 def found(pool: str) -> Cgroups:
-    """What this process may use, below the groups it is in itself."""
+    """Return the control groups that this process may use, below its own."""
     places: dict[str, str] = {}
     for names, base in _own():
         if _may_make(base, pool):
@@ -199,8 +199,8 @@ def found(pool: str) -> Cgroups:
 
 
 def _own() -> Iterator[tuple[list[str], str]]:
-    """The groups this process is in, as directories, by controllers; version 2 has none ("")."""
-    mounts: dict[str, tuple[str, str]] = {}  # by controller: what is mounted where
+    """Yield the groups of this process, as directories, with their controllers; version 2 has none ("")."""
+    mounts: dict[str, tuple[str, str]] = {}  # mount points by controller
     for line in _text("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, (kind, _, options) = before.split(), [*after.split(), "", "", ""][:3]
@@ -222,7 +222,7 @@ def _own() -> Iterator[tuple[list[str], str]]:
 
 
 def _may_make(base: str, pool: str) -> bool:
-    """Whether groups can be made there."""
+    """Return True if groups can be made there."""
     trial = f"{base}/{pool}-{os.getpid()}"
     try:
         os.mkdir(trial)
@@ -233,7 +233,7 @@ def _may_make(base: str, pool: str) -> bool:
 
 
 def _handed_down(base: str) -> str:
-    """The controllers a version 2 group hands to those below, of those we want; asks it to, if need be."""
+    """Return the wanted controllers that a version 2 group delegates; enable them if needed."""
     offered = _text(f"{base}/cgroup.controllers").split()
     wanted = [name for name in _WANTED if name in offered]
     handed = f"{base}/cgroup.subtree_control"

@@ -1,6 +1,6 @@
-"""The machine's GPUs. The one module that talks to NVML; where there is no driver there are none.
+"""GPUs of this machine. The only module that uses NVML; a machine without a driver has no GPUs.
 
-Which devices there are is asked once; what each does now, and for which process, as often as wanted.
+The devices are listed once; their activity, by process, can be read at any time.
 """
 
 import os
@@ -18,7 +18,7 @@ _SHARED_SWITCH = 30
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device. `name` is what CUDA calls it; `parent` is the physical one it is a part of, if it is."""
+    """A GPU. `name` is its CUDA name; `parent` is the index of the physical GPU that holds a MIG instance."""
 
     index: int
     name: str
@@ -31,7 +31,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class DeviceActivity:
-    """What a device does now. `use` is of its time, 0 to 1; None where it can't be known."""
+    """Activity of a device now. `use` is a fraction of time, 0 to 1; None if unknown."""
 
     index: int
     use: float | None = None
@@ -49,9 +49,9 @@ class Nvml:
         self._seen_us: dict[int, int] = {}
 
     def devices(self) -> tuple[Device, ...]:
-        """The devices, in the order of their bus, as far as this process may see them.
+        """Return the devices in the order of their bus, as far as this process may see them.
 
-        A device that is cut in instances (MIG) counts as those.
+        A MIG device counts as its instances.
         """
         found: list[Device] = []
         allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -71,13 +71,13 @@ class Nvml:
         return tuple(found)
 
     def links(self, devices: tuple[Device, ...]) -> tuple[tuple[int, ...], ...]:
-        """Sets of devices that are close: joined by NVLink, then behind one host bridge."""
+        """Return sets of close devices: joined by NVLink, then behind one host bridge."""
         whole = [device for device in devices if device.parent is None]
         near = _sets(whole, self._are_linked) + _sets(whole, self._are_near)
         return tuple(dict.fromkeys(found for found in near if 1 < len(found) < len(devices)))
 
     def doing(self) -> list[DeviceActivity]:
-        """What every device does now."""
+        """Return the activity of every device."""
         return [self._doing(index, handle) for index, handle in self._handles.items()]
 
     def _doing(self, index: int, handle: Any) -> DeviceActivity:
@@ -137,7 +137,7 @@ class Nvml:
 
 
 def nvml_driver() -> Nvml | None:
-    """The driver of this machine; None where there is none."""
+    """Return the NVIDIA driver of this machine; None if there is none."""
     try:
         import pynvml
     except ImportError:
@@ -150,12 +150,12 @@ def nvml_driver() -> Nvml | None:
 
 
 def virtual_gpus(count: int, memory: int = _VIRTUAL_MEMORY) -> tuple[Device, ...]:
-    """Devices there are none of, to try things with."""
+    """Return virtual GPUs, for trying Weir out."""
     return tuple(Device(at, str(at), f"virtual-{at}", "virtual", memory) for at in range(count))
 
 
 def _sets(devices: list[Device], are_close: Any) -> list[tuple[int, ...]]:
-    """The devices by who is close to whom, directly or through others."""
+    """Group the devices that are close to one another, directly or through others."""
     found: list[tuple[int, ...]] = []
     left = list(devices)
     while left:

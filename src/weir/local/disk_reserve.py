@@ -1,7 +1,7 @@
-"""The disk of a home: a full one is recognised, and a reserve lets a job be stopped on it.
+"""Disk of the home: recognise a full disk, and keep a reserve so that a job can still be stopped.
 
-The reserve is a file that takes up part of the disk. It is removed when a stop can't be written down, and
-made again once there is plenty of space.
+The reserve is a file that occupies disk space. It is deleted when a stop can't be written, and created
+again once there is enough space.
 """
 
 import errno
@@ -12,7 +12,7 @@ from pathlib import Path
 FILE = "reserve"
 BYTES = 8 << 20
 _PART_MOST = 16
-"""On a small disk the reserve is so small a part of what is free."""
+"""The reserve takes at most this part of the free space."""
 BYTES_LEAST = 64 << 10
 """A stop needs this much; with less left the disk counts as full."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -24,7 +24,7 @@ def is_full(error: OSError) -> bool:
 
 
 class DiskReserve:
-    """Space on the disk of a home, kept for when there is none."""
+    """Disk space in the home, kept for a full disk."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE
@@ -40,10 +40,10 @@ class DiskReserve:
         try:
             left = self._free()
         except OSError as error:
-            return f"The disk can't be looked at: {error.strerror}."
+            return f"The disk can't be checked: {error.strerror}."
         if left >= BYTES_LEAST:
             return None
-        kept = "Stops work" if self.is_there else "Even stops may fail"
+        kept = "Stopping jobs still works" if self.is_there else "Even stopping jobs may fail"
         return f"The disk that holds {self._path.parent} is full. {kept}; free some space."
 
     def restore(self) -> bool:

@@ -1,7 +1,7 @@
-"""What a pod's process finds in its environment.
+"""Environment of a pod's process.
 
-What people wrote goes over what frameworks are told; which devices are its own, and who it is to
-the pool, nobody overwrites.
+The submitted variables override those for frameworks. Nothing overrides the variables for devices and for
+the pod's identity.
 """
 
 import os
@@ -16,7 +16,7 @@ INHERITED = (
     *("CUDA_HOME", "CUDA_PATH", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
-"""What it gets of the pool's own environment, and everything that begins with LC_."""
+"""Variables inherited from the pool's own environment, with all that begin with LC_."""
 PORTS = range(20_000, 30_000)
 """Where launchers of gangs meet: below the ports the kernel gives to outgoing connections."""
 
@@ -42,7 +42,7 @@ class VisibleDevices:
 
 @dataclass(frozen=True, slots=True)
 class PodIdentity:
-    """Who a pod is to the pool."""
+    """Identity of a pod within the pool."""
 
     workload: str
     project: str
@@ -61,7 +61,7 @@ def environment(
     seat: GangRank,
     sight: VisibleDevices,
 ) -> dict[str, str]:
-    """The whole environment of a pod's process."""
+    """Return the complete environment of a pod's process."""
     kept = {name: value for name, value in inherited.items() if name in INHERITED or name.startswith("LC_")}
     kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     kept["PYTHONUNBUFFERED"] = "1"  # its log is followed
@@ -81,7 +81,7 @@ def _gang(seat: GangRank) -> dict[str, str]:
 
 
 def _shares(sight: VisibleDevices) -> dict[str, str]:
-    """What frameworks read of themselves to be content with a part of a device."""
+    """Return the variables that make frameworks use only a part of a device."""
     if not sight.devices or sight.share_milli >= WHOLE_MILLI:
         return {}
     fraction = f"{sight.share_milli / WHOLE_MILLI:.3f}"
@@ -126,7 +126,7 @@ class PortPool:
         self.used: set[int] = set()
 
     def take(self) -> int:
-        """A port nobody listens at; 0 if there is none."""
+        """Return a port that no process listens on; 0 if there is none."""
         for _ in range(len(self._ports)):
             port = self._ports[self._next]
             self._next = (self._next + 1) % len(self._ports)
@@ -136,7 +136,7 @@ class PortPool:
         return 0
 
     def give_back(self, port: int) -> None:
-        """The gang is gone."""
+        """Give back the port of a gang that is over."""
         self.used.discard(port)
 
 

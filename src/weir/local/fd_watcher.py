@@ -1,4 +1,4 @@
-"""One thread that waits for descriptors and for moments, and otherwise sleeps."""
+"""Thread that watches file descriptors and timers, and sleeps otherwise."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class FdWatcher:
-    """Calls what is to be called, one after another, in a thread of its own."""
+    """Runs callbacks one after another, in a thread of its own."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -33,7 +33,7 @@ class FdWatcher:
         self._thread.start()
 
     def add(self, fd: int, call: Callable[[], None]) -> None:
-        """Call this whenever there is something to read."""
+        """Call this whenever the descriptor is readable."""
         with self._lock:
             self._calls[fd] = call
         self._epoll.register(fd, select.EPOLLIN)
@@ -100,6 +100,6 @@ class FdWatcher:
         try:
             call()
         except Exception:  # noqa: BLE001 - whatever it was
-            _log.exception("something that was watched for could not be dealt with")
+            _log.exception("a callback of the watcher failed")
         finally:
             self._busy_since_s = None

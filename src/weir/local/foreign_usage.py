@@ -9,7 +9,7 @@ from weir.local import pod_files
 from weir.local.devices import DeviceActivity
 
 AGE_S_MIN = 5.0
-"""Younger processes may be of a pod that was started while the devices were asked."""
+"""Minimum age; younger processes may belong to a pod that started during the reading."""
 _MARK = b"WEIR_POD_DIRECTORY="
 _SERVICES = ("nvidia-cuda-mps",)
 """Names of processes that work for others on a device."""
@@ -27,7 +27,7 @@ class ForeignProcess:
 
     @property
     def sentence(self) -> str:
-        """The process, its person and its number."""
+        """Return the process with its program, user and pid."""
         return f"{self.program} of {self.user} (pid {self.pid}), outside Weir"
 
 
@@ -37,7 +37,7 @@ def foreign_processes(
     """Return one foreign process for each device that has any.
 
     Args:
-        doing: what the devices do.
+        doing: the activity of the devices.
         own: the processes of the pool's pods.
         directories: of the starts of pods that aren't over; a process that names one belongs to it.
     """
@@ -78,7 +78,7 @@ def _user(pid: int) -> str:
     try:
         number = os.stat(f"/proc/{pid}").st_uid
     except OSError:
-        return "a person unknown"
+        return "an unknown user"
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

@@ -18,9 +18,9 @@ _ENDS_WITHIN_S = 5.0
 class ForkClient:
     """Forks supervisors, whatever happens to it.
 
-    `born` hears of each directory that was asked for, with its supervisor's process (None: there is
-    none); `died` when the nursery was ended and a new one took its place: what was asked and not
-    answered may or may not have been done.
+    `born` receives each requested directory with the pidfd of its supervisor (None: there is
+    none); `died` is called when a new fork server replaced a dead one: unanswered
+    requests may or may not have been carried out.
     """
 
     def __init__(
@@ -34,16 +34,16 @@ class ForkClient:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Return the pid of the fork server."""
         return self._process.pid
 
     def ask(self, directory: str) -> None:
-        """Have a supervisor forked for this directory. If the nursery is dead, `died` comes."""
+        """Request a supervisor for this directory. If the fork server is dead, `died` is called."""
         with suppress(BrokenPipeError, ConnectionResetError), self._lock:
             self._socket.send(directory.encode())
 
     def close(self) -> None:
-        """End it; what was asked for before is still done."""
+        """End the fork server; it still carries out earlier requests."""
         self._watch.drop(self._socket.fileno())
         self._end()
 

@@ -1,9 +1,9 @@
-"""The process that forks supervisors: a small warm interpreter, so that a start costs a fork.
+"""Fork server: a small warm interpreter that forks supervisors, so that a start costs one fork.
 
-The server starts it and asks over a socket: the path of a pod's directory in, the same path and a
-descriptor of the supervisor's process out. It ends when the server does; supervisors don't care.
+The server starts it and sends the path of a pod's directory over a socket; the answer is the same path and
+a pidfd of the supervisor. The fork server ends with the server; supervisors run on.
 
-Standard library only, and little of it: what it imports, every fork of it carries.
+Standard library only, and little of it: every fork carries all imported modules.
 """
 
 import gc
@@ -14,14 +14,14 @@ import sys
 
 _PATH_MOST = 1 << 14
 _SOURCE_AT = -3
-"""This file is so many names below the directory that holds the package."""
+"""Index of this file's name below the directory that contains the package."""
 
 
 def serve(asked: socket.socket) -> None:
     """Fork a supervisor for each path that comes in, until the server is gone."""
     from weir.local.supervisor import supervise
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for supervisors here
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # this process never waits for supervisors
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # a supervisor hears it once it can act on it
     gc.disable()
     gc.freeze()
@@ -49,7 +49,7 @@ def _answer(asked: socket.socket, path: bytes, process: int | None) -> None:
     try:
         socket.send_fds(asked, [path], [] if process is None else [process])
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the server is gone; what it asked for is done all the same
+        pass  # the server is gone; its request was carried out
     finally:
         if process is not None:
             os.close(process)

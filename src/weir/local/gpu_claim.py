@@ -1,7 +1,7 @@
-"""A claim on GPUs that holds on the whole machine: two pools with different homes don't share a device.
+"""Claim on GPUs for the whole machine: two pools with different homes never share a device.
 
-A claim is an abstract socket named after the device. The kernel takes it back when its process ends, however,
-and tells whose it is. It holds in one network namespace; pools in containers don't see one another.
+A claim is an abstract socket named after the device. The kernel releases it when its process ends, and
+knows its owner. It holds in one network namespace; pools in containers don't see one another.
 """
 
 import pwd

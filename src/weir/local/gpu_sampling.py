@@ -1,8 +1,7 @@
-"""What devices and pods really use, looked at now and then.
+"""Utilization of devices and pods, measured on request.
 
-Real devices are asked through NVML, by process; what a pod does on a device it has whole is what
-that device does. Virtual devices can't be used: there the pod's processors stand for them, and the
-sample says so.
+NVML reports real devices by process; the utilization of an exclusive device counts for its pod. Virtual
+devices have no utilization: the processor time of the pod stands for it, and the reading says so.
 """
 
 import os
@@ -25,7 +24,7 @@ BY_NVML, BY_CPU = "nvml", "cpu"
 
 @dataclass(frozen=True, slots=True)
 class DeviceReading:
-    """One device. `use` is 0 to 1, None where it can't be known."""
+    """Reading of one device. `use` is 0 to 1, None if unknown."""
 
     index: int
     use: float | None
@@ -34,10 +33,10 @@ class DeviceReading:
 
 @dataclass(frozen=True, slots=True)
 class PodReading:
-    """One start of a pod.
+    """Reading of one start of a pod.
 
     `use` is of the devices it holds, 0 to 1; None before it can be known, and of a pod without
-    devices. `by` says how it was found: "nvml", or "cpu" as a stand-in.
+    devices. `by` is the source: "nvml", or "cpu" as a stand-in.
     """
 
     pod: PodSnapshot
@@ -51,7 +50,7 @@ class PodReading:
 
 @dataclass(frozen=True, slots=True)
 class MachineReading:
-    """All of it at one moment."""
+    """Readings of all devices and pods at one moment."""
 
     at_s: float
     devices: tuple[DeviceReading, ...]
@@ -70,7 +69,7 @@ class _Tree:
 
 
 class UtilizationSampler:
-    """Remembers what it saw last: use of processors is what came since then."""
+    """Samples utilization; remembers the last processor times, to compute their difference."""
 
     def __init__(
         self,
@@ -116,13 +115,13 @@ class UtilizationSampler:
 
 
 def _on_devices(held: list[DeviceActivity], pids: tuple[int, ...]) -> tuple[float | None, int]:
-    """How much of its devices a pod uses, and how much memory on them."""
+    """Return the utilization of a pod's devices, and the memory that the pod uses on them."""
     memory = sum(one.memory_of.get(pid, 0) for one in held for pid in pids)
     uses = []
     for one in held:
         others = [pid for pid in one.memory_of if pid not in pids]
         if one.use is None or not others:
-            uses.append(one.use)  # nobody else is on it
+            uses.append(one.use)  # no other process uses it
         else:
             uses.append(min(1.0, sum(one.use_of.get(pid, 0.0) for pid in pids)))
     known = [use for use in uses if use is not None]
@@ -130,13 +129,13 @@ def _on_devices(held: list[DeviceActivity], pids: tuple[int, ...]) -> tuple[floa
 
 
 def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceReading:
-    """A virtual device does what the pods on it do."""
+    """Return the reading of a virtual device: the sum of the pods on it."""
     on_it = [use.use for use in used if index in use.pod.place.devices and use.use is not None]
     return DeviceReading(index, min(1.0, sum(on_it)) if on_it else 0.0, None)
 
 
 def _trees(running: Sequence[PodSnapshot]) -> dict[str, _Tree]:
-    """The processes of each pod: those below its supervisor, which adopts all that lose their parent."""
+    """Return the processes of each pod: all descendants of its supervisor, which adopts orphans."""
     trees = {pod.directory: _Tree() for pod in running}
     supervisors = {}
     for pod in running:

@@ -1,11 +1,10 @@
-"""Open files that a job may have touched: never through a link, never waiting, never without a bound.
+"""Open files that a job may have changed: without links, without waiting, with a bound on their size.
 
-A job may put anything in place of a file: a link, a FIFO, a device, a socket, a directory, a file of a
-terabyte, or a file system of its own. So every file is opened below a root without following a link or
-leaving the root's file system, without waiting, and counts only if it is a regular file. What a file
-says is checked by `records`.
+A job may replace a file by a link, a FIFO, a device, a socket, a directory, a file of a terabyte, or
+another file system. So every file is opened below a root without following a link or leaving the root's
+file system, without waiting, and counts only if it is a regular file. `pod_records` checks the content.
 
-Standard library only, and little of it: supervisors are forked from an interpreter that has to stay small.
+Standard library only, and little of it: the interpreter that forks supervisors has to stay small.
 """
 
 import ctypes
@@ -24,15 +23,15 @@ _MODE = 0o600
 _SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR))
 _SHORT_OF_DISK = _SHORT | {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 _REASONS = {
-    errno.ELOOP: "is a link, or lies behind one",
+    errno.ELOOP: "is a link, or lies below one",
     errno.EXDEV: "lies on another file system",
     errno.ENXIO: "is a socket or a device",
     errno.ENODEV: "is a device",
-    errno.ENOTDIR: "lies below something that is no directory",
+    errno.ENOTDIR: "lies below a file that is not a directory",
     errno.EISDIR: "is a directory",
     errno.EACCES: "may not be opened",
     errno.EPERM: "may not be opened",
-    errno.EAGAIN: "is held back by its job",
+    errno.EAGAIN: "is locked by its job",
 }
 _KINDS = (
     (stat.S_ISDIR, "is a directory"),
@@ -51,7 +50,7 @@ class UnreadableFile(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The refusal, for people."""
+        """Return the refusal as a sentence for people."""
         return f"{self.name} {self.why}."
 
 
@@ -74,7 +73,7 @@ def is_shortage(failure: OSError) -> bool:
 def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int | UnreadableFile | None:
     """Open a regular file in the directory of a start; None if it doesn't exist.
 
-    `directory` ends in UID/START-GROUP-INDEX; only what is above these two may be a link.
+    `directory` ends in UID/START-GROUP-INDEX; only its parents above these two may be links.
 
     Raises:
         OSError: the machine is short of something.
@@ -86,11 +85,13 @@ def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int | Unre
     if stat.S_ISREG(mode):
         return fd
     os.close(fd)
-    return UnreadableFile(name, next((why for is_kind, why in _KINDS if is_kind(mode)), "is no regular file"))
+    return UnreadableFile(
+        name, next((why for is_kind, why in _KINDS if is_kind(mode)), "is not a regular file")
+    )
 
 
 def read_whole(directory: str, name: str, most: int) -> bytes | UnreadableFile | None:
-    """Return what a file has, if it has no more than `most` bytes; None if it doesn't exist.
+    """Return the content of a file, if it has at most `most` bytes; None if it doesn't exist.
 
     Raises:
         OSError: the machine is short of something.
@@ -110,7 +111,7 @@ def read_whole(directory: str, name: str, most: int) -> bytes | UnreadableFile |
 
 
 def open_directory(directory: str) -> int | UnreadableFile | None:
-    """Open the directory of a start, to keep it whatever its name comes to mean.
+    """Open the directory of a start; the descriptor stays valid if the name changes.
 
     Raises:
         OSError: the machine is short of something.
@@ -130,7 +131,7 @@ def make_file(directory_fd: int, name: str, text: bytes) -> None:
 
 
 def exists(directory: str, name: str) -> bool:
-    """Return True if there is anything of that name, of whatever kind."""
+    """Return True if a file of any kind has this name."""
     try:
         os.lstat(f"{directory}/{name}")
     except OSError:
@@ -155,7 +156,7 @@ def _open(directory: str, name: str, flags: int) -> int | UnreadableFile | None:
         except FileNotFoundError:
             return None
         except BlockingIOError:
-            continue  # the kernel says so too where a name changed while it was looked up
+            continue  # the kernel also reports this for a name that changed during the lookup
         except OSError as failure:
             return _unreadable(name or start, failure)
     return UnreadableFile(name or start, _REASONS[errno.EAGAIN])

@@ -13,14 +13,14 @@ from weir.local.running_pods import RunningPod
 from weir.state.events import PodKey
 
 AGAIN_S = 0.1
-"""The notes of one pod are read no more often than this, however often it pokes."""
+"""Minimum time between two reads of a pod's messages, however often it wakes us."""
 _log = logging.getLogger(__name__)
 
 
 class JobMessageReader:
-    """Reads the notes of starts; in the thread of the watch alone.
+    """Reads the messages of starts, in the watcher's thread.
 
-    `saved` is told of a state that was saved, `noted` of each note, `refused` of notes that can't be read,
+    `saved` receives checkpoints, `noted` each message, `refused` messages that can't be read,
     once for each start.
     """
 
@@ -39,7 +39,7 @@ class JobMessageReader:
         self._refused = refused
 
     def poked(self, run: RunningPod) -> None:
-        """A job says that there is something new."""
+        """Read the messages of a job that announced new ones."""
         if run.notes_due:
             return
         left_s = run.noted_at_s + AGAIN_S - time.monotonic()
@@ -50,13 +50,13 @@ class JobMessageReader:
             self._watch.later(left_s, lambda: self.read(run))
 
     def read(self, run: RunningPod) -> None:
-        """Take in what is new. Whatever fails here costs these notes, and nothing of the pod."""
+        """Read new messages. A failure costs these messages, never the pod."""
         run.notes_due = False
         run.noted_at_s = time.monotonic()
         try:
             read = read_messages(own_directory(run.directory), run.noted, self._span(run))
         except OSError as failure:
-            _log.warning("notes of %s weren't read: %s", run.directory, failure.strerror)
+            _log.warning("messages of %s weren't read: %s", run.directory, failure.strerror)
             return
         run.noted = read.position
         if read.unreadable is not None:
@@ -70,4 +70,4 @@ class JobMessageReader:
     def _refuse(self, run: RunningPod, why: UnreadableFile) -> None:
         if not run.complained:
             run.complained = True
-            self._refused(run.place.pod, run.uid, f"Its notes are passed over: {why.sentence}")
+            self._refused(run.place.pod, run.uid, f"Its messages are ignored: {why.sentence}")

@@ -1,7 +1,7 @@
-"""What jobs say of themselves: lines in a file of their own directory, and a poke that there are new ones.
+"""Messages of jobs: lines in a file of the job's directory, and a wakeup that announces new lines.
 
-A poke may be lost; the files are read whenever a pod ends and when the pool starts. A file grows as its job
-likes, so only its end is read: the last note of a kind says what those before it did.
+Wakeups may get lost; the files are also read when a pod ends and when the pool starts. A file may grow
+without limit, so only its end is read: the last message of a kind supersedes earlier ones.
 """
 
 import os
@@ -61,14 +61,14 @@ def read_messages(own: str, since: int, span: TimeBounds) -> MessagesRead:
 
 
 def _latest(lines: list[bytes]) -> list[bytes]:
-    """The last lines, and the last of those before them that may tell of a saved state."""
+    """Return the last lines, and the latest earlier line that may report a checkpoint."""
     word = SAVED.encode()
     saved = [line for line in lines[:-_LINES_MOST] if word in line][-_SAVED_MOST:]
     return [line for line in (*saved, *lines[-_LINES_MOST:]) if line and len(line) <= _LINE_MOST]
 
 
 class WakeupSocket:
-    """The socket at which jobs say that there is something new."""
+    """Socket on which jobs announce new messages."""
 
     def __init__(self, home: Path, heard: Callable[[str], None]) -> None:
         self._heard = heard
@@ -77,7 +77,7 @@ class WakeupSocket:
         self._path.unlink(missing_ok=True)
         place = os.open(
             home, os.O_PATH | os.O_CLOEXEC
-        )  # names of sockets are short, those of homes needn't be
+        )  # names of sockets are short; paths of homes may be long
         try:
             self._socket.bind(f"/proc/self/fd/{place}/{SOCKET}")
         finally:
@@ -88,7 +88,7 @@ class WakeupSocket:
         return self._socket.fileno()
 
     def read(self) -> None:
-        """Take in what came, as much as others can wait for; the rest is there the next time."""
+        """Read a bounded number of wakeups; the rest follows at the next call."""
         names: set[bytes] = set()
         with suppress(BlockingIOError):
             for _ in range(_POKES_MOST):

@@ -1,4 +1,4 @@
-"""This machine as a node: what it has, how pods on it are limited, which devices a pod sees."""
+"""This machine as a node: capacity, limits of pods, and the devices that a pod sees."""
 
 import os
 import socket
@@ -17,8 +17,8 @@ PODS_MOST = 512
 CPU_SLOTS_MIN = 16
 """CPU-only pods without --cpu that a small machine runs at once; a large one runs two for each core."""
 PIDS_MOST = 16_384
-"""Processes and threads of one pod, where nothing else is said: far above what training takes, and far below
-what a machine stands."""
+"""Default limit of processes and threads of a pod: far more than training uses, and far below
+the limit of a machine."""
 VIRTUAL_LABEL = "weir/virtual"
 
 
@@ -26,15 +26,15 @@ VIRTUAL_LABEL = "weir/virtual"
 class Machine:
     """A node and the means on it.
 
-    `hard_memory`: a pod that uses more memory than it asked for is ended. `hard_cpu`: it gets no
-    more of the processors than it asked for; otherwise that is its part when they are short. Both
+    `hard_memory`: end a pod that uses more memory than it requested. `hard_cpu`: limit a pod to
+    the processors it requested; otherwise the request is its share when they are busy. Both
     only for amounts that were written. `pids_most`: its processes and threads together, 0 without limit.
-    All three only where there are control groups. `umask`: of jobs.
+    All three need control groups. `umask`: of jobs.
     """
 
     node: Node
     devices: tuple[Device, ...] = ()
-    nvml: Nvml | None = None  # None: the devices are virtual, or there are none
+    nvml: Nvml | None = None  # None: virtual devices, or no devices
     groups: cgroups.Cgroups = field(default_factory=lambda: cgroups.Cgroups(""))
     hard_memory: bool = True
     hard_cpu: bool = False
@@ -44,11 +44,11 @@ class Machine:
 
     @property
     def virtual(self) -> bool:
-        """Whether its devices are."""
+        """Return True if the devices are virtual."""
         return self.nvml is None and bool(self.devices)
 
     def sight(self, request: Request, held: tuple[int, ...]) -> VisibleDevices:
-        """What a pod that asks for this sees of the devices it holds."""
+        """Return the devices that a pod with this request sees, of those it holds."""
         if not held:
             return VisibleDevices()
         memory = min(self.devices[at].memory for at in held)
@@ -60,7 +60,7 @@ class Machine:
         )
 
     def groups_of(self, pod: str, request: Request) -> list[cgroups.Words]:
-        """The control groups of a pod that asks for this."""
+        """Return the control groups of a pod with this request."""
         return self.groups.of_pod(
             pod,
             cpu_milli=request.cpu_milli or request.assumed_cpu_milli,
@@ -83,7 +83,7 @@ def this_machine(
     control_groups: bool = True,
     umask: int = 0o022,
 ) -> Machine:
-    """What is found here.
+    """Describe this machine.
 
     `virtual_devices` takes the place of the real ones. Processors and memory are this machine's own,
     unless they are given.
@@ -113,7 +113,7 @@ def this_machine(
 
 
 def _pool_name(home: Path) -> str:
-    """Names this home's control groups: two pools on one machine have two."""
+    """Return the name of this pool's control groups, unique for each state directory."""
     home.mkdir(0o700, parents=True, exist_ok=True)
     stat = home.stat()
     return f"weir-{stat.st_dev:x}-{stat.st_ino:x}"

@@ -1,7 +1,7 @@
-"""What a killed supervisor left running is ended before its start is declared over.
+"""Kill the processes that a dead supervisor left behind, before its start counts as over.
 
-Its control group knows every process; without one they are found by what the job inherited: its
-environment names the job's own directory, which no other pod of any pool has, and its session is the
+The control group knows every process. Without one, processes are found by what they inherited: their
+environment names the job's own directory, which no other pod of any pool has, and their session is the
 supervisor's.
 """
 
@@ -50,7 +50,7 @@ def kill_all(directory: str, of_pod: Sequence[cgroups.Words]) -> bool:
 
 
 def _session(directory: str) -> int:
-    """The session of its processes; 0 if the number may mean another one by now."""
+    """Return the session of the start's processes; 0 if the number may belong to another session by now."""
     supervisor = pod_files.signed(directory)
     if supervisor is None or supervisor.boot != pod_files.boot():
         return 0
@@ -91,14 +91,14 @@ def _end(pid: int, mark: bytes, session: int) -> None:
 
 
 def conclude_start(directory: str, of_pod: Sequence[cgroups.Words], now_s: float) -> StartOutcome | None:
-    """How the start in this directory ended; None if it isn't over.
+    """Return the outcome of the start in this directory; None if it isn't over.
 
-    An end is believed only by who has the lock, and only if its supervisor signed that and is gone. A start
+    An outcome counts only if this process has the lock, and its supervisor signed it and is gone. A start
     whose supervisor is gone without a word, or whose records can't be read, is ended here and now, and
     declared lost: a supervisor that should still come finds that it is over.
 
     Raises:
-        OSError: what is left of it doesn't end, or the machine is short of something.
+        OSError: processes remain, or the machine lacks resources.
     """
     lock = pod_files.take_lock(directory)
     if lock is None:
@@ -112,7 +112,7 @@ def conclude_start(directory: str, of_pod: Sequence[cgroups.Words], now_s: float
         if over is not None and signer is not None and not signer.lives():
             return over
         if not kill_all(directory, of_pod) and over is not None:
-            return over  # it has no process, whoever wrote that it is over
+            return over  # no process is left, whatever wrote the outcome
         return _declare_lost(directory, now_s)
     finally:
         os.close(lock)
@@ -122,7 +122,7 @@ def kill_with_supervisor(directory: str, of_pod: Sequence[cgroups.Words], now_s:
     """End a start with its supervisor, if it has one still, and declare it lost.
 
     Raises:
-        OSError: what is left of it doesn't end, or the machine is short of something.
+        OSError: processes remain, or the machine lacks resources.
     """
     for _ in range(_LOOKS_MOST):
         if conclude_start(directory, of_pod, now_s) is not None:
@@ -132,7 +132,7 @@ def kill_with_supervisor(directory: str, of_pod: Sequence[cgroups.Words], now_s:
             with suppress(ProcessLookupError):
                 os.kill(supervisor.pid, signal.SIGKILL)
         else:
-            kill_all(directory, of_pod)  # who has the lock is no supervisor
+            kill_all(directory, of_pod)  # the holder of the lock is not a supervisor
         time.sleep(_AGAIN_S)
     raise ProcessesLeft(f"the supervisor of {directory} doesn't end")
 

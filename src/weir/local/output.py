@@ -1,8 +1,8 @@
-"""The output of a pod: a file it appends to by itself, of which only so much is kept.
+"""Output of a pod: a file to which the job appends directly, limited in size.
 
-Nothing stands between a job and its file, so nothing can hold it up. When the file has grown too large, its
-middle is given back to the disk: the beginning stays, and what came last. Places in the file stay what they
-are, so that whoever reads it meanwhile is not disturbed.
+Nothing stands between a job and its file, so nothing can block the job. If the file grows too large, a hole
+is punched in its middle: the beginning and the end stay. Offsets in the file don't change, so readers are
+not disturbed.
 
 Standard library only; runs in supervisors.
 """
@@ -35,11 +35,11 @@ class OutputFile:
         self._look_at = self._seen[1] + _FIRST_S
 
     def due_s(self) -> float | None:
-        """In how long to look; None if never."""
+        """Return the seconds until the next trim; None if there is none."""
         return self._look_at - time.monotonic() if self._most else None
 
     def look(self, *, last: bool = False) -> None:
-        """Give back what is too much, if it is time; the next time comes the sooner, the faster it grows."""
+        """Punch a hole if it is time and the file is too large; a fast-growing file is checked sooner."""
         if not self._most or (self._look_at > time.monotonic() and not last):
             return
         with suppress(OSError):
@@ -61,7 +61,7 @@ class OutputFile:
 
 
 def _shorten(fd: int, size: int, most: int) -> None:
-    """Keep a quarter of the most from the beginning and half of it from the end."""
+    """Keep a quarter of the limit from the beginning and half of it from the end."""
     begin = most // 4 // _BLOCK * _BLOCK
     end = (size - most // 2) // _BLOCK * _BLOCK
     if end > begin and _fallocate(fd, _PUNCH_HOLE, begin, end - begin) == 0:
@@ -71,7 +71,7 @@ def _shorten(fd: int, size: int, most: int) -> None:
 
 
 def read_on(path: str, position: int, most: int) -> tuple[bytes, int]:
-    """What a file has from a position on, and where it goes on; a line says where something was left out."""
+    """Return a block of a file and the position after it; a line of text marks a gap."""
     directory, _, name = path.rpartition("/")
     fd = open_file(directory, name)
     if fd is None:
@@ -80,7 +80,7 @@ def read_on(path: str, position: int, most: int) -> tuple[bytes, int]:
         return (_refusal(fd), 1) if position == 0 else (b"", position)
     try:
         if position > os.fstat(fd).st_size:
-            position = 0  # it was begun anew
+            position = 0  # the file was truncated
         try:
             there = os.lseek(fd, position, os.SEEK_DATA)
         except OSError:
@@ -100,7 +100,7 @@ def _refusal(found: UnreadableFile) -> bytes:
 
 
 def size_of(path: str) -> int:
-    """Return how long a file is as it is read: an unreadable one has the sentence that says so."""
+    """Return the size of a readable file; an unreadable one has the size of its error message."""
     directory, _, name = path.rpartition("/")
     fd = open_file(directory, name)
     if not isinstance(fd, int):
@@ -112,9 +112,9 @@ def size_of(path: str) -> int:
 
 
 def tail_of(path: str, lines: int) -> int:
-    """Return where the last so many lines begin: at most `_BACK_MOST` bytes before the end.
+    """Return the offset of the last lines: at most `_BACK_MOST` bytes before the end.
 
-    What was left out isn't looked across.
+    The search doesn't cross a gap.
     """
     directory, _, name = path.rpartition("/")
     fd = open_file(directory, name)
@@ -131,7 +131,7 @@ def tail_of(path: str, lines: int) -> int:
 
 
 def _tail(fd: int, size: int, newlines: int) -> int:
-    """Return the place behind the newline that is so many from the end."""
+    """Return the offset after the newline with this number, counted from the end."""
     least, position = max(0, size - _BACK_MOST), size
     if newlines <= 0:
         return size

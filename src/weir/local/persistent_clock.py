@@ -1,9 +1,9 @@
-"""The timeline over restarts of the server and of the machine: the file `clock.json` of a home.
+"""Timeline over restarts of the server and of the machine: the file `clock.json` of a home.
 
 Within one boot of the machine the timeline follows the boot clock, whatever the wall clock was set to.
 After another boot only the wall clock can tell how long the machine was off, and it may be wrong. So the
-timeline never goes back and never counts more than AWAY_S_MOST: a wrong clock can't make a history old enough
-to be deleted.
+timeline never goes back and never advances by more than AWAY_S_MOST: a wrong clock can't make a history old
+enough to be deleted.
 """
 
 import math
@@ -55,7 +55,7 @@ def keep(home: Path, clock: Clock, *, boot: Callable[[], float] = boot_time, syn
 
 
 def _kept(home: Path) -> tuple[str, float, float, float] | None:
-    """Read what `keep` wrote last; None if there is no sound file."""
+    """Read the last values of `keep`; None if there is no valid file."""
     try:
         text = pod_files.read(str(home), FILE)
     except OSError:

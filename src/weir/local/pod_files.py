@@ -1,15 +1,14 @@
-"""The two directories of one start of a pod, and whether its supervisor lives.
+"""Directories of a start, and the state of its supervisor.
 
-Weir's own records lie below `pods`: the order, the lock, the end. A job is told nothing of that directory. It
-has one of its own below `jobs`, with its output and its notes; what lies there is read by `job_files` and
-believed by nobody.
+Weir's own records lie below `pods`: the spec, the lock, the outcome. A job doesn't know that directory. Its
+own directory lies below `jobs`, with its output and its messages; `job_files` reads them without trusting
+them.
 
-Records are written whole (beside, synced, renamed) or not at all. The lock is held by the supervisor for as
-long as it lives, so nobody has to trust a process id. Whoever else takes the lock must say how the start
-ended before letting go of it.
+Records are written atomically (new file, sync, rename). The supervisor holds the lock as long as it lives,
+so no process id has to be trusted. Any other process that takes the lock must record the outcome before it
+releases the lock.
 
-Needs the standard library only, and little of it: supervisors are forked from an interpreter that
-has to stay small.
+Standard library only, and little of it: the interpreter that forks supervisors has to stay small.
 """
 
 import fcntl
@@ -32,7 +31,7 @@ _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 _OVER = {b"Z", b"X"}
 _CLOCK_TICKS_AT = 19
-"""Where /proc/PID/stat says when the process started, counted after the name."""
+"""Field of the start time in /proc/PID/stat, counted after the name."""
 
 
 def own_directory(directory: str) -> str:
@@ -42,7 +41,7 @@ def own_directory(directory: str) -> str:
 
 
 def make_own(directory: str) -> None:
-    """Make the job's own directory; what is in its place already is judged by whoever opens it.
+    """Make the job's own directory; whoever opens an existing one checks it.
 
     Raises:
         OSError: it couldn't be made.
@@ -60,7 +59,7 @@ def make_own(directory: str) -> None:
 
 
 def write(directory: str, name: str, value: Mapping[str, object], *, synced: bool = True) -> None:
-    """Put a record there whole, or raise OSError and leave what was there."""
+    """Write a record atomically, or raise OSError and keep the old one."""
     path = f"{directory}/{name}"
     beside = f"{path}.new"
     text = _encoded(value).encode()
@@ -68,7 +67,7 @@ def write(directory: str, name: str, value: Mapping[str, object], *, synced: boo
     try:
         try:
             fd = os.open(beside, flags, 0o600)
-        except FileExistsError:  # whoever wrote it was killed
+        except FileExistsError:  # its writer was killed
             os.unlink(beside)
             fd = os.open(beside, flags, 0o600)
         try:
@@ -87,7 +86,7 @@ def write(directory: str, name: str, value: Mapping[str, object], *, synced: boo
 
 
 def read(directory: str, name: str) -> bytes | UnreadableFile | None:
-    """Return what a record says, to be read by `records`; None if it doesn't exist.
+    """Return the text of a record, for `pod_records`; None if it doesn't exist.
 
     Raises:
         OSError: the machine is short of something.
@@ -102,7 +101,7 @@ def read_object(directory: str, name: str) -> dict[str, Any] | None:
 
 
 def has(directory: str, name: str) -> bool:
-    """Return True if there is anything of that name."""
+    """Return True if the record exists."""
     return job_files.exists(directory, name)
 
 
@@ -140,18 +139,18 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> "ProcessIdentity | None":
-        """A process there is now."""
+        """Identify a process that exists now; return None if it doesn't."""
         ticks = started_ticks(pid)
         return None if ticks is None else cls(pid, ticks, boot())
 
     def lives(self) -> bool:
-        """Whether this very process is still there, and not only its entry in the table."""
+        """Return True if this very process is alive, not only its entry in the process table."""
         fields = stat_of(self.pid) if self.boot == boot() else None
         return fields is not None and fields[0] not in _OVER and int(fields[_CLOCK_TICKS_AT]) == self.ticks
 
 
 def sign(lock: int) -> None:
-    """Write into a lock held by this process who that is."""
+    """Sign a lock that this process holds."""
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
     text = f"{me.pid} {me.ticks} {me.boot}\n".encode()
@@ -160,7 +159,7 @@ def sign(lock: int) -> None:
 
 
 def signed(directory: str) -> ProcessIdentity | None:
-    """Return who signed the lock last; None if nobody did."""
+    """Return the last signer of the lock; None if it is unsigned."""
     fd = job_files.open_file(directory, LOCK)
     if not isinstance(fd, int):
         return None
@@ -184,7 +183,7 @@ def open_supervisor(directory: str) -> int | None:
 
 
 def signature(lock: int) -> ProcessIdentity | None:
-    """Return who signed an open lock last; None if nobody did."""
+    """Return the last signer of an open lock; None if it is unsigned."""
     words = os.pread(lock, 256, 0).split()
     if len(words) != 3 or not all(_is_short_number(word) for word in words[:2]):
         return None
@@ -199,7 +198,7 @@ _boot = ""
 
 
 def boot() -> str:
-    """Names this start of the machine; empty where that can't be known."""
+    """Return the id of this boot of the machine; empty if unknown."""
     global _boot  # noqa: PLW0603 - it never changes while we run
     if not _boot:
         _boot = (_read_short("/proc/sys/kernel/random/boot_id") or b"-").decode().strip() or "-"
@@ -207,24 +206,24 @@ def boot() -> str:
 
 
 def stat_of(pid: int) -> list[bytes] | None:
-    """The fields of /proc/PID/stat from the state on; None if the process is gone."""
+    """Return the fields of /proc/PID/stat from the state on; None if the process is gone."""
     text = _read_short(f"/proc/{pid}/stat")
     return text[text.rindex(b")") + 2 :].split() if text else None
 
 
 def started_ticks(pid: int) -> int | None:
-    """When a process was started, in the kernel's ticks; None if it is gone."""
+    """Return the start time of a process in kernel ticks; None if it is gone."""
     fields = stat_of(pid)
     return int(fields[_CLOCK_TICKS_AT]) if fields else None
 
 
 def processes() -> list[int]:
-    """The ids of all processes."""
+    """Return the ids of all processes."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def descendants(root: int) -> list[int]:
-    """The processes below one, parents before their children."""
+    """Return the descendants of a process, parents before their children."""
     children: dict[int, list[int]] = {}
     for pid in processes():
         fields = stat_of(pid)

@@ -1,9 +1,9 @@
-"""Read the records of a start: what was ordered, how it ended, what its job noted.
+"""Parse the records of a start: its spec, its outcome, and the messages of its job.
 
-Any byte may stand in a file. Every value is checked for its type, its range and its length; the outcome is
-data or a refusal with a name. Nothing here raises for what a file says.
+A file may contain any bytes. Every value is checked for its type, range and length; the result is data or a
+refusal with a name. No content of a file raises an exception.
 
-Standard library only, and little of it: supervisors are forked from an interpreter that has to stay small.
+Standard library only, and little of it: the interpreter that forks supervisors has to stay small.
 """
 
 import json
@@ -18,7 +18,7 @@ from weir.local.job_files import UnreadableFile
 Found = TypeVar("Found")
 SAVED, REPORTED = "checkpointed", "report"
 UMASK = 0o022
-"""The umask of jobs whose order states none."""
+"""Default umask of jobs."""
 NUMBER_MOST = 10**15
 """Larger numbers of steps, seconds or bytes mean nothing here, and not every reader takes them."""
 VALUES_MOST, NAME_MOST, SENTENCE_MOST = 64, 64, 500
@@ -27,7 +27,7 @@ _CODE_MOST, _SIGNAL_MOST = 255, 64
 
 
 class _InvalidRecord(ValueError):
-    """A value isn't what it has to be."""
+    """A value has the wrong type, range or length."""
 
 
 class StartRecord(NamedTuple):
@@ -47,11 +47,11 @@ class StartRecord(NamedTuple):
     cgroups: tuple[tuple[str, dict[str, str], str, str], ...]
     umask: int
     secrets: tuple[str, dict[str, str]] | None  # their file, and which of them by variable
-    boot_s: float = 0.0  # what the boot clock read at `at_s`; 0: it isn't known
+    boot_s: float = 0.0  # boot clock at `at_s`; 0: unknown
     boot: str = ""  # names the boot of the machine
 
     def now_s(self) -> float:
-        """Return the time now on the server's timeline, counted from when this order was written down."""
+        """Return the time now on the server's timeline, counted from the writing of this spec."""
         return (
             self.at_s + time.clock_gettime(time.CLOCK_BOOTTIME) - self.boot_s if self.boot_s else time.time()
         )
@@ -62,7 +62,7 @@ class TimeBounds(NamedTuple):
 
     from_s: float
     until_s: float
-    boot_s: float = 0.0  # what the boot clock read at `from_s`; 0: it isn't known
+    boot_s: float = 0.0  # boot clock at `from_s`; 0: unknown
     ahead_s: float = 0.0  # the wall clock, of the timeline
 
     def time_of(self, wall_s: float, boot_s: object) -> float:
@@ -101,7 +101,7 @@ class RunningRecord(NamedTuple):
 
 
 class JobMessage(NamedTuple):
-    """A line of a job: it saved its state, or it reports how far it is."""
+    """A message of a job: it saved a checkpoint, or it reports progress."""
 
     kind: str
     at_s: float
@@ -110,7 +110,7 @@ class JobMessage(NamedTuple):
 
 
 def parse_start(text: bytes | UnreadableFile | None) -> StartRecord | UnreadableFile | None:
-    """Read an order."""
+    """Parse a spec."""
     return _record(text, "start.json", _start)
 
 
@@ -125,13 +125,13 @@ def parse_running(text: bytes | UnreadableFile | None) -> RunningRecord | Unread
 
 
 def parse_grace(text: bytes | UnreadableFile | None) -> float | None:
-    """Read how long a pod has that was told to stop; None if that isn't said."""
+    """Parse the grace period of a stop request; None if there is none."""
     found = _record(text, "stop.json", lambda said: _number(said, "grace_s"))
     return found if isinstance(found, float) else None
 
 
 def parse_message(line: bytes, span: TimeBounds) -> JobMessage | None:
-    """Read a line of a job; None if it says nothing. Its time lies within the span."""
+    """Parse a message of a job; None if it is invalid. Its time is clamped to the bounds."""
     found = _record(line, "", lambda said: _note(said, span))
     return found if isinstance(found, JobMessage) else None
 
@@ -152,7 +152,7 @@ def _record(
         return text
     said = parse_object(text)
     if said is None:
-        return UnreadableFile(name, "is no JSON object")
+        return UnreadableFile(name, "is not a JSON object")
     try:
         return read(said)
     except _InvalidRecord as refusal:
@@ -166,7 +166,7 @@ def _start(said: dict[str, Any]) -> StartRecord:
     pod, seat = _list(said, "pod", 3), _list(said, "seat", 3)
     command = _texts(said.get("command"), "command")
     if not command:
-        raise _InvalidRecord("says no command")
+        raise _InvalidRecord("has no command")
     return StartRecord(
         (_text(pod[0], "pod"), _whole(pod[1], "pod", NUMBER_MOST), _whole(pod[2], "pod", NUMBER_MOST)),
         _whole(said.get("start"), "start", NUMBER_MOST),
@@ -224,7 +224,7 @@ def _running(said: dict[str, Any]) -> RunningRecord:
 def _note(said: dict[str, Any], span: TimeBounds) -> JobMessage:
     kind, step, values = said.get("kind"), said.get("step"), said.get("values")
     if kind not in (SAVED, REPORTED):
-        raise _InvalidRecord("is of no known kind")
+        raise _InvalidRecord("has an unknown kind")
     numbers: dict[str, float] = {}
     for name, value in list(values.items())[:VALUES_MOST] if isinstance(values, dict) else ():
         if _is_number(value) and name.isprintable():
@@ -253,7 +253,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _is_number(value: object) -> bool:
@@ -266,7 +266,7 @@ def _is_number(value: object) -> bool:
 def _number(said: dict[str, Any], name: str) -> float:
     value = said.get(name)
     if not _is_number(value):
-        raise _InvalidRecord(f"has no number as {name}")
+        raise _InvalidRecord(f"needs a number as {name}")
     assert isinstance(value, int | float)
     if not 0 <= value <= NUMBER_MOST:
         raise _InvalidRecord(f"has {name} out of range")
@@ -275,20 +275,20 @@ def _number(said: dict[str, Any], name: str) -> float:
 
 def _whole(value: object, name: str, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise _InvalidRecord(f"has no whole number from 0 to {most} as {name}")
+        raise _InvalidRecord(f"needs an integer from 0 to {most} as {name}")
     return value
 
 
 def _flag(said: dict[str, Any], name: str) -> bool:
     value = said.get(name, False)
     if not isinstance(value, bool):
-        raise _InvalidRecord(f"has {name} neither true nor false")
+        raise _InvalidRecord(f"needs true or false as {name}")
     return value
 
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str) or len(value) > _WORD_MOST:
-        raise _InvalidRecord(f"has no text as {name}")
+        raise _InvalidRecord(f"needs a text as {name}")
     try:
         os.fsencode(value)
     except UnicodeEncodeError:
@@ -298,7 +298,7 @@ def _text(value: object, name: str) -> str:
 
 def _items(value: object, name: str, most: int) -> list[Any]:
     if not isinstance(value, list) or len(value) > most:
-        raise _InvalidRecord(f"has no list of at most {most} as {name}")
+        raise _InvalidRecord(f"needs a list of at most {most} as {name}")
     return value
 
 
@@ -315,7 +315,7 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
 
 def _words(value: object, name: str) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise _InvalidRecord(f"has no object as {name}")
+        raise _InvalidRecord(f"needs an object as {name}")
     return {_text(each, name): _text(text, name) for each, text in value.items()}
 
 
@@ -330,7 +330,7 @@ def _secrets(value: object) -> tuple[str, dict[str, str]] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise _InvalidRecord("has no object as secrets")
+        raise _InvalidRecord("needs an object as secrets")
     return _text(value.get("file"), "secrets"), _words(value.get("names"), "secrets")
 
 

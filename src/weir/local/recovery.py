@@ -1,6 +1,6 @@
-"""The whole picture: what the journal kept and what the directories say happened since.
+"""Recovery: the state of each workload from its journal record and the directories of its starts.
 
-Starts whose supervisors are gone without a word are settled here; those that run are found again.
+Starts whose supervisors died without an outcome are concluded here; running starts are found again.
 """
 
 from collections.abc import Mapping
@@ -23,18 +23,18 @@ from weir.model.workloads import Workload
 from weir.state.events import Checkpointed, Nominated, Placement, PodKey, WorkloadSubmitted, WorkloadSuspended
 
 MAX_STARTS_AHEAD = 100_000
-"""Directories of starts with numbers farther ahead of what was remembered were made by nobody here."""
+"""Directories of starts numbered farther ahead than this are not ours."""
 
 
 @dataclass(slots=True)
 class RecoveredWorkload:
-    """What is known of one workload again."""
+    """A workload as recovery found it."""
 
     launched: LocalWorkload
     facts: list[Fact] = field(default_factory=list)
     runs: list[RunningPod] = field(default_factory=list)
     notes: list[tuple[PodKey, JobMessage]] = field(default_factory=list)  # the last of each kind of each pod
-    unreadable: list[tuple[PodKey, str]] = field(default_factory=list)  # what is passed over, in sentences
+    unreadable: list[tuple[PodKey, str]] = field(default_factory=list)  # sentences about ignored records
     saved_s: float | None = None
 
 
@@ -46,7 +46,7 @@ def recover(
     known: Mapping[str, RunningPod],
     moments: StartTimes,
 ) -> RecoveredWorkload:
-    """Everything about one workload. The starts in `known`, by names of directories, are watched already."""
+    """Recover a workload from its record and directories. The starts in `known` are watched already."""
     workload, name, now_s = kept.workload, kept.workload.name, moments.now_s()
     found = RecoveredWorkload(LocalWorkload(workload, kept.launch, kept.promised), saved_s=kept.saved_s)
     last: dict[PodKey, StoredStart] = {}
@@ -61,7 +61,7 @@ def recover(
         if start <= kept.status.settled:
             continue
         seen = home.start(kept.launch.uid, start, group, index)
-        if seen.said is not None or home.name_of(seen.directory) in known:  # else nothing can have come of it
+        if seen.said is not None or home.name_of(seen.directory) in known:  # otherwise it never started
             last[pod] = seen
             started_s[pod] = seen.said.at_s if isinstance(seen.said, StartRecord) else now_s
     facts = found.facts
@@ -93,10 +93,10 @@ def _by_start(last: dict[PodKey, StoredStart]) -> list[tuple[PodKey, StoredStart
 
 
 def checked_start(seen: StoredStart, pod: PodKey) -> StartRecord | UnreadableFile:
-    """The order of a start, if it can be read and is of this start."""
+    """Return the spec of a start, if it can be read and belongs to this start."""
     said = seen.said
     if isinstance(said, StartRecord) and (PodKey(*said.pod), said.start) != (pod, seen.start):
-        return UnreadableFile("start.json", "is of another start")
+        return UnreadableFile("start.json", "belongs to another start")
     assert said is not None
     return said
 
@@ -111,10 +111,10 @@ def _pod(
     known: Mapping[str, RunningPod],
     moments: StartTimes,
 ) -> PodExited | None:
-    """One pod's last start: that it runs, and if it is over also how it ended."""
+    """Recover the last start of a pod: report it as running, and as exited if it is over."""
     now_s = moments.now_s()
     watched = known.get(home.name_of(seen.directory))
-    if watched is not None:  # what is remembered of it needs no reading; the watch says when it is over
+    if watched is not None:  # no records are needed; the watcher notices its end
         found.facts.append(PodRunning(watched.place, seen.start, watched.at_s, watched.stopping))
         found.launched.sits(pod, watched.seat, ports)
         watched.noted, watched.complained = _notes(
@@ -125,7 +125,7 @@ def _pod(
     if isinstance(said, UnreadableFile):
         return _unreadable(found, pod, seen, said, home, machine, now_s)
     over: StartOutcome | None = None
-    with suppress(OSError):  # what is left of it doesn't end, or the disk is full: it holds its room
+    with suppress(OSError):  # processes remain, or the disk is full: it keeps its devices
         over = conclude_start(seen.directory, said.cgroups, moments.latest_s(said))
     node, at_s = machine.node, min(said.at_s, now_s)
     place = Placement(pod, node.name, tuple(at for at in said.devices if at < node.gpus))
@@ -152,11 +152,11 @@ def _unreadable(
     machine: Machine,
     now_s: float,
 ) -> PodExited | None:
-    """A start whose order can't be read: what is left of it is ended, and it counts as lost."""
-    sentence = f"Its order can't be read: {order.sentence}"
+    """End a start whose spec can't be read, and count it as lost."""
+    sentence = f"Its spec can't be read: {order.sentence}"
     request = found.launched.workload.groups[pod.group].request
     groups = machine.groups_of(home.name_of(seen.directory), request)
-    with suppress(OSError):  # what doesn't end is tried again at the next relist
+    with suppress(OSError):  # the next recovery tries again
         kill_with_supervisor(seen.directory, groups, now_s)
     found.facts.append(PodRunning(Placement(pod, machine.node.name, ()), seen.start, now_s, seen.stopping))
     return PodExited(pod, seen.start, PodExit.LOST, now_s, sentence, own_loss=True)
@@ -165,13 +165,13 @@ def _unreadable(
 def _notes(
     found: RecoveredWorkload, pod: PodKey, directory: str, span: TimeBounds, complained: bool = False
 ) -> tuple[int, bool]:
-    """Take in what a job noted: how far it was read, and whether it was said that it can't be."""
+    """Read a job's messages. Return the position, and True if unreadable messages were reported."""
     try:
         read = read_messages(own_directory(directory), 0, span)
     except OSError:
         return 0, complained
     if read.unreadable is not None and not complained:
-        found.unreadable.append((pod, f"Its notes are passed over: {read.unreadable.sentence}"))
+        found.unreadable.append((pod, f"Its messages are ignored: {read.unreadable.sentence}"))
     found.notes += [(pod, note) for note in {note.kind: note for note in read.notes}.values()]
     for note in read.notes:
         if note.kind == SAVED:
@@ -180,13 +180,13 @@ def _notes(
 
 
 def exit_fact(pod: PodKey, start: int, over: StartOutcome, began_s: float, now_s: float) -> PodExited:
-    """That a start is over, at a time between its beginning and now, whatever its records claim."""
+    """Return the exit of a start, its time clamped between its beginning and now."""
     at_s = max(began_s, min(over.at_s or now_s, now_s))
     return over.exited(pod, start, at_s)
 
 
 def _still_promised(promised: Nominated | None, started_s: dict[PodKey, float]) -> Nominated | None:
-    """Room kept, without that of pods that were started since it was promised."""
+    """Return the nomination without pods that have started since it was made."""
     if promised is None:
         return None
     rest = tuple(place for place in promised.places if started_s.get(place.pod, -1.0) < promised.at_s)

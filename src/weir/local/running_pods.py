@@ -26,25 +26,25 @@ class PodSnapshot:
 
 @dataclass(slots=True, eq=False)
 class RunningPod:
-    """One start of a pod that isn't over."""
+    """A start of a pod that isn't over."""
 
     place: Placement
     uid: int
     start: int
     directory: str
-    at_s: float  # when it was ordered
+    at_s: float  # time of the request
     seat: GangRank
     groups: Sequence[Words] = ()
-    boot_s: float = 0.0  # what the boot clock read at `at_s`; 0: it isn't known
+    boot_s: float = 0.0  # boot clock at `at_s`; 0: unknown
     boot: str = ""  # names the boot of the machine
-    process: int = -1  # of its supervisor; -1 until the nursery has answered
+    process: int = -1  # pid of its supervisor; -1 until the fork server has answered
     since_s: float | None = None  # since when its supervisor is known to be there
     stopping: bool = False
-    masked_looks: int = 0  # how often its lock was held, and not by the supervisor that signed it
-    noted: int = 0  # how much of its notes was read
+    masked_looks: int = 0  # checks at which another process than its supervisor held the lock
+    noted: int = 0  # position up to which its messages were read
     noted_at_s: float = -1.0  # when that was, on the monotonic clock
     notes_due: bool = False  # they are read again in a moment
-    complained: bool = False  # it was said that its notes can't be read
+    complained: bool = False  # unreadable messages were reported
 
     def now(self) -> PodSnapshot:
         """Return an immutable copy for other readers."""
@@ -65,7 +65,7 @@ class LocalWorkload:
     port: int = 0
 
     def sit(self, pods: list[PodKey], ports: PortPool) -> dict[PodKey, GangRank]:
-        """Places in the gang for pods that start together, beside those that run already."""
+        """Assign gang ranks to pods that start together, beside those that run already."""
         if not self.seats:
             self.port = ports.take()
         taken = {seat.rank for pod, seat in self.seats.items() if pod not in pods}
@@ -76,20 +76,20 @@ class LocalWorkload:
         return {pod: self.seats[pod] for pod in pods}
 
     def sits(self, pod: PodKey, seat: GangRank, ports: PortPool) -> None:
-        """A pod that was found has this place."""
+        """Restore the gang rank of a recovered pod."""
         self.seats[pod] = seat
         self.port = seat.port
         if seat.port:
             ports.used.add(seat.port)
 
     def stands(self, pod: PodKey, ports: PortPool) -> None:
-        """A pod is over; the last one gives the port back."""
+        """Release the rank of a pod that is over; the last pod of the gang releases the port."""
         if self.seats.pop(pod, None) is not None and not self.seats:
             ports.give_back(self.port)
             self.port = 0
 
     def placed(self, pod: PodKey) -> ReserveNomination | ReleaseNomination | None:
-        """A pod starts: the room kept for it is its own now. What is to be remembered of that."""
+        """Use the nominated place of a pod that starts; return the effect that records the other places."""
         if self.promised is None:
             return None
         old = self.promised

@@ -1,8 +1,8 @@
 """Values of secrets: a file for each project in the home, readable by the pool's user only.
 
-Start orders name secrets; the supervisor reads their values here when it starts the process, and hands them
-over in its environment. They are in no other file. They aren't encrypted: the key would lie beside them, and
-all jobs run as this user. Standard library only, since supervisors are forked with it.
+Specs of starts name secrets; the supervisor reads their values here when it starts the process, and passes
+them in its environment. No other file contains them. They aren't encrypted: the key would lie beside them,
+and all jobs run as this user. Standard library only, since supervisors are forked with it.
 """
 
 import json
@@ -23,7 +23,7 @@ class SecretNotSet(Exception):
 
 
 class SecretFileDamaged(OSError):
-    """A file of secrets isn't what was written."""
+    """A file of secrets is damaged."""
 
 
 def file_of(home: str, project: str) -> str:
@@ -32,10 +32,10 @@ def file_of(home: str, project: str) -> str:
 
 
 def read(path: str) -> dict[str, dict[str, object]]:
-    """Return what a project's file holds by the names of its secrets; nothing where there is no file.
+    """Return the secrets in a project's file by name; nothing if there is no file.
 
     Raises:
-        OSError: it can't be read, or isn't what was written.
+        OSError: the file can't be read, or is damaged.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ def read(path: str) -> dict[str, dict[str, object]]:
         return {}
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SecretFileDamaged(22, f"{path} is no regular file")
+            raise SecretFileDamaged(22, f"{path} is not a regular file")
         text = file.read(_FILE_BYTES_MOST)
     try:
         found = json.loads(text)
@@ -70,7 +70,7 @@ def values(path: str, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def write(path: str, secrets: Mapping[str, Mapping[str, object]]) -> None:
-    """Put a project's secrets into its file, whole or not at all; without any, there is no file."""
+    """Write a project's secrets atomically; without secrets, delete the file."""
     if not secrets:
         with suppress(FileNotFoundError):
             os.unlink(path)

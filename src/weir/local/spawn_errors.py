@@ -1,4 +1,4 @@
-"""Sentences for commands that can't be started, each with what to write instead.
+"""Sentences for commands that can't be started, each with a correction.
 
 Standard library only; runs in supervisors.
 """
@@ -53,7 +53,7 @@ def _advice(command: Sequence[str]) -> str:
 
 
 def _program(command: Sequence[str]) -> str:
-    """Return the name of the program alone: reasons are read by people who may not see the command."""
+    """Return the name of the program alone: people who may not see the command read reasons."""
     words = command[0].split()
     name, equals, _ = (words[0] if words else "").partition("=")
     return _shown(f"{name}=..." if equals else name)

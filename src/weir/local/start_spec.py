@@ -1,4 +1,4 @@
-"""What a supervisor is to start, as it is written down before it is asked for."""
+"""Spec of a start, written before the supervisor is forked."""
 
 import os
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def start_spec(
     boot_s: float,
     log_most: int,
 ) -> dict[str, object]:
-    """All a supervisor needs to know, and all a relist does."""
+    """Return the spec of a start, for its supervisor and for recovery."""
     pod, spec, launch = effect.place.pod, launched.workload, launched.launch
     group = spec.groups[pod.group]
     directory = home.directory(launch.uid, effect.start, pod.group, pod.index)
@@ -51,7 +51,7 @@ def start_spec(
         "node": effect.place.node,
         "devices": effect.place.devices,
         "at_s": at_s,
-        "boot_s": boot_s,  # the same moment: what happens to the pod later is timed from here
+        "boot_s": boot_s,  # the same moment on the boot clock: later times of the pod are counted from it
         "boot": pod_files.boot(),
         "seat": [seat.rank, seat.world, seat.port],
         "command": launch.command,
@@ -78,7 +78,7 @@ def write_start_spec(
     """Have a start on disk, and return the control groups of its pod; None if its directory was there before.
 
     Raises:
-        OSError: it couldn't be written; nothing of it is left.
+        OSError: the spec couldn't be written; no part of it is left.
     """
     pod, launch = effect.place.pod, launched.launch
     directory = home.directory(launch.uid, effect.start, pod.group, pod.index)
@@ -101,12 +101,12 @@ def write_start_spec(
 
 
 def conclude_earlier_start(directory: str, now_s: float) -> StartOutcome | None:
-    """How a start ended whose directory was there before it was ordered; None if it isn't over.
+    """Return the outcome of a start whose directory existed before; None if it isn't over.
 
-    It was ordered before, or somebody else made its directory: then nothing of it runs, and it is lost.
+    Either the start was requested before, or another process made its directory: then it is lost.
 
     Raises:
-        OSError: what is left of it doesn't end, or the machine is short of something.
+        OSError: processes remain, or the machine lacks resources.
     """
     said = pod_records.parse_start(pod_files.read(directory, pod_files.START))
     return conclude_start(directory, said.cgroups if isinstance(said, StartRecord) else (), now_s)

@@ -1,7 +1,7 @@
-"""Times of what happened to a start of a pod, on the server's timeline.
+"""Times of a start on the server's timeline.
 
 Supervisors and jobs are other processes, and anyone of the same user may write their files. A time in them
-lies between the start and now, or is moved there.
+is clamped between the start and now.
 """
 
 from typing import Protocol
@@ -12,21 +12,21 @@ from weir.local.pod_records import TimeBounds
 
 
 class TimedStart(Protocol):
-    """An order of a start, as a record or in memory."""
+    """A requested start, as a record or in memory."""
 
     @property
     def at_s(self) -> float:
-        """The time at which it was written down."""
+        """Return the time at which it was written."""
         ...
 
     @property
     def boot_s(self) -> float:
-        """The reading of the boot clock at that time; 0 if it isn't known."""
+        """Return the boot clock at that time; 0 if unknown."""
         ...
 
     @property
     def boot(self) -> str:
-        """The name of the boot; empty if it isn't known."""
+        """Return the id of the boot; empty if unknown."""
         ...
 
 
@@ -37,7 +37,7 @@ class StartTimes:
         self._clock = clock
 
     def span(self, begun: TimedStart) -> TimeBounds:
-        """Return the times between the start and now, for notes."""
+        """Return the times between the start and now, as bounds for messages."""
         return TimeBounds(
             begun.at_s, max(begun.at_s, self.latest_s(begun)), begun.boot_s, self._clock.ahead_s
         )

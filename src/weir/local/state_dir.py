@@ -19,7 +19,7 @@ from weir.state.events import PodKey
 _MODE = 0o700
 _NUMBERS = re.compile(r"([0-9]{1,12})-([0-9]{1,9})-([0-9]{1,9})", re.ASCII)
 NOT_FOUND, NOT_RUNNABLE, SIGNALLED = 127, 126, 128
-"""Exit codes of a shell: no such program, one that can't be run, and what signals are added to."""
+"""Exit codes of a shell: program not found, program not executable, and the base of signals."""
 
 _MEANINGS = {
     NOT_FOUND: ": a program it calls was not found",
@@ -33,7 +33,7 @@ class StateDirInUse(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class StartOutcome:
-    """How a start of a pod ended. `lost`: its supervisor was killed, or never came to be."""
+    """Outcome of a start. `lost`: its supervisor was killed, or never started."""
 
     how: PodExit
     at_s: float
@@ -44,12 +44,12 @@ class StartOutcome:
     max_rss: int = 0
     out_of_memory: bool = False
     memory_limit: int = 0  # bytes that its control group allowed; 0: as many as the machine has
-    memory_peak: int = 0  # bytes; 0 where the kernel doesn't tell
+    memory_peak: int = 0  # bytes; 0 if the kernel doesn't report it
     error: str | None = None
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code as a shell has it: 128 and more for a signal."""
+        """Return the exit code as a shell reports it: 128 plus the number for a signal."""
         return self.code if self.signal is None else SIGNALLED + self.signal
 
     @property
@@ -60,13 +60,13 @@ class StartOutcome:
         return self.code in (NOT_RUNNABLE, NOT_FOUND) or (self.out_of_memory and self.memory_limit > 0)
 
     def exited(self, pod: PodKey, start: int, at_s: float) -> PodExited:
-        """Return the fact that control is told."""
+        """Return the fact for control."""
         own_loss = self.how is PodExit.LOST
         return PodExited(pod, start, self.how, at_s, self.sentence, self.exit_code, self.final, own_loss)
 
     @property
     def sentence(self) -> str:
-        """What a person reads."""
+        """Return the outcome as a sentence for people."""
         if self.error:
             return self.error
         if self.out_of_memory and self.how is not PodExit.DONE:
@@ -95,20 +95,20 @@ class StartOutcome:
 
 @dataclass(frozen=True, slots=True)
 class StoredStart:
-    """One start of a pod as its directory has it."""
+    """A start of a pod as its directory records it."""
 
     uid: int
     start: int
     group: int
     index: int
     directory: str
-    said: StartRecord | UnreadableFile | None  # what was to be started; None if that was never written whole
+    said: StartRecord | UnreadableFile | None  # its spec; None if it was never written completely
     stopping: bool
     ended: StartOutcome | None
 
     @property
     def log(self) -> Path:
-        """Its output."""
+        """Return the output file."""
         return Path(pod_files.own_directory(self.directory), pod_files.LOG)
 
 
@@ -120,7 +120,7 @@ class StateDir:
         self._lock = -1
 
     def occupy(self) -> None:
-        """Be the only pool here until `leave`; what is missing is made.
+        """Lock the home for this pool until `leave`, and create missing directories.
 
         Raises:
             InUse: another one is.
@@ -144,19 +144,19 @@ class StateDir:
             self._lock = -1
 
     def directory(self, uid: int, start: int, group: int, index: int) -> str:
-        """Of one start of a pod."""
+        """Return the directory of a start."""
         return f"{self.path}/pods/{uid}/{start}-{group}-{index}"
 
     def checkpoints(self, uid: int) -> str:
-        """Where a workload saves its state."""
+        """Return the checkpoint directory of a workload."""
         return f"{self.path}/checkpoints/{uid}"
 
     def own(self, uid: int, start: int, group: int, index: int) -> str:
-        """The job's own directory of one start of a pod."""
+        """Return the job's own directory of a start."""
         return f"{self.path}/{pod_files.OWN}/{uid}/{start}-{group}-{index}"
 
     def named(self, name: str) -> str:
-        """The directory of a start by its name, UID/START-GROUP-INDEX."""
+        """Return the directory of a start by its name, UID/START-GROUP-INDEX."""
         return f"{self.path}/pods/{name}"
 
     def name_of(self, directory: str) -> str:
@@ -164,7 +164,7 @@ class StateDir:
         return directory.removeprefix(f"{self.path}/pods/")
 
     def numbers(self, uid: int) -> list[tuple[int, int, int]]:
-        """Starts of a workload's pods as (start, group, index), oldest first; none if they can't be read."""
+        """Return a workload's starts as (start, group, index), oldest first; none if they can't be read."""
         try:
             names = os.listdir(f"{self.path}/pods/{uid}")
         except OSError:
@@ -180,13 +180,13 @@ class StateDir:
         )
 
     def starts(self, uid: int, after: int = 0) -> Iterator[StoredStart]:
-        """The starts of a workload's pods with numbers above `after`, oldest first."""
+        """Yield the starts of a workload's pods with numbers above `after`, oldest first."""
         for start, group, index in self.numbers(uid):
             if start > after:
                 yield self.start(uid, start, group, index)
 
     def start(self, uid: int, start: int, group: int, index: int) -> StoredStart:
-        """One start of a pod.
+        """Read one start of a pod.
 
         Raises:
             OSError: the machine is short of something.
@@ -207,25 +207,25 @@ class StateDir:
         )
 
     def forget_details(self, uid: int) -> None:
-        """Remove the start orders, with command and environment, of a workload that is over."""
+        """Delete the specs, with command and environment, of a workload that is over."""
         for start, group, index in self.numbers(uid):
             with suppress(FileNotFoundError):
                 os.unlink(f"{self.directory(uid, start, group, index)}/{pod_files.START}")
 
     def forget(self, uid: int) -> None:
-        """Remove what was written of a workload that is over. What it saved itself is its owner's."""
+        """Delete the records and output of a workload that is over; its checkpoints stay."""
         for name in (pod_files.RECORDS, pod_files.OWN):
             shutil.rmtree(f"{self.path}/{name}/{uid}", ignore_errors=True)
 
     def forget_saved(self, uid: int) -> None:
-        """Remove what a workload that is over has saved."""
+        """Delete the checkpoints of a workload that is over."""
         shutil.rmtree(self.checkpoints(uid), ignore_errors=True)
 
 
 def ended(directory: str) -> StartOutcome | None:
-    """How the start in this directory ended, as its records claim; None if they don't.
+    """Return the outcome that the records in this directory claim; None if they claim none.
 
-    It holds only for who has the lock: see `leftovers.conclude`.
+    Only the holder of the lock may rely on it: see `orphan_cleanup.conclude_start`.
 
     Raises:
         OSError: the machine is short of something.
@@ -263,7 +263,7 @@ def _more_memory(limit: int) -> int:
 
 
 def make_directory(directory: str) -> bool:
-    """Make the directory of a start, which orders it; False if it was ordered before.
+    """Make the directory of a start, which requests it; return False if it exists.
 
     Raises:
         OSError: it can't be made.

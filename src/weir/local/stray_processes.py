@@ -1,7 +1,7 @@
-"""Processes left by workloads the database doesn't know: ended before the pool gives their devices to others.
+"""End processes of workloads that the database doesn't know, before the pool uses their devices again.
 
-There are some after a backup was restored, or a pool was begun again over a used home: what was submitted
-since then may still run under its supervisor.
+They exist after a backup was restored, or after a pool was recreated over a used home: workloads submitted
+since then may still run under their supervisors.
 """
 
 import os

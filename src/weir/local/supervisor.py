@@ -1,10 +1,10 @@
-"""One supervisor per started pod: starts its process, stops it when told, writes how it ended.
+"""Supervisor of one pod: starts its process, stops it on request, and records its outcome.
 
-It outlives the server. It adopts whatever the pod's processes leave behind (as the kernel's
-"child subreaper"), so nothing escapes it by forking away, and it ends when nothing is left.
-The pod is over when its first process is: what that leaves behind is told to stop.
+It outlives the server. As the kernel's "child subreaper" it adopts all processes that the pod leaves
+behind, so none escapes by forking, and it ends when none is left. The pod is over when its first process
+is; the supervisor then stops the remaining ones.
 
-Standard library only; runs in a fork of the nursery.
+Standard library only; runs in a fork of the fork server.
 """
 
 import ctypes
@@ -21,11 +21,11 @@ from weir.local.output import OutputFile
 from weir.local.pod_records import StartRecord
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
-"""What a shell answers for a command that isn't there, and for one that can't be run."""
+"""Exit codes of a shell for a missing command, and for one that isn't executable."""
 _SUBREAPER = 36
 _AGAIN_S = 0.05
 _AGAIN_MOST_S = 1.0
-"""How long until what was killed is looked at again; processes in the kernel's hands die late."""
+"""Interval of checks after a kill; processes blocked in the kernel die late."""
 _FULL_DISK_S = 1.0
 _OOM_ADJUST = b"500"
 """Where memory ends and no limit holds, the kernel ends a job before it ends the pool."""
@@ -48,7 +48,7 @@ def supervise(directory: str) -> None:
     if start is None:
         return
     if isinstance(start, UnreadableFile):
-        _write_exit(directory, {"lost": True, "error": f"Its order can't be read: {start.sentence}"})
+        _write_exit(directory, {"lost": True, "error": f"Its spec can't be read: {start.sentence}"})
         return
     try:
         pod_files.sign(lock)
@@ -80,7 +80,7 @@ def _write_exit(directory: str, ended: dict[str, object]) -> None:
 
 
 class _DirectoryUnusable(Exception):
-    """The job's own directory, or its output in it, isn't what it has to be."""
+    """The job's own directory, or its output in it, has the wrong type."""
 
 
 class _NotSpawnable(Exception):
@@ -99,14 +99,14 @@ class Supervisor:
         self._leader = -1
         self._status: int | None = None  # of the leader, once it is gone
         self._problem: str | None = None  # why the command could not be started
-        self._stopped = False  # told to stop before the leader was gone
+        self._stopped = False  # a stop was requested before the leader exited
         self._started_s = 0.0
         self._kill_at: float | None = None  # on the monotonic clock
         self._own, self._log = _own(directory)
         self._output = OutputFile(self._log, start.log_most)
 
     def start(self) -> None:
-        """Start the command, unless it was told to stop before."""
+        """Start the command, unless a stop was requested before."""
         if pod_files.has(self._directory, pod_files.STOP):
             self._stopped = True
             return
@@ -127,7 +127,7 @@ class Supervisor:
             "started_s": self._started_s,
             "cgroups": [cgroup.path for cgroup in self._cgroups],
         }
-        with suppress(OSError):  # for those who look; it runs all the same, and the lock says who we are
+        with suppress(OSError):  # only for inspection: the pod runs without it, and the lock identifies us
             pod_files.write(self._directory, pod_files.RUNNING, running, synced=False)
 
     def watch(self) -> None:
@@ -147,7 +147,7 @@ class Supervisor:
             cgroup.remove()
 
     def ended(self) -> dict[str, object]:
-        """How it ended."""
+        """Return the record of the outcome."""
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         status = self._status
         return {
@@ -205,7 +205,7 @@ class Supervisor:
             os.chdir("/")
 
     def _reap(self) -> bool:
-        """Take in what exited; whether anything is left."""
+        """Collect exited processes; return True if any are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -229,7 +229,7 @@ class Supervisor:
             self._tell_what_is_left()
 
     def _say(self, sentence: str) -> None:
-        """To whoever reads the pod's log."""
+        """Write a sentence into the pod's log."""
         line = f"weir: {pod_records.printable(sentence, pod_records.SENTENCE_MOST)}\n"
         with suppress(OSError):
             os.write(self._log, line.encode(errors="replace"))
@@ -265,7 +265,7 @@ class Supervisor:
 
 
 def _own(directory: str) -> tuple[int, int]:
-    """Make and open the job's own directory and its output in it; both stay open as what they are now."""
+    """Make and open the job's own directory and its output; the descriptors stay valid if names change."""
     pod_files.make_own(directory)
     own = pod_files.own_directory(directory)
     place = job_files.open_directory(own)
@@ -283,7 +283,7 @@ def _why(place: UnreadableFile | None, own: str) -> str:
 
 
 def _with_secrets(start: StartRecord) -> dict[str, str]:
-    """Return the environment of the process, with the values of secrets that the start order only names."""
+    """Return the environment of the process, with the values of the secrets that the spec names."""
     if start.secrets is None:
         return start.environment
     file, names = start.secrets
@@ -301,7 +301,7 @@ def _sooner(one_s: float | None, other_s: float | None) -> float | None:
 
 
 def _wait(most_s: float | None) -> int:
-    """The next signal for us; 0 if none comes in time."""
+    """Wait for the next signal; return 0 if none comes in time."""
     signals = (signal.SIGTERM, signal.SIGCHLD)
     if most_s is None:
         return signal.sigwaitinfo(signals).si_signo

@@ -1,7 +1,7 @@
-"""A copy of the cluster to try things on: rebuilt from what is true now, event by event.
+"""Copy of the cluster for trials, rebuilt from its current state, event by event.
 
-The facts are gathered on the control thread, which is quick; the copy is made of them wherever there is
-time. What was learned (run times, use, the mix of requests) is taken over, since decisions go by it.
+The control thread gathers the facts, which is quick; any thread can build the copy. Learned data (run
+times, usage, the request mix) is copied too, since decisions depend on it.
 """
 
 from copy import deepcopy
@@ -37,21 +37,21 @@ from weir.state.usage_history import UsageHistory
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """Everything that is true now, as events in an order in which each stands on those before it."""
+    """State of a cluster as events, each after those it depends on."""
 
     events: tuple[Event, ...]
     resources: tuple[str, ...]  # by row
     marks: tuple[str, ...]  # by row
     requests: tuple[Request, ...]  # by number of their shape
     mix: tuple[tuple[int, int], ...]  # (number of a shape, pods)
-    mix_room: CapacityColumns | None  # the room there was when the mix was drawn up
+    mix_room: CapacityColumns | None  # capacity when the mix was computed
     usage: UsageHistory
     runtimes: RuntimeHistory  # shared with the cluster: a trial ends nothing successfully
     now_s: float
 
 
 def cluster_facts(cluster: Cluster, *, with_usage: bool = True) -> ClusterFacts:
-    """What is true in a cluster now; use in the past only if decisions go by it."""
+    """Return the state of a cluster as events; past usage only if decisions depend on it."""
     events: list[Event] = [TopologiesSet(tuple(cluster.topologies.values()))]
     events += [NodeSet(node) for node in cluster.nodes if node is not None]
     events.append(QueuesSet(cluster.ledger.queues))
@@ -82,7 +82,7 @@ def cluster_facts(cluster: Cluster, *, with_usage: bool = True) -> ClusterFacts:
 
 
 def absent_pods(job: Job) -> frozenset[PodKey]:
-    """The pods of a job that don't exist."""
+    """Return the pods of a job that don't exist."""
     return frozenset(
         PodKey(job.spec.name, pod.group, pod.index)
         for group in job.pods
@@ -92,7 +92,7 @@ def absent_pods(job: Job) -> frozenset[PodKey]:
 
 
 def copy_cluster(picture: ClusterFacts) -> Cluster:
-    """A cluster of which all that is true."""
+    """Build a cluster from facts."""
     cluster = Cluster()
     cluster.rows.see(picture.resources)
     cluster.marks.see(picture.marks)
@@ -111,7 +111,7 @@ def copy_cluster(picture: ClusterFacts) -> Cluster:
 
 
 def _mix_room(cluster: Cluster) -> CapacityColumns | None:
-    """The room by which the mix was drawn up, of the nodes that are still there."""
+    """Return the capacity that the request mix was computed for, of the nodes that still exist."""
     room = cluster.mix.room
     if room is None:
         return None

@@ -1,9 +1,9 @@
-"""The live pool as a scenario: what the engine decides next in it, it decides in the played scenario too.
+"""Live pool as a scenario: the engine makes the same next decisions in both.
 
-The past of a workload is in it as far as decisions go by it: since when it waits, what it ran, since when its
-gang is short of pods, for whom it was stopped. A scenario can't say that a pod is being stopped, that room is
-promised or what was learned of run times and use; the head of the file tells how many of each there were. A
-workload that is held isn't in it: it asks for nothing.
+The scenario contains the history that decisions depend on: pending since, run time, since when its gang
+lacks pods, and the workloads it was stopped for. A scenario can't express stopping pods, nominated
+capacity, or learned run times and usage; the head of the file counts them. A suspended workload is left
+out: it requests nothing.
 """
 
 from collections.abc import Iterator
@@ -20,23 +20,23 @@ from weir.state.jobs import Job, Phase
 
 
 def snapshot(picture: ClusterFacts, policy: Policy, now_s: float) -> str:
-    """The file."""
+    """Return the cluster as the text of a scenario file."""
     cluster = copy_cluster(picture)
     stopping = sum(job.stopping for job in cluster.jobs.values())
     held = sum(job.held for job in cluster.jobs.values())
     notes = [
-        f"Pods that were being stopped: {stopping}. Their room counts as free here." if stopping else "",
-        f"Workloads that room was promised to: {len(cluster.promised)}. Here it is theirs by order only."
+        f"Pods that were being stopped: {stopping}. Their devices count as free here." if stopping else "",
+        f"Workloads with nominated capacity: {len(cluster.promised)}. Here only their order reserves it."
         if cluster.promised
         else "",
-        f"Workloads that were held, and are left out: {held}." if held else "",
+        f"Suspended workloads, which are left out: {held}." if held else "",
     ]
     head = "".join(f"# {note}\n" for note in notes if note)
     return head + write_scenario(scenario_of(cluster, policy, now_s))
 
 
 def scenario_of(cluster: Cluster, policy: Policy, now_s: float) -> Scenario:
-    """The cluster as it is now, its times as seconds before now."""
+    """Return the cluster as a scenario, its times as seconds before now."""
     jobs = [job for job in cluster.jobs.values() if not job.held or job.running_pods()]
     placed = [each for job in jobs for each in _placed(cluster, job)]
     runs = {pod.workload for pod in placed}
@@ -64,7 +64,7 @@ def scenario_of(cluster: Cluster, policy: Policy, now_s: float) -> Scenario:
 
 
 def _protected(job: Job) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
-    """Yield the budgets of each group: those that protect any pod of it."""
+    """Yield, for each group, the budgets that protect any of its pods."""
     position = 0
     for pods, running in zip(job.pods, _running(job), strict=True):
         names = dict.fromkeys(budget.name for pod in pods for budget in pod.budgets)
@@ -74,7 +74,7 @@ def _protected(job: Job) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
 
 
 def _past_of(job: Job, now_s: float) -> WorkloadPast:
-    """Return what decisions go by of what happened to a workload before."""
+    """Return the part of a workload's history that decisions depend on."""
     waits = job.waits_since_s != job.spec.submitted_s
     absent, position = [], 0
     for group, running in zip(job.pods, _running(job), strict=True):
@@ -96,7 +96,7 @@ def _past(at_s: float, now_s: float) -> float:
 
 
 def _running(job: Job) -> list[list[int]]:
-    """The indices of its running pods, by group."""
+    """Return the indices of its running pods, by group."""
     return [[pod.index for pod in pods if pod.phase is Phase.RUNNING] for pods in job.pods]
 
 
@@ -112,7 +112,7 @@ def _placed(cluster: Cluster, job: Job) -> list[PlacedPod]:
 
 
 def _workload(job: Job, now_s: float) -> Workload:
-    """As it is to the engine: one that is held is as large as what of it runs."""
+    """Return a workload as the engine sees it: a suspended one counts only its running pods."""
     spec = replace(job.spec, submitted_s=_past(job.spec.submitted_s, now_s))
     if not job.held:
         return spec

@@ -1,11 +1,11 @@
-"""The control thread: steps when something happened or is due, and answers questions between steps.
+"""Control thread: runs steps for new facts and due timers, and answers queries between steps.
 
-`clock` is a timeline that never jumps: what is due is due by it. The wait for it is cut into pieces of
-LOOK_S_MOST: a wait doesn't count the time for which the machine is suspended, and a thread that looks is
-alive.
+`clock` is a timeline that never jumps; timers follow it. A wait is cut into pieces of LOOK_S_MOST, because
+waits don't count the time for which the machine is suspended, and because regular checks show that the
+thread is alive.
 
-Nothing else ever touches the cluster. A step that fails (the disk is full, a fault of ours) costs the
-picture, not the pool: a new control begins with the whole picture again, after a pause.
+Only this thread touches the cluster. A failed step (the disk is full, a bug) costs the state, not the pool:
+after a pause a new control begins with the whole state again.
 """
 
 import threading
@@ -35,7 +35,7 @@ ASKS_MOST = 1024
 
 
 class ControlUnavailable(Exception):
-    """The control loop can't answer; the sentence says why."""
+    """The control loop can't answer; the sentence gives the reason."""
 
 
 class BeginAgain(Exception):
@@ -43,22 +43,22 @@ class BeginAgain(Exception):
 
 
 class ControlHooks(Protocol):
-    """What is done around steps."""
+    """Hooks around the steps of a control thread."""
 
     def connect(self) -> Control:
-        """A new control, before its first step."""
+        """Create a control, before its first step."""
         ...
 
     def begins(self, now_s: float) -> None:
-        """A step begins. Raises BeginAgain instead of it."""
+        """Prepare a step; raise BeginAgain if a new control is to take over instead."""
         ...
 
     def stepped(self, control: Control, now_s: float) -> None:
-        """A step was carried out whole."""
+        """Follow a step that was carried out completely."""
         ...
 
     def rests(self, control: Control, now_s: float) -> float | None:
-        """Nothing is to be done: do what can wait, and say when to come again."""
+        """Do work that can wait, and return when to be called again."""
         ...
 
 
@@ -68,7 +68,7 @@ class ControlThread:
     def __init__(
         self, household: ControlHooks, clock: Callable[[], float], *, between_s: float = 0.0
     ) -> None:
-        """`between_s`: steps begin no closer to one another; what happens meanwhile is taken in together."""
+        """Create the thread. `between_s` is the minimum time between steps; facts are batched meanwhile."""
         self._household = household
         self._clock = clock
         self._between_s = between_s
@@ -83,25 +83,25 @@ class ControlThread:
         self._busy_since_s: float | None = None  # on the monotonic clock, as the two below
         self._looked_s = self._stepped_s = time.monotonic()
         self._facts_since_s: float | None = None
-        self.failure: str | None = "It has just been started."
+        self.failure: str | None = "The control loop has just started."
         self._thread = threading.Thread(target=self._run, name="weir-control", daemon=True)
 
     def start(self) -> None:
-        """Begin, with what is there already."""
+        """Begin with the existing facts."""
         self._woken.set()
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something to take in. From any thread."""
+        """Wake the thread for new facts. Any thread may call this."""
         if not self._has_facts:  # else it comes anyway: waking a thread costs as much as a fact
             self._facts_since_s = time.monotonic()
             self._has_facts = True
             self._woken.set()
 
     def ask(self, fn: Callable[[Cluster], Answer]) -> "Future[Answer]":
-        """Have a question answered on the control thread after what happened until now was taken in.
+        """Run a query on the control thread after all facts up to now were taken in.
 
-        `fn` only reads. The future fails with NotNow while there is no control.
+        `fn` only reads. The future fails with ControlUnavailable while there is no control.
         """
         future: Future[Answer] = Future()
         if self._closing or len(self._asks) >= ASKS_MOST:
@@ -121,12 +121,12 @@ class ControlThread:
 
     @property
     def since_step_s(self) -> float:
-        """The age of the last step that was carried out whole."""
+        """Return the age of the last complete step."""
         return time.monotonic() - self._stepped_s
 
     @property
     def trouble(self) -> str | None:
-        """Why it doesn't decide now; None if it does."""
+        """Return why control doesn't decide now; None if it does."""
         busy_s, facts_s, now_s = self._busy_since_s, self._facts_since_s, time.monotonic()
         if not self._thread.is_alive():
             return "The control loop has ended."
@@ -135,7 +135,7 @@ class ControlThread:
         if busy_s is None and now_s - self._looked_s > STUCK_AFTER_S:
             return f"The control loop hasn't looked for work for {span(now_s - self._looked_s)}."
         if self.failure is None and facts_s is not None and now_s - facts_s > STUCK_AFTER_S:
-            return f"The control loop hasn't taken in what happened {span(now_s - facts_s)} ago."
+            return f"The control loop hasn't processed facts for {span(now_s - facts_s)}."
         return self.failure
 
     # The thread
@@ -150,7 +150,7 @@ class ControlThread:
             started = time.perf_counter()
             due_s = self._turn()
             took_s = time.perf_counter() - started
-            if took_s > LONG_S:  # what happens meanwhile is taken in together, and others get to run
+            if took_s > LONG_S:  # facts are batched meanwhile, and other threads run
                 time.sleep(min(took_s, REST_S_MOST))
 
     def _wait(self, due_s: float | None) -> None:
@@ -162,11 +162,11 @@ class ControlThread:
                 return
 
     def _is_closing(self) -> bool:
-        """Asked anew: another thread says so."""
+        """Read the flag again: another thread sets it."""
         return self._closing
 
     def _turn(self) -> float | None:
-        """One turn; when the next one is due."""
+        """Run one iteration; return the time of the next."""
         self._busy_since_s = time.monotonic()
         try:
             if self._control is None:
@@ -231,5 +231,5 @@ class ControlThread:
                 continue
             try:
                 future.set_result(fn(self._control.cluster))
-            except Exception as error:  # noqa: BLE001 - it is told to whoever asked
+            except Exception as error:  # noqa: BLE001 - the caller receives it
                 future.set_exception(error)

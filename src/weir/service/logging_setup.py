@@ -14,11 +14,11 @@ import structlog
 Format = Literal["text", "json"]
 
 HIDDEN = frozenset({"command", "env", "environment", "token", "authorization", "body", "headers"})
-"""Keys whose values never get into the log, whoever gives them."""
+"""Keys whose values never get into the log."""
 REPEATS_MAX = 20
-"""Lines of one kind in a minute; what comes beyond is counted, and told with the next line."""
+"""Lines of one kind in a minute; further lines are counted, and the next line reports the count."""
 DECISIONS_MAX = 6_000
-"""The same for decisions, which are what the log of a scheduler is read for."""
+"""The same limit for decisions, which are the main content of a scheduler's log."""
 DECISIONS = frozenset({"planned", "placed", "evicted", "waits", "refused", "denied"})
 KINDS_MAX = 256
 _WINDOW_S = 60.0
@@ -26,7 +26,7 @@ _KIND_LENGTH = 80
 
 
 class RepeatLimit:
-    """Bounds how often a kind of line is logged: whoever causes it from outside can't fill the disk."""
+    """Limits how often a kind of line is logged, so that outsiders can't fill the disk."""
 
     def __init__(self, repeats_max: int, clock: Callable[[], float] = monotonic) -> None:
         self._most = repeats_max
@@ -57,11 +57,11 @@ class _RepeatFilter(logging.Filter):
         self._limit = limit
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return True if the line is logged; it then says how many before it weren't."""
+        """Return True if the line is logged; it then states how many before it weren't."""
         kind = f"{record.name} {str(record.msg).partition(chr(10))[0][:_KIND_LENGTH]}"
         left_out = self._limit.admit(kind)
         if left_out:
-            record.msg = f"{record.msg} (and {left_out:,} lines like it were left out)"
+            record.msg = f"{record.msg} (and {left_out:,} similar lines were left out)"
         return left_out is not None
 
 
@@ -121,13 +121,13 @@ _as_text = structlog.processors.KeyValueRenderer(key_order=list(_FIRST))
 
 
 def _as_json(_logger: object, _method: str, event: structlog.typing.EventDict) -> str:
-    """Return one line of JSON, the time first; what JSON can't say stands as its text."""
+    """Return one line of JSON, the time first; other values appear as text."""
     line: dict[str, Any] = {key: event[key] for key in _FIRST if key in event}
     return json.dumps({**line, **event}, default=str)
 
 
 def hidden(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Take out what is nobody's business."""
+    """Remove confidential values."""
     for key in HIDDEN & event.keys():
         event[key] = "(hidden)"
     return event

@@ -15,7 +15,7 @@ SUFFIXES = {GPU: "gpus", CPU: "cpu_cores", MEMORY: "memory_bytes"}
 
 
 class Histogram:
-    """How often something took how long."""
+    """Histogram of durations."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -25,7 +25,7 @@ class Histogram:
         self._sum = 0.0
 
     def add(self, value: float) -> None:
-        """It took this long once more."""
+        """Add a duration."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
@@ -42,10 +42,10 @@ def queue_families(rows: Iterable[QueueRow]) -> Iterator[Metric]:
     """Yield the amounts of queues."""
     rows = list(rows)
     about = {
-        "quota": "What a queue is guaranteed.",
-        "limit": "What a queue can never pass.",
-        "share": "The fair share of a queue now.",
-        "allocated": "What pods of a queue hold, stopping ones too.",
+        "quota": "Guaranteed quota of a queue.",
+        "limit": "Limit of a queue.",
+        "share": "Fair share of a queue now.",
+        "allocated": "Resources allocated to a queue, including stopping pods.",
     }
     for kind, said in about.items():
         for resource, suffix in SUFFIXES.items():
@@ -61,7 +61,7 @@ def queue_families(rows: Iterable[QueueRow]) -> Iterator[Metric]:
                 if resource not in SUFFIXES:
                     further.add_metric([row.name, row.kind, resource], amount)
         yield further
-    for what, said in (("pending", "Workloads that wait."), ("running", "Workloads that hold something.")):
+    for what, said in (("pending", "Pending workloads."), ("running", "Running workloads.")):
         family = GaugeMetricFamily(f"weir_queue_{what}_workloads", said, labels=["queue", "kind"])
         for row in rows:
             family.add_metric([row.name, row.kind], getattr(row, what))

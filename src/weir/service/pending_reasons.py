@@ -1,7 +1,7 @@
-"""Why workloads wait, found out at a bounded rate.
+"""Reasons of pending workloads, computed at a bounded rate.
 
-A reason costs milliseconds, so it is found out once for all that wait alike, only after something has
-changed, and in turns: what one turn took is waited for many times over before the next.
+A reason costs milliseconds, so it is computed once for all equivalent workloads, only after a change, and
+in short turns: the pause after a turn is many times as long as the turn.
 """
 
 from time import thread_time
@@ -18,14 +18,14 @@ from weir.state.jobs import Job
 
 _LOG = get_logger(__name__)
 TURN_S = 0.02
-"""How long one turn may take; at least one reason is found out."""
+"""Time of one turn, which computes at least one reason."""
 PAUSE_LEAST_S = 0.5
 PAUSE_FACTOR = 20.0
-"""A turn that took so long is followed by a pause so many times as long."""
+"""Factor between the time of a turn and the pause after it."""
 
 
 def explanation(found: Reason | None) -> Explanation | None:
-    """A reason as it is answered."""
+    """Return a reason as the API shows it."""
     return (
         None
         if found is None
@@ -44,7 +44,7 @@ class PendingReasons:
         self._next_s = 0.0
 
     def due_s(self, cluster: Cluster) -> float | None:
-        """When the next turn is due; None while nothing has changed since the last one."""
+        """Return the time of the next update; None while nothing has changed since the last one."""
         waits = cluster.waiting or cluster.promised
         return self._next_s if self._left or (waits and cluster.changes != self._changes) else None
 
@@ -71,7 +71,7 @@ class PendingReasons:
         return changed
 
     def _found(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Explanation | None:
-        """Return why a workload waits; None if that can't be said, which must not stop the scheduler."""
+        """Return why a workload is pending; None if that fails, which must not stop the scheduler."""
         try:
             if self._memo is None or self._memo[0] is not cluster:
                 self._memo = cluster, EngineCache()
@@ -83,7 +83,7 @@ class PendingReasons:
 
     def _keep(self, members: list[Job], why: Explanation | None) -> list[str]:
         changed = []
-        alike: dict[int, bool] = {}  # reasons are shared by those that wait alike: each is compared once
+        alike: dict[int, bool] = {}  # equivalent workloads share reasons: each is compared once
         for job in members:
             name = job.spec.name
             before = self.reasons.get(name)

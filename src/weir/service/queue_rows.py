@@ -22,7 +22,7 @@ _EVEN_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class DeviceUtilization:
-    """What a device is seen to do; None where that can't be known."""
+    """Activity of a device; None if unknown."""
 
     use: float | None = None
     memory_used: int | None = None
@@ -30,7 +30,7 @@ class DeviceUtilization:
 
 
 def plain_amount(resource: str, value: float) -> float:
-    """An amount in the unit people read: devices, cores, bytes."""
+    """Return an amount in the unit that people read: devices, cores, bytes."""
     return round(value / WHOLE_MILLI, _EVEN_DIGITS) if in_thousandths(resource) else value
 
 
@@ -59,7 +59,7 @@ def queue_rows(
 ) -> dict[str, QueueRow]:
     """Return every department and project by name, parents first.
 
-    `running` and `pending` are workloads by project, `excess` what no node could ever take.
+    `running` and `pending` are workloads by project, `excess` requests that no node can ever satisfy.
     """
     ledger, names = cluster.ledger, cluster.rows.names
     share = QuotaOverlay(cluster, policy, usage_of(cluster, policy, now_s), excess=lambda: excess or {}).share
@@ -91,7 +91,7 @@ def queue_rows(
 
 
 def stopping_usage(cluster: Cluster) -> dict[int, dict[int, int]]:
-    """Return what stopping pods still hold, by queue and resource row.
+    """Return the devices of stopping pods, by queue and resource row.
 
     The engine counts it no more, because it is on its way back. People see devices that are in use. A pod
     that is moved counts already, with its new place.
@@ -112,7 +112,7 @@ def _with(line: Sequence[int], more: Mapping[int, int] | None) -> Sequence[int]:
 
 
 def bare_queue_row(queue: Queue) -> QueueRow:
-    """A queue before the control loop has seen it."""
+    """Return the row of a queue that the control loop hasn't seen yet."""
     kind: Any = "project" if queue.is_project else "department"
     return QueueRow(
         name=queue.name,
@@ -153,7 +153,7 @@ def _summed(cluster: Cluster, count_by_project: Mapping[str, int]) -> list[int]:
 
 
 def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization]) -> list[NodeRow]:
-    """Every node that is there, with what its pods hold."""
+    """Return a row for every node, with the usage of its pods."""
     rows = []
     for at, node in enumerate(cluster.nodes):
         if node is None:
@@ -202,7 +202,7 @@ def node_rows(cluster: Cluster, seen: Mapping[tuple[str, int], DeviceUtilization
 
 
 def _held(cluster: Cluster, at: int, capacity: Mapping[str, int]) -> dict[str, int]:
-    """Return what pods hold of a node besides devices; what is assumed fills it up at most."""
+    """Return the usage of a node besides devices; assumed requests fill it up at most."""
     reserved: Counter[str] = Counter()
     charged: Counter[str] = Counter()
     for pod in cluster.pods_on[at]:
@@ -216,7 +216,7 @@ _HOLDING = (Phase.RUNNING, Phase.STOPPING)
 
 
 def ancestor_rows(rows: Mapping[str, QueueRow], name: str) -> list[QueueRow]:
-    """A queue, then what is above it."""
+    """Return a queue and its ancestors."""
     found = []
     here: str | None = name
     while here is not None and here in rows:
@@ -226,7 +226,7 @@ def ancestor_rows(rows: Mapping[str, QueueRow], name: str) -> list[QueueRow]:
 
 
 def count_by_project(pairs: Iterable[tuple[str, str]]) -> tuple[Counter[str], Counter[str]]:
-    """Workloads that hold something, and that wait, by project, from (project, status)."""
+    """Return the numbers of running and pending workloads by project, from (project, status)."""
     running: Counter[str] = Counter()
     pending: Counter[str] = Counter()
     for project, status in pairs:

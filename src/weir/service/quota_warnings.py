@@ -10,7 +10,7 @@ from weir.state.shapes import GPU_ROW
 
 
 def quota_warnings(cluster: Cluster) -> dict[str, list[str]]:
-    """Return the warnings of each department and project by name; those without one are left out."""
+    """Return the warnings of each department and project by name; others are left out."""
     ledger = cluster.ledger
     found: dict[str, list[str]] = {}
     pool = "the pool has", cluster.total(GPU_ROW)
@@ -34,7 +34,7 @@ def quota_warnings(cluster: Cluster) -> dict[str, list[str]]:
 def _over_committed(
     ledger: QuotaUsage, siblings: Sequence[int], what: str, has: str, there: int, found: dict[str, list[str]]
 ) -> None:
-    """Warn each sibling with a quota if all of them together are guaranteed more than there is."""
+    """Warn each sibling with a quota if their quotas add up to more than exists."""
     quotas = {at: ledger.quota[at][GPU_ROW] for at in siblings if ledger.quota[at][GPU_ROW] < UNLIMITED}
     total = sum(quotas.values())
     if total > there:

@@ -14,7 +14,7 @@ _LOG = get_logger(__name__)
 
 
 class ShutdownDeadline:
-    """The end of a stop. Once begun it can't be taken back: threads may hang after the last line of ours."""
+    """Deadline of a stop. It can't be cancelled: threads may hang after our last line."""
 
     def __init__(
         self,
@@ -23,9 +23,9 @@ class ShutdownDeadline:
         last: Callable[[], None] = lambda: None,
         end: Callable[[int], None] = os._exit,
     ) -> None:
-        """`last`: done before the process is ended, if it can be."""
+        """Create a deadline. `last` is called before the process ends itself."""
         self.waits_for = "open requests"
-        """The thread, or what else, whose end is waited for now."""
+        """Name of the thread, or other part, whose end is awaited now."""
         self._within_s = within_s
         self._last = last
         self._end = end

@@ -1,4 +1,4 @@
-"""What would let a waiting workload start: each was tried, and is said only if the trial started it."""
+"""Changes that would let a pending workload start; each was tried on a copy of the cluster."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -31,16 +31,16 @@ _ENDING_TYPES = frozenset({WorkloadType.TRAIN})
 """Types that end by themselves."""
 _NAMED_MOST = 3
 _ENDING_SOON_MOST = 256
-"""Running workloads that are waited for at most, in the order in which they end."""
+"""Number of expected ends of running workloads that are tried, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuggestionOptions:
-    """What may be suggested in a pool.
+    """Limits of suggestions in a pool.
 
-    `priorities` are the only ones there are, None if any may be given; `shares` of GPUs may be asked for; a
+    `priorities` are the only allowed ones, None if any is; `shares` of GPUs may be suggested; a
     workload of fewer pods is the same with a lower minimum, if pods are `others_make`: only their owner
-    says how many there are.
+    determines their number.
     """
 
     highest_priority: int
@@ -52,7 +52,7 @@ class SuggestionOptions:
 def suggestions(
     picture: ClusterFacts, policy: Policy, name: str, possible: SuggestionOptions
 ) -> list[Suggestion]:
-    """Return what would let it start now or, if it is a matter of time, about when.
+    """Return changes that would let it start now, or about when it starts if it only needs time.
 
     Nothing while it runs or others are being stopped for it.
     """
@@ -62,7 +62,7 @@ def suggestions(
     found: list[Suggestion] = []
     with suppress(WhatIfExhausted):
         for each in _suggested(trials, possible):
-            found.append(each)  # noqa: PERF402 - what was found before it ran out of trials counts
+            found.append(each)  # noqa: PERF402 - results before the limit of trials count
     return found
 
 
@@ -95,7 +95,7 @@ def _resumed(trials: WhatIf) -> Iterator[Suggestion]:
         )
 
 
-# What it asks for
+# Its request
 
 
 def _smaller(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
@@ -129,7 +129,7 @@ def _smaller(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
 def _largest(
     trials: WhatIf, most: int, variant: Callable[[int], Workload]
 ) -> tuple[int, WhatIfOutcome | None]:
-    """The largest size that starts, by halving; what starts at a size starts at a smaller one too."""
+    """Return the largest size that starts, by bisection; smaller sizes start too."""
     low, found = 0, None
     high = most
     while low < high:
@@ -158,7 +158,7 @@ def _as_share(trials: WhatIf) -> Iterator[Suggestion]:
 
 
 def _with_less(trials: WhatIf) -> Iterator[Suggestion]:
-    """Suggest no more CPU or memory for each pod than one node has free, where it asks for more."""
+    """Suggest a CPU or memory request that one node can satisfy now."""
     spec, cluster = trials.job.spec, trials.cluster
     if len(spec.groups) != 1 or not cluster.nodes:
         return
@@ -228,11 +228,11 @@ def _more_urgent(trials: WhatIf, highest: int) -> Iterator[Suggestion]:
 
 
 def _of_higher_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggestion]:
-    """Suggest the lowest priority of those there are that lets it start, whatever else follows from it."""
+    """Suggest the lowest existing priority that lets it start, whatever else it changes."""
     job = trials.job
     higher = sorted(priority for priority in priorities if priority > job.spec.priority)
     for priority in higher[:CLASSES_TRIED_MOST]:
-        # a class may change whether it is preemptible, where the work doesn't say that itself
+        # a class may change if it is preemptible, unless the work states that itself
         outcomes = [
             trials.tried(replace(job.spec, priority=priority, preemptible=preemptible))
             for preemptible in {job.spec.preemptible, priority < PREEMPTIBLE_BELOW}
@@ -258,7 +258,7 @@ class _ExpectedEnd:
 
 
 def _later(trials: WhatIf) -> Iterator[Suggestion]:
-    """Suggest to wait for those that are expected to end, as few as are needed, in their order."""
+    """Suggest to wait for the fewest expected ends that suffice, in their order."""
     job, now_s = trials.job, trials.now_s
     ends = [end for other in _running(trials) if (end := _end_of(trials, other)) is not None]
     ending = sorted(ends, key=lambda end: (end.latest_s, end.name))[:_ENDING_SOON_MOST]
@@ -295,7 +295,7 @@ def _by(ends: list[_ExpectedEnd], now_s: float) -> str:
 def _end_of(trials: WhatIf, job: Job) -> _ExpectedEnd | None:
     """Return when a running workload ends, by its maximum run time and by training runs alike that ended.
 
-    A service ends when somebody stops it, so that only its maximum counts.
+    A service runs until it is stopped, so only its maximum run time counts.
     """
     if job.started_s is None:
         return None
@@ -310,7 +310,7 @@ def _end_of(trials: WhatIf, job: Job) -> _ExpectedEnd | None:
 
 
 def _ends(trials: WhatIf) -> Iterator[Suggestion]:
-    """The end of one that runs: of its own project, then of another."""
+    """Yield ends of running workloads: of its own project, then of others."""
     job = trials.job
     for own in (True, False):
         others = [each for each in _running(trials) if (each.project == job.project) == own]
@@ -352,7 +352,7 @@ def _then(trials: WhatIf, outcome: WhatIfOutcome) -> str:
 
 
 def _whose(trials: WhatIf, name: str) -> str:
-    """Return a workload's name with its owner and project: the person who follows a suggestion stops it."""
+    """Return a workload's name with its owner and project, for the person who has to stop it."""
     spec = trials.cluster.jobs[name].spec
     return f"{name} of {spec.user} in {spec.project}" if spec.user else f"{name} in {spec.project}"
 
@@ -369,7 +369,7 @@ def _devices(count: int) -> str:
 
 
 def _with_pods(spec: Workload, pods: int, *, elastic: bool) -> Workload:
-    """Return it with so many pods, all of them needed; elastic work keeps those beyond its minimum."""
+    """Return it with this number of pods, all of them required; elastic work keeps the others optional."""
     group = spec.groups[0]
     smaller = replace(group, count=group.count if elastic else pods, min=min(group.min, pods))
     return replace(spec, groups=(smaller,), min_pods=min(spec.min_pods, pods))

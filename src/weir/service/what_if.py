@@ -1,8 +1,8 @@
-"""Trying a change on a copy of the cluster, with the engine that decides in earnest.
+"""What-if trials: a change is tried on a copy of the cluster, with the real engine.
 
-A trial replaces the workload by a variant, and may let others have ended; then the engine decides once.
-What it binds starts now; what it promises room starts as soon as those it takes the room from have stopped.
-Afterwards the copy is put back as it was, so that one copy serves all trials.
+A trial replaces the workload by a variant, and may end other workloads first; then the engine decides once.
+A bound workload starts now; a nominated one starts as soon as its victims have stopped. Afterwards the copy
+is restored, so that one copy serves all trials.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ SECONDS_MOST = 1.5
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOutcome:
-    """What came of a trial that starts the workload: those that have to stop first."""
+    """Outcome of a trial that starts the workload: the workloads that must stop first."""
 
     stops: tuple[str, ...] = ()
 
@@ -34,7 +34,7 @@ class WhatIfExhausted(Exception):
 
 
 class WhatIf:
-    """One workload, tried in variants."""
+    """Trials of variants of one workload."""
 
     def __init__(
         self, picture: ClusterFacts, policy: Policy, name: str, clock: Callable[[], float] = perf_counter
@@ -57,7 +57,7 @@ class WhatIf:
                 self._events.setdefault(of, []).append(event)
 
     def tried(self, variant: Workload, gone: Sequence[str] = ()) -> WhatIfOutcome | None:
-        """What would come of it; None if it doesn't start.
+        """Try a variant; return None if it doesn't start.
 
         Raises:
             OutOfTrials: enough was tried.
@@ -81,7 +81,7 @@ class WhatIf:
         return outcome
 
     def _keep_mix(self) -> None:
-        """Trials aren't asked for: what is usually asked for stays what it is."""
+        """Restore the request mix, which trials must not change."""
         mix = RequestMix()
         mix.drawn, mix.room, mix.version = self._mix.drawn, self._mix.room, self._mix.version
         self.cluster.mix = mix
@@ -101,7 +101,7 @@ class WhatIf:
 
 
 def _workload_of(event: Event) -> str | None:
-    """Whose event it is."""
+    """Return the workload of an event."""
     place = getattr(event, "place", None)
     pod = getattr(event, "pod", None) if place is None else place.pod
     if pod is not None:

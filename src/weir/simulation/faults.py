@@ -1,7 +1,7 @@
-"""Chaos beside the normal workload: a world in which things go wrong, the same way for the same seed.
+"""Fault injection: a cluster in which things go wrong, reproducibly for a seed.
 
-Nodes go and come back, pods fail, stops take time, facts come late, twice and in another order, and
-the scheduler dies between any two effects. Facts about one object stay in order, as the port promises.
+Nodes go and come back, pods fail, stops take time, facts come late, twice and in another order, and the
+scheduler dies between any two effects. Facts about one object stay in order, as the port promises.
 """
 
 import random
@@ -33,7 +33,7 @@ class InjectedCrash(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FaultRates:
-    """How much goes wrong. Probabilities from 0 to 1, times in seconds; nothing new after `until_s`."""
+    """Rates of faults. Probabilities from 0 to 1, times in seconds; no new fault after `until_s`."""
 
     seed: int
     until_s: float = 0.0
@@ -88,7 +88,7 @@ class FaultyCluster(SimulatedCluster):
         raise InjectedCrash
 
     def connect(self) -> None:
-        """A new scheduler connects; what was on its way to the old one is lost."""
+        """Connect a new scheduler; facts on their way to the old one are lost."""
         self._connection += 1
         self._due_s.clear()
         super().connect()
@@ -119,13 +119,13 @@ class FaultyCluster(SimulatedCluster):
     # Pods
 
     def stop_takes_s(self, effect: StopPod) -> float:
-        """Sometimes a pod takes its time."""
+        """Return the time a pod takes to stop; some are slow."""
         if not self._happens(self._faults.stop_slow):
             return 0.0
         return min(effect.grace_s, self._draw.uniform(0, self._faults.stop_slow_s))
 
     def started(self, effect: StartPod) -> None:
-        """Sometimes a pod is doomed from its start."""
+        """Let some pods fail after their start."""
         if self._happens(self._faults.pod_fails):
             after_s = self._draw.expovariate(1 / self._faults.pod_fails_after_s)
             self.at(self.now_s + after_s, self._fails, (effect.place.pod, effect.start))
@@ -161,7 +161,7 @@ class FaultyCluster(SimulatedCluster):
 
 
 def _about(fact: Fact) -> str:
-    """The object a fact is about: only across objects may facts change places."""
+    """Return the object that a fact is about: only facts of different objects may be reordered."""
     match fact:
         case NodeSet():
             about = f"node {fact.node.name}"

@@ -21,7 +21,7 @@ from weir.state.reduce import reduce
 
 
 def ground(scenario: Scenario) -> Iterator[Event]:
-    """What is there before any workload: topologies, nodes in the order of the file, queues."""
+    """Return the events before any workload: topologies, nodes in the order of the file, queues."""
     yield TopologiesSet(tuple(scenario.topologies))
     for node in scenario.nodes:
         yield NodeSet(node)
@@ -29,7 +29,7 @@ def ground(scenario: Scenario) -> Iterator[Event]:
 
 
 def initial_events(scenario: Scenario) -> Iterator[Event]:
-    """Everything a scenario says, in an order in which each fact stands on those before it."""
+    """Yield the events of a scenario, each after those it depends on."""
     yield from ground(scenario)
     submitted_s = {}
     for workload in sorted(scenario.workloads, key=lambda workload: workload.submitted_s):
@@ -49,7 +49,7 @@ def initial_events(scenario: Scenario) -> Iterator[Event]:
 
 
 def build_cluster(scenario: Scenario) -> Cluster:
-    """The cluster a scenario states."""
+    """Build the cluster that a scenario describes."""
     cluster = Cluster()
     for fact in initial_events(scenario):
         reduce(cluster, fact)

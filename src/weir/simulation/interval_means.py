@@ -5,7 +5,7 @@ INTERVALS = 480
 
 
 class IntervalMeans:
-    """One level, say devices held, that steps up and down; `area(i)` is its integral over interval i."""
+    """Means of a level, such as allocated devices; `area(i)` is its integral over interval i."""
 
     __slots__ = ("_areas", "_level", "_since_s", "_start_s", "width_s")
 
@@ -16,7 +16,7 @@ class IntervalMeans:
         self._areas: list[float] = []
 
     def change(self, now_s: float, by: float) -> None:
-        """The level changes now."""
+        """Change the level now."""
         self.settle(now_s)
         self._level += by
 
@@ -41,6 +41,6 @@ class IntervalMeans:
         areas[last] += level * (now_s - self._start_s - last * width_s)
 
     def means(self, intervals: int) -> list[float]:
-        """The mean level of each of the first intervals."""
+        """Return the mean level of each of the first intervals."""
         means = [area / self.width_s for area in self._areas[:intervals]]
         return means + [0.0] * (intervals - len(means))

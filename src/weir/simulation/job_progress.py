@@ -1,7 +1,7 @@
-"""How far one workload has got in the simulated world.
+"""Progress of one workload in the simulation.
 
-It runs while its gang is complete, as fast as the part of its pods that run: an elastic workload with
-half of its pods takes twice as long. When its gang breaks it falls back to what it last saved.
+It runs while its gang is complete, at the speed of its running pods: an elastic workload with half of its
+pods takes twice as long. When its gang breaks it falls back to its last checkpoint.
 """
 
 from math import inf
@@ -27,7 +27,7 @@ class SimulatedPod:
 
 
 class JobProgress:
-    """One workload that isn't over. `left_s` is run at full speed, true at `since_s`."""
+    """A workload that isn't over. `left_s` is the remaining run at full speed, as of `since_s`."""
 
     __slots__ = (
         "alive",
@@ -70,10 +70,10 @@ class JobProgress:
         self.times_started = 0
         self.starts = 0  # of its pods, ever
         self.status = WorkloadProgress()
-        self.version = 0  # of its pace: what was planned for an older one is void
+        self.version = 0  # version of its speed: events planned for an older one are void
 
     def advance(self, now_s: float) -> None:
-        """Bring what is left up to now."""
+        """Update the remaining run up to now."""
         if self.speed and self.left_s != inf:
             self.left_s = max(0.0, self.left_s - (now_s - self.since_s) * self.speed)
         self.since_s = now_s
@@ -99,7 +99,7 @@ class JobProgress:
         return True
 
     def is_done(self) -> bool:
-        """Whether as many pods of each group as its gang needs have ended well."""
+        """Return True if each group has as many successful pods as its gang needs."""
         done = [0] * len(self.needed)
         for pod, (_, how, _) in self.exits.items():
             done[pod.group] += how is PodExit.DONE
@@ -112,18 +112,18 @@ class JobProgress:
         self.saved_s = now_s
 
     def ends_s(self) -> float:
-        """When it is done if nothing changes."""
+        """Return the time of its end if nothing changes."""
         return self.since_s + self.left_s / self.speed if self.speed else inf
 
     def next_save_s(self) -> float:
-        """When it saves next if nothing changes."""
+        """Return the time of its next checkpoint if nothing changes."""
         every_s = self.save_every_s
         if not every_s or self.started_s is None:
             return inf
         return (self.saved_s if self.saved_s is not None else self.started_s) + every_s
 
     def lost_s(self, now_s: float) -> float:
-        """Time since it last saved its state, or started."""
+        """Return the time since the last checkpoint, or since the start."""
         if self.started_s is None:
             return 0.0
         return now_s - (self.saved_s if self.saved_s is not None else self.started_s)

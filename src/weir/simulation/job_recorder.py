@@ -28,7 +28,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 class JobRecord:
-    """What became of one job."""
+    """Record of one job."""
 
     __slots__ = (
         "duration_s",
@@ -49,7 +49,7 @@ class JobRecord:
         self.duration_s = duration_s
         self.gpus = 0.0  # of all its pods
         self.held: dict[tuple[int, int], float] = {}  # devices by pod
-        self.waits = 0.0  # devices its pending pods ask for
+        self.waits = 0.0  # devices requested by its pending pods
         self.nodes: set[str] = set()  # of its last start
         self.first_start_s: float | None = None
         self.ended_s: float | None = None
@@ -88,19 +88,19 @@ class JobRecorder:
         }
 
     def watch(self, cluster: Cluster) -> None:
-        """Read what a job is entitled to from this cluster."""
+        """Use this cluster to decide if a job is within its quota."""
         self._cluster = cluster
 
     # The reader
 
     def happened(self, event: Event) -> None:
-        """An event was just reduced."""
+        """Handle an event that was just reduced."""
         does = self._does.get(type(event))
         if does is not None:
             does(event)
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """The engine answered: count whom it stops, each workload once."""
+        """Count the workloads that a plan stops, each once."""
         self._now_s = now_s
         self.cycle_s.append(took_s)
         if not plan.evictions:
@@ -120,11 +120,11 @@ class JobRecorder:
                 self.lines[name].stops += 1
 
     def close(self, now_s: float) -> None:
-        """The replay is over."""
+        """End the replay."""
         for timeline in (*self.held.values(), *self.waiting.values(), self.there):
             timeline.settle(now_s)
 
-    # What events do
+    # Events
 
     def _node_set(self, event: NodeSet) -> None:
         before = self.nodes.get(event.node.name)
@@ -147,7 +147,7 @@ class JobRecorder:
         self._wait(line, event.at_s, line.gpus)
 
     def _is_entitled(self, workload: Workload) -> bool:
-        """Whether what its project holds and asks for, itself included, is within the quota."""
+        """Return True if the project's usage and requests, this job included, are within its quota."""
         if self._cluster is None:
             return False
         ledger = self._cluster.ledger
@@ -199,7 +199,7 @@ class JobRecorder:
             self._of(self.waiting, line).change(at_s, by)
 
     def _of(self, timelines: dict[str, IntervalMeans], line: JobRecord) -> IntervalMeans:
-        """The timeline of a job's project."""
+        """Return the interval means of a job's project."""
         project = line.workload.project
         found = timelines.get(project)
         if found is None:
@@ -208,6 +208,6 @@ class JobRecorder:
 
 
 def _asks(workload: Workload, group: int) -> float:
-    """Devices one pod of a group asks for; a request for memory counts as nothing until it is placed."""
+    """Return the devices that a pod of a group requests; a request by memory counts as 0 until placed."""
     request = workload.groups[group].request
     return 0.0 if request.gpu_memory else request.devices * request.share_milli / 1000

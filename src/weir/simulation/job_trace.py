@@ -1,4 +1,4 @@
-"""What will become of a workload. The simulated world knows it; control and the engine never do."""
+"""Job traces: the future of each workload. Only the simulation knows it, never control or the engine."""
 
 from dataclasses import dataclass
 from math import inf

@@ -1,8 +1,8 @@
-"""What a replay came to: the numbers of its JSON output, each defined here and nowhere else.
+"""Metrics of a replay: each number of the JSON output is defined here and nowhere else.
 
-Means and quantiles of run and delay are over completed jobs; a wait is from submission to the first
-start, for a job that never started to the end of the replay. Allocation counts devices held, whole
-time there, from the first submission to the last.
+Means and quantiles of run time and delay are over completed jobs. A wait is the time from submission to the
+first start, or to the end of the replay if the job never started. Allocation counts allocated devices over
+available device time, from the first submission to the last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ Json = dict[str, object]
 def replay_metrics(
     recorder: JobRecorder, *, lost_gpu_s: float, end_s: float, wall_s: float, peak_memory_mb: float
 ) -> Json:
-    """All numbers of a replay that ended at `end_s`."""
+    """Return all numbers of a replay that ended at `end_s`."""
     lines = list(recorder.lines.values())
     stops = recorder.rules
     ended_s = max((line.ended_s for line in lines if line.ended_s is not None), default=recorder.first_s)
@@ -46,7 +46,7 @@ def replay_metrics(
 
 
 def delays_s(lines: Sequence[JobRecord]) -> list[float]:
-    """How much later each completed job was done than it would have been alone."""
+    """Return the delay of each completed job against a run on an empty cluster."""
     return [
         line.ended_s - line.workload.submitted_s - line.duration_s
         for line in lines
@@ -55,7 +55,7 @@ def delays_s(lines: Sequence[JobRecord]) -> list[float]:
 
 
 def wait_s(line: JobRecord, end_s: float) -> float:
-    """From submission to the first start, or to the end where it never came."""
+    """Return the time from submission to the first start, or to the end if there was none."""
     start_s = line.first_start_s
     if start_s is None:
         start_s = line.ended_s if line.ended_s is not None else end_s
@@ -63,7 +63,7 @@ def wait_s(line: JobRecord, end_s: float) -> float:
 
 
 def allocation(recorder: JobRecorder) -> float:
-    """Device time held, of the device time there was, over the submission window."""
+    """Return allocated device time as a part of available device time, over the submission window."""
     there = sum(recorder.there.means(INTERVALS))
     held = sum(sum(timeline.means(INTERVALS)) for timeline in recorder.held.values())
     return held / there if there else 0.0
@@ -109,14 +109,14 @@ def _by(lines: Sequence[JobRecord], end_s: float, of: Callable[[JobRecord], str]
 
 
 class _Topology:
-    """In how many domains gangs ran when they ended."""
+    """Number of domains that gangs ran in when they ended."""
 
     def __init__(self, recorder: JobRecorder) -> None:
         self._recorder = recorder
         self._finest = next(iter(recorder.topologies.values()), None)
 
     def numbers(self, lines: Sequence[JobRecord]) -> Json:
-        """Gangs of several pods, those in one domain, and domains on average."""
+        """Return the number of multi-pod gangs, those in one domain, and the mean number of domains."""
         if self._finest is None:
             return {"gangs": 0, "one_domain": 0, "domains_mean": 0.0}
         spans = [

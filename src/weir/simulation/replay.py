@@ -18,9 +18,9 @@ from weir.simulation.metrics import Json, replay_metrics
 from weir.simulation.simulated_cluster import SimulatedCluster
 
 STEPS_AN_INSTANT_MOST = 10_000
-"""Turns of control without the clock moving before the engine is said not to come to rest."""
+"""Steps without progress of the clock after which a replay fails."""
 IDLE_WAKES_MOST = 1_000
-"""Times the engine may ask to be woken while nothing happens any more."""
+"""Number of wakes that the engine may request when nothing else happens."""
 REPORT_EVERY = 512
 """Steps between two reports of progress."""
 
@@ -46,7 +46,7 @@ def replay(
     progress: Callable[[float], None] | None = None,
     decide: Decide = engine,
 ) -> ReplayResult:
-    """Replay a trace on the cluster of a scenario; with a seed, jobs of one second in another order."""
+    """Replay a trace on the cluster of a scenario; a seed reorders jobs of the same second."""
     with _collecting_seldom():
         fates = list(fates) if seed is None else jittered(fates, seed)
         world = SimulatedCluster(scenario, fates)
@@ -108,7 +108,7 @@ def control_steps(world: SimulatedCluster, control: Control) -> Iterator[None]:
 
 
 def jittered(fates: Sequence[JobTrace], seed: int) -> list[JobTrace]:
-    """The same jobs, each up to 0.9 s later: another order of those submitted in one second."""
+    """Return the same jobs, each up to 0.9 s later, which reorders jobs submitted in the same second."""
     draw = random.Random(seed)  # noqa: S311 - chance that can be replayed
     return [
         replace(

@@ -15,13 +15,13 @@ from weir.simulation.metrics import delays_s
 from weir.simulation.replay import ReplayResult
 
 INTERVALS_MOST = INTERVALS + INTERVALS // 8
-"""Intervals shown: the window in which jobs come, and an eighth of it more if work is left over."""
+"""Intervals shown: the submission window, and an eighth more if work is left."""
 
 
 def report(
     scenario: Scenario, runs: Sequence[Run], *, title: str, about: str, notes: Sequence[str] = ()
 ) -> str:
-    """The page on some replays of one trace."""
+    """Return the page on some replays of one trace."""
     quotas = {
         queue.name: queue.quota[GPU] / WHOLE_MILLI
         for queue in scenario.queues
@@ -34,7 +34,7 @@ def report(
 
 
 def view(name: str, replayed: ReplayResult) -> Run:
-    """What a report needs of one replay."""
+    """Return the data that a report needs of one replay."""
     recorder = replayed.recorder
     teams = sorted({line.workload.project for line in recorder.lines.values()})
     whole = INTERVALS_MOST
@@ -52,7 +52,7 @@ def view(name: str, replayed: ReplayResult) -> Run:
 
 
 def _intervals(recorder: JobRecorder) -> int:
-    """As many as it took, within bounds."""
+    """Return the number of intervals to draw, within bounds."""
     ended_s = [line.ended_s for line in recorder.lines.values() if line.ended_s is not None]
     needed = ceil((max(ended_s, default=recorder.last_s) - recorder.first_s) / recorder.width_s)
     return min(INTERVALS_MOST, max(INTERVALS, needed))

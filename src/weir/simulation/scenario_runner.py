@@ -1,8 +1,8 @@
-"""A scenario played cycle by cycle: the tiny cluster every test of the engine runs on.
+"""Run a scenario cycle by cycle: the small cluster of every engine test.
 
-The engine sees the state and answers with a plan; every bound pod runs at once, an evicted pod is
-pending again at the end of the cycle, a promised one waits. Then the clock moves by the tick.
-There is no control loop in between, so what a scenario shows is the engine alone.
+The engine sees the state and returns a plan; every bound pod runs at once, an evicted pod is pending again
+at the end of the cycle, a nominated one waits. Then the clock advances by the tick. There is no control
+loop in between, so a scenario shows the engine alone.
 """
 
 from weir.control.lifecycle_state import kept_runtime_s
@@ -52,7 +52,7 @@ class ScenarioRunner:
         )
 
     def pods(self) -> dict[str, PodResult]:
-        """Where every pod stands, in the order of the scenario."""
+        """Return the state of every pod, in the order of the scenario."""
         found = {}
         for workload in self.scenario.workloads:
             job = self.cluster.jobs[workload.name]
@@ -62,7 +62,7 @@ class ScenarioRunner:
         return found
 
     def name_of(self, pod: PodKey) -> str:
-        """A pod as people name it."""
+        """Return the name of a pod as people write it."""
         group = self.cluster.jobs[pod.workload].spec.groups[pod.group]
         return f"{pod.workload}/{group.name}/{pod.index}"
 
@@ -102,15 +102,15 @@ class ScenarioRunner:
 
 
 def _kept_s(job: Job) -> float | None:
-    """The run a workload keeps that is being stopped as a whole; None while some of it runs on."""
+    """Return the run that a workload keeps while all of it is stopping; None while some of it runs."""
     return None if job.running_pods() else kept_runtime_s(job)
 
 
 def promised_pods(job: Job) -> list[PodKey]:
-    """Its pods that wait for promised room."""
+    """Return the pods that wait for nominated capacity."""
     return [key_of(pod) for group in job.pods for pod in group if pod.promise is not None]
 
 
 def key_of(pod: Pod) -> PodKey:
-    """The name of a pod to the engine."""
+    """Return the engine's key of a pod."""
     return PodKey(pod.job.spec.name, pod.group, pod.index)

@@ -1,7 +1,7 @@
-"""The world of a simulation: nodes, processes and their fates on virtual time, behind the backend port.
+"""Simulated cluster: nodes and processes on virtual time, behind the backend port.
 
-One queue of timed events. `advance_to` makes everything of one instant happen; what control should
-know of it waits in the inbox until it asks. Nothing here decides, and nothing here is told a duration.
+It has one queue of timed events. `advance_to` processes all events of one instant; facts for control wait
+in the inbox. This module makes no decisions, and control never learns a job's duration from it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ from weir.state.events import (
 )
 
 _ENDS, _SAVES, _OTHER, _SUBMITS = range(4)
-"""The order of what happens at one instant."""
+"""Order of events at one instant."""
 NOTICED_AFTER_S = 1.0
 """How long it takes until a pod is known not to run, because its node is gone."""
 
@@ -54,7 +54,7 @@ class SimulatedCluster:
     def __init__(
         self, scenario: Scenario, fates: Iterable[JobTrace], *, measured_every_s: float = 0.0
     ) -> None:
-        """`measured_every_s`: how often control is told what the running ones use; 0 = never."""
+        """Create a cluster; `measured_every_s` is the interval of utilization samples, 0 for none."""
         self.now_s = 0.0
         self.measured_every_s = measured_every_s
         self.nodes: dict[str, Node] = {node.name: node for node in scenario.nodes}
@@ -84,7 +84,7 @@ class SimulatedCluster:
     # Time
 
     def next_s(self) -> float | None:
-        """When something happens next by itself; None if never."""
+        """Return the time of the next event; None if there is none."""
         return self._queue[0][0] if self._queue else None
 
     def advance_to(self, now_s: float) -> None:
@@ -99,12 +99,12 @@ class SimulatedCluster:
             self._plan_ahead()
 
     def clock(self) -> float:
-        """The virtual time."""
+        """Return the virtual time."""
         return self.now_s
 
     @property
     def has_news(self) -> bool:
-        """Whether control has something to take in."""
+        """Return True if there are facts for control."""
         return bool(self._inbox)
 
     def at(self, at_s: float, do: Callable[[Any], None], what: Any, order: int = _OTHER) -> None:
@@ -114,7 +114,7 @@ class SimulatedCluster:
     # The port
 
     def events(self) -> Iterable[Fact]:
-        """What control doesn't know yet."""
+        """Return the facts that control doesn't know yet."""
         facts, self._inbox = self._inbox, []
         return facts
 
@@ -127,9 +127,9 @@ class SimulatedCluster:
             self._plan_ahead()
 
     def connect(self) -> None:
-        """A control connects: the whole picture takes the place of everything not yet delivered."""
+        """Connect a control: the whole state replaces all facts not yet delivered."""
         for run in self.runs.values():
-            # What was started where no node is any more never ran: whoever comes now is told so at once.
+            # A pod started on a missing node never ran: a new control learns that at once.
             for pod in [pod for pod, alive in run.alive.items() if alive.place.node not in self.nodes]:
                 self.exit(pod, PodExit.LOST)
         facts: list[Fact] = [TopologiesSet(tuple(self._ground.topologies))]
@@ -147,7 +147,7 @@ class SimulatedCluster:
         self._inbox = facts
 
     def _pods_of(self, run: JobProgress) -> list[Fact]:
-        """All that run or ran, before the first exit: a verdict needs the whole picture."""
+        """Return all starts before the first exit: control needs the whole gang to judge an exit."""
         started = [alive for alive, _, _ in run.exits.values()] + list(run.alive.values())
         started.sort(key=lambda alive: alive.start)
         facts: list[Fact] = [
@@ -160,7 +160,7 @@ class SimulatedCluster:
         """Let control know."""
         self._inbox.append(fact)
 
-    # What effects do
+    # Effects
 
     def _start(self, effect: StartPod) -> None:
         place = effect.place
@@ -187,15 +187,15 @@ class SimulatedCluster:
         self.started(effect)
 
     def started(self, effect: StartPod) -> None:
-        """A pod runs; faults may doom it here."""
+        """Start a pod; a subclass may inject faults here."""
 
     def _too_late(self, effect: StartPod) -> None:
-        """A pod was started when its gang had just finished: nothing is left for it to do."""
+        """End a pod that was started when its gang had just finished."""
         if self.current(effect.place.pod, effect.start) is not None:
             self.exit(effect.place.pod, PodExit.DONE)
 
     def _never_ran(self, effect: StartPod) -> None:
-        """A pod was started on a node that isn't there."""
+        """Lose a pod that was started on a node that is gone."""
         if self.current(effect.place.pod, effect.start) is not None:
             self.exit(effect.place.pod, PodExit.LOST)
 
@@ -211,7 +211,7 @@ class SimulatedCluster:
         self.at(self.now_s + takes_s, self._stopped, effect)
 
     def stop_takes_s(self, effect: StopPod) -> float:  # noqa: ARG002 - faults read it
-        """How long a pod takes to stop: no time at all, unless faults say otherwise."""
+        """Return the time a pod takes to stop: 0, unless faults are injected."""
         return 0.0
 
     def _stopped(self, effect: StopPod) -> None:
@@ -219,13 +219,13 @@ class SimulatedCluster:
             self.exit(effect.pod, PodExit.STOPPED)
 
     def current(self, pod: PodKey, start: int) -> SimulatedPod | None:
-        """What this start of a pod is now; None if it is over."""
+        """Return the pod if this start is still current; None if it is over."""
         run = self.runs.get(pod.workload)
         alive = run.alive.get(pod) if run is not None else None
         return alive if alive is not None and alive.start == start else None
 
     def exit(self, pod: PodKey, how: PodExit) -> None:
-        """A pod ends; its gang may break by it."""
+        """End a pod; its gang may break."""
         run = self.runs[pod.workload]
         alive = run.alive.pop(pod)
         run.exits[pod] = (alive, how, self.now_s)
@@ -262,7 +262,7 @@ class SimulatedCluster:
         assert run is None or not run.alive, f"{effect.workload} is ended while it runs"
         self._kept.pop(effect.workload, None)
 
-    # What happens by itself
+    # Timed events
 
     def _await_next(self) -> None:
         if self._submitted < len(self._coming):
@@ -277,7 +277,7 @@ class SimulatedCluster:
         self._await_next()
 
     def _measure(self, _: None) -> None:
-        """Tell what is used, as long as there is or will be something to measure."""
+        """Report utilization, as long as there are or will be running jobs."""
         for name, run in self.runs.items():
             if run.started_s is not None:
                 used = 0.0 if self.now_s >= run.started_s + run.fate.idle_after_s else 1.0
@@ -286,7 +286,7 @@ class SimulatedCluster:
             self.at(self.now_s + self.measured_every_s, self._measure, None)
 
     def _plan_ahead(self) -> None:
-        """Let what was started, stopped or broken just now take up its new pace."""
+        """Update the speed of jobs whose pods have just started, stopped or failed."""
         for run in self._repaced.values():
             at_stake = run.lost_s(self.now_s) * run.gpus
             if run.pace(self.now_s):
@@ -335,7 +335,7 @@ def _with_starts(status: WorkloadProgress, starts: int) -> WorkloadProgress:
 
 
 def gpus_of(request: Request, node: Node) -> float:
-    """Devices a pod holds on a node, a share as that share."""
+    """Return the devices that a pod holds on a node; a share counts as a fraction."""
     if not request.gpu_memory:
         return request.devices * request.share_milli / WHOLE_MILLI
     return request.devices * min(1.0, request.gpu_memory / node.gpu_memory) if node.gpu_memory else 0.0

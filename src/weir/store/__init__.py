@@ -1,6 +1,6 @@
-"""What is written down: workloads, the quota tree, tokens, events, use. One database, one writer.
+"""Storage of workloads, the quota tree, tokens, events and usage: one database, one writer.
 
-`Store` is all of it; its docstring is the interface. Nothing here decides, and nothing upstream imports it.
+`Store` is the interface. The store makes no decisions, and nothing upstream imports it.
 """
 
 from weir.store.errors import (

@@ -1,6 +1,6 @@
-"""Backups of a pool's SQLite database: one consistent file, made while the server runs or while it doesn't.
+"""Backups of a pool's SQLite database: one consistent file, made with or without a running server.
 
-Copying `weir.db` alone loses what is still in `weir.db-wal` beside it; SQLite's own backup doesn't.
+A copy of `weir.db` alone misses the content of `weir.db-wal` beside it; SQLite's own backup doesn't.
 """
 
 import os
@@ -42,7 +42,7 @@ def backup(home: Path, url: str | None, file: Path) -> BackupContents:
     """Write a backup of a pool's database to a file that isn't there yet, readable by its owner only.
 
     Raises:
-        StoreFailed: there is no database, it can't be read, or the file is there already.
+        StoreFailed: there is no database, it can't be read, or the file exists already.
     """
     source = _file_of(address_of(url, home))
     if not source.is_file():
@@ -65,7 +65,7 @@ def backup(home: Path, url: str | None, file: Path) -> BackupContents:
 
 
 def restore(home: Path, url: str | None, file: Path) -> tuple[BackupContents, Path | None]:
-    """Put a backup in the place of a pool's database; the database that was there is kept beside it.
+    """Replace a pool's database by a backup; the old database is kept beside it.
 
     Numbers of workloads go on above the highest directory of the home. The second value is the file that
     was replaced.
@@ -115,7 +115,7 @@ def _mark(home: Path) -> PoolIdentity | None:
 
 
 def inspect(file: Path) -> BackupContents:
-    """Check a backup completely, and return what is in it.
+    """Check a backup completely, and return its contents.
 
     Raises:
         StoreFailed: it isn't one, it is damaged, or it is of a newer version.
@@ -125,11 +125,11 @@ def inspect(file: Path) -> BackupContents:
             damage = connection.execute("PRAGMA integrity_check").fetchall()
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
         except sqlite3.DatabaseError as error:
-            raise StoreFailed(f"It is no sound database: {error}.") from None
+            raise StoreFailed(f"It is not a valid database: {error}.") from None
         if damage != [("ok",)]:
             raise StoreFailed(f"It is damaged: {str(damage[0][0])[:200]}.")
         if not {"alembic_version", "pool", "workloads", "tokens"} <= tables:
-            raise StoreFailed("It is no backup of a pool: name a file that `weir backup` has written.")
+            raise StoreFailed("It is not a backup of a pool: name a file that `weir backup` has written.")
         (version,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         if version > HEAD:
             raise StoreFailed("It was made by a newer version of Weir: use that version.")
@@ -167,7 +167,7 @@ def _copying(source: Path, beside: Path) -> Iterator[None]:
 
 
 def _go_on(file: Path, opened: int, highest: int) -> None:
-    """Have the copy count its openings as the home does, and give numbers above those that were used."""
+    """Set the copy's count of openings to that of the home, and its next number above all used ones."""
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE pool SET opened = ?, has_leftovers = 1", (opened,))
         changed = connection.execute(

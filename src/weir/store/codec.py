@@ -18,17 +18,17 @@ QUEUE: Final = TypeAdapter(Queue)
 
 
 def packed(adapter: TypeAdapter[Noun], noun: Noun) -> str:
-    """A noun as JSON, without what it has by default."""
+    """Return an object as JSON, without fields at their default."""
     return adapter.dump_json(noun, exclude_defaults=True).decode()
 
 
 def as_json(value: object) -> str:
-    """A plain value as JSON."""
+    """Return a plain value as JSON."""
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
 def mapping_of(text: str) -> Mapping[str, Any]:
-    """A JSON object."""
+    """Parse a JSON object."""
     value = json.loads(text)
     assert isinstance(value, dict)
     return value

@@ -1,12 +1,12 @@
-"""The database itself: its engine, what it promises to the disk, and the one thread that writes.
+"""Database: its engine, its durability, and its only writing thread.
 
-SQLite in WAL mode: readers never wait for the writer. One file holds everything, and how much a commit
-waits for the disk is chosen for each commit: FULL where somebody was promised that it is durable, NORMAL
-where only events and samples are in it. Two files would not be cheaper (a NORMAL commit doesn't wait for
-the disk anyway) and could not put the end of a workload and its event in one transaction.
+SQLite in WAL mode: readers never wait for the writer. One file holds everything, and each commit chooses
+its durability: FULL where a caller was promised it, NORMAL for events and samples only. Two files would not
+be cheaper (a NORMAL commit doesn't wait for the disk anyway) and could not put the end of a workload and
+its event in one transaction.
 
-All writes go through one thread. What is queued while it commits shares the next commit: with one disk
-flush of some milliseconds that is the difference between a hundred and some thousand submissions a second.
+All writes go through one thread. Requests queued during a commit share the next one: with disk flushes of
+some milliseconds that is the difference between a hundred and some thousand submissions a second.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ from weir.store.schema import bring_up_to_date
 TOGETHER_MOST = 512
 """Pieces of work in one commit."""
 QUEUED_MOST = 20_000
-"""Pieces of work that may wait for the writer; then those who ask wait, too."""
+"""Size of the writer's queue; callers wait when it is full."""
 ASK_S_MOST = 30.0
 """How long they wait before they are refused."""
 
@@ -52,13 +52,13 @@ class _WriteRequest:
 
 
 class WriteListener:
-    """Follows what the writer does; all calls come from its thread."""
+    """Follows the writer; all calls come from its thread."""
 
     def begins(self) -> None:
-        """A transaction begins; what was done in one that wasn't committed never happened."""
+        """Begin a transaction; discard the results of one that wasn't committed."""
 
     def committed(self) -> None:
-        """It is committed."""
+        """Handle a commit."""
 
 
 class Database:
@@ -114,7 +114,7 @@ class Database:
         try:
             self._asked.put(asked, timeout=ASK_S_MOST)
         except Full:
-            return "The database can't keep up with what is asked of it: ask again later."
+            return "The database is overloaded: try again later."
         return ""
 
     @property
@@ -135,13 +135,13 @@ class Database:
             raise failure(error) from error
 
     def close(self) -> None:
-        """Finish what is queued, and close."""
+        """Finish queued work, and close."""
         with self._closing:
             if self._closed:
                 return
             self._closed = True
             self._ended.set()
-            self._asked.put(None)  # the last: whoever asks from now on is refused
+            self._asked.put(None)  # the last request: later ones are refused
         self._thread.join()
         self._release()
 
@@ -188,7 +188,7 @@ class Database:
         """Do it all in one commit; if one piece breaks that, each in its own."""
         try:
             outcomes = self._commit(together)
-        except BaseException as error:  # noqa: BLE001 - whatever it was, somebody waits for the answer
+        except BaseException as error:  # noqa: BLE001 - whatever it was, a caller waits for the answer
             self._start_anew()
             self.failure = failure(error) if isinstance(error, SQLAlchemyError | OSError) else None
             told = failure(error) if isinstance(error, SQLAlchemyError | OSError) else error

@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL say differently. The one module that knows either of them."""
+"""Differences between SQLite and PostgreSQL, in this module only."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _POSTGRES_KEEPALIVES = ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5
 _FULL = {sqlite3.SQLITE_FULL}
 _KNOWN = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 _BROKEN = "The database can't be used: {}."
-_DISK_FULL = "The disk that holds the database is full: nothing was changed. Free some room and ask again."
+_DISK_FULL = "The disk that holds the database is full: nothing was changed. Free some space and try again."
 
 
 def address_of(url: str | None, home: Path) -> URL:
@@ -77,7 +77,7 @@ def _postgres_connected(connection: Any, _record: object) -> None:
 
 
 def _sqlite_connected(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where we say so
+    connection.isolation_level = None  # we begin transactions explicitly
     for pragma in (
         "journal_mode = WAL",
         "synchronous = FULL",
@@ -119,7 +119,7 @@ class Durability:
 def exclude_others(connection: Connection) -> bool:
     """Take the lock that one server at a time holds on a PostgreSQL database; False if another one has it.
 
-    The lock belongs to this connection's session: what is committed here is committed under the lock.
+    The lock belongs to this connection's session, so commits happen under the lock.
     """
     if connection.dialect.name != "postgresql":
         return True
@@ -161,7 +161,7 @@ def add_up(
     *,
     most: Sequence[str] = (),
 ) -> None:
-    """Insert rows; where there is one of the same key, add to it, or keep the larger of columns in `most`."""
+    """Insert rows; add to existing rows of the same key, or keep the larger of columns in `most`."""
     if not rows:
         return
     is_sqlite = connection.dialect.name == "sqlite"
@@ -187,7 +187,7 @@ def put(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
 
 
 def failure(error: Exception) -> StoreFailed:
-    """What a database's own complaint means for those who asked."""
+    """Translate an error of the database for callers."""
     if isinstance(error, StoreFailed):
         return error
     said = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

@@ -1,4 +1,4 @@
-"""What the store refuses, each with one sentence that says what to do."""
+"""Refusals of the store, each with a sentence that says what to do."""
 
 import errno
 
@@ -6,9 +6,9 @@ from weir.control import journal
 
 
 class StoreFailed(journal.JournalFailed):
-    """The store can't be written or read now. Nothing of what was asked is kept; asking again may help.
+    """The store can't be written or read now. Nothing of the request is stored; a retry may help.
 
-    `is_full`: the disk is full. What is in the store stays as it was, and can be read.
+    `is_full`: the disk is full. The content of the store stays as it was, and can be read.
     """
 
     def __init__(self, sentence: str, *, is_full: bool = False) -> None:
@@ -21,7 +21,7 @@ class StoreFailed(journal.JournalFailed):
 
 
 class StoreRefusal(Exception):
-    """What was asked contradicts what is in the store; nothing changed."""
+    """The request contradicts the content of the store; nothing changed."""
 
 
 class NameTaken(StoreRefusal):
@@ -37,7 +37,7 @@ class WorkloadOver(StoreRefusal):
 
 
 class NotSuspended(StoreRefusal):
-    """The workload isn't suspended, so there is nothing to resume."""
+    """The workload isn't suspended, so it can't be resumed."""
 
 
 class NoSuchQueue(StoreRefusal):

@@ -22,7 +22,7 @@ Hear = Callable[[Sequence[StoredEvent]], None]
 
 
 class EventHistory(WriteListener):
-    """The events of a database. Numbers are given by the writer, so they follow the order of commits."""
+    """Events of a database. The writer assigns their numbers, so they follow the order of commits."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,18 +36,18 @@ class EventHistory(WriteListener):
     # The writer's
 
     def begins(self) -> None:
-        """What an earlier transaction wrote is committed or never was."""
+        """Discard events of a transaction that wasn't committed."""
         self._written = []
 
     def committed(self) -> None:
-        """Tell those who listen."""
+        """Notify the listeners."""
         written, self._written = self._written, []
         if written:
             self._committed = written[-1].id
             for hear in self._hear:
                 try:
                     hear(written)
-                except Exception:  # noqa: BLE001 - what is committed isn't undone because somebody can't hear of it
+                except Exception:  # noqa: BLE001 - a failing listener doesn't undo a commit
                     _LOG.exception("a listener failed")
 
     def write(self, connection: Connection, happenings: Sequence[HistoryEvent]) -> None:
@@ -68,7 +68,7 @@ class EventHistory(WriteListener):
             self._database.write(lambda connection: self.write(connection, these), durable=False)
 
     def listen(self, hear: Hear) -> Callable[[], None]:
-        """Have someone told of what is written."""
+        """Call this with new events."""
         with self._lock:
             self._hear = (*self._hear, hear)
 
@@ -81,7 +81,7 @@ class EventHistory(WriteListener):
     def page(
         self, where: Sequence[ColumnElement[bool]], after: int | None, limit: int
     ) -> RecordPage[StoredEvent]:
-        """A page, newest first."""
+        """Return a page of events, newest first."""
         limit = max(1, min(limit, PAGE_MOST))
         here = select(events).where(*where)
         if after is not None:
@@ -96,7 +96,7 @@ class EventHistory(WriteListener):
         return self._database.read(read)
 
     def since(self, id_: int, limit: int) -> Sequence[StoredEvent]:
-        """Those after a number, oldest first."""
+        """Return the events after a number, oldest first."""
         here = select(events).where(events.c.id > id_).order_by(events.c.id).limit(min(limit, PAGE_MOST))
         return self._database.read(lambda connection: [_of(row) for row in connection.execute(here)])
 
@@ -109,7 +109,7 @@ def filters(
     projects: Mapping[str, float] | None,
     kind: str | None,
 ) -> list[ColumnElement[bool]]:
-    """What events are asked for. Those of a name are those of all workloads that ever had it."""
+    """Return the conditions for the requested events. A name selects all workloads that ever had it."""
     where: list[ColumnElement[bool]] = []
     if workload is not None:
         where.append(events.c.uid.in_(select(workloads.c.uid).where(workloads.c.name == workload)))

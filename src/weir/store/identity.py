@@ -1,8 +1,8 @@
-"""Identity of a pool: its home and its database carry the same random id, or the server doesn't begin.
+"""Identity of a pool: its home and its database carry the same random id, or the server refuses to start.
 
 Directories of the home are named by the numbers of the database's workloads. A home with another database
-would hand one workload the output and checkpoints of another, and give its devices twice. Each opening is
-counted in both places, so that an older copy of the database is noticed too.
+would give one workload the output and checkpoints of another, and allocate its devices twice. Both sides
+count openings, which reveals an older copy of the database.
 """
 
 import json
@@ -56,7 +56,7 @@ class NumberedDirectories:
 
 
 def numbered(home: Path) -> NumberedDirectories:
-    """Return what is in the directories of a home that hold a directory for each workload."""
+    """Return the numbered directories of a home: those that hold a directory for each workload."""
     found = [pair for directory in NUMBERED for pair in _numbers(home / directory)]
     highest, path = max(found, default=(0, home))
     return NumberedDirectories(len(found), highest, path)
@@ -83,7 +83,7 @@ def mark_of_home(home: Path) -> PoolIdentity | None:
     """Return the identity a home carries; None if it carries none.
 
     Raises:
-        StoreFailed: the file that says it can't be read.
+        StoreFailed: the identity file can't be read.
     """
     file = home / FILE
     try:

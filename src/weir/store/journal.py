@@ -1,7 +1,7 @@
-"""What the local backend writes down, as rows: room kept, what control remembers, ends.
+"""Journal of the local backend as rows: nominations, progress, and ends of workloads.
 
-A workload's end and the event that tells of it are one transaction, and a unique index holds that there
-is one. A name is a workload's own until it is over, so effects, which name workloads, find the row.
+A workload's end and its event are one transaction; a unique index ensures a single end. A name is unique
+among live workloads, so effects, which name workloads, find the row.
 """
 
 import json
@@ -36,7 +36,7 @@ WORKLOAD_RECORDS = (
 TELL_OF_END = frozenset(
     (LifecycleRule.MAX_RUNTIME.value, LifecycleRule.IDLE.value, LifecycleRule.LIFETIME.value)
 )
-"""Rules that are told as an event when they stop a workload: its end doesn't repeat their sentence."""
+"""Rules that have an event of their own: the event of the end doesn't repeat their sentence."""
 _LIVE_OF_NAME = workloads.update().where(
     workloads.c.name == bindparam("of_name"), workloads.c.state == bindparam("of_state")
 )
@@ -54,7 +54,7 @@ _SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
 
 
 def workload_record(row: Row[Any]) -> WorkloadRecord:
-    """A workload as the journal tells of it."""
+    """Return the record of a workload from its row."""
     return WorkloadRecord(
         workload=WORKLOAD.validate_json(row.spec),
         launch=launch_spec(row),
@@ -77,7 +77,7 @@ def workload_record(row: Row[Any]) -> WorkloadRecord:
 
 
 def launch_spec(row: Row[Any]) -> LaunchSpec:
-    """What a workload is started with."""
+    """Return the launch spec of a workload from its row."""
     return LaunchSpec(
         uid=row.uid,
         command=tuple(json.loads(row.command)),
@@ -96,11 +96,11 @@ class StoreJournal:
         self._history = history
 
     def queues(self) -> tuple[Queue, ...]:
-        """The quota tree, parents before children."""
+        """Return the quota tree, parents before children."""
         return self._database.read(queues_of)
 
     def workloads(self) -> Sequence[WorkloadRecord]:
-        """Those that aren't over."""
+        """Return the workloads that aren't over."""
 
         def read(connection: Connection) -> list[WorkloadRecord]:
             return [
@@ -111,10 +111,10 @@ class StoreJournal:
         return self._database.read(read)
 
     def keep(self, effects: Sequence[Keepable], saved: Mapping[str, float]) -> None:
-        """Write down effects, and when workloads saved their state. Durable when it returns; idempotent.
+        """Write effects and checkpoint times. Durable when it returns; idempotent.
 
         Raises:
-            StoreFailed: it can't be written; then nothing of it is kept.
+            StoreFailed: it can't be written; nothing of it is stored.
         """
         if effects or saved:
             self._database.write(lambda connection: self._write(connection, effects, saved)).result()
@@ -156,7 +156,7 @@ class StoreJournal:
         for uid, name, project, submitted_s in found:
             end = ends[name]
             if end.at_s < submitted_s:
-                continue  # the end of an earlier workload of this name, told again
+                continue  # the end of an earlier workload of this name, reported again
             plain = f"{name} {end.how.value} after {span(end.at_s - submitted_s)}."
             sentence = end.sentence or plain
             rows.append(

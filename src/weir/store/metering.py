@@ -1,7 +1,7 @@
-"""What everything holds, integrated exactly between the moments at which it changes.
+"""Metering: the usage of everything, integrated exactly between changes.
 
-What is known isn't sampled: a job holds its devices from one event to another, be it a second or a day.
-Only what devices really do is measured, and counts for the time since it was measured last.
+Allocation isn't sampled: a job holds its devices from one event to another, be it a second or a day. Only
+utilization is measured, and each reading counts for the time since the one before.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ Group = tuple[str, str, str, str]
 
 
 class _ProjectUsage:
-    """What a project holds, and how long each preemptible thousandth of it was over quota."""
+    """Usage of a project, and the time that each preemptible thousandth of a device was over quota."""
 
     __slots__ = ("milli", "over_s", "preemptible_milli", "since_s")
 
@@ -67,7 +67,7 @@ class _MeteredWorkload:
 
 
 class _NodeUsage:
-    """What a workload holds on one node. Sums in thousandths of a device, times seconds."""
+    """Usage of a workload on one node. Sums in thousandths of a device, times seconds."""
 
     __slots__ = (
         "allocated",
@@ -105,7 +105,7 @@ class _NodeUsage:
 
 
 class _DeviceUsage:
-    """One device. Sums as of a holding."""
+    """Usage of one device, with the same sums."""
 
     __slots__ = ("allocated", "memory_most", "milli", "seen", "seen_s", "since_s", "used")
 
@@ -125,7 +125,7 @@ class _DeviceUsage:
 
 
 class _PendingTime:
-    """How many of a group wait, and for how long they have, all together."""
+    """Number of pending workloads of a group, and their total pending time."""
 
     __slots__ = ("count", "since_s", "waited_s")
 
@@ -149,7 +149,7 @@ class UsageMeter:
     """
 
     def __init__(self, uid_of: Callable[[str], int | None]) -> None:
-        """`uid_of`: the number of a workload that isn't over, by name; asked once, when it is submitted."""
+        """Create a meter. `uid_of` returns the number of a live workload; called once, at submission."""
         self._uid_of = uid_of
         self._cluster: Cluster | None = None
         self._since_s = 0.0
@@ -171,7 +171,7 @@ class UsageMeter:
         }
 
     def watch(self, cluster: Cluster, since_s: float) -> None:
-        """The cluster whose events come: call it after `Control` is made, before its first step.
+        """Meter this cluster; call it after `Control` is created and before its first step.
 
         Nothing before `since_s` is counted: `Store.sampled_s()` where it says something, so that what ran
         on while the server was away is counted too, and once.
@@ -180,17 +180,17 @@ class UsageMeter:
         self._since_s = since_s
 
     def happened(self, event: Event) -> None:
-        """An event was reduced."""
+        """Handle an event that was just reduced."""
         take = self._takes.get(type(event))
         if take is not None:
             with self._lock:
                 take(event)
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """Plans change nothing by themselves."""
+        """Ignore plans: they change nothing by themselves."""
 
     def used(self, workload: str, node: str, fraction: float, at_s: float) -> None:
-        """Since the last call, this fraction of what a workload holds on a node was really used."""
+        """Add utilization: the fraction of a workload's devices on a node used since the last call."""
         with self._lock:
             holding = self._holdings.get((workload, node))
             if holding is not None and at_s > holding.seen_s:
@@ -211,7 +211,7 @@ class UsageMeter:
             found.memory_most = max(found.memory_most, memory)
 
     def take(self, now_s: float) -> UsageSamples:
-        """What was held and used since the last call, for `Store.sample`."""
+        """Return the usage since the last call, for `Store.sample`."""
         with self._lock:
             since_s, self._since_s = self._since_s, max(now_s, self._since_s)
             return self._taken(since_s, self._since_s)
@@ -280,7 +280,7 @@ class UsageMeter:
             device.clear()
         return found
 
-    # What events do
+    # Events
 
     def _submitted(self, event: WorkloadSubmitted) -> None:
         spec = event.workload
@@ -344,10 +344,10 @@ class UsageMeter:
             self._free(event.pod, event.at_s)
             self._wait(who, event.at_s)
 
-    # What follows
+    # Helpers
 
     def _known(self) -> Cluster:
-        assert self._cluster is not None, "watch a cluster first"
+        assert self._cluster is not None, "call watch() first"
         return self._cluster
 
     def _quota(self, project: str) -> int:
@@ -370,7 +370,7 @@ class UsageMeter:
         return device
 
     def _change(self, holding: _NodeUsage, milli: int, at_s: float) -> None:
-        """A workload holds so much more, or less, on a node."""
+        """Change the usage of a workload on a node."""
         project = self._project(holding.who, at_s)
         holding.advance(at_s, project.over_s)
         holding.milli += milli
@@ -389,7 +389,7 @@ class UsageMeter:
             device.milli -= milli / len(devices)
 
     def _wait(self, who: _MeteredWorkload, at_s: float) -> None:
-        """Count it among those that wait, or no longer, from now on."""
+        """Begin or end its pending time now."""
         waits = not who.pods and not who.held
         if waits == who.waits:
             return

@@ -14,7 +14,7 @@ from weir.store.tokens import without_project
 
 
 def queues_of(connection: Connection) -> tuple[Queue, ...]:
-    """All of it, parents before children, the older first."""
+    """Return the whole tree, parents before children, older queues first."""
     found = {queue.name: queue for queue in _written(connection)}
     return tuple(
         sorted(found.values(), key=lambda queue: (_depth(queue, found), queue.created_s, queue.name))
@@ -33,13 +33,13 @@ def _depth(queue: Queue, among: Mapping[str, Queue]) -> int:
 
 
 class QueueTable:
-    """What is asked about the quota tree, over a database."""
+    """The quota tree in a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def all(self) -> tuple[Queue, ...]:
-        """The tree."""
+        """Return the whole tree."""
         return self._database.read(queues_of)
 
     def set(self, queue: Queue) -> tuple[Queue, ...]:

@@ -1,4 +1,4 @@
-"""What goes into the store and comes out of it, as plain values. Times are seconds since the epoch."""
+"""Input and output of the store as plain values. Times are seconds since the epoch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class NewWorkload:
-    """A workload to be queued. `workload.submitted_s` is its age; `devices` is what all its pods ask for.
+    """A workload to be queued. `workload.submitted_s` is its age; `devices` is the request of all its pods.
 
-    `asked` is the submission as it was said, for whoever runs it again; it must be JSON.
+    `asked` is the submission as received, for reruns; it must be JSON.
     """
 
     workload: Workload
@@ -29,7 +29,7 @@ class NewWorkload:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSummary:
-    """One line of a list of workloads: nothing of it is secret.
+    """A line of a list of workloads; it has no secrets.
 
     `status` is "pending" for all that aren't over, whatever their pods do: the store doesn't follow them.
     """
@@ -58,7 +58,7 @@ class WorkloadSummary:
 
 @dataclass(frozen=True, slots=True)
 class StoredWorkload:
-    """All the store knows of one workload, over or not."""
+    """A workload as the store knows it, over or not."""
 
     listed: WorkloadSummary
     kept: WorkloadRecord
@@ -67,9 +67,9 @@ class StoredWorkload:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFilter:
-    """Which workloads; None asks for all. `live` and `ended`: those that aren't over, and those that are.
+    """Filter of workloads; None selects all. `live` and `ended`: those that aren't over, and those that are.
 
-    `statuses` are those of `weir.api.answers.Status`.
+    `statuses` are values of `weir.api.answers.Status`.
     `q` is part of a name, a user or a project, in any case.
     """
 
@@ -84,7 +84,7 @@ class WorkloadFilter:
 
 @dataclass(frozen=True, slots=True)
 class RecordPage(Generic[Item]):
-    """A page, newest first. `after` asks for the next one; None on the last."""
+    """A page, newest first. `after` requests the next one; None on the last page."""
 
     items: Sequence[Item]
     total: int
@@ -114,7 +114,7 @@ class StoredEvent(HistoryEvent):
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """Someone who may ask; the text of the token itself is nowhere."""
+    """A token's person and rights; the text of the token is stored nowhere."""
 
     id: int
     user: str
@@ -132,7 +132,7 @@ class TokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class UsageSample:
-    """What was held and used, all of it together: of one project, user, type and node.
+    """Usage of one project, user, type and node.
 
     Waiting has no node (""). `seen_gpu_s` is the part of `allocated_gpu_s` of which the use is known.
     """
@@ -152,7 +152,7 @@ class UsageSample:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadUsageSample:
-    """What one workload held and used on one node."""
+    """Usage of one workload on one node."""
 
     uid: int
     node: str
@@ -164,7 +164,7 @@ class WorkloadUsageSample:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUsageSample:
-    """What was held and used of one device; `memory_most` is the most of its memory in use."""
+    """Usage of one device; `memory_most` is its highest memory usage."""
 
     node: str
     device: int
@@ -176,7 +176,7 @@ class DeviceUsageSample:
 
 @dataclass(frozen=True, slots=True)
 class UsageSamples:
-    """What was held and used between two moments: about a minute, or as long as nobody looked."""
+    """Usage between two moments: about a minute, or longer if no sample was taken."""
 
     since_s: float
     until_s: float
@@ -187,7 +187,7 @@ class UsageSamples:
 
 @dataclass(frozen=True, slots=True)
 class UsagePoint:
-    """One point of a chart: sums over `span_s` seconds from `at_s` on."""
+    """Point of a chart: sums over `span_s` seconds from `at_s` on."""
 
     at_s: float
     span_s: float
@@ -200,7 +200,7 @@ class UsagePoint:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long the history is kept, in seconds. Sums of minutes, hours and days are written at once."""
+    """Retention periods of the history, in seconds. Sums by minute, hour and day are written at once."""
 
     minutes_s: float = 2 * 86400.0
     hours_s: float = 60 * 86400.0

@@ -1,7 +1,7 @@
-"""Use, summed by minute, hour and day the moment it comes: there is nothing to roll up later.
+"""Usage, summed by minute, hour and day when it is added, so that no roll-up is needed.
 
-A sum of a day is a row like that of a minute. So totals agree whatever they are read from, and keeping
-less of the finer ones is only a matter of deleting them.
+A sum of a day is a row like that of a minute. So totals agree at every resolution, and shorter retention of
+the finer sums only deletes rows.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ from weir.store.tables import (
 )
 
 SAMPLED = "sampled"
-"""The mark that says up to when use is in the store."""
+"""Name of the mark for the time up to which usage is stored."""
 PROBED = "probed"
 PIECES_MOST = 24 * 60
 """Minutes a long stretch is spread over; a longer one is spread over hours, and one of months over days."""
@@ -48,12 +48,12 @@ class UsageTables:
         self.retention = retention
 
     def sampled_s(self) -> float | None:
-        """Up to when use is in the store."""
+        """Return the time up to which usage is stored."""
         mark = select(marks.c.at_s).where(marks.c.name == SAMPLED)
         return self._database.read(lambda connection: connection.execute(mark).scalar())
 
     def add(self, samples: UsageSamples) -> None:
-        """Add what was held and used between two moments."""
+        """Add the usage between two moments."""
         pieces = list(_pieces(samples.since_s, samples.until_s))
         if not pieces:
             return
@@ -71,7 +71,7 @@ class UsageTables:
         self._database.write(work, durable=False)
 
     def tidy(self, now_s: float) -> int:
-        """Forget what is older than the retention says.
+        """Delete what is older than the retention period.
 
         Minutes go by whole hours and hours by whole days: what a report makes up of the finer sums of an
         hour (a day) is kept as long as any of them may be asked for.
@@ -90,7 +90,7 @@ class UsageTables:
         return gone + self._forget_events(now_s - keep.events_s)
 
     def _forget_sums(self, table: Table, span_s: int, before_s: float) -> int:
-        """Whole instants at a time: they are what the tables are indexed by."""
+        """Delete whole instants at a time, as the tables are indexed by them."""
         old = (table.c.span_s == span_s, table.c.at_s < before_s)
         gone = 0
         while True:
@@ -152,7 +152,7 @@ def mark_probed(connection: Connection) -> None:
 
 
 def _pieces(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
-    """The minutes (hours, days) between two moments: when each begins, and its part of the whole."""
+    """Yield the minutes (hours, days) between two moments: each beginning and its part of the whole."""
     whole_s = until_s - since_s
     if whole_s <= 0:
         return
@@ -167,7 +167,7 @@ def _pieces(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
 def _spread(
     rows: Iterable[Values], pieces: Sequence[tuple[float, float]], table: Table
 ) -> list[dict[str, Any]]:
-    """What is added to each sum of each span. Counts, which can't be split, go to the last piece."""
+    """Return the additions to the sums of each span. Counts can't be split and go to the last span."""
     keys = [column.name for column in table.primary_key if column.name not in ("span_s", "at_s")]
     sums: dict[tuple[Any, ...], dict[str, Any]] = {}
     counted = {"preempted", "memory_most"}

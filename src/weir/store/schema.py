@@ -7,7 +7,7 @@ from sqlalchemy import Connection, inspect, text
 from weir.store.errors import StoreFailed
 
 HEAD = "0003"
-"""The newest migration. Read here first: Alembic is only imported where there is something to do."""
+"""Newest migration, checked first: Alembic is only imported if there is work to do."""
 
 
 def bring_up_to_date(connection: Connection) -> None:

@@ -40,7 +40,7 @@ class Store:
     """The database of one pool, opened by one process at a time.
 
     Every method may be called from any thread. Methods that change state (workloads, queues, tokens, the
-    journal) return once it is durable; what many threads ask for at once shares one commit. Those that end
+    journal) return once it is durable; concurrent requests share one commit. Those that end
     in `_soon` return a future for it instead (`asyncio.wrap_future` awaits it). Events and samples are
     written soon and without waiting for the disk: a power cut may lose the last of them, never more.
 
@@ -49,7 +49,7 @@ class Store:
     """
 
     journal: Journal
-    """What the local backend writes down; see `weir.control.journal`."""
+    """Journal of the local backend; see `weir.control.journal`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Store:
         self._usage = UsageReports(self._database, kept)
 
     def close(self) -> None:
-        """Write what is queued, and close. Idempotent."""
+        """Write queued work, and close. Idempotent."""
         self._database.close()
 
     @property
@@ -113,45 +113,45 @@ class Store:
         return self.submit_soon(asked).result()
 
     def submit_soon(self, asked: NewWorkload) -> "Future[WorkloadRecord]":
-        """As `submit`."""
+        """Submit without waiting, as `submit`."""
         return self._workloads.submit(asked)
 
     def withdraw(self, name: str, at_s: float) -> WorkloadRecord:
-        """A person wants it stopped for good; again is no harm. Raises NoSuchWorkload, WorkloadOver."""
+        """Cancel a workload for good; repeating it does no harm. Raises NoSuchWorkload, WorkloadOver."""
         return self.withdraw_soon(name, at_s).result()
 
     def withdraw_soon(self, name: str, at_s: float) -> "Future[WorkloadRecord]":
-        """As `withdraw`."""
+        """Cancel without waiting, as `withdraw`."""
         return self._workloads.change(
             name, lambda kept: {"withdrawn_s": at_s} if kept.withdrawn_s is None else {}
         )
 
     def hold(self, name: str, why: str) -> WorkloadRecord:
-        """A person suspends it. Raises NoSuchWorkload, WorkloadOver."""
+        """Suspend a workload. Raises NoSuchWorkload, WorkloadOver."""
         return self.hold_soon(name, why).result()
 
     def hold_soon(self, name: str, why: str) -> "Future[WorkloadRecord]":
-        """As `hold`."""
+        """Suspend without waiting, as `hold`."""
         return self._workloads.change(name, lambda _: {"held": why})
 
     def release(self, name: str) -> WorkloadRecord:
-        """A person lets it go on. Raises NoSuchWorkload, WorkloadOver, NotSuspended."""
+        """Resume a workload. Raises NoSuchWorkload, WorkloadOver, NotSuspended."""
         return self.release_soon(name).result()
 
     def release_soon(self, name: str) -> "Future[WorkloadRecord]":
-        """As `release`."""
+        """Resume without waiting, as `release`."""
         return self._workloads.change(name, _released)
 
     def workload(self, name: str) -> StoredWorkload | None:
-        """The newest workload of this name, over or not."""
+        """Return the newest workload of this name, over or not."""
         return self._workloads.newest(name)
 
     def workload_of(self, uid: int) -> StoredWorkload | None:
-        """The workload with this number."""
+        """Return the workload with this number."""
         return self._workloads.of(uid)
 
     def ended_between(self, since_s: float, until_s: float) -> list[int]:
-        """The numbers of the workloads that ended at `since_s` or later and before `until_s`."""
+        """Return the numbers of the workloads that ended at `since_s` or later and before `until_s`."""
         return self._workloads.ended_between(since_s, until_s)
 
     def forget_details(self, before_s: float) -> list[int]:
@@ -166,17 +166,17 @@ class Store:
         after: int | None = None,
         limit: int = 100,
     ) -> RecordPage[WorkloadSummary]:
-        """A page of workloads, newest first (by uid, which is also the key of the next page).
+        """Return a page of workloads, newest first (by uid, which is also the key of the next page).
 
-        `live` says the status (starting, running, stopping) of those that aren't over, by uid; what it
-        doesn't name is pending. It is what `wanted.statuses` is asked of, and stands in the lines.
+        `live` has the status (starting, running, stopping) of workloads that aren't over, by uid; others
+        are pending. `wanted.statuses` selects by it, and the lines show it.
         """
         return self._workloads.page(wanted, live or {}, after, limit)
 
     # The quota tree
 
     def queues(self) -> tuple[Queue, ...]:
-        """All of it, parents before children: what `QueuesSet` takes."""
+        """Return the whole quota tree, parents before children, as `QueuesSet` takes it."""
         return self._queues.all()
 
     def set_queue(self, queue: Queue) -> tuple[Queue, ...]:
@@ -203,7 +203,7 @@ class Store:
         expires_s: float | None = None,
         now_s: float | None = None,
     ) -> tuple[TokenRecord, str]:
-        """A new token and its text, which is shown this once: the store keeps only its SHA-256.
+        """Make a token and return it with its text. The text is shown only now: the store keeps its SHA-256.
 
         `text`: use this one (of 20 characters at least). Making the same one again changes its row.
         Raises NoSuchQueue (a project isn't there).
@@ -215,11 +215,11 @@ class Store:
         return self._tokens.rotate(id_, expires_s, now_s)
 
     def token(self, text: str) -> TokenRecord | None:
-        """The token with this text, expired or not; answered from memory."""
+        """Return the token with this text, expired or not, from memory."""
         return self._tokens.of(text)
 
     def token_used(self, id_: int, at_s: float) -> None:
-        """A token is used now; `write_token_uses` writes it down, at most once a minute for each."""
+        """Record that a token is used; `write_token_uses` writes it, at most once a minute for each token."""
         self._tokens.used(id_, at_s)
 
     def write_token_uses(self) -> None:
@@ -227,11 +227,11 @@ class Store:
         self._tokens.write_uses()
 
     def tokens(self) -> tuple[TokenRecord, ...]:
-        """All tokens, by number."""
+        """Return all tokens, by number."""
         return self._tokens.all()
 
     def delete_token(self, id_: int) -> None:
-        """A token is no longer good. Raises NoSuchToken."""
+        """Revoke a token. Raises NoSuchToken."""
         self._tokens.delete(id_)
 
     # The history
@@ -245,7 +245,7 @@ class Store:
         self._history.record(happenings)
 
     def listen(self, hear: Callable[[Sequence[StoredEvent]], None]) -> Callable[[], None]:
-        """Be told of events the moment they are in the history, in the order of their numbers, ends too.
+        """Call this with new events as soon as they are stored, in the order of their numbers, ends too.
 
         `hear` is called on the writer's thread and must be quick; the answer stops it.
         """
@@ -262,7 +262,7 @@ class Store:
         after: int | None = None,
         limit: int = 100,
     ) -> RecordPage[StoredEvent]:
-        """A page of events, newest first; `after` is the number of the last one seen.
+        """Return a page of events, newest first; `after` is the number of the last one seen.
 
         `projects`: only those of these projects, each from the moment on at which it was made.
         """
@@ -270,23 +270,23 @@ class Store:
         return self._history.page(where, after, limit)
 
     def events_since(self, id_: int, limit: int = 1000) -> Sequence[StoredEvent]:
-        """Those with a higher number, oldest first: what a stream that was broken off has missed."""
+        """Return the events with a higher number, oldest first: those that a broken stream has missed."""
         return self._history.since(id_, limit)
 
     # Use
 
     def sample(self, samples: UsageSamples) -> None:
-        """Add what `Meter.take` gives to the sums of its minutes, hours and days; it is written soon."""
+        """Add the usage of `UsageMeter.take` to the sums of its minutes, hours and days; written soon."""
         self._uses.add(samples)
 
     def sampled_s(self) -> float | None:
-        """Up to when use is in the store: what `Meter.watch` begins with. None where nothing is."""
+        """Return the time up to which usage is stored, for `UsageMeter.watch`; None if nothing is stored."""
         return self._uses.sampled_s()
 
     def usage(self, since_s: float, until_s: float, by: By, *, now_s: float | None = None) -> UsageReport:
-        """Sums by key.
+        """Return sums by key.
 
-        Where minutes or hours aren't kept any more, the span is widened to what is; the report says to what.
+        If minutes or hours aren't kept any more, the span is widened to the next sums; the report states it.
         """
         return self._usage.report(since_s, until_s, time.time() if now_s is None else now_s, by)
 
@@ -301,7 +301,7 @@ class Store:
         device: tuple[str, int] | None = None,
         now_s: float | None = None,
     ) -> Sequence[UsagePoint]:
-        """At most so many points of a project, a workload, a device (node, index) or, with none, the pool."""
+        """Return at most this many points of a project, workload, device (node, index), or of the pool."""
         return self._usage.chart(
             since_s,
             until_s,
@@ -313,7 +313,7 @@ class Store:
         )
 
     def tidy(self, now_s: float) -> int:
-        """Forget what is older than the retention says, in small steps; how many rows. Call it every hour."""
+        """Delete what is older than the retention period, in small steps; return the number of rows."""
         return self._uses.tidy(now_s)
 
 

@@ -1,8 +1,8 @@
-"""The tables. What a row means is said in `weir.store.records`; how they came about in `migrations`.
+"""Tables of the database. `weir.store.records` explains their rows, `migrations` their history.
 
-Times are seconds of the server's timeline (`weir.control.clock`): since the epoch, unless the wall clock was
-set. Values that are only read back whole are JSON. What a list of workloads needs is apart from what they are
-started with: rows that change often stay small, and a page of a list never touches an environment.
+Times are seconds of the server's timeline (`weir.control.clock`): since the epoch, unless the wall clock
+was set. Values that are only read back whole are JSON. The columns of a list are apart from the launch
+specs: rows that change often stay small, and a page of a list never reads an environment.
 """
 
 from sqlalchemy import (
@@ -28,7 +28,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 SPANS = (MINUTE, HOUR, DAY)
 
 metadata = MetaData()
-_Number = BigInteger().with_variant(Integer, "sqlite")  # what SQLite calls INTEGER holds 64 bits
+_Number = BigInteger().with_variant(Integer, "sqlite")  # INTEGER of SQLite holds 64 bits
 
 pool = Table(
     "pool",

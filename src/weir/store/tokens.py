@@ -1,7 +1,7 @@
-"""Tokens. Only the hash of one is kept: a reader of the database can't use any.
+"""Tokens. The store keeps only their hashes: a reader of the database can't use any.
 
-A token holds for projects that are there: deleting one takes it out of every token in the same transaction,
-so that a new project of that name begins without the rights of the old one.
+A token holds for existing projects: deleting one removes it from every token in the same transaction, so
+that a new project of that name begins without the rights of the old one.
 """
 
 import json
@@ -31,7 +31,7 @@ Role = Literal["admin", "member"]
 
 
 class TokenTable:
-    """Tokens over a database, all of them in memory: every request asks for one."""
+    """Tokens in a database, all of them in memory: every request looks one up."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,7 +39,7 @@ class TokenTable:
         self._by_hash = {row.sha256: _of(row) for row in rows}
         self._used: dict[int, float] = {}
         self.changing = Lock()
-        """Held while a token is made or a project deleted: memory follows the order of the commits."""
+        """Lock of creating tokens and deleting projects: memory follows the order of the commits."""
 
     def make(
         self,
@@ -138,7 +138,7 @@ class TokenTable:
             self._forget(id_)
 
     def project_deleted(self, project: str) -> tuple[TokenRecord, ...]:
-        """Take a project that was deleted out of the tokens in memory; return those that held for it."""
+        """Remove a deleted project from the tokens in memory; return the affected tokens."""
         changed = []
         for hashed, token in self._by_hash.copy().items():
             if project in token.projects:

@@ -1,4 +1,4 @@
-"""What was used over a time: whole days from the sums of days, its ends from hours and minutes."""
+"""Usage reports: whole days from sums by day, the ends from sums by hour and minute."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -19,7 +19,7 @@ Piece = tuple[int, int, int]
 
 
 def pieces(since_s: float, until_s: float, now_s: float, retention: Retention) -> list[Piece]:
-    """The fewest sums that make up a time; its ends are widened to the finest sums still kept there."""
+    """Return the fewest sums that cover a period; its ends are widened to the finest sums kept there."""
     first = _floored(since_s, now_s, retention)
     end = -_floored(-until_s, now_s, retention, at_s=until_s)
     found: list[Piece] = []
@@ -33,7 +33,7 @@ def _floored(value_s: float, now_s: float, retention: Retention, at_s: float | N
 
 
 def _finest(at_s: float, now_s: float, retention: Retention) -> int:
-    """The shortest sums that are kept of a moment."""
+    """Return the shortest span whose sums are kept for a moment."""
     if at_s >= now_s - retention.minutes_s:
         return MINUTE
     return HOUR if at_s >= now_s - retention.hours_s else DAY
@@ -42,7 +42,7 @@ def _finest(at_s: float, now_s: float, retention: Retention) -> int:
 def _divide(
     first: int, end: int, spans: Sequence[int], now_s: float, retention: Retention, found: list[Piece]
 ) -> None:
-    """Take the longest sums that lie inside, and the next shorter ones for what is left at both ends."""
+    """Use the longest sums inside the period, and shorter ones for the rest at both ends."""
     if first >= end:
         return
     span_s = spans[0]
@@ -72,7 +72,7 @@ class UsageReports:
         self._retention = retention
 
     def report(self, since_s: float, until_s: float, now_s: float, by: By) -> UsageReport:
-        """Sums by key."""
+        """Return sums by key."""
         found = pieces(since_s, until_s, now_s, self._retention)
         if not found:
             return UsageReport(since_s=since_s, until_s=until_s, by=by, rows=[])
@@ -107,7 +107,7 @@ class UsageReports:
         uid: int | None,
         device: tuple[str, int] | None,
     ) -> Sequence[UsagePoint]:
-        """Points of one line."""
+        """Return the points of one line."""
         points = max(1, min(points, POINTS_MOST))
         long_s = until_s - since_s
         finest = _finest(since_s, now_s, self._retention)
@@ -149,7 +149,7 @@ def _sums(connection: Connection, found: Sequence[Piece], by: By) -> Iterator[tu
 
 
 def _counts(connection: Connection, first: int, end: int, by: By) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Workloads that weren't over before it, and those that ended in it."""
+    """Return the workloads that were live before the period, and those that ended in it."""
     key = func.coalesce(workloads.c[by], "")
     there = (
         workloads.c.submitted_s < end,
@@ -163,7 +163,7 @@ def _counts(connection: Connection, first: int, end: int, by: By) -> Iterator[tu
 def _on_nodes(
     connection: Connection, found: Sequence[Piece], first: int, end: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Workloads that held room on a node, and those of them that ended meanwhile."""
+    """Return the workloads that held devices on a node, and those of them that ended in the period."""
     ran = (
         select(workload_uses.c.uid, workload_uses.c.node)
         .where(_in(workload_uses, found))

@@ -55,7 +55,7 @@ _LINE = select(
 
 
 class WorkloadTable:
-    """What is asked about workloads, over a database."""
+    """Workloads in a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -68,7 +68,7 @@ class WorkloadTable:
     def change(
         self, name: str, values: Callable[[WorkloadRecord], Mapping[str, Any]]
     ) -> "Future[WorkloadRecord]":
-        """Set columns of a workload that isn't over; `values` are asked for once it is known."""
+        """Set columns of a live workload; `values` computes them from its record."""
 
         def work(connection: Connection) -> WorkloadRecord:
             row = connection.execute(
@@ -86,13 +86,13 @@ class WorkloadTable:
         return self._database.write(work)
 
     def newest(self, name: str) -> StoredWorkload | None:
-        """The newest workload of a name."""
+        """Return the newest workload of a name."""
         return self._one(
             _columns.uid == select(func.max(_columns.uid)).where(_columns.name == name).scalar_subquery()
         )
 
     def of(self, uid: int) -> StoredWorkload | None:
-        """The workload with a number."""
+        """Return the workload with a number."""
         return self._one(_columns.uid == uid)
 
     def _one(self, which: ColumnElement[bool]) -> StoredWorkload | None:
@@ -104,12 +104,12 @@ class WorkloadTable:
         return StoredWorkload(_listed(row, {}), workload_record(row), mapping_of(row.asked))
 
     def ended_between(self, since_s: float, until_s: float) -> list[int]:
-        """The numbers of those that ended at `since_s` or later and before `until_s`."""
+        """Return the numbers of the workloads that ended at `since_s` or later and before `until_s`."""
         ended = select(_columns.uid).where(_columns.ended_s >= since_s, _columns.ended_s < until_s)
         return self._database.read(lambda connection: list(connection.execute(ended).scalars()))
 
     def forget_details(self, before_s: float) -> list[int]:
-        """Remove what workloads that ended before this were started with; return their numbers."""
+        """Delete the launch specs of workloads that ended before this; return their numbers."""
         old = (
             select(_columns.uid)
             .join(submissions, submissions.c.uid == _columns.uid)
@@ -131,7 +131,7 @@ class WorkloadTable:
     def page(
         self, wanted: WorkloadFilter, live: Mapping[int, str], after: int | None, limit: int
     ) -> RecordPage[WorkloadSummary]:
-        """A page of them, newest first."""
+        """Return a page of workloads, newest first."""
         limit = max(1, min(limit, PAGE_MOST))
         where = _filters(wanted)
         ends = sorted(_ENDS if wanted.statuses is None else _ENDS.intersection(wanted.statuses))
@@ -162,7 +162,7 @@ def _live(
     after: int | None,
     limit: int,
 ) -> tuple[int, list[Row[Any]]]:
-    """How many that aren't over, and the lines of one page of them."""
+    """Return the number of live workloads, and one page of their lines."""
     here = (*where, _columns.state == LIVE)
     if statuses is None:
         total = connection.execute(select(func.count()).where(*here)).scalar_one()

@@ -50,7 +50,7 @@ def test_a_file_may_be_short(
         ("command: [a]\ngpus: 1.5\n", "3: gpus: 1.5 is neither whole devices nor a share of one"),
         ("gpus: 1\npods: [{gpus: 2}]\n", "has gpus at its top and under pods; write it once"),
         ("gpus: 1\npods: [{gpus: 2}, {}]\n", "has gpus at its top and several groups under pods"),
-        ("run: 5\n", "has a run that is no text; write run: | and the lines of a script below it"),
+        ("run: 5\n", "has a run that is not a text; write run: | and the lines of a script below it"),
         ("run: a\ncommand: b\n", "has both command and run; write one of them"),
         ("elastic: 3\n", "has an elastic that isn't two numbers; write at least and at most, such as 2:8"),
         ("command: [a]\n---\n", "3: a second document begins here; write one document a file"),

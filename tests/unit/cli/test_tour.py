@@ -97,13 +97,13 @@ def test_names_in_a_few_words() -> None:
 
 
 def event(number: int, at_s: float, kind: str, name: str, rest: str, **numbers: Any) -> EventRow:
-    sentence = rest if rest.startswith("Room") else f"{name}{rest}"
+    sentence = rest if rest.startswith("Capacity") else f"{name}{rest}"
     return EventRow(id=number, at_s=at_s, kind=kind, workload=name, sentence=sentence, numbers=numbers)
 
 
 def test_what_is_said_of_several_in_the_same_words_is_said_once() -> None:
     rows = [
-        event(1, 12.0, "promised", "big-run", "Room is being freed for big-run by a, b."),
+        event(1, 12.0, "promised", "big-run", "Capacity is being freed for big-run: a, b must stop."),
         event(2, 12.0, "stopping", "a", RECLAIM),
         event(3, 12.0, "stopping", "b", RECLAIM),
         event(4, 12.5, "stopped", "a", " has stopped and waits again."),
@@ -111,7 +111,7 @@ def test_what_is_said_of_several_in_the_same_words_is_said_once() -> None:
         event(6, 13.0, "ended", "notebook", " was withdrawn."),
     ]
     assert told(rows, 10.0) == [
-        (2.0, "Room is being freed for big-run by a, b."),
+        (2.0, "Capacity is being freed for big-run: a, b must stop."),
         (2.0, "a and b" + RECLAIM.replace(" is ", " are ")),
         (3.0, "notebook was withdrawn."),
     ]

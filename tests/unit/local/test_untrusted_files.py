@@ -120,7 +120,7 @@ def test_a_start_whose_order_cant_be_read_is_lost_and_named(rig: Rig, kind: str)
     rig.crash()
     exit_ = rig.exit(pod)
     assert exit_.how is PodExit.LOST
-    assert exit_.said.startswith("Its order can't be read: start.json ")
+    assert exit_.said.startswith("Its spec can't be read: start.json ")
     assert gone(pid)
     other = rig.run("true", name="other")
     assert rig.exit(other).how is PodExit.DONE
@@ -132,7 +132,7 @@ def test_an_order_of_another_start_is_no_order(rig: Rig) -> None:
     rig.says(other, "\n")
     (rig.directory(one) / pod_files.START).write_bytes((rig.directory(other) / pod_files.START).read_bytes())
     rig.crash()
-    assert "is of another start" in rig.exit(one).said
+    assert "belongs to another start" in rig.exit(one).said
     assert not [fact for fact in of(rig.relisted, PodExited) if fact.pod == other]
 
 
@@ -144,7 +144,7 @@ def test_notes_that_cant_be_read_are_passed_over_and_said_once(rig: Rig) -> None
         rig.backend._notes.read(run)
     rig.backend.connect()
     list(rig.backend.events())
-    assert rig.refused == [(pod, "Its notes are passed over: notes.jsonl is a FIFO.")]
+    assert rig.refused == [(pod, "Its messages are ignored: notes.jsonl is a FIFO.")]
     rig.stop(pod, grace_s=0.0)
     assert rig.exit(pod).how is PodExit.STOPPED
 
@@ -207,7 +207,7 @@ def test_an_own_directory_that_is_none_says_so(rig: Rig, tmp_path: Path) -> None
     rig.start(PodKey("blocked", 0, 0))
     exit_ = rig.exit(PodKey("blocked", 0, 0))
     assert exit_.how is PodExit.FAILED
-    assert "is a link, or lies behind one" in exit_.said
+    assert "is a link, or lies below one" in exit_.said
     assert not list(tmp_path.glob("1-0-0/*"))
 
 

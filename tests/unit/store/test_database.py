@@ -27,14 +27,14 @@ WRITES = """
 import sys, threading
 from pathlib import Path
 from tests.unit.store.fixtures import opened, submitted, end, NOW_S
-from weir.store import Happening
+from weir.store import HistoryEvent
 with opened(Path(sys.argv[1])) as store:
     def work(mine):
         for at in range(10_000):
             name = f"w{sys.argv[2]}-{mine}-{at}"
             kept = store.submit(submitted(name))
             sys.stdout.write(f"submitted {name}\\n")
-            store.record([Happening(NOW_S, "noted", "it runs", kept.launch.uid, name)])
+            store.record([HistoryEvent(NOW_S, "noted", "it runs", kept.launch.uid, name)])
             if at % 2:
                 store.journal.keep([end(name)], {})
                 sys.stdout.write(f"ended {name}\\n")
@@ -144,7 +144,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from tests.unit.store.fixtures import opened, submitted
-from weir.store import StoreFailed, Wanted
+from weir.store import StoreFailed, WorkloadFilter
 with opened(Path(sys.argv[1])) as store:
     store.submit(submitted("first"))
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
@@ -155,7 +155,7 @@ with opened(Path(sys.argv[1])) as store:
             done += 1
     except StoreFailed as failed:
         print(failed)
-    assert store.workloads(Wanted()).total == done
+    assert store.workloads(WorkloadFilter()).total == done
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     store.submit(submitted("after"))
     print(done + 1)

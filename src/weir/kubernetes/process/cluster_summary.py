@@ -1,6 +1,6 @@
-"""The amounts of a cluster at one moment: what statuses, metrics and people are told.
+"""Amounts of a cluster at one moment, for statuses, metrics and people.
 
-What no node can ever take is neither demand nor pending: it is told apart as unschedulable.
+Requests that no node can ever satisfy are neither demand nor pending: they count as unschedulable.
 """
 
 from collections import Counter
@@ -43,11 +43,11 @@ class SchedulableDemand:
 
     pending: Mapping[str, int]  # workloads by project
     unschedulable: Mapping[str, int]  # the others
-    excess: Mapping[int, Mapping[int, int]]  # what the others ask for, by queue and resource row
+    excess: Mapping[int, Mapping[int, int]]  # requests of the others, by queue and resource row
 
     @classmethod
     def of(cls, cluster: Cluster, view: QueueView, reasons: Mapping[str, Explanation]) -> Self:
-        """Tell them apart by the reasons that were found."""
+        """Separate schedulable from unschedulable workloads by their reasons."""
         stuck: Counter[str] = Counter()
         excess: dict[int, dict[int, int]] = {}
         for name, why in reasons.items():
@@ -105,7 +105,7 @@ def cluster_summary(
 
 
 def _demand(cluster: Cluster, name: str, runnable: SchedulableDemand) -> dict[str, float]:
-    """Return what workloads of a queue hold and ask for together, as far as it can ever run."""
+    """Return usage and requests of a queue together, without requests that can never be satisfied."""
     ledger, names = cluster.ledger, cluster.rows.names
     at = ledger.position[name]
     less = runnable.excess.get(at, {})

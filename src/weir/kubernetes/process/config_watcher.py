@@ -1,7 +1,7 @@
-"""The settings in force: those of the flags, or of the cluster's `SchedulerConfig` of the scheduler's name.
+"""Settings in force: those of the flags, or of the `SchedulerConfig` with the scheduler's name.
 
-A bad object is contained: the last good settings stay in force, also after a restart, because the
-object's status remembers them. The object has a condition and an event that say what is wrong.
+A bad object is contained: the last good settings stay in force, also after a restart, because the object's
+status stores them. The object gets a condition and an event that say what is wrong.
 """
 
 import json
@@ -33,7 +33,7 @@ class ConfigWatcher:
         self._base = base
         self.settings = base
         self.refused = ""
-        """What is wrong with the object of the scheduler's name; empty if nothing is."""
+        """Error in the object of the scheduler's name; empty if there is none."""
         self.changed: Callable[[], None] = lambda: None
         self.tell: Tell = lambda _: None
         self._things: dict[str, QuotaObject] = {}
@@ -88,11 +88,11 @@ class ConfigWatcher:
             written = thing.status.get("inForce") or ""
             self.settings = settings_of(json.loads(written), self._base)
             self._good = written
-        except Exception:  # noqa: BLE001 - nothing was: those of the flags are in force
+        except Exception:  # noqa: BLE001 - there were none: the flags are in force
             self.settings, self._good = self._base, None
 
     def _about_devices(self) -> str:
-        """Return what the rules of the manifests don't follow by themselves, in a sentence."""
+        """Return a sentence about settings that the installed manifests don't follow by themselves."""
         devices = self.settings.devices
         if set(devices.resources) <= set(self._base.devices.resources):
             return ""
@@ -103,7 +103,7 @@ class ConfigWatcher:
 
     def _tell_of(self, thing: QuotaObject) -> None:
         mine = thing.metadata.name == self._scheduler
-        message = self.refused if mine else f"This scheduler reads the {KIND} {self._scheduler} alone."
+        message = self.refused if mine else f"This scheduler reads only the {KIND} {self._scheduler}."
         status = _status(thing, message, self._good if mine else None)
         if status is None:
             return

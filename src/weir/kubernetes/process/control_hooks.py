@@ -34,7 +34,7 @@ QUEUES_AT_LEAST_EVERY_S = 30.0
 
 
 class ClusterControlHooks:
-    """Runs around the steps of the control thread, and reads what control decides."""
+    """Hooks around the steps of the control thread; observes decisions of control."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class ClusterControlHooks:
         if self._begins:
             self._paused.enter_context(collector_paused())
 
-    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what was made stays
+    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol
         """Take note of a completed step."""
         self.counts.cycles.add(perf_counter() - self._began)
         if self._begins:
@@ -133,7 +133,7 @@ class ClusterControlHooks:
             self._log.ended(event.workload)
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
-        """Count and log what was decided."""
+        """Count and log a plan."""
         assert self._control is not None
         self.cycle += 1
         self.counts.decided(self._control.cluster, plan, took_s)
@@ -144,7 +144,7 @@ class ClusterControlHooks:
         return cluster.changes + self.backend.cluster_state.quota_objects.changes
 
     def rests(self, control: Control, now_s: float) -> float | None:
-        """Between steps: what people are told."""
+        """Update what people see, between steps."""
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.turn(cluster, self.policy, now_s)
         backend.reasons_changed(changed)

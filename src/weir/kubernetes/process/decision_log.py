@@ -1,7 +1,7 @@
-"""Lines about decisions: what a cycle starts and stops, and for which reason workloads wait.
+"""Log lines about decisions: starts and evictions of a cycle, and reasons of pending workloads.
 
-Each line has the number of its cycle, so that a start can be found with the evictions that freed its place.
-A cycle writes at most LINES_MAX lines of a kind, and the last of them counts the rest.
+Each line has the number of its cycle, which connects a start with the evictions that freed its place. A
+cycle writes at most LINES_MAX lines of a kind, and the last of them counts the rest.
 """
 
 from collections.abc import Iterable, Mapping

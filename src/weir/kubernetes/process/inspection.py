@@ -1,7 +1,7 @@
-"""A cluster looked at once, as the scheduler sees it.
+"""One-time inspection of a cluster, as the scheduler sees it.
 
-The same lists, read by the same functions, are told to the same control, which then decides nothing. So what
-is said here of nodes, reasons and the next decision is what the scheduler itself would say.
+The same lists are read by the same functions into the same control, which then makes no decisions. So
+nodes, reasons and the next decision are those of the scheduler itself.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
 _HOLDS = ("suspended",)
-"""Reasons of work that can be resumed or is tried again by itself. Whatever else holds it is a gate."""
+"""Reasons of work that can be resumed or is retried. Any other hold is a gate."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class ClusterInspection:
         )
 
     def why(self, row: WorkloadRow, priorities: Sequence[int]) -> WhyAnswer:
-        """Return why a workload waits, its queues' numbers, and what would let it start now.
+        """Return why a workload is pending, its queues' numbers, and changes that would let it start now.
 
         `priorities` are those of the cluster's PriorityClasses.
         """
@@ -118,7 +118,7 @@ class ClusterInspection:
 
 
 async def inspect_cluster(api: ApiClient, settings: SchedulerSettings, scheduler: str) -> ClusterInspection:
-    """List everything, and make of it what the scheduler of that name makes of it by its settings.
+    """List everything, and build the state as the scheduler of that name does.
 
     Raises:
         ApiError: something can't be listed.
@@ -152,7 +152,7 @@ async def _listed(api: ApiClient, api_version: str, resource: str, of: type[Any]
 async def _see_owners(
     api: ApiClient, kinds: WorkloadKinds, cluster_state: ClusterState, now_s: float
 ) -> dict[tuple[str, str], str]:
-    """Everything that makes pods; the kinds that can't be read, and why."""
+    """List the owners of pods; return the kinds that can't be listed, with the reason."""
     wanted = [
         (api_version, watched.kind, watched.resource)
         for watched in kinds.watched
@@ -185,7 +185,7 @@ async def _owners(api: ApiClient, api_version: str, kind: str, resource: str) ->
 
 
 def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
-    """Workloads that hold something, and those that wait, by project."""
+    """Return the numbers of running and pending workloads by project."""
     running: dict[str, int] = {}
     pending: dict[str, int] = {}
     for job in cluster.jobs.values():
@@ -195,7 +195,7 @@ def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _place(cluster: Cluster, job: Job) -> tuple[int | None, int]:
-    """Which it is among the waiting of its project, and of how many."""
+    """Return its place among the pending workloads of its project, and their number."""
     ahead = [
         (of.line_key(at), member[2])
         for of in cluster.waiting_of.get(job.project, ())

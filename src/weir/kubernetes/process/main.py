@@ -44,7 +44,7 @@ _LOG = get_logger(__name__)
 
 
 def access_of(options: ProcessOptions) -> Credentials:
-    """In the cluster as its service account, else as a kubeconfig says."""
+    """Return the credentials: the service account inside a cluster, else those of a kubeconfig."""
     named = options.kubeconfig is not None or options.context is not None or "KUBECONFIG" in os.environ
     if not named and (SERVICE_ACCOUNT / "token").exists():
         return ServiceAccount()
@@ -139,7 +139,7 @@ def _stop_by_signal(instance: SchedulerProcess, stopped: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
     def stop(_signal: int, _frame: object) -> None:
-        instance.deadline.begin()  # in the handler itself: the event loop may be what hangs
+        instance.deadline.begin()  # in the handler itself: the event loop may hang
         loop.call_soon_threadsafe(stopped.set)
 
     for each in (signal.SIGTERM, signal.SIGINT):
@@ -147,7 +147,7 @@ def _stop_by_signal(instance: SchedulerProcess, stopped: asyncio.Event) -> None:
 
 
 async def _run(instance: SchedulerProcess, stopped: asyncio.Event) -> None:
-    """Run an instance until it is told to stop, or its settings need another one."""
+    """Run the scheduler until it is stopped, or until its settings need a restart."""
     running = asyncio.create_task(instance.run())
     ends = [asyncio.create_task(event.wait()) for event in (stopped, instance.outdated)]
     await asyncio.wait([running, *ends], return_when=asyncio.FIRST_COMPLETED)

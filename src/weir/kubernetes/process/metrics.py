@@ -1,7 +1,7 @@
 """Prometheus metrics of a scheduler: projects, nodes, decisions, and its requests to the API server.
 
-Names and labels of projects and departments are those of a pool on one machine (metrics.py). What only the
-leader knows is left out by the others.
+Names and labels of projects and departments are those of a pool on one machine. Replicas that don't lead
+leave out the values that only the leader knows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ WAITING_MAX = 4 * PROJECTS_MAX
 
 
 class ClusterMetrics(Collector):
-    """Reads counts that are kept anyway, when it is asked."""
+    """Reads existing counters on request."""
 
     def __init__(self, instance: "SchedulerProcess") -> None:
         self._instance = instance
@@ -36,7 +36,7 @@ class ClusterMetrics(Collector):
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """Return all of it."""
+        """Return all metrics."""
         return generate_latest(self._registry)
 
     def describe(self) -> Iterator[Metric]:
@@ -46,19 +46,23 @@ class ClusterMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield everything as it is now."""
         here = self._instance
-        info = GaugeMetricFamily("weir_build_info", "The version that runs.", labels=["version", "engine"])
+        info = GaugeMetricFamily("weir_build_info", "Version of Weir.", labels=["version", "engine"])
         info.add_metric([__version__, engine_kind()], 1.0)
         yield info
         leads = bool(here.election.may_write())
-        yield GaugeMetricFamily("weir_leading", "Whether this one decides.", float(leads))
+        yield GaugeMetricFamily("weir_leading", "1 if this replica leads.", float(leads))
         trouble = float(not here.trouble())
-        yield GaugeMetricFamily("weir_ready", "Whether everything makes progress.", trouble)
+        yield GaugeMetricFamily("weir_ready", "1 if all parts make progress.", trouble)
         refused = float(bool(here.settings.refused))
-        yield GaugeMetricFamily("weir_settings_refused", "Whether a SchedulerConfig can't be used.", refused)
+        yield GaugeMetricFamily("weir_settings_refused", "1 if a SchedulerConfig is invalid.", refused)
         yield from self._requests()
         counts = here.hooks.counts
         restarts = max(0, counts.connects - here.leaderships)
-        yield CounterMetricFamily("weir_control_restarts", "Times the control loop began anew.", restarts)
+        yield CounterMetricFamily(
+            "weir_control_restarts",
+            "Number of times the control loop started with the whole state.",
+            restarts,
+        )
         yield from _passed_by(counts)
         if leads:
             yield from cluster_families(here.hooks.numbers)
@@ -66,7 +70,9 @@ class ClusterMetrics(Collector):
     def _requests(self) -> Iterator[Metric]:
         here = self._instance
         objects = GaugeMetricFamily("weir_objects", "Objects watched, by resource.", labels=["resource"])
-        relists = CounterMetricFamily("weir_lists", "Times a resource was listed whole.", labels=["resource"])
+        relists = CounterMetricFamily(
+            "weir_lists", "Number of complete lists of a resource.", labels=["resource"]
+        )
         for resource, reflector in here.reflectors.items():
             objects.add_metric([resource], len(reflector))
             relists.add_metric([resource], reflector.counts.lists)
@@ -85,9 +91,7 @@ class ClusterMetrics(Collector):
             overcommitted.add_metric([each.node], each.use.excess_milli / WHOLE_MILLI)
         yield overcommitted
         writer = here.writer
-        tries = CounterMetricFamily(
-            "weir_writes", "Writes to the API server, by what they met.", labels=["what"]
-        )
+        tries = CounterMetricFamily("weir_writes", "Writes to the API server, by result.", labels=["what"])
         for what, count in (
             ("tried", writer.tries),
             ("retried", writer.retries),
@@ -98,15 +102,15 @@ class ClusterMetrics(Collector):
 
 
 def cluster_families(numbers: ClusterSummary) -> Iterator[Metric]:
-    """Yield what is known of projects and nodes; of very many projects the first by name."""
+    """Yield metrics of projects and nodes; of very many projects the first by name."""
     shown = dict(sorted(numbers.queues.items())[:PROJECTS_MAX])
     yield from queue_families(shown.values())
     demand = GaugeMetricFamily(
-        "weir_queue_demand_gpus", "What a queue holds and asks for, and could run.", labels=["queue", "kind"]
+        "weir_queue_demand_gpus", "Usage and satisfiable requests of a queue.", labels=["queue", "kind"]
     )
     stuck = GaugeMetricFamily(
         "weir_queue_unschedulable_workloads",
-        "Workloads that no node can ever take.",
+        "Workloads that no node can ever run.",
         labels=["queue", "kind"],
     )
     for name, row in shown.items():
@@ -115,53 +119,57 @@ def cluster_families(numbers: ClusterSummary) -> Iterator[Metric]:
     yield demand
     yield stuck
     waiting = GaugeMetricFamily(
-        "weir_waiting_workloads", "Workloads that wait, by reason.", labels=["project", "reason"]
+        "weir_waiting_workloads", "Pending workloads, by reason.", labels=["project", "reason"]
     )
     for (project, why), count in sorted(numbers.waiting.items())[:WAITING_MAX]:
         waiting.add_metric([project, why], count)
     yield waiting
     for name, about, value in (
-        ("weir_nodes", "Nodes that Weir knows.", numbers.nodes),
+        ("weir_nodes", "Nodes known to Weir.", numbers.nodes),
         ("weir_gpus", "GPUs of these nodes.", numbers.gpus),
-        ("weir_allocated_gpus", "GPUs that pods of Weir hold, stopping ones too.", numbers.allocated_gpus),
-        ("weir_foreign_gpus", "GPUs that pods of other schedulers hold.", numbers.foreign_gpus),
+        (
+            "weir_allocated_gpus",
+            "GPUs allocated to pods of Weir, including stopping ones.",
+            numbers.allocated_gpus,
+        ),
+        ("weir_foreign_gpus", "GPUs allocated to pods of other schedulers.", numbers.foreign_gpus),
         (
             "weir_overcommitted_nodes",
-            "Nodes whose pods hold more than they have.",
+            "Nodes with more allocated GPUs than they have.",
             numbers.overcommitted_nodes,
         ),
-        ("weir_overcommitted_gpus", "GPUs held beyond those that exist.", numbers.overcommitted_gpus),
+        ("weir_overcommitted_gpus", "Allocated GPUs beyond those that exist.", numbers.overcommitted_gpus),
     ):
         yield GaugeMetricFamily(name, about, float(value))
 
 
 def _passed_by(counts: SchedulingCounters) -> Iterator[Metric]:
     yield from _histograms(
-        ("weir_workload_wait_seconds", "How long workloads waited for their start.", counts.waits),
+        ("weir_workload_wait_seconds", "Time from submission to the first start.", counts.waits),
         (
             "weir_quota_wait_seconds",
-            "The same, of workloads within their project's quota.",
+            "Time from submission to the first start, of workloads within quota.",
             counts.quota_waits,
         ),
     )
     taken = CounterMetricFamily(
-        "weir_preemptions", "Workloads stopped for others, by rule.", labels=["rule", "project"]
+        "weir_preemptions", "Preempted workloads, by rule.", labels=["rule", "project"]
     )
     for (rule, project), count in sorted(counts.evictions.copy().items()):
         taken.add_metric([rule, project], count)
     yield taken
-    pods = CounterMetricFamily("weir_evicted_pods", "Pods stopped for others, by rule.", labels=["rule"])
+    pods = CounterMetricFamily("weir_evicted_pods", "Preempted pods, by rule.", labels=["rule"])
     for rule, count in sorted(counts.evicted_pods.copy().items()):
         pods.add_metric([rule], count)
     yield pods
-    yield CounterMetricFamily("weir_moves", "Workloads moved to make room.", counts.moves)
+    yield CounterMetricFamily("weir_moves", "Workloads moved by consolidation.", counts.moves)
     ends = CounterMetricFamily("weir_workloads_ended", "Workloads that ended.", labels=["project", "status"])
     for (project, status), count in sorted(counts.ends.copy().items()):
         ends.add_metric([project, status], count)
     yield ends
     for name, about, histogram in (
-        ("weir_decision_seconds", "How long the engine took to decide.", counts.decisions),
-        ("weir_cycle_seconds", "How long a step of the control loop took.", counts.cycles),
+        ("weir_decision_seconds", "Duration of a decision of the engine.", counts.decisions),
+        ("weir_cycle_seconds", "Duration of a step of the control loop.", counts.cycles),
     ):
         buckets, total = histogram.buckets()
         yield HistogramMetricFamily(name, about, buckets=buckets, sum_value=total)

@@ -20,7 +20,7 @@ _SHARING = {SET_ASIDE: "shared", DRAINING: "draining"}
 
 
 def cluster_node_row(row: NodeRow, node: Node, node_states: NodeStates) -> NodeRow:
-    """Return a row with all devices that the node has, and all that are in use, even where those are more."""
+    """Return a row with all devices of the node, and all in use, even if those are more."""
     use = node_states.device_use(node.name)
     if use is None:
         return row

@@ -23,12 +23,12 @@ class QueueStatuses:
         self._uids: dict[tuple[str, str], str] = {}  # of the objects that this was written of
 
     def forget(self) -> None:
-        """Somebody else may have written meanwhile."""
+        """Interval after which a status is written again: others may have changed it."""
         self._written.clear()
         self._uids.clear()
 
     def take(self, view: QueueView, numbers: ClusterSummary) -> Iterator[PatchStatus]:
-        """Yield what is to be written now."""
+        """Yield the statuses to write now."""
         for key, generation in view.generations.items():
             status = self._status(key, view, numbers)
             status["observedGeneration"] = generation

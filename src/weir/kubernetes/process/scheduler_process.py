@@ -1,7 +1,7 @@
 """Scheduler of one cluster: the control loop, for as long as this process leads.
 
-Two threads: one talks to the API server, the other is control. Reflectors run whether this one leads or not,
-so that it can take over at once; control begins with the whole picture each time it is won.
+It has two threads: one talks to the API server, the other is control. Reflectors run on every replica, so
+that any can take over at once; control begins with the whole state after each election.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ from weir.model.resources import span
 from weir.service.control_thread import ControlThread
 from weir.service.shutdown_deadline import ShutdownDeadline
 
-if TYPE_CHECKING:  # where no port is opened, nothing of what answers there is brought in
+if TYPE_CHECKING:  # without a port, nothing of it is imported
     from weir.kubernetes.process.webhook_server import ServingOptions, WebhookServer
 
 BETWEEN_S = 0.1
 """Plans are no closer to one another."""
 UNHEARD_S_MOST = 300.0
-"""Even where nothing happens, the API server is asked within this time."""
+"""Without changes, the API server is queried within this time."""
 OWNERS_WAIT_S = 5.0
-"""How long kinds that make pods may take to be listed before those that can't be are done without."""
+"""Time that kinds of owners may take to be listed; afterwards the others are used without them."""
 _LOG = get_logger(__name__)
 Deliver = Callable[[Sequence[Change[Any]]], None]
 WATCHED: tuple[tuple[str, str, type[Any]], ...] = (
@@ -87,12 +87,12 @@ class ProcessOptions:
     devices: DeviceResources = field(default_factory=DeviceResources)
     opening: "ServingOptions | None" = None  # where webhooks, health and metrics are answered
     overcommit_grace_s: float = GRACE_S  # before pods are stopped on a node with too many devices in use
-    shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # that Weir sets aside by itself
+    shared_nodes: SharedNodeRules = field(default_factory=SharedNodeRules)  # set aside automatically by Weir
     without_project: WithoutProject = IGNORE
 
     @property
     def settings(self) -> SchedulerSettings:
-        """Return the settings that hold where no `SchedulerConfig` says otherwise."""
+        """Return the settings that apply without a `SchedulerConfig`."""
         return SchedulerSettings(
             self.policy,
             self.kinds,
@@ -116,7 +116,7 @@ class SchedulerProcess:
         self.settings = settings or ConfigWatcher(options.scheduler, options.settings)
         self.settings.tell, self.settings.changed = self._tell, self._apply_settings
         self.outdated = asyncio.Event()
-        """The settings need another instance: objects have to be read anew."""
+        """Set if the settings need a restart: objects must be read again."""
         self._api = api
         self._options = options
         chosen = self._chosen = self.settings.settings
@@ -181,13 +181,13 @@ class SchedulerProcess:
         return turns is None or turns.trouble is None
 
     def trouble(self) -> str:
-        """Tell what makes no progress; empty if all does."""
+        """Return what makes no progress; empty if all parts do."""
         turns, now_s = self.turns, time.monotonic()
         if turns is not None and turns.trouble is not None:
             return turns.trouble
         for resource, each in self.reflectors.items():
             if each.synced.is_set() and now_s - each.heard_s > UNHEARD_S_MOST:
-                return f"The API server hasn't told of {resource} for {span(now_s - each.heard_s)}."
+                return f"The API server hasn't sent {resource} for {span(now_s - each.heard_s)}."
         return ""
 
     # From any thread
@@ -263,7 +263,7 @@ class SchedulerProcess:
             self.backend.leave()
 
     async def close(self) -> None:
-        """Stop cleanly: carry out what was ordered, then let another process lead at once."""
+        """Stop cleanly: complete submitted writes, then let another process lead at once."""
         await self._stop()
         await self.writer.drain(2.0)
         if isinstance(self.election, LeaderElection):
@@ -336,7 +336,7 @@ class SchedulerProcess:
             self._note_unreadable()
 
     def _note_unreadable(self) -> None:
-        """Tell the backend of the kinds that can't be read, and look for those again that pods name."""
+        """Tell the backend which kinds can't be read, and retry those that pods name."""
         unreadable = {
             key: not_served(*key) if each.absent else not_listed(key[1], each.failure)
             for key, each in self._owners.items()

@@ -1,7 +1,7 @@
-"""Counts of what only passes by: waits, evictions, ends and cycles, by project and rule.
+"""Counters of waits, evictions, ends and cycles, by project and rule.
 
-All of it is written by the control thread and read by whoever is asked for metrics. Projects that are gone
-lose their series, and a cluster with very many projects has one series for the rest.
+The control thread writes them, metrics read them. Deleted projects lose their series, and a cluster with
+very many projects has one series for the rest.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ class SchedulingCounters:
         self._connected_s = 0.0
 
     def connected(self, now_s: float) -> None:
-        """Control begins: what it is told first happened before."""
+        """Note that control begins: its first facts happened before."""
         self.connects += 1
         self._connected_s = now_s
         self._started.clear()
@@ -92,7 +92,7 @@ class SchedulingCounters:
             self.quota_waits.setdefault(project, Histogram(WAIT_BOUNDS_S)).add(waited_s)
 
     def decided(self, cluster: Cluster, plan: Plan, took_s: float) -> None:
-        """Count what a plan stops: each workload once, and each pod."""
+        """Count evictions: each workload once, and each pod."""
         self.decisions.add(took_s)
         rules: dict[str, str] = {}
         moved: set[str] = set()
@@ -117,7 +117,7 @@ def _of(found: dict[str, Value], kept: Collection[str]) -> dict[str, Value]:
 def _within_quota(cluster: Cluster, job: Job, event: PodAssigned) -> bool:
     """Return True if all queues of a workload stay within their quota of devices with its whole gang.
 
-    One pod of it was just counted.
+    A pod of it was just counted.
     """
     key, ledger = event.place.pod, cluster.ledger
     pod = job.pods[key.group][key.index]

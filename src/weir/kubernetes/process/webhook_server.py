@@ -1,7 +1,7 @@
-"""The port of a Weir in a cluster: webhooks, health and metrics, whether this one leads or stands by.
+"""Port of a scheduler in a cluster: webhooks, health and metrics, on every replica.
 
-It has watches of its own for departments, projects and topologies: admission answers on every replica,
-while the picture of the cluster is kept by the one that leads.
+It watches departments, projects and topologies itself: admission answers on every replica, while only the
+leader keeps the state of the cluster.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _LOG = get_logger(__name__)
 
 
 class CannotListen(Exception):
-    """The port can't be had; the sentence says what to do."""
+    """The port is not available; the sentence says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ServingOptions:
     namespace: str
     host: str | None = None  # None: every address
     port: int = DEFAULT_PORT
-    client_authorities: Path | None = None  # whoever calls a webhook shows a certificate of one of these
+    client_authorities: Path | None = None  # callers present a certificate signed by one of these
 
     @property
     def secret(self) -> str:
@@ -120,9 +120,9 @@ class WebhookServer:
         try:
             runner = await serve(app, certificate_rotation.tls, opening.host, opening.port)
         except OSError as error:
-            why = "somebody else has it" if error.errno == errno.EADDRINUSE else error.strerror
+            why = "another process uses it" if error.errno == errno.EADDRINUSE else error.strerror
             raise CannotListen(
-                f"Port {opening.port} can't be listened on, {why}: name another, --port."
+                f"Port {opening.port} isn't available, {why}: choose another with --port."
             ) from None
         try:
             self.port = runner.port

@@ -1,4 +1,4 @@
-"""Submissions that are refused at once: a priority above the person's, or a size that no machine has.
+"""Admission checks of submissions: the person's highest priority, and requests that no machine can satisfy.
 
 Both checks need the pool: the project's settings and the nodes.
 """
@@ -54,7 +54,7 @@ def check_size(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -
 
 
 def _check_gang(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -> None:
-    """Note the first resource of which the needed pods ask for more than there is."""
+    """Report the first resource of which the required pods request more than exists."""
     memory = min((node.gpu_memory for node in nodes if node.gpus), default=0)
     wanted = {GPU: 0, CPU: 0, MEMORY: 0}
     for group, needed in zip(workload.groups, workload.needed(), strict=True):

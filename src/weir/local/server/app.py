@@ -29,13 +29,13 @@ from weir.local.server.routes.common import BODIES
 
 OPENAPI = "/api/v1/openapi.json"
 OPEN = frozenset({"/healthz", "/readyz", OPENAPI})
-"""What anyone may read."""
+"""Paths that anyone may read."""
 GUARDED = ("/api/", "/metrics")
 _ABOUT = "One pool of GPUs for many teams, with guaranteed quotas and honest answers."
 
 
 class _AuthMiddleware:
-    """Asks who sends a request, and if they have a share of the server left, before anything else does."""
+    """Authenticates each request and applies the rate limits before anything else."""
 
     def __init__(self, app: ASGIApp, door: Authenticator, limiter: RequestLimiter) -> None:
         self._app = app
@@ -87,7 +87,7 @@ class _TokenExpired(Exception):
 
 
 def create_app(pool: PoolService, door: Authenticator, audit: AuditLog | None = None) -> FastAPI:
-    """The application of a pool. `audit`: where requests are written down; in the pool's home by default."""
+    """Create the application of a pool. `audit` receives its requests; by default a file in the home."""
     app = create_schema_app()
     app.state.pool = pool
     app.state.limits = pool.limits
@@ -102,7 +102,7 @@ def create_app(pool: PoolService, door: Authenticator, audit: AuditLog | None = 
 
 
 def create_schema_app() -> FastAPI:
-    """The application without a pool: what there is to say of its interface."""
+    """Create the application without a pool, for the description of its interface."""
     app = FastAPI(
         title="Weir",
         version=__version__,
@@ -128,7 +128,7 @@ def create_schema_app() -> FastAPI:
 
 
 def _complete(schema: dict[str, Any]) -> None:
-    """Add the bodies that routes read themselves, and how to say who asks."""
+    """Add the bodies that routes read themselves, and the authentication."""
     components = schema.setdefault("components", {})
     models = components.setdefault("schemas", {})
     for name, model in BODIES.items():

@@ -1,8 +1,8 @@
-"""The audit log: a line for each request that changes something, is refused, or reads secrets of the pool.
+"""Audit log: a line for each request that changes something, is refused, or reads confidential data.
 
-An append-only file of JSON lines in the home. A line is written before its request is answered. Bodies,
-tokens and values are never in it. Jobs run as the server's user and can write to this file: a copy that they
-can't reach is made by syslog.
+An append-only file of JSON lines in the home. A line is written before its request is answered. It contains
+no bodies, tokens or values. Jobs run as the server's user and can write to this file; syslog can keep a
+copy that they can't reach.
 """
 
 import json
@@ -24,7 +24,7 @@ FILES_KEPT = 8
 """Files kept in all: the current one, and former ones with a number at the end of their names."""
 REFUSED_AT_ONCE = 60
 REFUSED_EVERY_S = 5.0
-"""Lines of requests refused to one token, or to all without one: so many at once, then one each time."""
+"""Lines of refused requests per token, and for all requests without one: a burst, then a rate."""
 WORD_MOST = 300
 _LOG = get_logger(__name__)
 
@@ -134,7 +134,7 @@ class AuditLog:
             self.trouble = None
 
     def _put(self, line: bytes) -> None:
-        """Append a line to the file that lies there now, whoever put it there."""
+        """Append a line to the file that has the name now."""
         descriptor = _opened(self._path)
         try:
             size = os.fstat(descriptor).st_size
@@ -196,9 +196,9 @@ class AuditLog:
 
 
 def _opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> int:
-    """Open a regular file, never through a link, and never one whose opening waits for somebody."""
+    """Open a regular file, never through a link, and without waiting."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise _NotAFile(22, f"{path} is no regular file")
+        raise _NotAFile(22, f"{path} is not a regular file")
     return descriptor

@@ -12,7 +12,7 @@ from weir.local.server.auth import Person
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONFIDENTIAL = ("/api/v1/tokens", "/api/v1/snapshot", "/api/v1/audit")
-"""What is written down when it is read, too; and output of workloads."""
+"""Paths whose reads are logged too, like the output of workloads."""
 _LOGS = "/logs"
 _TOKEN = re.compile(r"weir_[A-Za-z0-9_-]{8,}")
 """A token that was put into a path by mistake."""
@@ -73,7 +73,7 @@ class AuditMiddleware:
 
 
 def outcome_of(status: int | None) -> Outcome:
-    """Return what came of a request with this answer; None: it broke off before one."""
+    """Return the outcome of a request with this status; None: it broke off before a response."""
     if status in (401, 403):
         return "refused"
     return "allowed" if status is not None and status < 400 else "failed"

@@ -1,7 +1,7 @@
-"""Who asks: the administrator of this machine by the token in its home, everyone else by a token made here.
+"""Authentication: the administrator by the token in the home, everyone else by a token that this pool made.
 
-Only hashes of tokens are compared, in constant time; no token is ever logged or stored as it is, but for
-the administrator's own in a file only its owner can read.
+Tokens are compared by their hashes, in constant time. No token is logged or stored as text, except the
+administrator's own, in a file that only its owner can read.
 """
 
 import os
@@ -23,12 +23,12 @@ from weir.store.records import TokenRecord
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_LEAST = 20
-_SAY_WHO = "Set WEIR_TOKEN; your administrator makes one with `weir token create`."
+_SAY_WHO = "Set WEIR_TOKEN; an administrator creates tokens with `weir token create`."
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who asks, and in which projects they may act; an administrator may everywhere.
+    """A requester and the projects they may act in; an administrator may act in all.
 
     `token`: the number of their token, with its label; None for the administrator's own in the home.
     """
@@ -40,24 +40,24 @@ class Person:
     label: str = ""
 
     def acts_in(self, project: str | None) -> bool:
-        """Whether they may act in a project and see all of it."""
+        """Return True if the person may act in a project and see all of it."""
         return self.is_admin or project in self.projects
 
 
 class TokenLookup(Protocol):
-    """Where tokens of people are looked up."""
+    """Lookup of people's tokens."""
 
     def token(self, text: str) -> TokenRecord | None:
-        """The token with this text."""
+        """Return the token with this text."""
         ...
 
     def token_used(self, id_: int, at_s: float) -> None:
-        """A token is used."""
+        """Record that a token was used."""
         ...
 
 
 class Authenticator:
-    """Tells who asks."""
+    """Authenticates requests."""
 
     def __init__(self, admin_token: str, tokens: TokenLookup, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -66,20 +66,20 @@ class Authenticator:
         self._tokens = tokens
 
     def who(self, authorization: str | None) -> Person:
-        """The person a header names.
+        """Return the person that an Authorization header names.
 
         Raises:
-            Refused: nobody.
+            Refused: the token is unknown or has expired.
         """
         scheme, _, text = (authorization or "").partition(" ")
         text = text.strip()
         if scheme.lower() != "bearer" or not text:
-            raise RequestRefused(401, f"The request has no token. {_SAY_WHO}")
+            raise RequestRefused(401, f"Missing token. {_SAY_WHO}")
         if compare_digest(sha256(text.encode()).digest(), self._admin):
             return self._admin_person
         row = self._tokens.token(text)
         if row is None:
-            raise RequestRefused(401, f"The token isn't known to this pool. {_SAY_WHO}")
+            raise RequestRefused(401, f"Unknown token. {_SAY_WHO}")
         now_s = self._clock()
         if not row.holds(now_s):
             assert row.expires_s is not None
@@ -97,7 +97,7 @@ class Authenticator:
 
 
 def person_of(request: Request) -> Person:
-    """Who sent a request, as the door has said."""
+    """Return the requester that authentication has found."""
     found: Person = request.state.person
     return found
 
@@ -113,17 +113,17 @@ def admin_only(person: Person) -> None:
 
 
 def acts_only(person: Person, project: str) -> None:
-    """Refuse who may not act in a project.
+    """Refuse a person who may not act in a project.
 
     Raises:
         Refused: they may not.
     """
     if not person.acts_in(project):
-        raise RequestRefused(403, f"Your token doesn't hold for project {project}.")
+        raise RequestRefused(403, f"Your token isn't valid for project {project}.")
 
 
 def admin_token(home: Path) -> str:
-    """The administrator's token of a home, made if there is none. The file is readable by its owner only."""
+    """Return the administrator's token of a home; create it if missing. Only its owner can read it."""
     path = home / TOKEN_FILE
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

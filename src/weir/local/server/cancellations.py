@@ -1,8 +1,8 @@
-"""Stops that people ask for. They work on a full disk, too, which the job that is to stop may be filling.
+"""Cancellations by people. They also work on a full disk, which the job to be stopped may be filling.
 
-A stop is written down, then carried out. If it can't be written down, it is carried out first, from memory.
-The reserve is released only once no process of the job is left that could fill it: then its end fits on the
-disk.
+A cancellation is written, then carried out. If it can't be written, it is carried out first, from memory.
+The reserve is released only once no process of the job is left that could fill it: then the job's end fits
+on the disk.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ class Cancellations:
         if not self._unwritten:
             return None
         names = ", ".join(sorted(self._unwritten)[:4])
-        return f"{self._why} The stop of {names} is carried out, but not written down yet."
+        return f"{self._why} The stop of {names} is carried out, but not stored yet."
 
     def facts(self) -> Iterable[Fact]:
         """Return the stops that aren't written down: a control that connects later doesn't find them."""
         return list(self._unwritten.values())
 
     async def withdraw(self, fact: CancelRequested, told: Callable[[Workload, int], None]) -> int:
-        """Stop a workload for good; its number. `told`: called once it is certain, before anything follows.
+        """Cancel a workload; return its number. `told` is called once the cancellation is certain.
 
         Raises:
             StoreFailed: it can't be written down, and the workload is over as far as is known.
@@ -77,7 +77,7 @@ class Cancellations:
         return line.uid
 
     def close(self) -> None:
-        """Write down what isn't yet, as far as it can be, before the store is closed."""
+        """Write pending cancellations, as far as possible, before the store closes."""
         for fact in list(self._unwritten.values()):
             self.reserve.release()
             try:

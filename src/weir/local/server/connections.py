@@ -1,8 +1,8 @@
-"""Bounded connections: how many there are, how long a request may take to arrive, which one has to go.
+"""Bounded connections: their number, the time a request may take to arrive, and the choice of one to close.
 
-Anyone on the machine can connect. A connection is kept for certain only while it carries a request of
-someone with a token; of all others the one that has been silent longest makes way for a new one. So half-open
-connections, however many, don't keep others out.
+Anyone on the machine can connect. Only connections that carry a request with a valid token are certain to
+stay; of all others the one that has been silent longest makes way for a new one. So half-open connections,
+however many, don't keep others out.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ PIPELINED_MAX = 16
 """Requests of one connection that are sent before the first is answered."""
 ACCEPTED_AT_ONCE = 16
 """New connections that are accepted before others are served again. Far more are kept than that: a new one is
-read from before those behind it can push it out."""
+read before the connections behind it can push it out."""
 RESERVED_DESCRIPTORS = 640
 """Kept for the pool itself: its database, and a descriptor for each running pod."""
 CONNECTIONS_MIN = 192
@@ -59,7 +59,7 @@ class Connections:
             oldest.drop(_BUSY)
 
     def active(self, connection: "BoundedProtocol") -> None:
-        """Move a connection to the end of those that may make way."""
+        """Move a connection to the end of the order of closing."""
         if connection in self._idle:
             del self._idle[connection]
             self._idle[connection] = None
@@ -135,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, if the head isn't too large for that."""
+        """Parse received data, unless the head is too large."""
         if self.transport.is_closing():
             return
         if not self._is_answering and not self._in_body:
@@ -148,7 +148,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.drop(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """Note that a request head begins."""
         self._head_size = 0
         super().on_message_begin()
 
@@ -163,7 +163,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """A head is complete: its request is answered."""
+        """Note that a head is complete, so its request will be answered."""
         if len(self.pipeline) >= PIPELINED_MAX:
             raise _HeadTooLarge
         self._awaits_since_s = None
@@ -172,14 +172,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """A request is complete; one that was refused early may have been answered before."""
+        """Note that a request is complete; a request refused early may have been answered before."""
         self._in_body = False
         if not self._is_answering:
             self._awaits_since_s = None
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer is sent: the next head may come, or the rest of a body that isn't read."""
+        """Note that a response is sent: expect the next head, or the rest of an unread body."""
         super().on_response_complete()
         if not self._is_answering:
             if self._in_body:

@@ -1,7 +1,7 @@
-"""What is done around the steps of control, all of it on the control thread.
+"""Hooks around the steps of the pool's control loop, all on the control thread.
 
-A new control is made with the view beginning anew; after a step what happened is written down and sent to
-those who watch; between steps reasons are found out, and once a minute what was held and used is summed up.
+A new control rebuilds the view. After a step its events are stored and published. Between steps pending
+reasons are computed, and once a minute usage is summed up.
 """
 
 import time
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 MINUTE_S = 60.0
 STARTED_AFTER_S = 0.1
-"""When to look whether pods that were started run: nothing hangs on it but what people see."""
+"""Delay before started pods are checked; only the display depends on it."""
 REASONS_SENT_MOST = 64
 """Rows sent live because nothing but their reason changed, in one turn."""
 
 
 class _ObservedBackend:
-    """Shows the view and the story what passes between control and the backend."""
+    """Backend whose facts and effects the view and the event log observe."""
 
     def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
@@ -41,7 +41,7 @@ class _ObservedBackend:
     def events(self) -> Iterable[Fact]:
         facts = list(self._pool.backend.events())
         facts += self._pool.secrets.after(facts)
-        if self.connects:  # what couldn't be written down isn't in the backend's picture
+        if self.connects:  # facts that couldn't be stored are missing in the backend's state
             self.connects = False
             facts += self._pool.withdrawals.facts()
         self._pool.story.facts(facts)
@@ -50,7 +50,7 @@ class _ObservedBackend:
 
     def apply(self, effects: Sequence[Effect]) -> None:
         ending = frozenset(each.workload for each in effects if isinstance(each, EndWorkload))
-        if ending:  # ends are written down with their events: what led to them is to stand before
+        if ending:  # an end is stored with its event: earlier events must come first
             self._pool.record(self._pool.story.take(ending))
         self._pool.backend.apply(effects)
         self._pool.view.effects(effects)
@@ -58,7 +58,7 @@ class _ObservedBackend:
 
 
 class PoolControlHooks:
-    """The household of the control thread."""
+    """Hooks of the control thread."""
 
     def __init__(self, pool: "PoolService") -> None:
         self._pool = pool
@@ -66,13 +66,13 @@ class PoolControlHooks:
         self._next_minute_s = 0.0
         self._over: deque[tuple[str, int]] = (
             deque()
-        )  # that ended last, and of which is kept what they reported
+        )  # workloads that ended last, whose reported values are kept
         self._queue_rows: dict[str, QueueRow] = {}
         self._queues_next_s = 0.0
         self._queues_changes = -1
 
     def connect(self) -> Control:
-        """A new control: the view begins anew too."""
+        """Create a new control, and rebuild the view for it."""
         pool = self._pool
         now_s = pool.clock()
         nodes = pool.inventory.nodes
@@ -90,7 +90,7 @@ class PoolControlHooks:
         return control
 
     def begins(self, now_s: float) -> None:
-        """A step begins.
+        """Prepare a step.
 
         Raises:
             StoreFailed: another server may be the pool's by now, so nothing may be decided.
@@ -100,8 +100,8 @@ class PoolControlHooks:
             raise StoreFailed(lost)
         self._pool.story.step(now_s)
 
-    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - what rests needs it
-        """A step was carried out: tell of it."""
+    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol
+        """Record and publish the results of a step."""
         told = self._pool.story.take()
         self._pool.record(told)
         write_warnings(told, self._pool.backend.pods)
@@ -123,9 +123,9 @@ class PoolControlHooks:
                 del pool.reported[name]
 
     def rests(self, control: Control, now_s: float) -> float | None:
-        """Between steps: reasons, rows of queues for the stream, and once a minute what was used."""
+        """Update reasons, publish queue rows, and once a minute sum up usage."""
         pool = self._pool
-        _ = pool.clock.ahead_s  # a jump of the wall clock is noticed, and told, here at the latest
+        _ = pool.clock.ahead_s  # reports a jump of the wall clock, here at the latest
         cluster = control.cluster
         changed = self._reasons.turn(cluster, pool.policy, now_s)
         if pool.hub.readers:
@@ -152,7 +152,7 @@ class PoolControlHooks:
         return min(time_s for time_s in times if time_s is not None)
 
     def _send_queues(self, cluster: Cluster, now_s: float) -> None:
-        """Rows of queues and nodes that changed, at most once in a while."""
+        """Publish rows of queues and nodes that changed, at a bounded rate."""
         pool = self._pool
         if cluster.changes == self._queues_changes or now_s < self._queues_next_s:
             return

@@ -1,7 +1,7 @@
-"""What happened, in sentences for the history: one for a workload and step, however many pods it has.
+"""Event log: one sentence for each workload and step, however many pods it has.
 
-A reader of control, and of what passes between control and the backend. What a control finds when it
-connects isn't news. Submissions and what people did are told by who carries them out, ends by the journal.
+Observes control, and the facts and effects between control and the backend. The state that a control finds
+when it connects isn't news. The pool service records submissions and acts of people, the journal ends.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -21,13 +21,13 @@ PODS_NAMED_MOST = 4
 _TOLD_OTHERWISE = frozenset(
     (LifecycleRule.WITHDRAWN.value, LifecycleRule.SUSPENDED.value, LifecycleRule.GANG_FAILED.value)
 )
-"""By whoever did it, or by how the pod ended."""
+"""Causes that other events already report."""
 ENDING_MOST = 1024
 """Workloads whose reason to end is remembered, the last ones."""
 
 
 class EventLog:
-    """What is told since the last step."""
+    """Events since the last step, as sentences."""
 
     def __init__(self, view: PoolView) -> None:
         self._view = view
@@ -49,35 +49,35 @@ class EventLog:
         }
 
     def begin(self, now_s: float) -> None:
-        """A control connects: what it is told of before isn't news."""
+        """Start a new connection: facts from before it aren't news."""
         self._connected_s = self._now_s = now_s
 
     def step(self, now_s: float) -> None:
-        """A step begins."""
+        """Begin a step at this time."""
         self._now_s = now_s
 
     def happened(self, event: Event) -> None:
-        """An event was just reduced."""
+        """Handle an event that was just reduced."""
         tells = self._tells.get(type(event))
         if tells is not None:
             tells(event)
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """Plans show in what happens."""
+        """Ignore plans: their effects appear as events."""
 
     def facts(self, facts: Iterable[Fact]) -> None:
-        """Control is told this next: pods that failed or were lost are worth a sentence."""
+        """Report failed and lost pods among the facts that control takes in next."""
         for fact in facts:
             if isinstance(fact, PodExited) and fact.how in (PodExit.FAILED, PodExit.LOST):
                 line = self._view.lines.get(fact.pod.workload)
                 if line is not None:
                     pod = _pod_name(line, fact.pod)
                     said = "failed" if fact.how is PodExit.FAILED else "was lost"
-                    sentence = f"Pod {pod} {said}: {as_clause(fact.said or 'nobody knows how.')}"
+                    sentence = f"Pod {pod} {said}: {as_clause(fact.said or 'for an unknown reason.')}"
                     self._tell(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
 
     def effects(self, effects: Iterable[Effect]) -> None:
-        """This was carried out."""
+        """Handle effects that were carried out."""
         for effect in effects:
             if isinstance(effect, StopPod):
                 key = (effect.pod.workload, effect.cause.sentence)
@@ -105,12 +105,12 @@ class EventLog:
             if line is not None and (
                 not isinstance(cause, LifecycleCause) or cause.rule is LifecycleRule.GANG_FAILED
             ):
-                self._tell_stop(line, stops)  # the other causes of control are told as what they are
+                self._tell_stop(line, stops)  # other causes of control have events of their own
         for name, event in self._gone.items():
             line = self._view.lines.get(name)
             if line is not None and not line.pods and line.ended is None:
                 kept = f" with {span(line.ran_s)} of its run kept" if line.ran_s >= 1 else ""
-                sentence = f"{name} has stopped and waits again{kept}."
+                sentence = f"{name} has stopped and is pending again{kept}."
                 self._tell(line, event.at_s, "stopped", sentence, ran_s=line.ran_s)
         self._assigned.clear()
         self._stops.clear()
@@ -150,7 +150,7 @@ class EventLog:
             )
         self._tell(line, self._now_s, "stopping", sentence, **numbers)
 
-    # What happens
+    # Events
 
     def _happened_assigned(self, event: PodAssigned) -> None:
         if event.at_s >= self._connected_s:
@@ -163,7 +163,7 @@ class EventLog:
         line = self._view.lines.get(event.workload)
         if line is not None and event.at_s >= self._connected_s and event.freed_by:
             names = _listed(event.freed_by)
-            sentence = f"Room is being freed for {event.workload} by {names}."
+            sentence = f"Capacity is being freed for {event.workload}: {names} must stop."
             self._tell(line, event.at_s, "promised", sentence, freed_by=list(event.freed_by))
 
     def _happened_noted(self, event: NoteAdded) -> None:
@@ -173,7 +173,7 @@ class EventLog:
             self._tell(line, event.at_s, event.kind, event.sentence, **numbers)
 
     def _is_news(self, line: WorkloadView, event: NoteAdded) -> bool:
-        """Return False for the reason of an end that a control before this one has told already."""
+        """Return False for the reason of an end that an earlier control has reported."""
         if event.kind not in TELL_OF_END:
             return True
         news = self._ending.get(line.uid) != event.kind

@@ -1,7 +1,7 @@
-"""The live stream: what changes, as server-sent events, numbered so that who was cut off goes on there.
+"""Live stream of changes: server-sent events, numbered so that a disconnected reader can resume.
 
-Messages are made once and shared by all readers. The last ones are kept for those who come back; one who
-reads too slowly is cut off rather than waited for, and comes back by its last number.
+Messages are made once and shared by all readers. The last messages are kept for readers that come back. A
+reader that is too slow is disconnected, and resumes by its last number.
 """
 
 import asyncio
@@ -15,18 +15,18 @@ from weir.api.answers import Answer
 from weir.local.server.auth import Person
 
 KEPT_MOST = 8192
-"""Messages kept for those who come back."""
+"""Messages kept for readers that resume."""
 BEHIND_MOST = 2048
 """Messages one reader may be behind before it is cut off."""
 READERS_MOST = 256
 KEPT_FOR_S = 120.0
-"""How long messages are kept after the last reader has left: nobody may come back at all."""
+"""Time for which messages are kept after the last reader has left."""
 HEARTBEAT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """One change. `project`: only for people of that project; None: for everyone."""
+    """A change. `project` limits it to people of that project; None: everyone sees it."""
 
     number: int
     kind: str
@@ -35,7 +35,7 @@ class StreamMessage:
 
 
 class StreamReader:
-    """One who listens."""
+    """Reader of the stream."""
 
     __slots__ = ("_hub", "_person", "_waiting", "cut_off", "queue")
 
@@ -62,7 +62,7 @@ class StreamReader:
         self._waiting.set()
 
     async def texts(self, hello: str = "") -> AsyncIterator[str]:
-        """What to send, as it comes, and a sign of life in between."""
+        """Yield messages as they come, with a heartbeat in between."""
         try:
             yield hello
             while not self.cut_off:
@@ -82,10 +82,10 @@ class StreamReader:
 
 
 class EventStream:
-    """Where changes come in and go to every reader. Everything but `send` belongs to the event loop."""
+    """Stream of changes to every reader. All methods but `send` belong to the event loop."""
 
     def __init__(self, epoch: int) -> None:
-        """`epoch`: tells the numbers of this server's life from those of another."""
+        """Create a stream; `epoch` distinguishes the numbers of this process from those of another."""
         self._epoch = epoch
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next = 1
@@ -98,16 +98,16 @@ class EventStream:
         """Puts the times of an answer on the wall clock."""
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The event loop is there."""
+        """Set the event loop."""
         self._loop = loop
 
     @property
     def readers(self) -> int:
-        """How many listen."""
+        """Return the number of readers."""
         return len(self._readers)
 
     def send(self, changes: Sequence[tuple[str, Answer, str | None]]) -> None:
-        """Tell everyone of (kind, what, for whose project). From any thread."""
+        """Publish changes as (kind, object, project that may see it). Any thread may call this."""
         loop = self._loop
         if not changes or loop is None or self._closed or loop.is_closed():
             return
@@ -133,14 +133,14 @@ class EventStream:
             reader.give(messages)
 
     def written(self, message: StreamMessage) -> str:
-        """A message as it is sent."""
+        """Return a message in the format of the stream."""
         return f"id: {self._epoch}-{message.number}\nevent: {message.kind}\ndata: {message.text}\n\n"
 
     def join(self, person: Person, last: str | None) -> tuple[StreamReader, str] | None:
-        """A new reader and how its stream begins; None if there are too many.
+        """Return a new reader and the beginning of its stream; None if there are too many readers.
 
-        `last` is the number of the last message it has had. If what came after it isn't kept any more,
-        or it is of another life of the server, the stream begins with `reset`: read everything anew.
+        `last` is the last number that the reader has received. If later messages aren't kept any more,
+        or it is from another process, the stream begins with `reset`: the reader must load everything again.
         """
         if self._closed or len(self._readers) >= READERS_MOST:
             return None
@@ -172,7 +172,7 @@ class EventStream:
         return [message for message in self._kept if message.number > after]
 
     def leave(self, reader: StreamReader) -> None:
-        """A reader is gone."""
+        """Remove a reader."""
         self._readers.discard(reader)
         self._left_s = monotonic()
 

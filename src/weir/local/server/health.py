@@ -1,7 +1,7 @@
-"""Readiness: every part of the server that has to make progress, and a sentence for each one that doesn't.
+"""Readiness: every part of the server that has to make progress, and a sentence for each that doesn't.
 
-Threads tell how they are from memory. The disk and the database are written to, in a thread of their own: a
-disk that doesn't answer holds up that thread alone, and a request is answered after PROBE_S_MOST.
+Threads report from memory. Writes to disk and database have a thread of their own: a disk that doesn't
+answer blocks only that thread, and a request is answered after PROBE_S_MOST.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Probe:
     """Writes to the disk and the database, one probe at a time."""
 
     def __init__(self, home: Path, store: Callable[[], None]) -> None:
-        """`store` writes something to the database and returns once it is committed, or raises OSError."""
+        """Create a probe. `store` writes to the database and returns once committed, or raises OSError."""
         self._home = home
         self._store = store
         self._threads = ThreadPoolExecutor(1, "weir-probe")
@@ -90,12 +90,12 @@ class Health:
     """The checks of a server, each by the name of its part."""
 
     def __init__(self, threads: Mapping[str, Callable[[], Trouble]], probe: Probe) -> None:
-        """`threads`: asked on the event loop, from memory alone."""
+        """Create the checks. The event loop calls `threads`; they answer from memory."""
         self._threads = threads
         self._probe = probe
 
     async def troubles(self) -> dict[str, str]:
-        """Return what doesn't make progress, and why; empty if all of it does."""
+        """Return a sentence for each part that makes no progress; empty if all do."""
         found: dict[str, Trouble] = {name: ask() for name, ask in self._threads.items()}
         probed, found["requests"] = await asyncio.gather(self._probe.troubles(), _requests())
         return {name: why for name, why in {**found, **probed}.items() if why is not None}
@@ -115,4 +115,4 @@ async def _requests() -> Trouble:
 
 
 def _nothing() -> None:
-    """Show that a thread is there."""
+    """Answer from a worker thread, which shows that one is free."""

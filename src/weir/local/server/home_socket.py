@@ -1,7 +1,7 @@
-"""The socket in the home: where the owner's own command line and programs ask.
+"""Socket in the home, for the owner's own command line and programs.
 
-A port of loopback doesn't show who listens on it; for this socket the kernel does. The home is its owner's
-alone. A token is needed here too: every job of the pool runs as that user.
+A port of loopback doesn't prove who listens on it; for this socket the kernel does. Only the owner can use
+the home. Requests need a token here too: every job of the pool runs as that user.
 """
 
 import os

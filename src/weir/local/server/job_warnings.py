@@ -1,6 +1,6 @@
-"""Warnings in the output of the jobs that they are about: people look there first.
+"""Warnings in the output of the affected jobs, where people look first.
 
-A job's files are opened like any file of a job, on the threads that read output.
+Log threads write them, with the same care as for all files of a job.
 """
 
 import os

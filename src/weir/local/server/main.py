@@ -45,7 +45,7 @@ from weir.store import Store, StoreFailed
 
 SERVER_FILE = "server.json"
 SWITCH_S = 0.0005
-"""How long one thread may keep the interpreter: whoever comes back from a read waits so long for each."""
+"""Switch interval of the interpreter: a thread that returns from a read waits this long for others."""
 FAILED, WRONG_REQUEST = 1, 2
 _GRACE_S = 3
 _WAITING_MOST = 4096
@@ -57,7 +57,7 @@ _LOG = get_logger(__name__)
 def run(settings: ServerSettings, tell: Callable[[str], None] = print) -> int:
     """Serve the pool of a home until SIGTERM or SIGINT; return the exit code.
 
-    `tell` prints where the pool is and how to go on.
+    `tell` prints the address of the pool and the next steps.
     """
     try:
         limits = ServerLimits() if settings.limits_file is None else read_limits(settings.limits_file)
@@ -84,7 +84,7 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = print) -> int:
     except FileRefused as error:
         return _refuse(str(error), WRONG_REQUEST)
     except (_CannotListen, StateDirInUse, StoreFailed) as error:
-        return _refuse(f"Can't begin: {str(error).rstrip('.')}.", FAILED)
+        return _refuse(f"Can't start: {str(error).rstrip('.')}.", FAILED)
     except OSError as error:
         said = f"Can't keep state in {error.filename or home}: {_words(error)}"
         return _refuse(f"{said}. Name another home with WEIR_HOME.", FAILED)
@@ -161,7 +161,7 @@ def _serve(
 
 
 def _end_leftovers(store: Store, home: StateDir, now_s: float) -> None:
-    """End what still runs of workloads that a restored or new database doesn't know."""
+    """End processes of workloads that a restored or new database doesn't know."""
     if not store.has_leftovers:
         return
     known = {kept.launch.uid for kept in store.journal.workloads()}
@@ -172,7 +172,7 @@ def _end_leftovers(store: Store, home: StateDir, now_s: float) -> None:
 
 
 class _CannotListen(Exception):
-    """The address is someone else's, or none of ours."""
+    """The address is in use, or not local."""
 
 
 class PoolServer(uvicorn.Server):
@@ -205,7 +205,7 @@ class PoolServer(uvicorn.Server):
         self._sweeping = asyncio.create_task(self._connections.sweep())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer nobody any more."""
+        """Stop accepting and answering requests."""
         self._pool.closing = True
         self._hub.close()
         self._sweeping.cancel()
@@ -226,7 +226,7 @@ class PoolServer(uvicorn.Server):
                 signal.signal(each, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal to stop."""
+        """Begin to stop on a signal."""
         self._pool.deadline.begin()
         _LOG.info("stopping", signal=sig)
         self._pool.closing = True
@@ -234,15 +234,15 @@ class PoolServer(uvicorn.Server):
 
 
 def _address_refused(host: str) -> str | None:
-    """Why an address isn't listened on; None if it is one of this machine itself."""
+    """Return why the server doesn't listen on an address; None if the address is local to this machine."""
     with suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return None
     if host == "localhost":
         return None
     return (
-        f"{host} can be reached from other machines, and there is no authentication for those yet: "
-        f"listen on {DEFAULT_HOST} and come in through a tunnel (ssh -L) or a proxy that asks who comes."
+        f"{host} can be reached from other machines, and Weir has no authentication for them yet: "
+        f"listen on {DEFAULT_HOST} and connect through a tunnel (ssh -L) or an authenticating proxy."
     )
 
 
@@ -252,10 +252,10 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(_WAITING_MOST)  # who comes before the first answer waits for it
+        listening.listen(_WAITING_MOST)  # requests before the first answer wait for it
     except OSError as error:
         listening.close()
-        said = f"{host} port {port} can't be listened on ({_words(error)}): name another one with --port"
+        said = f"{host} port {port} isn't available ({_words(error)}): choose another with --port"
         raise _CannotListen(said) from None
     listening.set_inheritable(False)
     return listening
@@ -266,7 +266,7 @@ def _jumped(jump_s: float) -> None:
     _LOG.warning(
         "wall_clock_jumped",
         by_s=round(jump_s, 1),
-        why="Limits, pauses and charges don't use it; times are shown by it from now on.",
+        why="Limits, pauses and charges don't use it; displayed times follow it from now on.",
     )
 
 
@@ -275,7 +275,7 @@ def _in_url(host: str) -> str:
 
 
 def _write_place(home: Path, url: str, own: str | None) -> None:
-    """Where the server is, for whoever looks for it."""
+    """Write the address of the server, for clients on this machine."""
     beside = home / f"{SERVER_FILE}.new"
     beside.write_text(json.dumps({"pid": os.getpid(), "url": url, "socket": own}) + "\n", "utf-8")
     beside.replace(home / SERVER_FILE)
@@ -293,9 +293,9 @@ def _greet(
 ) -> None:
     node = machine.node
     kind = "virtual GPUs" if machine.virtual else node.gpu_model or "GPUs"
-    devices = f"{node.gpus} {kind}" if node.gpus else "no GPUs (--virtual-gpus N makes some up)"
+    devices = f"{node.gpus} {kind}" if node.gpus else "no GPUs (--virtual-gpus N creates virtual ones)"
     tell(f"Weir is up at {url}: {devices} on {node.name}.")
-    tell(f"Its state is in {home}; jobs go on when it stops, and are found again.")
+    tell(f"Its state is in {home}; jobs run on when the server stops, and a new server finds them.")
     gpus = " --gpus 1" if node.gpus else ""
     if not projects:
         tell(f"Try: weir project create NAME --gpus {node.gpus}, since there is no project yet.")

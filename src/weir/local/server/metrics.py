@@ -1,4 +1,4 @@
-"""What Prometheus is told: one collector over the live rows, no counter objects for each workload."""
+"""Prometheus metrics: one collector over the live rows, without counter objects for each workload."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from weir.state.events import Event, PodAssigned
 
 
 class PoolCounters:
-    """A reader of control that counts what only passes by."""
+    """Counts events that leave no state: waits, preemptions, ends."""
 
     def __init__(self, view: PoolView) -> None:
         self._view = view
@@ -35,7 +35,7 @@ class PoolCounters:
         self.connected_s = 0.0
 
     def happened(self, event: Event) -> None:
-        """How long a workload waited is known when the first of its pods gets its place."""
+        """Count a workload's wait when its first pod is assigned."""
         if isinstance(event, PodAssigned) and event.at_s >= self.connected_s:
             line = self._view.lines.get(event.place.pod.workload)
             if line is not None and len(line.pods) == 1:
@@ -43,7 +43,7 @@ class PoolCounters:
                 waits.add(max(0.0, event.at_s - line.waits_since_s))
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:  # noqa: ARG002 - as readers are called
-        """Whom the engine stops, each workload once."""
+        """Count preempted workloads, each once."""
         self.decisions.add(took_s)
         stopped: dict[str, EvictionRule | None] = {}
         for eviction in plan.evictions:
@@ -60,7 +60,7 @@ class PoolCounters:
                 self.preemptions[rule.value, line.spec.project] += 1
 
     def ended(self, rows: Iterable[WorkloadRow]) -> None:
-        """These changed; those that ended are counted."""
+        """Count the workloads that ended."""
         for row in rows:
             if row.ended_s is not None:
                 self.ends[row.project, row.status] += 1
@@ -68,7 +68,7 @@ class PoolCounters:
 
 @dataclass(slots=True)
 class WorkloadUtilization:
-    """What a workload is seen to use of its devices: now, and added up since the server started."""
+    """Utilization of a workload's devices: now, and summed since the server started."""
 
     use: float | None = None
     gpu_s: float = 0.0
@@ -77,7 +77,7 @@ class WorkloadUtilization:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """The pool at one moment, as it is told."""
+    """State of the pool at one moment, for metrics."""
 
     queues: Mapping[str, QueueRow]
     nodes: Sequence[NodeRow]
@@ -86,11 +86,11 @@ class MetricsSnapshot:
     uses: Mapping[str, WorkloadUtilization] = field(default_factory=dict)
     ready: bool = True
     readers: int = 0
-    named: frozenset[str] | None = None  # projects whose workloads are told by name; None: all
+    named: frozenset[str] | None = None  # projects whose workloads appear by name; None: all
 
 
 def exposition(seen: MetricsSnapshot) -> bytes:
-    """The text Prometheus reads."""
+    """Return the metrics in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(seen))
     return generate_latest(registry)
@@ -105,10 +105,10 @@ class _Collector:
 
     def collect(self) -> Iterator[Metric]:
         seen = self._seen
-        info = GaugeMetricFamily("weir_build_info", "The version that runs.", labels=["version"])
+        info = GaugeMetricFamily("weir_build_info", "Version of Weir.", labels=["version"])
         info.add_metric([__version__], 1.0)
         yield info
-        yield _gauge("weir_ready", "Whether the control loop decides.", float(seen.ready))
+        yield _gauge("weir_ready", "1 if the control loop makes decisions.", float(seen.ready))
         yield _gauge("weir_stream_readers", "Readers of the live stream.", float(seen.readers))
         yield from queue_families(seen.queues.values())
         yield from _nodes(seen.nodes)
@@ -122,9 +122,9 @@ def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
 
 def _nodes(rows: Sequence[NodeRow]) -> Iterator[Metric]:
     devices = GaugeMetricFamily("weir_node_gpus", "Devices of a node.", labels=["node"])
-    allocated = GaugeMetricFamily("weir_node_allocated_gpus", "Devices held on a node.", labels=["node"])
+    allocated = GaugeMetricFamily("weir_node_allocated_gpus", "Allocated devices of a node.", labels=["node"])
     use = GaugeMetricFamily(
-        "weir_gpu_utilization_ratio", "Use of a device, 0 to 1, where it is known.", labels=["node", "gpu"]
+        "weir_gpu_utilization_ratio", "Utilization of a device, 0 to 1, if known.", labels=["node", "gpu"]
     )
     memory = GaugeMetricFamily(
         "weir_gpu_memory_used_bytes", "Memory in use on a device.", labels=["node", "gpu"]
@@ -149,10 +149,16 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
         states.add_metric([project, status], count)
     yield states
     labels = ["workload", "project"]
-    use = GaugeMetricFamily("weir_workload_gpu_utilization_ratio", "Use of its devices now.", labels=labels)
-    busy = CounterMetricFamily("weir_workload_gpu_used_seconds", "Device seconds really used.", labels=labels)
-    idle = CounterMetricFamily("weir_workload_gpu_idle_seconds", "Device seconds held idle.", labels=labels)
-    held = GaugeMetricFamily("weir_workload_allocated_gpus", "Devices a workload holds.", labels=labels)
+    use = GaugeMetricFamily(
+        "weir_workload_gpu_utilization_ratio", "Utilization of its devices now.", labels=labels
+    )
+    busy = CounterMetricFamily("weir_workload_gpu_used_seconds", "Device seconds used.", labels=labels)
+    idle = CounterMetricFamily(
+        "weir_workload_gpu_idle_seconds", "Device seconds allocated but idle.", labels=labels
+    )
+    held = GaugeMetricFamily(
+        "weir_workload_allocated_gpus", "Allocated devices of a workload.", labels=labels
+    )
     for row in seen.rows:
         if row.status == "pending" or not (seen.named is None or row.project in seen.named):
             continue
@@ -169,24 +175,24 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
 
 def _passed_by(tally: PoolCounters) -> Iterator[Metric]:
     waits = HistogramMetricFamily(
-        "weir_workload_wait_seconds", "How long workloads waited for their start.", labels=["project"]
+        "weir_workload_wait_seconds", "Time from submission to the first start.", labels=["project"]
     )
     for project, histogram in sorted(tally.waits.items()):
         buckets, total = histogram.buckets()
         waits.add_metric([project], buckets, total)
     yield waits
     taken = CounterMetricFamily(
-        "weir_preemptions", "Workloads stopped for others, by rule.", labels=["rule", "project"]
+        "weir_preemptions", "Preempted workloads, by rule.", labels=["rule", "project"]
     )
     for (rule, project), count in sorted(tally.preemptions.items()):
         taken.add_metric([rule, project], count)
     yield taken
-    yield CounterMetricFamily("weir_moves", "Workloads moved to make room.", value=tally.moves)
+    yield CounterMetricFamily("weir_moves", "Workloads moved by consolidation.", value=tally.moves)
     ends = CounterMetricFamily("weir_workloads_ended", "Workloads that ended.", labels=["project", "status"])
     for (project, status), count in sorted(tally.ends.items()):
         ends.add_metric([project, status], count)
     yield ends
     buckets, total = tally.decisions.buckets()
     yield HistogramMetricFamily(
-        "weir_decision_seconds", "How long the engine took to decide.", buckets=buckets, sum_value=total
+        "weir_decision_seconds", "Duration of a decision of the engine.", buckets=buckets, sum_value=total
     )

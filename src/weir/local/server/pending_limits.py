@@ -15,7 +15,7 @@ RECOUNT_S = 0.5
 
 
 class PendingLimits:
-    """Counts what waits, and what is being written down at this moment. Belongs to the event loop."""
+    """Counts pending workloads, and submissions in progress. Belongs to the event loop."""
 
     def __init__(
         self,

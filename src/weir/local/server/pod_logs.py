@@ -1,7 +1,7 @@
-"""The output of pods: the whole of it, its last lines, or as it comes.
+"""Output of pods: complete, its last lines, or as it comes.
 
-A job may have put anything in place of its output, and a disk may be slow: files are opened and read in
-threads of their own, never on the event loop, and a reader whose client left stops with the step it is in.
+A job may have replaced its output by anything, and a disk may be slow: files are opened and read in threads
+of their own, never on the event loop. If the client disconnects, the reader stops after its current step.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from weir.model.workloads import Workload
 
 BLOCK = 1 << 16
 FOLLOW_S = 0.2
-"""How often somebody who follows is looked for more; nobody follows while nobody reads."""
+"""Interval at which followed output is read; nothing is read without a client."""
 NUMBER_MOST = 10**9
 TAIL_MOST = 1_000_000
 ALL_PODS = "all"
@@ -40,10 +40,10 @@ def submit_log_work(call: Callable[Words, None], *words: Words.args, **named: Wo
 
 
 def pod_numbers(workload: Workload, pod: str | None) -> tuple[int, int]:
-    """A pod by `group/index`, the group by its name or its position; the first one if none is named.
+    """Return a pod's group and index from `group/index` (group by name or position); None means the first.
 
     Raises:
-        Refused: there is no such pod.
+        Refused: the pod doesn't exist.
     """
     if pod is None:
         return 0, 0
@@ -63,7 +63,7 @@ def pod_numbers(workload: Workload, pod: str | None) -> tuple[int, int]:
 
 
 class LogStep(NamedTuple):
-    """Output found at one look at a pod."""
+    """Output found in one read of a pod."""
 
     blocks: list[bytes]
     more: bool  # there was more than was taken
@@ -78,15 +78,15 @@ class PodLog:
         self._pod = pod
 
     def starts(self) -> list[int]:
-        """The numbers of its starts, oldest first."""
+        """Return the numbers of its starts, oldest first."""
         return starts_by_pod(self._home, self._uid).get(self._pod, [])
 
     def path(self, start: int) -> Path:
-        """The file of one start."""
+        """Return the output file of a start."""
         return Path(self._home.own(self._uid, start, *self._pod), pod_files.LOG)
 
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
-        """What one start had put out when it was asked for, or the last one; nothing if that is nothing."""
+        """Yield the output of a start, by default the last one, up to now."""
         begun = await in_log_thread(self.starts)
         at = start if start is not None else begun[-1] if begun else None
         if at is None:
@@ -94,7 +94,7 @@ class PodLog:
         path = str(self.path(at))
         end = await in_log_thread(size_of, path)
         position = 0 if tail is None else await in_log_thread(tail_of, path, tail)
-        while position < end:  # who writes faster than somebody reads is followed with `follow` alone
+        while position < end:  # a job that writes faster than the client reads needs `follow`
             block, position = await in_log_thread(read_on, path, position, min(BLOCK, end - position))
             if not block:
                 return
@@ -103,7 +103,7 @@ class PodLog:
     async def follow(
         self, start: int | None, tail: int | None, is_over: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
-        """What it puts out, as it comes and over restarts, until it is over."""
+        """Yield the output as it comes, over restarts, until the pod is over."""
         following = LogFollower(self, start, tail)
         while True:
             over = is_over()
@@ -117,7 +117,7 @@ class PodLog:
 
 
 def starts_by_pod(home: StateDir, uid: int) -> dict[tuple[int, int], list[int]]:
-    """The numbers of the starts of a workload's pods, oldest first."""
+    """Return the numbers of the starts of a workload's pods, oldest first."""
     found: dict[tuple[int, int], list[int]] = {}
     for start, group, index in home.numbers(uid):
         found.setdefault((group, index), []).append(start)
@@ -125,7 +125,7 @@ def starts_by_pod(home: StateDir, uid: int) -> dict[tuple[int, int], list[int]]:
 
 
 class LogFollower:
-    """Where somebody is who follows the output of a pod. `step` belongs to a thread that reads output."""
+    """Position of a client that follows the output of a pod. `step` belongs to a log thread."""
 
     def __init__(self, log: PodLog, start: int | None, tail: int | None) -> None:
         self._log = log
@@ -135,7 +135,7 @@ class LogFollower:
         self._position = -1
 
     def step(self, begun: list[int]) -> LogStep:
-        """Take what is new, a block at most, of a pod that was started so often."""
+        """Read new output, a block at most, of a pod with these starts."""
         if self._at is None and begun:
             self._at = begun[-1]
         if self._at is None:

@@ -1,7 +1,7 @@
-"""The composition root: the store, the backend and control put together, and what people do to them.
+"""Composition root: the store, the backend and control, and the changes that people make.
 
-What people do is checked completely, then committed, then told to the backend: a crash in between is found
-by the next relist. What they read comes from rows anyone may read, or is asked of the control thread.
+A change is checked completely, then committed, then passed to the backend; after a crash in between,
+recovery finds it. Reads use immutable rows, or query the control thread.
 """
 
 import asyncio
@@ -60,27 +60,27 @@ _LOG = get_logger(__name__)
 NAMES_TRIED_MOST = 5
 ASK_S_MOST = 10.0
 REPORTED_MOST = 64
-"""Values kept of what a workload reported: those it reported last."""
+"""Number of reported values kept for a workload: the latest ones."""
 DEFAULT_PROJECT = "default"
 
 
 class PoolBackend(Protocol):
-    """What the pool needs of its backend besides the port."""
+    """Methods that the pool needs of its backend besides the port."""
 
     def events(self) -> Iterable[Fact]:
-        """As the port says."""
+        """Return the facts that control doesn't know yet."""
         ...
 
     def apply(self, effects: Sequence[Effect]) -> None:
-        """As the port says."""
+        """Carry effects out."""
         ...
 
     def connect(self) -> None:
-        """The next `events` is the whole picture."""
+        """Let the next `events` return the whole state."""
         ...
 
     def submitted(self, kept: WorkloadRecord) -> None:
-        """A workload is new."""
+        """Add a new workload."""
         ...
 
     def tell(self, fact: Fact) -> None:
@@ -88,11 +88,11 @@ class PoolBackend(Protocol):
         ...
 
     def pods(self) -> Sequence[PodSnapshot]:
-        """All starts of pods that aren't over."""
+        """Return all starts of pods that aren't over."""
         ...
 
     def foreign(self, devices: tuple[int, ...]) -> None:
-        """Devices that processes outside the pool use: nothing is started on them."""
+        """Set the devices that processes outside the pool use; the pool starts nothing on them."""
         ...
 
     def is_quiet(self, workload: str) -> bool:
@@ -111,7 +111,7 @@ class PoolBackend(Protocol):
 
 @dataclass(slots=True)
 class ReportedProgress:
-    """What a workload's pods said of themselves last."""
+    """Progress that a workload's pods reported last."""
 
     uid: int
     step: int | None = None
@@ -119,7 +119,7 @@ class ReportedProgress:
 
 
 class PoolService:
-    """One pool. Methods that are coroutines belong to the event loop."""
+    """Service of one pool: its store, backend and control, and the changes that people make."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class PoolService:
         self.store = store
         self.home = home
         self.closing = False
-        self.hides_others = False  # whether members see by name what others run, and use of others by person
+        self.hides_others = False  # hide names of others' work, and usage by person, from members
         self.node = node
         self.policy = policy
         self.hub = hub
@@ -159,7 +159,7 @@ class PoolService:
         self.health = Health(self.checks, Probe(home, store.probe))
         self.deadline = ShutdownDeadline()
         self.withdrawals = Cancellations(self)
-        self.done: deque[HistoryEvent] = deque()  # what people did
+        self.done: deque[HistoryEvent] = deque()  # events of people's changes
         self.suggesting = SuggestionQueue()
         self.backlog = PendingLimits(self.limits, lambda: list(self.view.rows.values()))
         self._queues_changing = asyncio.Lock()
@@ -204,16 +204,16 @@ class PoolService:
             self.store.record(these)
 
     def _make_default(self) -> None:
-        """A fresh pool has a project, so that something can be submitted to it at once."""
+        """Create a project in a new pool, so that people can submit to it at once."""
         if not self.store.queues():
             quota = {GPU: self.node.gpus * WHOLE_MILLI}
             self.store.set_queue(Queue(DEFAULT_PROJECT, quota=quota, created_s=self.clock()))
 
-    # What others ask
+    # Queries
 
     @property
     def trouble(self) -> str | None:
-        """The sentence beside every list while the pool can't do all it should; None if it can."""
+        """Return the sentence shown beside every list while the pool is impaired; None if all is well."""
         return self.withdrawals.trouble or self.store.trouble or self.turns.trouble or self.disk_trouble
 
     def on_wall_clock(self, answer: Shown) -> Shown:
@@ -229,12 +229,12 @@ class PoolService:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self.turns.ask(fn)), ASK_S_MOST)
         except ControlUnavailable as error:
-            raise RequestRefused(503, f"The pool doesn't decide now: {error}") from None
+            raise RequestRefused(503, f"The pool makes no decisions now: {error}") from None
         except TimeoutError:
-            raise RequestRefused(503, "The pool is too busy to answer now: ask again in a moment.") from None
+            raise RequestRefused(503, "The pool is too busy to answer now: try again in a moment.") from None
 
     def made_at(self, projects: Iterable[str]) -> dict[str, float]:
-        """Return when each of these projects was made, leaving out those that aren't there."""
+        """Return when each of these projects was created; missing projects are left out."""
         of = self.inventory.of
         return {name: of[name].created_s for name in projects if name in of}
 
@@ -257,20 +257,20 @@ class PoolService:
             raise RequestRefused(403, f"It belongs to a former project {project}: ask an administrator.")
 
     async def queue_rows(self) -> dict[str, QueueRow]:
-        """Every department and project, with what it holds and its share."""
+        """Return the row of every department and project."""
         running, pending = self.view.counts()
         rows = await self.ask(lambda c: queue_rows(c, self.policy, self.clock(), running, pending))
         return {queue.name: rows.get(queue.name) or bare_queue_row(queue) for queue in self.inventory.queues}
 
-    # What people do to workloads
+    # Changes of workloads
 
     async def submit(
         self, asked: Submission, raw: Mapping[str, object], size: int, person: Person
     ) -> tuple[WorkloadRecord, WorkloadRow]:
-        """Queue a workload whose JSON has so many bytes.
+        """Queue a workload; `size` is the number of bytes of its JSON.
 
         Raises:
-            Refused: what is asked for isn't sound, or not this person's to ask.
+            Refused: the request is invalid, or not allowed for this person.
             NameTaken, NoSuchQueue, StoreFailed: the store's own refusals.
         """
         if asked.project in self.inventory.of:
@@ -341,7 +341,7 @@ class PoolService:
         return await self._row_after(name, uid)
 
     async def suspend(self, name: str, person: Person) -> WorkloadRow:
-        """Have a workload give its room back and wait until it is resumed."""
+        """Suspend a workload: it releases its devices and waits until it is resumed."""
         name = await self._acts_on(name, person)
         why, at_s = f"suspended by {person.user}", self.clock()
         kept = await asyncio.wrap_future(self.store.hold_soon(name, why))
@@ -360,7 +360,7 @@ class PoolService:
         return await self._row_after(name, kept.launch.uid)
 
     async def rerun(self, name: str, person: Person) -> tuple[WorkloadRecord, WorkloadRow]:
-        """Submit what has ended anew."""
+        """Submit an ended workload again."""
         if live_name(self.view, name) in self.view.lines:
             name = await self._acts_on(name, person)
             raise RequestRefused(
@@ -393,7 +393,7 @@ class PoolService:
         return found.listed.name
 
     async def _row_after(self, name: str, uid: int) -> WorkloadRow:
-        """A workload's row once what was told is taken in."""
+        """Return a workload's row after control has taken in all facts."""
         try:
             await self.ask(lambda _: None)
         except RequestRefused:
@@ -426,12 +426,12 @@ class PoolService:
             )
         )
 
-    # What people do to departments and projects
+    # Changes of departments and projects
 
     async def set_queue(
         self, asked: WrittenDepartment | WrittenProject, name: str, person: Person
     ) -> tuple[bool, QueueRow]:
-        """Make a department or project, or change it; whether it is new, and what it is."""
+        """Create or change a department or project; return True if it is new, and its row."""
         async with self._queues_changing:
             inventory = self.inventory
             queue = submissions.checked_queue(asked, name=name, now_s=self.clock(), inventory=inventory)
@@ -448,7 +448,7 @@ class PoolService:
         return new, (await self.queue_rows())[name]
 
     async def delete_queue(self, name: str, is_project: bool, person: Person) -> QueueDeleted:
-        """Take one out that holds nothing; what went with it."""
+        """Delete an empty department or project; return what was deleted with it."""
         noun = "project" if is_project else "department"
         async with self._queues_changing:
             inventory = self.inventory
@@ -479,7 +479,7 @@ class PoolService:
         self.turns.wake()
 
     def noted(self, pod: PodKey, uid: int, step: int | None, values: Mapping[str, float]) -> None:
-        """A job said something of itself. From the watch's thread."""
+        """Store the progress that a job reported. Called from the watcher's thread."""
         said = self.reported.get(pod.workload)
         if said is None or said.uid != uid:
             said = self.reported[pod.workload] = ReportedProgress(uid)
@@ -502,13 +502,13 @@ class PoolService:
         self.turns.wake()
 
     def _heard(self, recollected: Sequence[StoredEvent]) -> None:
-        """These are in the history now. On the writer's thread."""
+        """Publish stored events. Called from the writer's thread."""
         if self.hub.readers:
             self.hub.send([("event", event_row(each), each.project) for each in recollected])
 
 
 def event_row(happening: StoredEvent) -> EventRow:
-    """An event as it is answered."""
+    """Return an event as the API shows it."""
     return EventRow.model_construct(
         id=happening.id,
         at_s=happening.at_s,

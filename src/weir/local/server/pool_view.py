@@ -1,9 +1,9 @@
-"""What people see of the pool: a row for each workload that isn't over, kept current by what happens.
+"""View of the pool: a row for each workload that isn't over, kept current by events.
 
-A reader of control, and of what passes between control and the backend. The control thread keeps lines
-and, once a step, makes rows of those that changed; rows never change, so everyone may read them from any
-thread without waiting. Why a workload waits is dear to find out, so it is found out once for all that wait
-alike, and at a bounded rate (`Reasons`).
+Observes control, and the facts and effects between control and the backend. The control thread keeps
+mutable views of workloads and, once a step, makes rows of the changed ones; rows are immutable, so any
+thread may read them without waiting. Pending reasons are expensive, so they are computed once for all
+equivalent workloads, at a bounded rate (`PendingReasons`).
 """
 
 import time
@@ -49,18 +49,18 @@ from weir.state.events import (
 )
 
 ENDED_MOST = 512
-"""Workloads that ended last and are still told from memory."""
+"""Number of recently ended workloads kept in memory."""
 
 
 class PoolView:
-    """All rows. `known` is called by whoever submits, everything else by the control thread."""
+    """All rows. Any thread may call `known`; the control thread calls everything else."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self.lines: dict[str, WorkloadView] = {}
-        self.rows: dict[int, WorkloadRow] = {}  # by number: those that aren't over
-        self.ended: dict[int, WorkloadRow] = {}  # those that ended last
-        self.reasons: dict[str, Explanation] = {}  # why those wait that aren't held, as last found out
+        self.rows: dict[int, WorkloadRow] = {}  # by number: live workloads
+        self.ended: dict[int, WorkloadRow] = {}  # recently ended workloads
+        self.reasons: dict[str, Explanation] = {}  # reasons of pending workloads that aren't suspended
         self.starting: set[PodKey] = set()  # of which it isn't known yet that they run
         self._dirty: dict[str, None] = {}
         self._swapping = Lock()  # lines are swapped by the control thread and added by others
@@ -73,27 +73,27 @@ class PoolView:
             Checkpointed: self._saved,
         }
 
-    # What others ask
+    # Queries
 
     def uid_of(self, name: str) -> int | None:
-        """The number of a workload that isn't over."""
+        """Return the number of a workload that isn't over."""
         line = self.lines.get(name)
         return None if line is None else line.uid
 
     def row(self, name: str) -> WorkloadRow | None:
-        """The row of a workload that isn't over, with its reason."""
+        """Return the row of a workload that isn't over, with its reason."""
         line = self.lines.get(name)
         row = None if line is None else self.rows.get(line.uid)
         return None if row is None else self.reasoned(row)
 
     def all(self) -> list[WorkloadRow]:
-        """All that aren't over, newest first; without their reasons."""
+        """Return all workloads that aren't over, newest first, without their reasons."""
         rows = list(self.rows.values())
         rows.sort(key=by_uid, reverse=True)
         return rows
 
     def reasoned(self, row: WorkloadRow) -> WorkloadRow:
-        """A row with why it waits, as far as that is found out, and its run time up to now."""
+        """Return a row with its pending reason, if known, and its run time up to now."""
         row = with_runtime_until(row, self._clock())
         if row.reason is not None or row.status != "pending":
             return row
@@ -101,7 +101,7 @@ class PoolView:
         return row if why is None else row.model_copy(update={"reason": why})
 
     def counts(self) -> tuple[Counter[str], Counter[str]]:
-        """Workloads that hold something, and those that wait, by project."""
+        """Return the numbers of running and pending workloads by project."""
         running: Counter[str] = Counter()
         pending: Counter[str] = Counter()
         for row in list(self.rows.values()):
@@ -109,7 +109,7 @@ class PoolView:
         return running, pending
 
     def pod_rows(self, line: WorkloadView) -> list[PodRow]:
-        """The pods of a workload, by group and index."""
+        """Return the pods of a workload, by group and index."""
         rows = []
         for at, group in enumerate(line.spec.groups):
             for index in range(group.count):
@@ -132,7 +132,7 @@ class PoolView:
     # Workloads come
 
     def begin(self, kept: Iterable[WorkloadRecord], devices: Callable[[Workload], float]) -> None:
-        """Everything anew: a control connects."""
+        """Rebuild the view for a control that connects."""
         lines = {each.workload.name: workload_view(each, devices(each.workload)) for each in kept}
         latest = max((line.uid for line in lines.values()), default=0)
         with self._swapping:
@@ -150,7 +150,7 @@ class PoolView:
             self.starting.clear()
 
     def known(self, kept: WorkloadRecord, devices: float) -> WorkloadRow:
-        """A workload is written down; it is seen from now on."""
+        """Add a workload that is now in the store."""
         line = workload_view(kept, devices)
         row = workload_row(line)
         with self._swapping:
@@ -161,18 +161,18 @@ class PoolView:
     # The reader
 
     def happened(self, event: Event) -> None:
-        """An event was just reduced."""
+        """Handle an event that was just reduced."""
         does = self._does.get(type(event))
         if does is not None:
             does(event)
 
     def decided(self, plan: Plan, now_s: float, took_s: float) -> None:
-        """Plans show in what happens."""
+        """Ignore plans: their effects appear as events."""
 
-    # What passes between control and the backend
+    # Facts and effects between control and the backend
 
     def facts(self, facts: Iterable[Fact]) -> None:
-        """Control is told this next."""
+        """Handle facts that control takes in next."""
         for fact in facts:
             if isinstance(fact, PodRunning):
                 self._runs(fact)
@@ -180,7 +180,7 @@ class PoolView:
                 self._exited(fact, fact.said or fact.how.value)
 
     def run_now(self, pods: Iterable[PodSnapshot]) -> None:
-        """These starts aren't over; those whose process is there run."""
+        """Mark pods as running whose process is known to run."""
         for pod in pods:
             key = pod.place.pod
             if pod.since_s is not None and key in self.starting:
@@ -189,7 +189,7 @@ class PoolView:
                     self._runs(PodRunning(pod.place, pod.start, pod.at_s))
 
     def effects(self, effects: Iterable[Effect]) -> None:
-        """This was carried out."""
+        """Handle effects that were carried out."""
         for effect in effects:
             if isinstance(effect, StartPod):
                 line = self.lines.get(effect.place.pod.workload)
@@ -212,7 +212,7 @@ class PoolView:
                     self._dirty[effect.workload] = None
 
     def publish(self) -> list[WorkloadRow]:
-        """Make rows of what changed since the last call, those that ended last with how they did."""
+        """Make rows of workloads that changed since the last call, ended ones with their outcome."""
         changed = []
         for name in self._dirty:
             line = self.lines.get(name)
@@ -233,7 +233,7 @@ class PoolView:
         self._dirty.clear()
         return changed
 
-    # What events do
+    # Events
 
     def _line(self, name: str) -> WorkloadView | None:
         line = self.lines.get(name)
@@ -261,7 +261,7 @@ class PoolView:
         self.reasons.pop(pod.workload, None)
 
     def _runs(self, fact: PodRunning) -> None:
-        """It was started indeed, or is found running by a control that connects."""
+        """Mark a pod as running: its process started, or a new control found it."""
         line = self._line(fact.place.pod.workload)
         if line is None:
             return
@@ -284,7 +284,7 @@ class PoolView:
             line.evicted = self._eviction(event.cause, event.at_s)
 
     def _eviction(self, cause: EvictionCause, at_s: float) -> EvictionRow:
-        """Return who a workload is stopped for, with the person and the project as they are known now."""
+        """Return the workload that benefits from an eviction, with its current person and project."""
         line = self.lines.get(cause.by) if cause.by is not None else None
         return EvictionRow(
             at_s=at_s,

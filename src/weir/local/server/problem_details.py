@@ -1,7 +1,7 @@
-"""Refusals as problem details (RFC 9457): what was wrong, field by field, and what to write instead.
+"""Refusals as problem details (RFC 9457): errors by field, each with a correction.
 
-Whatever a request says, the answer is one of these and never the trace of a crash. A body is read by
-pydantic straight from its bytes and complained of in the words scenario files are complained of.
+Every failed request gets such an answer, never a stack trace. pydantic parses a body directly from its
+bytes; error messages are those of scenario files.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ Result = TypeVar("Result")
 
 
 class RequestRefused(Exception):
-    """A request is refused. `errors` name the fields, each with what to write instead."""
+    """A refused request. `errors` name the fields, each with a correction."""
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class RequestRefused(Exception):
         self.retry_after_s = retry_after_s
 
     def problem(self) -> Problem:
-        """What is answered."""
+        """Return the body of the response."""
         return Problem(
             title=HTTPStatus(self.status).phrase, status=self.status, detail=self.detail, errors=self.errors
         )
 
 
 class FieldErrors(Mistakes):
-    """Everything wrong with the fields of one body, up to ERRORS_MOST."""
+    """Errors in the fields of one body, at most ERRORS_MOST."""
 
     told_max = ERRORS_MOST
 
@@ -106,7 +106,7 @@ class FieldErrors(Mistakes):
         """Refuse the body if anything is wrong with it.
 
         Raises:
-            Refused: with all of it.
+            Refused: with all errors.
         """
         if self._errors:
             errors = [{"field": field, "message": text} for field, text in self._errors]
@@ -123,7 +123,7 @@ def _shortened(text: str, length_max: int) -> str:
 
 
 def field_name(path: Sequence[Step]) -> str:
-    """A path as people write it: `pods[0].gpus`."""
+    """Return a path as people write it: `pods[0].gpus`."""
     name = ""
     for step in path:
         if isinstance(step, int):
@@ -135,7 +135,7 @@ def field_name(path: Sequence[Step]) -> str:
 
 
 def read_as(model: type[Shape], raw: bytes | str, what: str) -> Shape:
-    """A body as its model.
+    """Parse a body as its model.
 
     Raises:
         Refused: with everything that doesn't fit.
@@ -153,10 +153,10 @@ def read_as(model: type[Shape], raw: bytes | str, what: str) -> Shape:
 
 
 async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Result:
-    """Return what `parse` makes of the body, off the event loop.
+    """Parse the body, off the event loop.
 
     Raises:
-        Refused: the body is too large, comes too slowly, has too many values or isn't understood.
+        Refused: the body is too large, arrives too slowly, has too many values or is invalid.
     """
     limits: ServerLimits = request.app.state.limits
     raw = await _body_of(request, limits)
@@ -172,7 +172,7 @@ async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Resul
 async def _body_of(request: Request, limits: ServerLimits) -> bytes:
     most = limits.body_bytes_max
     too_large = RequestRefused(
-        413, f"The body is larger than {most:,} bytes: send less, and put what is large into a file."
+        413, f"The body is larger than {most:,} bytes: send less, and put large data into a file."
     )
     parts: list[bytes] = []
     size = 0
@@ -213,7 +213,7 @@ def _check_values(raw: bytes, values_max: int) -> None:
     try:
         left: list[object] = [from_json(raw)]
     except ValueError:
-        return  # the model says what is wrong with it
+        return  # the model reports the errors
     count = 0
     while left:
         value = left.pop()
@@ -224,12 +224,12 @@ def _check_values(raw: bytes, values_max: int) -> None:
             count += len(value)
             left.extend(each for each in value if isinstance(each, dict | list))
         if count > values_max:
-            detail = f"The body has more than {values_max:,} values: leave out what isn't needed."
+            detail = f"The body has more than {values_max:,} values: omit unnecessary ones."
             raise RequestRefused(413, detail)
 
 
 def answer(refused: RequestRefused) -> Response:
-    """A refusal as a response."""
+    """Return a refusal as a response."""
     headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
     if refused.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, ceil(refused.retry_after_s)))
@@ -273,7 +273,7 @@ async def _store_failed(_request: Request, error: Exception) -> Response:
 
 
 async def _not_valid(_request: Request, error: Exception) -> Response:
-    """Parameters FastAPI itself refused."""
+    """Answer parameters that FastAPI refused."""
     assert isinstance(error, RequestValidationError)
     errors = [
         {"field": field_name(list(each["loc"][1:] or each["loc"])), "message": str(each["msg"])}
@@ -292,12 +292,12 @@ async def _http(_request: Request, error: Exception) -> Response:
 
 
 _SAID = {
-    404: "There is nothing at this address; /api/v1/openapi.json lists what there is.",
-    405: "This address doesn't answer this method; /api/v1/openapi.json lists what it answers.",
+    404: "Unknown path; /api/v1/openapi.json lists all paths.",
+    405: "The path doesn't support this method; /api/v1/openapi.json lists its methods.",
 }
 
 
 async def _crashed(request: Request, error: Exception) -> Response:
-    """A fault of ours: told in the log without what the request said."""
+    """Answer an internal error; the log omits the content of the request."""
     _LOG.error("request_crashed", method=request.method, kind=type(error).__name__, exc_info=error)
-    return answer(RequestRefused(500, "The server made a mistake; its log says more."))
+    return answer(RequestRefused(500, "Internal error; the server's log has details."))

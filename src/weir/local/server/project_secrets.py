@@ -1,7 +1,7 @@
 """Secrets of projects: set, listed and deleted by name. A workload names them; its processes get the values.
 
-A workload that is pending while one of its secrets isn't set is suspended with that reason, and resumed when
-it is set again.
+A pending workload with a missing secret is suspended with that reason, and resumed when the secret is set
+again.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class ProjectSecrets:
         self._changing = threading.Lock()
         self._lacking: dict[str, str] = {}  # workloads that run and couldn't start again, with the reason
 
-    # What members do
+    # Changes of members
 
     async def all(self, project: str, person: Person) -> list[SecretRow]:
         """Return the names of a project's secrets, without values."""
@@ -85,7 +85,7 @@ class ProjectSecrets:
             raise RequestRefused(404, f"There is no project {project[:80]}.")
         acts_only(person, project)
 
-    # What workloads need
+    # Needs of workloads
 
     async def check(self, asked: Submission) -> None:
         """Refuse a submission that names a secret its project doesn't have.
@@ -175,7 +175,7 @@ class ProjectSecrets:
         self._pool.backend.tell(WorkloadSuspended(name, why is not None, why or ""))
 
     def _naming(self, store: Store, project: str) -> list[tuple[WorkloadRecord, str | None]]:
-        """Return the workloads of a project that name secrets, each with what it lacks."""
+        """Return the workloads of a project that name secrets, each with a missing secret if any."""
         found = self._names(project)
         kept = [each for each in store.journal.workloads() if each.workload.project == project]
         return [(each, missing_secret(each, found)) for each in kept if each.launch.secrets]
@@ -200,7 +200,7 @@ class ProjectSecrets:
             try:
                 found = secret_files.read(path)
             except secret_files.SecretFileDamaged:
-                found = {}  # nothing of it can be used: what is set again takes its place
+                found = {}  # the file is unusable: a new value replaces it
             was_there = name in found
             if said is not None:
                 found[name] = dict(said)
@@ -208,9 +208,7 @@ class ProjectSecrets:
                 found.pop(name, None)
             if len(found) > secret_files.SECRETS_MOST:
                 most = secret_files.SECRETS_MOST
-                raise RequestRefused(
-                    422, f"Project {project} has {most} secrets, the most there can be: delete one."
-                )
+                raise RequestRefused(422, f"Project {project} has {most} secrets, the maximum: delete one.")
             try:
                 secret_files.write(path, found)
             except OSError as error:

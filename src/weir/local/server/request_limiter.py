@@ -1,6 +1,6 @@
-"""Shares of the server by person: requests a second, open requests, live streams.
+"""Limits by person: requests a second, open requests, live streams.
 
-All of it belongs to the event loop. A person is a user name, whichever of their tokens they ask with.
+Everything here belongs to the event loop. A person is a user name, whichever of their tokens they use.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from weir.local.server.problem_details import RequestRefused
 from weir.local.server.server_limits import ServerLimits
 
 PERSONS_MAX = 10_000
-"""Buckets kept; beyond, those that are full again are forgotten."""
+"""Number of buckets kept; beyond it, full buckets are dropped."""
 ROWS_A_UNIT = 100
 SUGGESTIONS_PER_PERSON_MAX = 2
 SUGGESTIONS_MAX = 16
@@ -33,7 +33,7 @@ class TokenBucket:
         self._at_s = now_s
 
     def take(self, cost: float, per_s: float, burst: float, now_s: float) -> float:
-        """Take units; return the seconds until there are enough of them, 0 if they were taken."""
+        """Take units; return 0, or the seconds until there are enough."""
         self._left = min(burst, self._left + (now_s - self._at_s) * per_s)
         self._at_s = now_s
         if self._left >= cost:
@@ -47,7 +47,7 @@ class TokenBucket:
 
 
 class RequestLimiter:
-    """Admits requests. Administrators have no rate; the counts of what is open hold for them too."""
+    """Admits requests. Administrators have no rate limit; limits of open requests apply to them too."""
 
     def __init__(self, limits: ServerLimits, clock: Callable[[], float] = monotonic) -> None:
         self._limits = limits
@@ -71,7 +71,7 @@ class RequestLimiter:
             self._check_streams(person.user)
         elif counts[person.user] >= self._limits.requests_open_max:
             most = self._limits.requests_open_max
-            said = f"You have {most} requests open, the most one person may: wait for their answers."
+            said = f"You have {most} open requests, the maximum for one person: wait for their answers."
             raise RequestRefused(429, said, retry_after_s=1.0)
         counts[person.user] += 1
         try:
@@ -92,8 +92,8 @@ class RequestLimiter:
         if wait_s:
             raise RequestRefused(
                 429,
-                f"You ask more often than the {limits.requests_per_s:g} times a second that one person may: "
-                f"ask again in {wait_s:.1f} s.",
+                f"You exceed the limit of {limits.requests_per_s:g} requests a second: "
+                f"try again in {wait_s:.1f} s.",
                 retry_after_s=wait_s,
             )
 
@@ -108,7 +108,7 @@ class RequestLimiter:
     def _check_streams(self, user: str) -> None:
         most = self._limits.streams_per_person_max
         if self._streams[user] >= most:
-            said = f"You have {most} streams open, the most one person may: close one."
+            said = f"You have {most} open streams, the maximum for one person: close one."
             raise RequestRefused(429, said, retry_after_s=5.0)
         if self._streams.total() >= self._limits.streams_max:
             said = f"All {self._limits.streams_max} streams of this server are taken: try again later."
@@ -127,15 +127,15 @@ class SuggestionQueue:
         """Wait for a turn.
 
         Raises:
-            Refused: the person, or all of them together, have as many requests waiting as may.
+            Refused: the person, or all persons together, have too many requests waiting.
         """
         user = person.user
         if self._waiting[user] >= SUGGESTIONS_PER_PERSON_MAX:
-            said = f"{self._waiting[user]} of your questions are being worked on: ask again in a moment."
+            said = f"{self._waiting[user]} of your suggestions are being computed: try again in a moment."
             raise RequestRefused(429, said, retry_after_s=2.0)
         if self._waiting.total() >= SUGGESTIONS_MAX:
             raise RequestRefused(
-                503, "Many ask for suggestions now: ask again in a moment.", retry_after_s=3.0
+                503, "The server computes many suggestions now: try again in a moment.", retry_after_s=3.0
             )
         self._waiting[user] += 1
         try:
@@ -146,7 +146,7 @@ class SuggestionQueue:
 
 
 def cost_of(method: str, path: str, query: bytes) -> int:
-    """Return the units of a request: 1 for most, more for what takes long to answer."""
+    """Return the units of a request: 1 for most, more for expensive ones."""
     end = path[path.rfind("/") :]
     cost = _COST_OF.get(end, 1)
     if method != "GET":
@@ -162,7 +162,7 @@ def is_streaming(path: str, query: bytes) -> bool:
 
 
 def _number(query: bytes, name: str) -> int:
-    """Return the largest number a parameter is given, 0 if there is none."""
+    """Return the largest value of a parameter, 0 if there is none."""
     values = [value for key, value in parse_qsl(query.decode("latin-1")) if key == name]
     return max(
         (int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 6), default=0

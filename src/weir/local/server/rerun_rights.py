@@ -26,6 +26,6 @@ def check_rerun(recorded: StoredWorkload, person: Person) -> None:
     if hidden and not person.is_admin and person.user != user:
         raise RequestRefused(
             403,
-            f"{name} was submitted by {user} with values that are theirs ({', '.join(hidden[:3])}): "
+            f"{name} was submitted by {user} with private values ({', '.join(hidden[:3])}): "
             "they or an administrator can rerun it.",
         )

@@ -1,7 +1,7 @@
-"""CPU and memory of pods that don't state them: their GPUs' part of the machine.
+"""Default CPU and memory of pods without a request: the machine's share of their GPUs.
 
-The amounts are charged to quotas and give a job its part of busy processors. Nodes don't reserve them and
-they limit nothing: work that fits by its GPUs starts, however much earlier work asked for.
+The amounts are charged to quotas and weigh a job's share of busy processors. Nodes don't reserve them and
+they limit nothing: work that fits by its GPUs starts, whatever earlier work requested.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def _assumed(
 
 
 def _usable(request: Request, nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes that the request names, or all where none of those is known."""
+    """Return the nodes that the request names, or all if none of them is known."""
     named = [
         node
         for node in nodes
@@ -63,7 +63,7 @@ def _usable(request: Request, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _part(request: Request, node: Node) -> dict[str, int]:
-    """Return the CPU and memory of a node that go with the GPUs of a request, at most all of it."""
+    """Return the CPU and memory of a node that belong to the GPUs of a request, at most all of it."""
     cpu, memory = node.capacity.get(CPU, 0), node.capacity.get(MEMORY, 0)
     if not request.devices or not node.gpus:
         return {CPU: min(CPU_ONLY_MILLI, cpu), MEMORY: min(CPU_ONLY_MEMORY, memory)}
@@ -94,7 +94,7 @@ def _takes_slot(written: WrittenPods) -> bool:
 
 
 def _slots(workload: Workload, written: Sequence[WrittenPods], nodes: Sequence[Node]) -> bool:
-    """Return True if its CPU-only pods take slots; a gang that has more pods than there are slots doesn't."""
+    """Return True if its CPU-only pods take slots; gangs with more pods than slots don't."""
     total = sum(node.capacity.get(CPU_SLOTS, 0) for node in nodes)
     pods = sum(group.count for group, each in zip(workload.groups, written, strict=True) if _takes_slot(each))
     return 0 < pods <= total

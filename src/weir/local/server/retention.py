@@ -1,7 +1,6 @@
-"""What needn't be kept any more: old parts of the history, and the output of what has long been over.
+"""Retention: delete old history, and the output of workloads that ended long ago.
 
-What jobs saved stays, unless whoever runs the pool says for how long: it may be all that somebody wanted of
-them.
+Checkpoints stay unless the administrator sets a period: they may be the only result of a job.
 """
 
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ class RetentionTask:
         self._checkpoints_to_s = 0.0
 
     def tidy(self, now_s: float) -> None:
-        """Do it. Call it every hour; what fails is done the next time."""
+        """Delete what has expired. Call it every hour; the next call repeats what failed."""
         try:
             self._output_to_s = self._forget_output(now_s - self._kept.output_s)
             if self._kept.checkpoints_s is not None:

@@ -27,7 +27,7 @@ class ServerSettings:
         begin_again: make one pool of a home and a database that don't belong together.
         log_most: bytes of output that are kept of each start of a pod; 0 for all.
         kept: how long output, details and checkpoints are kept once a workload is over.
-        pids_most: processes and threads of one pod, where there are control groups; 0 for no limit.
+        pids_most: processes and threads of one pod, with control groups; 0 for no limit.
         audit_to_syslog: send lines of the audit log to syslog as well.
         hides_others: leave names of other projects' work and people out of metrics and usage.
         log_level: of the server's own log, on standard error.

@@ -1,7 +1,7 @@
-"""What people ask for, held against the pool as it is: checked completely before anything changes.
+"""Submissions and queue changes: checked completely against the pool before anything changes.
 
-The shape of a submission is the shape of a scenario's workload; here it is made into the nouns, and whatever
-the pool can't have anything to do with is told by its field.
+A submission has the shape of a workload in a scenario file. Here it becomes a workload of the model; each
+value that the pool can't accept is reported by its field.
 """
 
 import re
@@ -38,7 +38,7 @@ from weir.store.records import NewWorkload
 PODS_MOST = 1024
 """Pods of one workload: they are processes of one machine."""
 WORDS_BYTES_MOST = 1 << 20
-"""Of a command and of an environment: what a process can be started with."""
+"""Limit of a command and of an environment, in bytes: the most a process can be started with."""
 GRACE_S = 30.0
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _NAME_SAID = "write letters, digits, dots, dashes and underscores, at most 63, a letter or digit at both ends"
@@ -46,14 +46,14 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OWN_PREFIX = "WEIR_"
 _OWN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 _SUFFIX_DIGITS = "23456789"
-"""What a made suffix begins with: one with a digit in it doesn't make a workload unlike the others."""
+"""First characters of a generated suffix: a digit doesn't make a workload differ from similar ones."""
 _SUFFIX_LETTERS = "bcdfghjkmnpqrstvwxz" + _SUFFIX_DIGITS
 _SUFFIX_LENGTH = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PoolInventory:
-    """What there is to ask of: nodes and topologies of the pool, and its quota tree."""
+    """Inventory of the pool: its nodes, topologies and quota tree."""
 
     nodes: Sequence[Node]
     topologies: Mapping[str, Topology]
@@ -62,11 +62,11 @@ class PoolInventory:
 
     @property
     def projects(self) -> list[str]:
-        """The names of the projects."""
+        """Return the names of the projects."""
         return [queue.name for queue in self.queues if queue.is_project]
 
     def resources(self) -> set[str]:
-        """What can be asked for: what any node has."""
+        """Return the resources that any node has."""
         found = {GPU, CPU, MEMORY, PODS}
         for node in self.nodes:
             found.update(node.capacity)
@@ -78,7 +78,7 @@ class PoolInventory:
 def pool_inventory(
     nodes: Sequence[Node], topologies: Mapping[str, Topology], queues: tuple[Queue, ...]
 ) -> PoolInventory:
-    """What there is to ask of."""
+    """Return the inventory of these nodes, topologies and queues."""
     return PoolInventory(nodes, topologies, queues, {queue.name: queue for queue in queues})
 
 
@@ -92,14 +92,14 @@ def check_submission(
     rules: LifecyclePolicy | None = None,
     directory_exists: bool | None = True,
 ) -> NewWorkload:
-    """Return a submission as what is queued.
+    """Check a submission and return the workload to queue.
 
     Args:
         asked: the submission.
         raw: its JSON, for a later rerun.
         person: the submitter.
         now_s: the time of the submission.
-        inventory: what the pool has.
+        inventory: nodes, topologies and queues of the pool.
         rules: the policy's rules of time.
         directory_exists: None if the file system of the directory doesn't answer.
 
@@ -145,13 +145,13 @@ def check_submission(
 
 
 def requested_devices(workload: Workload, nodes: Sequence[Node]) -> float:
-    """Devices all its pods ask for, a share as that share."""
+    """Return the devices that all pods of a workload request; a share counts as a fraction."""
     memory = min((node.gpu_memory for node in nodes if node.gpus), default=0)
     return sum(requested_devices_per_pod(group.request, memory) * group.count for group in workload.groups)
 
 
 def requested_devices_per_pod(request: Request, device_memory: int) -> float:
-    """Devices one pod asks for."""
+    """Return the devices that one pod requests."""
     if not request.devices:
         return 0.0
     return request.devices * min(WHOLE_MILLI, request.share_on(device_memory)) / WHOLE_MILLI
@@ -163,14 +163,14 @@ def _check_name(name: str | None, path: tuple[str, ...], fields: FieldErrors) ->
 
 
 def _made_name(asked: Submission) -> str:
-    """A name for one that has none: `train-4k2pb`."""
+    """Return a generated name such as `train-4k2pb`."""
     first, *others = secrets.token_bytes(_SUFFIX_LENGTH)
     letters = [_SUFFIX_LETTERS[byte % len(_SUFFIX_LETTERS)] for byte in others]
     return f"{asked.type}-{_SUFFIX_DIGITS[first % len(_SUFFIX_DIGITS)]}{''.join(letters)}"
 
 
 def _check_words(asked: Submission, fields: FieldErrors) -> None:
-    """The command, the environment and the directory are such that a process can be started with them."""
+    """Check that a process can be started with the command, the environment and the directory."""
     for at, word in enumerate(asked.command):
         if "\0" in word:
             fields.at(("command", at), "command: a word has a zero byte in it; leave it out")
@@ -196,7 +196,7 @@ def _check_words(asked: Submission, fields: FieldErrors) -> None:
 
 
 def _check_secret(name: str, asked: Submission, fields: FieldErrors) -> None:
-    """A variable that gets a secret's value is one that can be set, and is set once."""
+    """Check that a variable for a secret can be set, and is set only once."""
     if _VARIABLE.fullmatch(name) is None:
         text = "secrets: a variable is letters, digits and underscores, no digit first; write SECRET=VARIABLE"
         fields.at(("secrets", name), text)
@@ -207,7 +207,7 @@ def _check_secret(name: str, asked: Submission, fields: FieldErrors) -> None:
 
 
 def can_be_directory(path: str) -> bool:
-    """Return True if a path is absolute and can be asked of the file system."""
+    """Return True if a path is absolute and the file system can look it up."""
     return "\0" not in path and Path(path).is_absolute()
 
 
@@ -221,7 +221,7 @@ def _check_directory(directory: str, exists: bool | None, fields: FieldErrors) -
 
 
 def _written(asked: Submission, name: str) -> WrittenWorkload:
-    """A submission as a workload of a file."""
+    """Return a submission as a workload of a scenario file."""
     pods = [
         WrittenGroup.model_construct(_fields_set=set(each.model_fields_set), **dict(each), placed=[])
         for each in asked.pods
@@ -246,7 +246,7 @@ def _written(asked: Submission, name: str) -> WrittenWorkload:
 
 
 def _check_pods(written: WrittenWorkload, inventory: PoolInventory, fields: FieldErrors) -> None:
-    """Its groups hold together, and name what there is."""
+    """Check that the groups are consistent and name existing objects."""
     names: set[str] = set()
     resources = inventory.resources()
     models = sorted({node.gpu_model for node in inventory.nodes if node.gpu_model is not None})
@@ -300,7 +300,7 @@ def _check_topology(written: WrittenWorkload, inventory: PoolInventory, fields: 
 def checked_queue(
     asked: WrittenDepartment | WrittenProject, *, name: str, now_s: float, inventory: PoolInventory
 ) -> Queue:
-    """A department or project as it is to be. What it was made with stays: its age.
+    """Return the department or project that a request describes. It keeps the age of the existing one.
 
     Raises:
         Refused: with everything that is wrong with it.
@@ -328,7 +328,7 @@ def checked_queue(
 
 
 def following_departments(queue: Queue | None, name: str, inventory: PoolInventory) -> list[Queue]:
-    """Departments that follow the sum below them, with what it is once `name` is set or gone."""
+    """Return departments whose quota follows their children, as of `name` being set or deleted."""
     queues = {each.name: each for each in inventory.queues}
     followed = []
     before = inventory.of.get(name)
@@ -357,7 +357,7 @@ def _gpus(quota: int) -> dict[str, int]:
 
 
 def _below(name: str, queues: tuple[Queue, ...]) -> int:
-    """The gpu quotas of what is right below a department."""
+    """Return the sum of the GPU quotas right below a department."""
     return min(UNLIMITED, sum(each.quota.get(GPU, UNLIMITED) for each in queues if each.parent == name))
 
 

@@ -1,7 +1,7 @@
-"""What workloads really use, looked at every few seconds and told to whoever goes by it.
+"""Utilization of workloads, measured every few seconds and reported to control, metrics and usage.
 
-Control is told for its idle rules, the meter for the history, and metrics and rows show the last look.
-While nothing runs on virtual devices nobody looks: an idle pool does nothing.
+Control uses it for idle limits, the meter for the history; metrics and rows show the last reading. A pool
+of virtual devices takes no readings while nothing runs.
 """
 
 import threading
@@ -48,7 +48,7 @@ class UtilizationTask:
         tidy: Callable[[float], None],
         every_s: float = EVERY_S,
     ) -> None:
-        """`busy`: whether there is anything to look at; `tidy` is called every hour, with the time."""
+        """Create the task. `busy` returns True if there is work; `tidy` is called every hour."""
         self._pool = pool
         self._sampler = sampler
         self._busy = busy
@@ -121,7 +121,7 @@ class UtilizationTask:
         self._pool.turns.ask(lambda _: self._meter(sample, fractions))
 
     def _see_foreign(self, found: dict[int, ForeignProcess]) -> None:
-        """Keep work off devices that processes outside the pool use, and say so once."""
+        """Keep work off devices that processes outside the pool use, and report each once."""
         before, self._foreign = self._foreign, found
         if found.keys() == before.keys():
             return
@@ -135,7 +135,7 @@ class UtilizationTask:
         self._pool.backend.foreign(tuple(sorted(found)))
 
     def _meter(self, sample: MachineReading, fractions: dict[str, tuple[float, float]]) -> None:
-        """On the control thread: what was seen goes into the history."""
+        """Add readings to the history, on the control thread."""
         meter, node = self._pool.meter, self._pool.node.name
         for name, (fraction, _) in fractions.items():
             meter.used(name, node, fraction, sample.at_s)
@@ -149,7 +149,7 @@ def _words(foreign: Sequence[ForeignProcess], index: int) -> str:
 
 
 def _by_workload(sample: MachineReading) -> dict[str, tuple[float, float]]:
-    """Of each workload what it uses of all its devices, and how many those are; where all of it is known."""
+    """Return each workload's mean utilization and number of devices, leaving out unknown ones."""
     pods: defaultdict[str, list[PodReading]] = defaultdict(list)
     for each in sample.pods:
         if each.pod.place.devices:

@@ -1,6 +1,6 @@
-"""Answers on the wall clock: times inside the server are times of its timeline, people read the wall clock.
+"""Answers in wall-clock time: the server uses its own timeline, people read the wall clock.
 
-The two differ only after the wall clock was set, so an answer is mostly shown as it is.
+The two differ only after the wall clock was set, so most answers stay as they are.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ _WITHIN: Mapping[type[Answer], tuple[str, ...]] = {
 }
 """Fields that are lists of such answers."""
 _EVICTED = (WorkloadRow, WhyAnswer)
-"""Answers that may tell of an eviction."""
+"""Answers that may contain an eviction."""
 _TIMES_OF_EVENTS = ("retry_at_s",)
 """Numbers of events that are times."""
 
@@ -77,7 +77,7 @@ def on_wall_clock(answer: Shown, ahead_s: float) -> Shown:
 
 
 def _numbers(numbers: Mapping[str, object], ahead_s: float) -> dict[str, object]:
-    """Return the numbers of an event, those that are times on the wall clock."""
+    """Return the numbers of an event, with times on the wall clock."""
     return {
         name: value + ahead_s if name in _TIMES_OF_EVENTS and isinstance(value, int | float) else value
         for name, value in numbers.items()

@@ -24,7 +24,7 @@ class Workers:
         self._looking = threading.BoundedSemaphore(LOOKERS)
 
     async def parse(self, size: int, fn: Callable[[], Result]) -> Result:
-        """Return what `fn` makes of a body of so many bytes, off the event loop unless it is small.
+        """Return `fn` of a body with this size, off the event loop unless it is small.
 
         A small body takes a few milliseconds at worst, and handing it over costs more than most do.
         """
@@ -36,7 +36,7 @@ class Workers:
         """Return True if a directory exists, and None if its file system doesn't answer in time.
 
         A file system that hangs keeps its thread for good. Threads are counted: when all of them hang, paths
-        count as checked, and a job whose directory is missing says so when it starts.
+        count as checked; a job whose directory is missing reports that when it starts.
         """
         if not self._looking.acquire(blocking=False):
             return True

@@ -66,7 +66,7 @@ class _LineSplitter:
         self._held = b""
 
     def whole(self, block: bytes) -> bytes:
-        """The lines that are whole with this."""
+        """Return the complete lines up to now."""
         text = self._held + block
         end = text.rfind(b"\n") + 1
         if not end and len(text) > LINE_MOST:
@@ -76,6 +76,6 @@ class _LineSplitter:
         return b"".join(self._prefix + line + b"\n" for line in text[:end].split(b"\n")[:-1])
 
     def rest(self) -> bytes:
-        """What has no end yet."""
+        """Return the incomplete last line."""
         text, self._held = self._held, b""
         return self._prefix + text + b"\n" if text else b""

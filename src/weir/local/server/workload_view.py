@@ -52,7 +52,7 @@ class WorkloadView:
 
     @property
     def status(self) -> Status:
-        """Where it is."""
+        """Return the status of the workload."""
         if self.ended is not None:
             return _HOW[self.ended.how]
         statuses = {pod.status for pod in self.pods.values()}
@@ -68,12 +68,12 @@ _HOW: Mapping[WorkloadOutcome, Status] = {
 
 
 def by_uid(row: WorkloadRow) -> int:
-    """What rows are sorted by."""
+    """Return the sort key of rows."""
     return row.uid
 
 
 def workload_view(kept: WorkloadRecord, devices: float) -> WorkloadView:
-    """The line of a workload as it is written down."""
+    """Return the view of a stored workload."""
     return WorkloadView(
         kept.launch.uid,
         kept.workload,
@@ -90,7 +90,7 @@ def workload_view(kept: WorkloadRecord, devices: float) -> WorkloadView:
 
 
 def workload_row(line: WorkloadView) -> WorkloadRow:
-    """What people see of a line."""
+    """Return the row of a workload."""
     spec, ended, status = line.spec, line.ended, line.status
     nodes = list(dict.fromkeys(pod.place.node for pod in line.pods.values()))
     return WorkloadRow.model_construct(
@@ -152,7 +152,7 @@ def filter_rows(
     users: Sequence[str] = (),
     q: str = "",
 ) -> list[WorkloadRow]:
-    """Those of the rows that are asked for."""
+    """Return the rows that match the filters."""
     among: Mapping[str, frozenset[str]] = {
         "project": frozenset(projects),
         "status": frozenset(statuses),

@@ -9,7 +9,7 @@ _WHOLE_MOST = 1_000_000
 
 
 class Cells:
-    """One line. Every method answers the default where the cell is empty or wrong."""
+    """A line of a table. Every method returns the default if the cell is empty or invalid."""
 
     __slots__ = ("_of", "note")
 
@@ -18,11 +18,11 @@ class Cells:
         self.note = note
 
     def text(self, column: str) -> str:
-        """What is written, without the space around it."""
+        """Return the text of a cell without surrounding space."""
         return self._of.get(column, "").strip()
 
     def amount(self, column: str, resource: str, default: int) -> int:
-        """An amount of a resource."""
+        """Return an amount of a resource."""
         written = self.text(column)
         if not written:
             return default
@@ -52,7 +52,7 @@ class Cells:
         return value
 
     def whole(self, column: str, default: int, *, least: int) -> int:
-        """A whole number."""
+        """Return an integer."""
         written = self.text(column)
         if not written:
             return default

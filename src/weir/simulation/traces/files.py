@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 
 
 def text(path: Path) -> str:
-    """The whole text of a file.
+    """Return the whole text of a file.
 
     Raises:
         Refused: it can't be read, is too large, or isn't text.

@@ -17,7 +17,7 @@ FORMATS: Mapping[str, Callable[[Path, Scenario], list[JobTrace]]] = {
 
 
 def read_trace(path: Path, scenario: Scenario, format_: str = OWN) -> list[JobTrace]:
-    """The jobs of a trace, and what will become of each.
+    """Read a trace: its workloads and the future of each.
 
     Raises:
         Refused: with the mistakes of the file.

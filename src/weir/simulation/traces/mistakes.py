@@ -3,11 +3,11 @@
 from weir.model.scenario import InvalidFile, Mistake
 
 MOST = 20
-"""Mistakes told of one file."""
+"""Number of errors reported for one file."""
 
 
 class TraceMistakes:
-    """What is wrong with one file."""
+    """Errors in one file."""
 
     def __init__(self, file: str) -> None:
         self.file = file

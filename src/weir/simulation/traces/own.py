@@ -46,7 +46,7 @@ _OF_REQUEST = ("gpus", "devices", "gpu_memory", "gpu_models", "cpu", "memory")
 
 
 def read(path: Path, scenario: Scenario) -> list[JobTrace]:
-    """The workloads of a trace and their fates.
+    """Read the workloads of a trace with their futures.
 
     Raises:
         Refused: with the mistakes of the file.
@@ -83,7 +83,7 @@ class _Lines:
         self._requests: dict[tuple[str, ...], Request] = {}
 
     def fate(self, cells: Cells) -> JobTrace:
-        """The workload of one line; meaningless if anything of it was noted as wrong."""
+        """Return the workload of one line; unusable if the line has errors."""
         name, project = cells.text("name"), cells.text("project")
         if not name or "/" in name:
             cells.note(f"name {name!r} can't be: a name isn't empty and has no slash")

@@ -1,8 +1,8 @@
-"""Public records of GPU clusters, read by name.
+"""Public traces of GPU clusters, read by name.
 
-What these files don't say isn't made up: where a format names no team, the cluster has to have exactly
-one project, and a job that never ran is left out. No format says when a job saved its state; the ITP
-record is replayed with a saved state every hour, as its literature does.
+Missing values aren't invented: where a format names no team, the cluster must have exactly one project, and
+a job that never ran is left out. No format has checkpoints; the ITP trace is replayed with a checkpoint
+every hour, as its literature does.
 """
 
 import json
@@ -29,7 +29,7 @@ _PHILLY_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 def read_itp(path: Path, scenario: Scenario) -> list[JobTrace]:
-    """Microsoft's ITP clusters: a project for each; more than 8 devices are a gang of 8-device pods.
+    """Read Microsoft's ITP clusters: one project each; more than 8 devices become a gang of 8-device pods.
 
     Raises:
         Refused: with the mistakes of the file.
@@ -58,7 +58,7 @@ def read_itp(path: Path, scenario: Scenario) -> list[JobTrace]:
 
 
 def read_openb(path: Path, scenario: Scenario) -> list[JobTrace]:
-    """Alibaba's openb lists: a pod a line, all of one project; times where the list has them.
+    """Read Alibaba's openb lists: one pod a line, all of one project; with times if the list has them.
 
     Raises:
         Refused: with the mistakes of the file.
@@ -101,7 +101,7 @@ def _openb_request(cells: Cells) -> Request:
 
 
 def read_philly(path: Path, scenario: Scenario) -> list[JobTrace]:
-    """Microsoft's Philly log: a project for each virtual cluster; pods as its last attempt had them.
+    """Read Microsoft's Philly log: one project for each virtual cluster; pods as in the last attempt.
 
     A job's run is that of all its attempts together. Times count from the first submission.
 
@@ -147,7 +147,7 @@ def read_philly(path: Path, scenario: Scenario) -> list[JobTrace]:
 
 
 def _philly_job(job: Mapping[str, Any]) -> tuple[datetime, float, tuple[PodGroup, ...]] | None:
-    """When a job was submitted, how long it ran, and its pods; None if it never ran on a device."""
+    """Return a job's submission, run time and pods; None if it never ran on a device."""
     run_s, machines = 0.0, Counter[int]()
     for attempt in job["attempts"]:
         start, end = _philly_time(attempt.get("start_time")), _philly_time(attempt.get("end_time"))
@@ -181,14 +181,14 @@ class _Projects:
         self._missed: set[str] = set()
 
     def named(self, line: int, name: str) -> str:
-        """A project by name; said once if it isn't there."""
+        """Return a project by name; report a missing project once."""
         if name not in self._names and name not in self._missed:
             self._missed.add(name)
             self._mistakes.add(line, f"the cluster file has no project {name!r}: add it, with its quota")
         return name
 
     def only(self) -> str:
-        """The one project there is."""
+        """Return the only project."""
         if len(self._names) != 1:
             said = (
                 f"names no teams, and the cluster file has {len(self._names)} projects: give it exactly one"

@@ -1,7 +1,7 @@
-"""A cluster for the tenants of a trace: as many nodes as their quotas need, and no more.
+"""Cluster for the tenants of a trace: exactly as many nodes as their quotas need.
 
-The quota of a tenant in nodes is what it used on average over the submission window, times `k`, and
-at least what its largest job needs. The public records state no quotas; this is our construction.
+The quota of a tenant in nodes is its mean usage over the submission window, times `k`, and at least the
+size of its largest job. The public traces state no quotas; this is our construction.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ NODE_GPUS = 8
 
 
 def tenants(fates: Sequence[JobTrace], k: float, *, static: bool = False) -> Scenario:
-    """Nodes of eight devices and a project for each tenant; static ones use nothing beyond their quota."""
+    """Return nodes of eight devices and one project for each tenant; static projects never borrow."""
     quotas = quota_nodes(fates, k)
     queues = []
     for number, (name, nodes) in enumerate(quotas.items()):
@@ -57,7 +57,7 @@ def projects(names: Sequence[str]) -> Scenario:
 
 
 def quota_nodes(fates: Sequence[JobTrace], k: float) -> dict[str, int]:
-    """The quota of each tenant, in whole nodes."""
+    """Return the quota of each tenant, in whole nodes."""
     submitted_s = [fate.workload.submitted_s for fate in fates]
     window_s = max(1.0, max(submitted_s) - min(submitted_s))
     used: dict[str, float] = defaultdict(float)

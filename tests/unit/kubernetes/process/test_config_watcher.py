@@ -77,7 +77,7 @@ def test_an_object_of_another_name_is_told_that_nobody_reads_it() -> None:
     settings.tell = told.extend
     changed(settings, GOOD, "other")
     assert settings.settings == BASE
-    assert "reads the SchedulerConfig weir alone" in told[0].patch["status"]["message"]
+    assert "reads only the SchedulerConfig weir" in told[0].patch["status"]["message"]
 
 
 def test_a_status_that_is_there_is_not_written_again() -> None:

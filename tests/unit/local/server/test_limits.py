@@ -142,7 +142,7 @@ async def test_who_asks_too_often_is_told_when_to_come_again_and_others_are_serv
         refused = await again.get("/api/v1/workloads")
         assert refused.status_code == 429
         assert int(refused.headers["Retry-After"]) > 1
-        assert "ask again in" in refused.json()["detail"]
+        assert "try again in" in refused.json()["detail"]
         assert (await ben.get("/api/v1/workloads")).status_code == 200
         assert (await ben.post("/api/v1/workloads", json=SUBMISSION)).status_code == 201
         assert [(await stands.admin.get("/api/v1/workloads")).status_code for _ in range(150)] == [200] * 150

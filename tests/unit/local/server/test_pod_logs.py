@@ -77,7 +77,7 @@ async def test_what_cant_be_read_is_an_event_of_its_project(stands: Standing) ->
 
     (event,) = unreadable(await stands.until_true(unreadable, "events"))
     assert (event["workload"], event["project"]) == ("odd", "default")
-    assert event["sentence"] == "Pod odd/0/0: its notes are passed over: notes.jsonl is a FIFO."
+    assert event["sentence"] == "Pod odd/0/0: its messages are ignored: notes.jsonl is a FIFO."
     assert row["restarts"] == 0
 
 

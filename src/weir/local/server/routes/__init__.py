@@ -1,1 +1,1 @@
-"""What is answered at which address, one module for each noun."""
+"""REST routes, one module for each noun."""

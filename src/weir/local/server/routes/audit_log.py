@@ -21,11 +21,11 @@ async def read(
     limit: Limit = 100,
     user: Annotated[str | None, Query(max_length=253, description="Only requests of this user.")] = None,
     outcome: Annotated[
-        Literal["allowed", "refused", "failed"] | None, Query(description="Only those with this outcome.")
+        Literal["allowed", "refused", "failed"] | None, Query(description="Only requests with this outcome.")
     ] = None,
     path: Annotated[str, Query(max_length=300, description="Part of the path.")] = "",
 ) -> Response:
-    """The newest requests that changed something, were refused, or read what is confidential."""
+    """Return the newest requests that changed something, were refused, or read confidential data."""
     admin_only(who)
     audit: AuditLog = request.app.state.audit
     lines = await asyncio.to_thread(audit.read, limit, user=user, outcome=outcome, path=path)

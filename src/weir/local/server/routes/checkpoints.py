@@ -1,4 +1,4 @@
-"""What workloads saved: a directory for each that saved anything."""
+"""Checkpoint directories, one for each workload that has saved something."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What all routes need: the pool, who asks, answers written once, parameters read carefully."""
+"""Parts that all routes share: the pool, the requester, cached responses, and parsed parameters."""
 
 from typing import Annotated, Any
 
@@ -25,38 +25,38 @@ async def _who(request: Request) -> Person:
 
 ThePool = Annotated[PoolService, Depends(_pool)]
 Who = Annotated[Person, Depends(_who)]
-Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST, description="How many at most.")]
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST, description="Maximum number of items.")]
 After = Annotated[
-    str | None, Query(max_length=20, description="`next` of the page before; leave out for the first.")
+    str | None, Query(max_length=20, description="`next` of the previous page; omit it for the first page.")
 ]
 
 
 def said(answer: BaseModel, status: int = 200) -> Response:
-    """An answer, written by pydantic alone."""
+    """Return a response that pydantic has serialized."""
     return Response(answer.model_dump_json(), status_code=status, media_type=JSON)
 
 
 def position(after: str | None) -> int | None:
-    """What `after` says.
+    """Return the position that `after` names.
 
     Raises:
-        Refused: it isn't what a page said.
+        Refused: the position is invalid.
     """
     if after is None or after == "":
         return None
     if not (after.isascii() and after.isdigit() and len(after) <= 18):
-        message = "after: is not what a page said; write its next, or leave it out"
+        message = "after: is not the `next` of a page; write that, or omit it"
         raise RequestRefused(422, message, [{"field": "after", "message": message}])
     return int(after)
 
 
 def words(text: str | None) -> tuple[str, ...]:
-    """Words between commas."""
+    """Split a comma-separated parameter."""
     return tuple(dict.fromkeys(word.strip() for word in (text or "").split(",") if word.strip()))
 
 
 def among(name: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Words between commas, each one of those known.
+    """Split a comma-separated parameter, and refuse unknown words.
 
     Raises:
         Refused: one isn't.
@@ -71,21 +71,21 @@ def among(name: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...
 
 _REFUSALS = {
     400: "The request can't be read.",
-    401: "Nobody the pool knows asks.",
-    403: "Who asks may not do this.",
-    404: "There is no such thing.",
-    405: "This address doesn't answer this method.",
-    408: "The body came too slowly.",
-    409: "It contradicts what is.",
+    401: "Unknown or missing token. Log in with `weir login`.",
+    403: "The person may not do this.",
+    404: "Not found.",
+    405: "The path doesn't support this method.",
+    408: "The body arrived too slowly.",
+    409: "The request conflicts with the current state.",
     413: "The body is too large.",
-    422: "Something is wrong with the request; `errors` names the fields.",
-    429: "This person has used up their share; `Retry-After` says when to ask again.",
+    422: "Invalid request; `errors` names the fields.",
+    429: "The person's limit is exhausted; `Retry-After` says when to retry.",
     503: "The pool can't do this now; nothing was changed.",
 }
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """How a route may refuse, for the description of the interface."""
+    """Return the refusals of a route, for the description of the interface."""
     return {
         status: {
             "description": _REFUSALS[status],
@@ -102,7 +102,7 @@ BODY_REFUSALS = (408, 413, 422)
 
 
 def takes(model: type[BaseModel], about: str) -> dict[str, Any]:
-    """That a route takes a body, which it reads itself."""
+    """Describe the body of a route that reads the body itself."""
     BODIES[model.__name__] = model
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"description": about, "required": True, "content": {JSON: {"schema": schema}}}}

@@ -28,7 +28,7 @@ _EPOCH_LEAST_S = 1e8
 
 @routes.get("/status", response_model=PoolStatus, responses=problems())
 async def status(pool: ThePool, _who: Who) -> Response:
-    """The pool in one glance."""
+    """Return the state of the pool."""
     running, pending = pool.view.counts()
     rows = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
     found = PoolStatus(
@@ -48,7 +48,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
 
 @routes.get("/nodes", response_model=NodePage, responses=problems(422))
 async def nodes(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
-    """Nodes, their devices, and who is on them."""
+    """Return nodes and their devices, with their users."""
     rows = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
     begin = position(after) or 0
     more = str(begin + limit) if begin + limit < len(rows) else None
@@ -65,7 +65,7 @@ async def events(
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
-    """What happened, newest first; of the projects of who asks. `workload` is a name or a uid."""
+    """Return events, newest first, of the requester's projects. `workload` is a name or a uid."""
     uid = None if workload is None else parse_uid(workload)
     page = await asyncio.to_thread(
         pool.store.events,
@@ -87,10 +87,10 @@ async def usage(
     pool: ThePool,
     who: Who,
     since: Annotated[str | None, Query(max_length=64, description="7d, or seconds since the epoch.")] = None,
-    until: Annotated[str | None, Query(max_length=64, description="As since; now if none.")] = None,
-    by: Annotated[By, Query(description="What to add up by.")] = "project",
+    until: Annotated[str | None, Query(max_length=64, description="As since; by default now.")] = None,
+    by: Annotated[By, Query(description="Key of the sums.")] = "project",
 ) -> Response:
-    """What was held, really used, held idle and waited for."""
+    """Return allocated, used and idle GPU time, and time spent pending."""
     if by == "user" and pool.hides_others:
         admin_only(who)
     now_s, ahead_s = pool.clock(), pool.clock.ahead_s
@@ -105,7 +105,7 @@ async def usage(
 
 
 def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
-    """A time since the epoch by the wall clock, or a span before now, as a time of the timeline.
+    """Return a time of the timeline, from an epoch time of the wall clock or a span before now.
 
     Raises:
         Refused: it is neither.
@@ -129,7 +129,7 @@ def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
     responses={200: {"content": {"text/yaml": {}}}, **problems(403)},
 )
 async def snapshot_of_pool(pool: ThePool, who: Who) -> Response:
-    """The pool as a scenario: played, its first cycle is what the pool decides next."""
+    """Return the pool as a scenario; its first cycle makes the pool's next decisions."""
     admin_only(who)
     picture = await pool.ask(cluster_facts)
     text = await asyncio.to_thread(snapshot, picture, pool.policy, pool.clock())

@@ -42,7 +42,7 @@ async def _one(pool: PoolService, kind: str, name: str) -> Response:
 
 @routes.get("/projects", response_model=QueuePage, responses=problems(422))
 async def list_projects(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
-    """Projects, in the order of their tree."""
+    """Return projects, in the order of their tree."""
     return await _page(pool, "project", limit, after)
 
 
@@ -54,27 +54,27 @@ async def list_departments(pool: ThePool, _who: Who, limit: Limit = 100, after: 
 
 @routes.get("/projects/{name}", response_model=QueueRow, responses=problems(404))
 async def project(name: str, pool: ThePool, _who: Who) -> Response:
-    """One project."""
+    """Return a project."""
     return await _one(pool, "project", name)
 
 
 @routes.get("/departments/{name}", response_model=QueueRow, responses=problems(404))
 async def department(name: str, pool: ThePool, _who: Who) -> Response:
-    """One department."""
+    """Return a department."""
     return await _one(pool, "department", name)
 
 
-_SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description": "It is new."}}
+_SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description": "Created."}}
 
 
 @routes.put(
     "/projects/{name}",
     response_model=QueueRow,
     responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
-    openapi_extra=takes(WrittenProject, "The whole of it, in the words of scenario files."),
+    openapi_extra=takes(WrittenProject, "The complete object, in the format of scenario files."),
 )
 async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-    """Make a project, or change it; what isn't written is as if it had never been."""
+    """Create or replace a project; omitted fields get their defaults."""
     admin_only(who)
     asked = await read_body(request, lambda body: read_as(WrittenProject, body, "The project"))
     new, row = await pool.set_queue(asked, name, who)
@@ -85,10 +85,10 @@ async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> R
     "/departments/{name}",
     response_model=QueueRow,
     responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
-    openapi_extra=takes(WrittenDepartment, "The whole of it, in the words of scenario files."),
+    openapi_extra=takes(WrittenDepartment, "The complete object, in the format of scenario files."),
 )
 async def set_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
-    """Make a department, or change it. Without a gpu quota it has what is below it together."""
+    """Create or replace a department. Without a gpu quota it has the sum of its children's."""
     admin_only(who)
     asked = await read_body(request, lambda body: read_as(WrittenDepartment, body, "The department"))
     new, row = await pool.set_queue(asked, name, who)

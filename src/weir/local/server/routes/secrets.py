@@ -16,7 +16,7 @@ routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"]
 
 @routes.get("", response_model=SecretPage, responses=problems(403, 404))
 async def list_secrets(project: str, pool: ThePool, who: Who) -> Response:
-    """Names of a project's secrets; nothing tells their values."""
+    """Return the names of a project's secrets; the API never returns their values."""
     rows = await pool.secrets.all(project, who)
     return said(pool.on_wall_clock(SecretPage(total=len(rows), items=rows)))
 
@@ -46,7 +46,7 @@ def _value(body: bytes) -> str:
     """Return the value a body holds.
 
     Raises:
-        Refused: it holds none; nothing of it is repeated.
+        Refused: the body has no value; the answer repeats none of it.
     """
     try:
         written = json.loads(body)
@@ -60,5 +60,5 @@ def _value(body: bytes) -> str:
         except UnicodeEncodeError:
             pass
     most = VALUE_BYTES_MOST >> 10
-    text = f'value: is no text of 1 byte to {most} KiB without zero bytes; send {{"value": TEXT}}'
+    text = f'value: is not a text of 1 byte to {most} KiB without zero bytes; send {{"value": TEXT}}'
     raise RequestRefused(422, f"The secret: {text}", [{"field": "value", "message": text}])

@@ -18,7 +18,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **problems()},
 )
 async def stream(request: Request, pool: ThePool, who: Who) -> Response:
-    """What changes: workload, event, queue and node. `Last-Event-ID` goes on where a stream broke off."""
+    """Stream changes of workloads, events, queues and nodes. `Last-Event-ID` resumes a broken stream."""
     joined = pool.hub.join(who, request.headers.get("last-event-id"))
     if joined is None:
         raise RequestRefused(503, "Too many listen already, or the server is being stopped.")
@@ -35,7 +35,7 @@ async def stream(request: Request, pool: ThePool, who: Who) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
 async def metrics(pool: ThePool, who: Who) -> Response:
-    """What Prometheus reads; send it any token."""
+    """Return Prometheus metrics; any valid token may read them."""
     nodes = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
     seen = MetricsSnapshot(
         queues=await pool.queue_rows(),
@@ -52,7 +52,7 @@ async def metrics(pool: ThePool, who: Who) -> Response:
 
 @routes.get("/healthz")
 async def healthz() -> Response:
-    """Whether the server answers."""
+    """Answer while the server is alive."""
     return JSONResponse({"status": "ok"})
 
 

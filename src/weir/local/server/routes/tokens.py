@@ -38,7 +38,7 @@ EXPIRY_S_MOST = 3650 * 86400.0
     openapi_extra=takes(TokenAsked, "Who it is for, and in which projects they may act."),
 )
 async def make(request: Request, pool: ThePool, who: Who) -> Response:
-    """Make a token; its text is told this once."""
+    """Make a token; its text is returned only now."""
     admin_only(who)
     asked = await read_body(request, lambda body: read_as(TokenAsked, body, "The token"))
     fields = FieldErrors("The token")
@@ -101,7 +101,7 @@ def _made(request: Request, row: StoredToken, text: str) -> TokenMade:
     openapi_extra=takes(TokenRotated, "When the new text expires; an empty object for as before."),
 )
 async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
-    """Give the token this is asked with another text. It never expires later than before."""
+    """Rotate the token of this request. It never expires later than before."""
     if who.token is None:
         raise RequestRefused(
             409,
@@ -117,7 +117,7 @@ async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
     openapi_extra=takes(TokenRotated, "When the new text expires; an empty object for as long as before."),
 )
 async def rotate(id: int, request: Request, pool: ThePool, who: Who) -> Response:  # noqa: A002 - see `delete`
-    """Give a token another text, told this once; the old text is worth nothing from now on."""
+    """Rotate a token: return its new text once; the old text becomes invalid."""
     admin_only(who)
     return await _rotate(request, pool, id, may_extend=True)
 
@@ -167,8 +167,8 @@ async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After 
 
 
 @routes.delete("/{id}", status_code=204, responses=problems(403, 404, 422))
-async def delete(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - what the address calls it
-    """Take a token back: from now on nobody may ask with it."""
+async def delete(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the name in the path
+    """Revoke a token: it becomes invalid at once."""
     admin_only(who)
     if not 0 <= id <= ID_MOST:
         raise RequestRefused(404, "There is no such token.")

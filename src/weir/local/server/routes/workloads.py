@@ -100,7 +100,7 @@ async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at
 
 
 def row_of(listed: WorkloadSummary) -> WorkloadRow:
-    """A row of what the store remembers."""
+    """Return the row of a workload in the store."""
     why = {"why": listed.status, "sentence": listed.sentence} if listed.sentence else None
     values: dict[str, Any] = {
         name: getattr(listed, name) for name in WorkloadRow.model_fields if hasattr(listed, name)
@@ -148,7 +148,7 @@ def _detail_of_new(kept: WorkloadRecord, row: WorkloadRow) -> WorkloadDetail:
 
 @routes.get("/{name}", response_model=WorkloadDetail, responses=problems(404))
 async def describe(name: str, pool: ThePool, who: Who) -> Response:
-    """All that is known of the newest workload of a name, or of the one with a uid.
+    """Return all details of the newest workload of a name, or of the workload with a uid.
 
     Command and environment only for people of its project.
     """
@@ -191,7 +191,7 @@ def _shown(launch: LaunchSpec, user: str, who: Person) -> dict[str, str] | None:
 
 
 async def _found(pool: PoolService, name: str) -> tuple[StoredWorkload, WorkloadRow]:
-    """The newest workload of a name, or the one with a uid."""
+    """Return the newest workload of a name, or the workload with a uid."""
     found = await asyncio.to_thread(find_workload, pool.store, name)
     if found is None:
         raise RequestRefused(404, f"There is no workload {name[:80]}; `weir list -A` shows which there are.")
@@ -201,7 +201,7 @@ async def _found(pool: PoolService, name: str) -> tuple[StoredWorkload, Workload
 
 @routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
 async def why(name: str, pool: ThePool, who: Who) -> Response:
-    """Why a workload waits, its queues' numbers, and what would let it start."""
+    """Return why a workload is pending, its queues' numbers, and changes that would let it start."""
     name = live_name(pool.view, name)
     row = pool.view.row(name)
     if row is None:
@@ -249,7 +249,7 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
 
 
 def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
-    """Which it is among the waiting of its project, and of how many."""
+    """Return its place among the pending workloads of its project, and their number."""
     job = cluster.jobs[name]
     keys = [
         of.line_key(at) for of in cluster.waiting_of.get(job.project, ()) for at in range(len(of.members))
@@ -260,18 +260,18 @@ def _place(cluster: Cluster, name: str) -> tuple[int | None, int]:
     return 1 + sum(key < mine for key in keys), len(keys)
 
 
-# What is done to them
+# Actions
 
 
 @routes.post("/{name}/stop", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def stop(name: str, pool: ThePool, who: Who) -> Response:
-    """End a workload for good: its pods are told to stop."""
+    """Stop a workload for good."""
     return said(pool.on_wall_clock(await pool.stop(name, who)))
 
 
 @routes.post("/{name}/suspend", response_model=WorkloadRow, responses=problems(403, 404, 409))
 async def suspend(name: str, pool: ThePool, who: Who) -> Response:
-    """Have a workload give back what it holds and wait until it is resumed."""
+    """Suspend a workload: it releases its devices and waits until it is resumed."""
     return said(pool.on_wall_clock(await pool.suspend(name, who)))
 
 
@@ -285,7 +285,7 @@ async def resume(name: str, pool: ThePool, who: Who) -> Response:
     "/{name}/rerun", status_code=201, response_model=WorkloadDetail, responses=problems(403, 404, 409, 422)
 )
 async def rerun(name: str, pool: ThePool, who: Who) -> Response:
-    """Submit a workload that has ended anew, under the same name."""
+    """Submit an ended workload again, under the same name."""
     kept, row = await pool.rerun(name, who)
     return said(pool.on_wall_clock(_detail_of_new(kept, row)), 201)
 
