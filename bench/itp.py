@@ -52,7 +52,7 @@ class Job(NamedTuple):
         label = f"{self.submitted_s}-{self.duration_s}-{self.gpus}-{self.cluster}"
         return int(hashlib.sha256(label.encode()).hexdigest(), 16) % 100 < SPOT_PERCENT
 
-    def fate(
+    def job_trace(
         self,
         project: str,
         *,

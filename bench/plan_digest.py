@@ -95,10 +95,10 @@ def main() -> None:
     args = parser.parse_args()
     plans, started = PlanDigest(), perf_counter()
     for preset in args.preset:
-        fates = [job.fate(job.cluster) for job in read_jobs(args.traces)]
-        scenario, policy = tenants(fates, QUOTA_FACTOR), Policy.model_validate({"preset": preset})
-        fates = jittered(fates[: args.jobs], 0)
-        replay(scenario, fates, policy, progress=Said(f"plan digest, {preset}"), decide=plans.decide)
+        job_traces = [job.job_trace(job.cluster) for job in read_jobs(args.traces)]
+        scenario, policy = tenants(job_traces, QUOTA_FACTOR), Policy.model_validate({"preset": preset})
+        job_traces = jittered(job_traces[: args.jobs], 0)
+        replay(scenario, job_traces, policy, progress=Said(f"plan digest, {preset}"), decide=plans.decide)
     digest = plans.hexdigest()
     took_s = perf_counter() - started
     print(f"{digest} of {plans.decisions} decisions with {plans.actions} actions, in {took_s:.0f} s")

@@ -68,13 +68,13 @@ class Run:
 
 def run(of: Run) -> Row:
     """The figures of one replay."""
-    fates = [job.fate(job.cluster) for job in read_jobs(of.traces)]
-    scenario, quotas = tenants(fates, of.k), quota_nodes(fates, of.k)
-    fates = fates[: of.jobs]
+    job_traces = [job.job_trace(job.cluster) for job in read_jobs(of.traces)]
+    scenario, quotas = tenants(job_traces, of.k), quota_nodes(job_traces, of.k)
+    job_traces = job_traces[: of.jobs]
     if of.preset == STATIC:
-        return partitions(jittered(fates, of.seed), quotas)
+        return partitions(jittered(job_traces, of.seed), quotas)
     policy = Policy.model_validate({"preset": of.preset, **json.loads(of.settings)})
-    replayed = replay(scenario, fates, policy, seed=of.seed, progress=Said(of.name))
+    replayed = replay(scenario, job_traces, policy, seed=of.seed, progress=Said(of.name))
     by_project = replayed.numbers["by_project"]
     assert isinstance(by_project, dict)
     return {

@@ -41,21 +41,23 @@ class Mapping:
     """How the two classes become projects, priorities and preemptibility."""
 
     queues: tuple[Queue, ...]
-    fate: Callable[[Job], JobTrace]
+    job_trace: Callable[[Job], JobTrace]
 
 
 def _in_projects(*, fixed: bool) -> Mapping:
-    def fate(job: Job) -> JobTrace:
-        return job.fate("spot") if job.is_spot else job.fate("high", preemptible=not fixed)
+    def job_trace(job: Job) -> JobTrace:
+        return job.job_trace("spot") if job.is_spot else job.job_trace("high", preemptible=not fixed)
 
-    return Mapping((queue("high", NODES), queue("spot", 0, 1)), fate)
+    return Mapping((queue("high", NODES), queue("spot", 0, 1)), job_trace)
 
 
 def _by_priority(*, fixed: bool) -> Mapping:
-    def fate(job: Job) -> JobTrace:
-        return job.fate("all") if job.is_spot else job.fate("all", priority=100, preemptible=not fixed)
+    def job_trace(job: Job) -> JobTrace:
+        return (
+            job.job_trace("all") if job.is_spot else job.job_trace("all", priority=100, preemptible=not fixed)
+        )
 
-    return Mapping((queue("all", NODES),), fate)
+    return Mapping((queue("all", NODES),), job_trace)
 
 
 MAPPINGS: dict[str, Callable[[], Mapping]] = {
@@ -90,8 +92,8 @@ def run(of: Run) -> Row:
     spot = {job.name for job in jobs if job.is_spot}
     policy = Policy.model_validate({"preset": of.preset, **json.loads(of.settings)})
     scenario = pool("high and spot", mapping.queues)
-    fates = [mapping.fate(job) for job in jobs]
-    replayed = replay(scenario, fates, policy, seed=of.seed, progress=Said(of.name))
+    job_traces = [mapping.job_trace(job) for job in jobs]
+    replayed = replay(scenario, job_traces, policy, seed=of.seed, progress=Said(of.name))
     lines = replayed.recorder.lines.values()
     classes = [
         [line for line in lines if (line.workload.name in spot) is is_spot] for is_spot in (False, True)

@@ -16,14 +16,17 @@ from weir.simulation.traces.tenants import NODE_GPUS
 Row = dict[str, object]
 
 
-def delays_s(fates: Sequence[JobTrace], nodes: int) -> list[float]:
+def delays_s(job_traces: Sequence[JobTrace], nodes: int) -> list[float]:
     """How long each job waits on so many nodes of its own."""
     free = [NODE_GPUS] * nodes
     waiting: dict[int, list[tuple[float, int]]] = {}  # by size, oldest first
     ends: list[tuple[float, int, tuple[int, ...]]] = []
-    sizes = [sum(group.count * group.request.devices for group in fate.workload.groups) for fate in fates]
-    comes = sorted((fate.workload.submitted_s, at) for at, fate in enumerate(fates))
-    delays = [0.0] * len(fates)
+    sizes = [
+        sum(group.count * group.request.devices for group in job_trace.workload.groups)
+        for job_trace in job_traces
+    ]
+    comes = sorted((job_trace.workload.submitted_s, at) for at, job_trace in enumerate(job_traces))
+    delays = [0.0] * len(job_traces)
     coming = 0
     while coming < len(comes) or ends:
         now_s = min(ends[0][0] if ends else inf, comes[coming][0] if coming < len(comes) else inf)
@@ -45,7 +48,7 @@ def delays_s(fates: Sequence[JobTrace], nodes: int) -> list[float]:
             for node in places:
                 free[node] -= min(size, NODE_GPUS)
             delays[at] = now_s - submitted_s
-            heappush(ends, (now_s + fates[at].duration_s, at, places))
+            heappush(ends, (now_s + job_traces[at].duration_s, at, places))
             if not waiting[size]:
                 del waiting[size]
                 fitting.discard(size)
@@ -60,17 +63,17 @@ def _places(free: Sequence[int], size: int) -> tuple[int, ...] | None:
     return (min(fits)[1],) if fits else None
 
 
-def partitions(fates: Sequence[JobTrace], quota_nodes: Mapping[str, int]) -> Row:
+def partitions(job_traces: Sequence[JobTrace], quota_nodes: Mapping[str, int]) -> Row:
     """All tenants, each on the nodes of its quota: the figures, and the mean JCT of each tenant."""
     jcts: list[float] = []
     delays: list[float] = []
     by_tenant = {}
     for tenant, nodes in quota_nodes.items():
-        own = [fate for fate in fates if fate.workload.project == tenant]
+        own = [job_trace for job_trace in job_traces if job_trace.workload.project == tenant]
         if not own:
             continue
         late = delays_s(own, nodes)
-        took = [delay + fate.duration_s for delay, fate in zip(late, own, strict=True)]
+        took = [delay + job_trace.duration_s for delay, job_trace in zip(late, own, strict=True)]
         by_tenant[tenant] = fmean(took)
         delays += late
         jcts += took

@@ -52,7 +52,7 @@ def _queues_ten(jobs: Sequence[Job]) -> list[Queue]:
 
 
 def _queues_quotas(jobs: Sequence[Job]) -> list[Queue]:
-    quotas = quota_nodes([job.fate(job.cluster) for job in jobs], _K)
+    quotas = quota_nodes([job.job_trace(job.cluster) for job in jobs], _K)
     return [queue(name, nodes, at) for at, (name, nodes) in enumerate(quotas.items())]
 
 
@@ -63,10 +63,10 @@ MAPPINGS: dict[str, Callable[[Sequence[Job]], list[Queue]]] = {
 }
 
 
-def fate(job: Job, mapping: str) -> JobTrace:
+def job_trace(job: Job, mapping: str) -> JobTrace:
     """A job; more than one node prefers one rack."""
     prefers = TopologyRequest(NETWORK, preferred=RACK) if job.gpus > NODE_GPUS else None
-    return job.fate("all" if mapping == "one" else job.cluster, topology=prefers)
+    return job.job_trace("all" if mapping == "one" else job.cluster, topology=prefers)
 
 
 @dataclass(slots=True)
@@ -107,9 +107,9 @@ def run(of: Run) -> Row:
     jobs = read_jobs(of.traces)
     scenario = pool("racks", MAPPINGS[of.mapping](jobs), racks=read_racks(of.traces))
     policy = Policy.model_validate({"preset": of.preset, **json.loads(of.settings)})
-    fates = [fate(job, of.mapping) for job in jobs[: of.jobs]]
+    job_traces = [job_trace(job, of.mapping) for job in jobs[: of.jobs]]
     watched = Watched()
-    replayed = replay(scenario, fates, policy, seed=of.seed, progress=Said(of.name), decide=watched)
+    replayed = replay(scenario, job_traces, policy, seed=of.seed, progress=Said(of.name), decide=watched)
     topology = replayed.numbers["topology"]
     assert isinstance(topology, dict)
     return {

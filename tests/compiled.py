@@ -74,9 +74,13 @@ def replayed(preset: str) -> str:
             digest.update(repr((now_s, plan.binds, plan.evictions, plan.promises, plan.drops)).encode())
         return plan
 
-    fates = _fates()[:JOBS]
+    job_traces = _fates()[:JOBS]
     replay(
-        tenants(fates, QUOTA_FACTOR), fates, Policy.model_validate({"preset": preset}), seed=1, decide=told
+        tenants(job_traces, QUOTA_FACTOR),
+        job_traces,
+        Policy.model_validate({"preset": preset}),
+        seed=1,
+        decide=told,
     )
     return digest.hexdigest()
 

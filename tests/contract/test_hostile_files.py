@@ -59,7 +59,7 @@ def poke(pool: Pool, directory: str) -> None:
     """As a job that has noted something."""
     place = os.open(pool.home, os.O_PATH)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
-        out.sendto(pool.backend.home.name_of(directory).encode(), f"/proc/self/fd/{place}/{SOCKET}")
+        out.sendto(pool.backend.home.start_name(directory).encode(), f"/proc/self/fd/{place}/{SOCKET}")
     os.close(place)
 
 

@@ -54,7 +54,7 @@ def of_world(world: SimulatedCluster) -> None:
             node = world.nodes.get(alive.place.node)
             if node is None:
                 continue
-            request = run.fate.workload.groups[pod.group].request
+            request = run.job_trace.workload.groups[pod.group].request
             milli = (
                 request.gpu_memory * WHOLE_MILLI // node.gpu_memory
                 if request.gpu_memory
@@ -113,7 +113,7 @@ def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connecte
         run = world.runs.get(name)
         if limits.idle_limit_s is None or run is None or run.started_s is None or not job.devices_milli:
             continue
-        since_s = max(run.started_s + run.fate.idle_after_s, job.started_s, connected_s)
+        since_s = max(run.started_s + run.job_trace.idle_after_s, job.started_s, connected_s)
         idle_s = world.now_s - since_s
         hold(idle_s <= limits.idle_limit_s + late_s, f"{name} has idled for {idle_s} s")
 

@@ -41,7 +41,7 @@ class Case:
     """One random simulation."""
 
     scenario: Scenario
-    fates: tuple[JobTrace, ...]
+    job_traces: tuple[JobTrace, ...]
     policy: Policy
     faults: FaultRates
     measured_every_s: float = 0.0
@@ -52,10 +52,12 @@ def case(seed: int) -> Case:
     draw = random.Random(seed)
     scenario = _scenario(draw)
     jobs_most = 24 if draw.random() < CROWDED else 12
-    fates = [
-        fate for at in range(draw.randint(4, jobs_most)) if (fate := _fate(draw, scenario, at)) is not None
+    job_traces = [
+        job_trace
+        for at in range(draw.randint(4, jobs_most))
+        if (job_trace := _fate(draw, scenario, at)) is not None
     ]
-    made = Case(scenario, tuple(fates), _policy(draw), _faults(draw, seed))
+    made = Case(scenario, tuple(job_traces), _policy(draw), _faults(draw, seed))
     return _timed(made, random.Random(f"times of {seed}")) if seed % TIMED_EACH == TIMED_EACH - 1 else made
 
 
@@ -72,9 +74,9 @@ def _timed(of: Case, draw: random.Random) -> Case:
         "lifetime": draw.choice((0.0, 400.0)),
         "lifetime_warning": 100.0,
     }
-    fates = tuple(
-        replace(fate, idle_after_s=draw.choice((0.0, 200.0)) if draw.random() < 0.5 else inf)
-        for fate in of.fates
+    job_traces = tuple(
+        replace(job_trace, idle_after_s=draw.choice((0.0, 200.0)) if draw.random() < 0.5 else inf)
+        for job_trace in of.job_traces
     )
     queues = tuple(
         replace(queue, times=QueueTimeLimits(idle_limit_s=draw.choice((None, None, 0.0, 200.0))))
@@ -82,7 +84,7 @@ def _timed(of: Case, draw: random.Random) -> Case:
     )
     return Case(
         replace(of.scenario, queues=queues),
-        fates,
+        job_traces,
         of.policy.model_copy(update={"life": LifecyclePolicy.model_validate(life)}),
         of.faults,
         MEASURED_EVERY_S,

@@ -76,7 +76,9 @@ class Simulation:
     ) -> None:
         """`wall`: the wall clock's time at a time of the simulation; None: control reads the simulation's clock."""
         self.case = of
-        self.world = FaultyCluster(of.scenario, of.fates, of.faults, measured_every_s=of.measured_every_s)
+        self.world = FaultyCluster(
+            of.scenario, of.job_traces, of.faults, measured_every_s=of.measured_every_s
+        )
         self.jumps: list[float] = []
         self.clock: Callable[[], float] = self.world.clock
         if wall is not None:
@@ -117,7 +119,7 @@ class Simulation:
             invariants.hold(next_s < END_S_MOST, f"these never end: {sorted(world.runs)}")
             world.advance_to(next_s)
         invariants.hold(not world.runs, f"these never ended: {sorted(world.runs)}")
-        names = {fate.workload.name for fate in self.case.fates}
+        names = {job_trace.workload.name for job_trace in self.case.job_traces}
         invariants.hold(
             set(self.story.ended) == names, f"never ended: {sorted(names - set(self.story.ended))}"
         )

@@ -82,7 +82,7 @@ class EventRow(Answer):
 
 
 class WorkloadDetail(WorkloadRow):
-    """All details of a workload. `command` and `env` only for people of its project."""
+    """Details of a workload. `command` and `env` only for people of its project."""
 
     pod_rows: list[PodRow] = []
     command: list[str] | None = None

@@ -82,18 +82,18 @@ def _says(static: Mapping[str, Any], guaranteed: Mapping[str, Any]) -> str:
 
 
 def _subject() -> tuple[Any, str]:
-    fates = _fates()
-    scenario = tenants(fates, QUOTA_FACTOR)
+    job_traces = _fates()
+    scenario = tenants(job_traces, QUOTA_FACTOR)
     gpus = sum(node.gpus for node in scenario.nodes)
     machines = f"{len(scenario.nodes)} nodes with {gpus:,} GPUs"
-    about = f"{len(fates):,} jobs on {machines}: {STATIC} against {GUARANTEED}."
+    about = f"{len(job_traces):,} jobs on {machines}: {STATIC} against {GUARANTEED}."
     return scenario, about
 
 
 def _fates() -> list[Any]:
     with as_file(files("weir.data").joinpath(DATA)) as path:
-        fates = read_itp(path, projects(TEAMS))
-    return [fate for fate in fates if fate.workload.submitted_s < WEEKS * 7 * 86400]
+        job_traces = read_itp(path, projects(TEAMS))
+    return [job_trace for job_trace in job_traces if job_trace.workload.submitted_s < WEEKS * 7 * 86400]
 
 
 def _replayed(names: Sequence[str]) -> list[Run]:
@@ -120,8 +120,8 @@ def _replayed(names: Sequence[str]) -> list[Run]:
 
 
 def _replay_in_process(name: str, line: Connection) -> None:
-    fates = _fates()
-    scenario = tenants(fates, QUOTA_FACTOR, static=name == STATIC)
+    job_traces = _fates()
+    scenario = tenants(job_traces, QUOTA_FACTOR, static=name == STATIC)
     told_s = 0.0
 
     def progress(part: float) -> None:
@@ -134,7 +134,7 @@ def _replay_in_process(name: str, line: Connection) -> None:
     policy = Policy.model_validate(
         {"consolidation": {"enabled": False}} if name == STATIC else {"preset": "throughput"}
     )
-    line.send(view(name, replay(scenario, fates, policy, progress=progress)))
+    line.send(view(name, replay(scenario, job_traces, policy, progress=progress)))
     line.close()
 
 

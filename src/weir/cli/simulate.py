@@ -59,7 +59,7 @@ def simulate(
     from weir.simulation.replay import replay
 
     try:
-        scenario, fates = _read(cluster, trace, format_)
+        scenario, job_traces = _read(cluster, trace, format_)
         policies = _policies(scenario.policy, policy, compare)
         _check_report(report)
     except InvalidFile as refused:
@@ -70,7 +70,7 @@ def simulate(
     runs = {}
     for name, settings in policies.items():
         with progress_bar(name) as progress:
-            runs[name] = replay(scenario, fates, settings, progress=progress)
+            runs[name] = replay(scenario, job_traces, settings, progress=progress)
     numbers = {name: run.numbers for name, run in runs.items()}
     if output == "json":
         print(json.dumps(numbers if compare else next(iter(numbers.values())), indent=2))
@@ -94,10 +94,10 @@ def _read(cluster: Path, trace: Path, format_: str) -> "tuple[Scenario, list[Job
         raise InvalidFile(
             [Mistake(str(cluster), 0, "has workloads: a replay starts from a cluster without any")]
         )
-    fates = read_trace(trace, scenario, format_)
-    if not fates:
+    job_traces = read_trace(trace, scenario, format_)
+    if not job_traces:
         raise InvalidFile([Mistake(str(trace), 0, "has no jobs")])
-    return scenario, fates
+    return scenario, job_traces
 
 
 def _check_report(report: Path | None) -> None:

@@ -45,8 +45,8 @@ from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, Workload
 LOG_MOST = 1 << 30
 """Default limit of the output kept of each start, in bytes."""
 _AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
-_MASKED_LOOKS_MOST = 100
-_ASKED_AT_ONCE = 64
+_MAX_LOCKED_CHECKS = 100
+_MAX_OPEN_REQUESTS = 64
 """Number of starts requested from a new fork server before its answers are read."""
 
 
@@ -80,31 +80,33 @@ class LocalBackend:
         self._log_most = log_most
         self._journal = journal
         self._clock = clock or Clock()
-        self._moments = StartTimes(self._clock)
+        self._start_times = StartTimes(self._clock)
         self._wake = wake
         self._noted = noted
         self._refused = refused
         self._lock = threading.Lock()
         self._inbox: list[Fact] = []
-        self._launched: dict[str, LocalWorkload] = {}
-        self._runs: dict[str, RunningPod] = {}  # by UID/START-GROUP-INDEX
+        self._workloads: dict[str, LocalWorkload] = {}
+        self._running: dict[str, RunningPod] = {}  # by UID/START-GROUP-INDEX
         self._saved: dict[str, float] = {}  # not yet kept
-        self._owed: list[Keepable] = []  # nominations used, not yet recorded
+        self._unsaved_effects: list[Keepable] = []  # nominations used, not yet recorded
         self._ports = PortPool()
-        self._whole = True
+        self._relist_due = True
         self._watch = FdWatcher()
-        self._notes = JobMessageReader(self._watch, self._moments.span, self._saved_state, noted, refused)
-        self._pokes = WakeupSocket(self.home.path, self._poked)
-        self._watch.add(self._pokes.fileno(), self._pokes.read)
-        self._nursery = ForkClient(self._watch, self._born, self._nursery_died)
+        self._notes = JobMessageReader(
+            self._watch, self._start_times.span, self._on_checkpoint, noted, refused
+        )
+        self._wakeups = WakeupSocket(self.home.path, self._on_wakeup)
+        self._watch.add(self._wakeups.fileno(), self._wakeups.read)
+        self._fork_client = ForkClient(self._watch, self._on_forked, self._on_fork_server_restarted)
 
     def close(self) -> None:
         """Close everything but the pods: they run on, and recovery finds them."""
         self._watch.close()
-        self._nursery.close()
-        self._pokes.close()
-        for run in self._runs.values():
-            self._let_go(run)
+        self._fork_client.close()
+        self._wakeups.close()
+        for run in self._running.values():
+            self._close_pidfd(run)
         self.home.leave()
 
     @property
@@ -120,9 +122,9 @@ class LocalBackend:
         Raises:
             OSError: the whole state couldn't be read; the next call tries again.
         """
-        if self._whole:
-            facts = self._picture()
-            self._whole = False
+        if self._relist_due:
+            facts = self._relist()
+            self._relist_due = False
             return facts
         with self._lock:
             facts, self._inbox = self._inbox, []
@@ -150,16 +152,16 @@ class LocalBackend:
 
     def connect(self) -> None:
         """Let the next `events` return the whole state again."""
-        self._whole = True
+        self._relist_due = True
 
     # Committed changes of people; from any thread
 
     def submitted(self, kept: WorkloadRecord) -> None:
         """Add a new workload."""
         with self._lock:
-            known = self._launched.get(kept.workload.name)
+            known = self._workloads.get(kept.workload.name)
             if known is None or known.launch.uid != kept.launch.uid:  # recovery may have found it before
-                self._launched[kept.workload.name] = LocalWorkload(kept.workload, kept.launch)
+                self._workloads[kept.workload.name] = LocalWorkload(kept.workload, kept.launch)
             self._inbox.append(WorkloadSubmitted(kept.workload, kept.submitted_at_s))
         self._wake()
 
@@ -177,12 +179,12 @@ class LocalBackend:
     def pods(self) -> list[PodSnapshot]:
         """Return all starts of pods that aren't over."""
         with self._lock:
-            return [run.now() for run in self._runs.values()]
+            return [run.now() for run in self._running.values()]
 
     def is_quiet(self, workload: str) -> bool:
         """Return True if no process of a workload's pods is left but their supervisors."""
         with self._lock:
-            runs = [run for run in self._runs.values() if run.place.pod.workload == workload]
+            runs = [run for run in self._running.values() if run.place.pod.workload == workload]
         for run in runs:
             supervisor = pod_files.signed(run.directory)
             if supervisor is None or (supervisor.lives() and pod_files.descendants(supervisor.pid)):
@@ -191,103 +193,103 @@ class LocalBackend:
 
     # The whole state
 
-    def _picture(self) -> list[Fact]:
+    def _relist(self) -> list[Fact]:
         with self._lock:
             self._inbox = []  # the journal or the directories contain all of it
             self._ports.used.clear()  # recovery finds those in use again
         facts: list[Fact] = [NodeSet(self.machine.node), QueuesSet(self._journal.queues())]
         for kept in self._journal.workloads():
             with self._lock:
-                known = dict(self._runs)
-            found = recover(kept, self.home, self.machine, self._ports, known, self._moments)
+                known = dict(self._running)
+            found = recover(kept, self.home, self.machine, self._ports, known, self._start_times)
             facts += found.facts
             with self._lock:
-                self._launched[kept.workload.name] = found.launched
+                self._workloads[kept.workload.name] = found.local_workload
                 for run in found.runs:
-                    self._found(run)
+                    self._watch_recovered(run)
             for pod, note in found.notes:
                 self._noted(pod, kept.launch.uid, note)
             for pod, sentence in found.unreadable:
                 self._refused(pod, kept.launch.uid, sentence)
         return facts
 
-    def _found(self, run: RunningPod) -> None:
+    def _watch_recovered(self, run: RunningPod) -> None:
         """Watch a running pod that recovery found. The caller holds the lock."""
-        name = self.home.name_of(run.directory)
-        if name not in self._runs:
-            self._runs[name] = run
-            self._watch.later(0, lambda: self._look(run))
+        name = self.home.start_name(run.directory)
+        if name not in self._running:
+            self._running[name] = run
+            self._watch.later(0, lambda: self._check(run))
 
     # Effects
 
     def _keep(self, effects: list[Keepable]) -> None:
         with self._lock:
-            saved = {name: at_s for name, at_s in self._saved.items() if name in self._launched}
+            saved = {name: at_s for name, at_s in self._saved.items() if name in self._workloads}
             over = {
-                effect.workload: self._launched.get(effect.workload)
+                effect.workload: self._workloads.get(effect.workload)
                 for effect in effects
                 if isinstance(effect, EndWorkload)
             }
-        owed = list(self._owed)
+        owed = list(self._unsaved_effects)
         self._journal.keep([*owed, *effects], saved)
-        del self._owed[: len(owed)]
+        del self._unsaved_effects[: len(owed)]
         with self._lock:
             for name, at_s in saved.items():
                 if self._saved.get(name) == at_s:
                     del self._saved[name]
             for effect in effects:
                 if isinstance(effect, ReserveNomination | ReleaseNomination):
-                    self._room_kept(effect)
-            for name, launched in over.items():
-                if launched is not None and self._launched.get(name) is launched:
-                    del self._launched[name]  # unless one of that name was submitted meanwhile
+                    self._apply_nomination(effect)
+            for name, local_workload in over.items():
+                if local_workload is not None and self._workloads.get(name) is local_workload:
+                    del self._workloads[name]  # unless one of that name was submitted meanwhile
 
-    def _room_kept(self, effect: ReserveNomination | ReleaseNomination) -> None:
+    def _apply_nomination(self, effect: ReserveNomination | ReleaseNomination) -> None:
         name = effect.workload if isinstance(effect, ReleaseNomination) else effect.promised.workload
-        launched = self._launched.get(name)
-        if launched is not None:
-            launched.promised = effect.promised if isinstance(effect, ReserveNomination) else None
+        local_workload = self._workloads.get(name)
+        if local_workload is not None:
+            local_workload.promised = effect.promised if isinstance(effect, ReserveNomination) else None
 
     def _start_all(self, starts: list[StartPod]) -> None:
         together: dict[str, list[PodKey]] = {}
         for effect in starts:
             together.setdefault(effect.place.pod.workload, []).append(effect.place.pod)
         with self._lock:
-            seats = {
-                name: self._launched[name].sit(places, self._ports)
+            ranks = {
+                name: self._workloads[name].assign_ranks(places, self._ports)
                 for name, places in together.items()
-                if name in self._launched
+                if name in self._workloads
             }
         for effect in starts:
             pod = effect.place.pod
-            if pod.workload in seats:
-                self._start(effect, self._launched[pod.workload], seats[pod.workload][pod])
+            if pod.workload in ranks:
+                self._start(effect, self._workloads[pod.workload], ranks[pod.workload][pod])
 
-    def _start(self, effect: StartPod, launched: LocalWorkload, seat: GangRank) -> None:
-        pod, uid = effect.place.pod, launched.launch.uid
+    def _start(self, effect: StartPod, local_workload: LocalWorkload, gang_rank: GangRank) -> None:
+        pod, uid = effect.place.pod, local_workload.launch.uid
         directory = self.home.directory(uid, effect.start, pod.group, pod.index)
         at_s, groups = self._clock(), None
         try:
             groups = write_start_spec(
                 self.home,
                 self.machine,
-                launched,
+                local_workload,
                 effect,
-                seat,
+                gang_rank,
                 at_s,
                 self._clock.boot_time_of(at_s),
                 self._log_most,
             )
             if groups is None:
-                self._found_before(effect, directory, at_s)
+                self._conclude_earlier(effect, directory, at_s)
         except OSError as failure:
-            if job_files.is_shortage(failure) or not self.home.takes_starts():
+            if job_files.is_shortage(failure) or not self.home.can_create_starts():
                 raise
             sentence = f"It could not be started: {failure.filename or directory}: {failure.strerror}."
             self.tell(PodExited(pod, effect.start, PodExit.FAILED, at_s, sentence))
         finally:
             if groups is None:
-                self._unseat(launched, pod, directory)
+                self._release_rank(local_workload, pod, directory)
         if groups is None:
             return
         run = RunningPod(
@@ -296,39 +298,41 @@ class LocalBackend:
             effect.start,
             directory,
             at_s,
-            seat,
+            gang_rank,
             groups,
             self._clock.boot_time_of(at_s),
             pod_files.boot(),
         )
         with self._lock:
-            self._runs[self.home.name_of(directory)] = run
-            launched.starts_of[pod] = launched.starts_of.get(pod, 0) + 1
-            used = launched.placed(pod)
+            self._running[self.home.start_name(directory)] = run
+            local_workload.starts_of[pod] = local_workload.starts_of.get(pod, 0) + 1
+            used = local_workload.use_nomination(pod)
         if used is not None:
-            self._owed.append(used)
-        self._nursery.ask(directory)
+            self._unsaved_effects.append(used)
+        self._fork_client.fork_supervisor(directory)
 
-    def _found_before(self, effect: StartPod, directory: str, at_s: float) -> None:
+    def _conclude_earlier(self, effect: StartPod, directory: str, at_s: float) -> None:
         """Conclude a start whose directory existed before: report its end unless it is running."""
-        if self.home.name_of(directory) in self._runs:
+        if self.home.start_name(directory) in self._running:
             return
         over = conclude_earlier_start(directory, at_s)
         if over is not None:
             self.tell(exit_fact(effect.place.pod, effect.start, over, over.at_s, at_s))
 
-    def _unseat(self, launched: LocalWorkload, pod: PodKey, directory: str) -> None:
+    def _release_rank(self, local_workload: LocalWorkload, pod: PodKey, directory: str) -> None:
         """Release the gang rank of a pod that isn't started after all."""
         with self._lock:
-            if self.home.name_of(directory) not in self._runs:
-                launched.stands(pod, self._ports)
+            if self.home.start_name(directory) not in self._running:
+                local_workload.release_rank(pod, self._ports)
 
     def _stop(self, effect: StopPod) -> None:
-        launched = self._launched.get(effect.pod.workload)
-        if launched is None:
+        local_workload = self._workloads.get(effect.pod.workload)
+        if local_workload is None:
             return
-        directory = self.home.directory(launched.launch.uid, effect.start, effect.pod.group, effect.pod.index)
-        run = self._runs.get(self.home.name_of(directory))
+        directory = self.home.directory(
+            local_workload.launch.uid, effect.start, effect.pod.group, effect.pod.index
+        )
+        run = self._running.get(self.home.start_name(directory))
         if run is None:
             return  # it is over
         with suppress(OSError):  # on a full disk it is stopped all the same, with the grace of its start
@@ -347,95 +351,95 @@ class LocalBackend:
 
     # Callbacks in the watcher's thread
 
-    def _born(self, directory: str, process: int | None) -> None:
+    def _on_forked(self, directory: str, process: int | None) -> None:
         """Take over a forked supervisor; without a process, check whether its start is over."""
         with self._lock:
-            run = self._runs.get(self.home.name_of(directory))
+            run = self._running.get(self.home.start_name(directory))
             if run is not None and run.process < 0 and process is not None:
                 self._adopt(run, process)
                 return
         if process is not None:
             os.close(process)
         if run is not None and run.process < 0:
-            self._look(run)
+            self._check(run)
 
     def _adopt(self, run: RunningPod, process: int) -> None:
         """Watch this process as its supervisor. Under the lock."""
         run.process = process
         run.since_s = self._clock()
-        self._watch.add(process, lambda: self._gone(run))
+        self._watch.add(process, lambda: self._on_supervisor_exit(run))
         if run.stopping:
             self._signal_stop(run)
 
-    def _gone(self, run: RunningPod) -> None:
+    def _on_supervisor_exit(self, run: RunningPod) -> None:
         with self._lock:
-            self._let_go(run)
-        self._look(run)
+            self._close_pidfd(run)
+        self._check(run)
 
-    def _let_go(self, run: RunningPod) -> None:
+    def _close_pidfd(self, run: RunningPod) -> None:
         if run.process >= 0:
             self._watch.drop(run.process)
             os.close(run.process)
             run.process = -1
 
-    def _look(self, run: RunningPod) -> None:
+    def _check(self, run: RunningPod) -> None:
         """Check a start without a supervisor: conclude it or adopt its supervisor; retry on failure."""
         again_s: float | None = _AFTER_FAILURE_S
         try:
             with suppress(OSError):  # processes remain, or the machine lacks resources
-                again_s = self._look_once(run)
+                again_s = self._check_once(run)
         finally:
             if again_s is not None:
-                self._watch.later(again_s, lambda: self._look(run))
+                self._watch.later(again_s, lambda: self._check(run))
 
-    def _look_once(self, run: RunningPod) -> float | None:
+    def _check_once(self, run: RunningPod) -> float | None:
         """Look; in how long to look again, if at all."""
-        if self._runs.get(self.home.name_of(run.directory)) is not run or run.process >= 0:
+        if self._running.get(self.home.start_name(run.directory)) is not run or run.process >= 0:
             return None
-        latest_s = self._moments.latest_s(run)
+        latest_s = self._start_times.latest_s(run)
         over = conclude_start(run.directory, run.groups, latest_s)
         if over is not None:
             self._notes.read(run)
-            self._over(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
+            self._finish(run, exit_fact(run.place.pod, run.start, over, run.at_s, latest_s))
             return None
         process = pod_files.open_supervisor(run.directory)
         if process is not None:
             with self._lock:
                 self._adopt(run, process)
             return None
-        run.masked_looks += 1
-        if run.masked_looks % _MASKED_LOOKS_MOST == 0:
+        run.locked_checks += 1
+        if run.locked_checks % _MAX_LOCKED_CHECKS == 0:
             kill_all(run.directory, run.groups)  # its job has taken the lock of a supervisor it ended
         return _AGAIN_S
 
-    def _over(self, run: RunningPod, fact: PodExited) -> None:
+    def _finish(self, run: RunningPod, fact: PodExited) -> None:
         with self._lock:
-            self._runs.pop(self.home.name_of(run.directory), None)
-            launched = self._launched.get(run.place.pod.workload)
-            if launched is not None and launched.launch.uid == run.uid:
-                launched.stands(run.place.pod, self._ports)
+            self._running.pop(self.home.start_name(run.directory), None)
+            local_workload = self._workloads.get(run.place.pod.workload)
+            if local_workload is not None and local_workload.launch.uid == run.uid:
+                local_workload.release_rank(run.place.pod, self._ports)
         self.tell(fact)
 
-    def _nursery_died(self) -> None:
+    def _on_fork_server_restarted(self) -> None:
         """Repeat unanswered requests. A start that has a supervisor, or is over, ignores them."""
         with self._lock:
-            asked = [run for run in self._runs.values() if run.process < 0]
-        for at in range(0, len(asked), _ASKED_AT_ONCE):
-            some = asked[at : at + _ASKED_AT_ONCE]
+            asked = [run for run in self._running.values() if run.process < 0]
+        for at in range(0, len(asked), _MAX_OPEN_REQUESTS):
+            some = asked[at : at + _MAX_OPEN_REQUESTS]
             self._watch.later(0, lambda some=some: self._ask_again(some))  # type: ignore[misc]
 
     def _ask_again(self, runs: list[RunningPod]) -> None:
         for run in runs:
             if run.process < 0:
-                self._nursery.ask(run.directory)
+                self._fork_client.fork_supervisor(run.directory)
 
-    def _poked(self, name: str) -> None:
+    def _on_wakeup(self, name: str) -> None:
         with self._lock:
-            run = self._runs.get(name)
+            run = self._running.get(name)
         if run is not None:
-            self._notes.poked(run)
+            self._notes.on_wakeup(run)
 
-    def _saved_state(self, run: RunningPod, at_s: float) -> None:
+    def _on_checkpoint(self, run: RunningPod, at_s: float) -> None:
         name = run.place.pod.workload
         with self._lock:
             self._saved[name] = at_s

@@ -58,23 +58,23 @@ def environment(
     inherited: Mapping[str, str],
     written: Collection[tuple[str, str]],
     who: PodIdentity,
-    seat: GangRank,
+    gang_rank: GangRank,
     sight: VisibleDevices,
 ) -> dict[str, str]:
     """Return the complete environment of a pod's process."""
     kept = {name: value for name, value in inherited.items() if name in INHERITED or name.startswith("LC_")}
     kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     kept["PYTHONUNBUFFERED"] = "1"  # its log is followed
-    return kept | _gang(seat) | _shares(sight) | dict(written) | _own(who) | _devices(sight)
+    return kept | _gang(gang_rank) | _shares(sight) | dict(written) | _own(who) | _devices(sight)
 
 
-def _gang(seat: GangRank) -> dict[str, str]:
+def _gang(gang_rank: GangRank) -> dict[str, str]:
     return {
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(seat.port),
-        "RANK": str(seat.rank),
-        "NODE_RANK": str(seat.rank),
-        "WORLD_SIZE": str(seat.world),
+        "MASTER_PORT": str(gang_rank.port),
+        "RANK": str(gang_rank.rank),
+        "NODE_RANK": str(gang_rank.rank),
+        "WORLD_SIZE": str(gang_rank.world),
         "LOCAL_RANK": "0",  # each pod sees only its own devices, from 0
         "LOCAL_WORLD_SIZE": "1",
     }

@@ -18,17 +18,17 @@ _ENDS_WITHIN_S = 5.0
 class ForkClient:
     """Forks supervisors, whatever happens to it.
 
-    `born` receives each requested directory with the pidfd of its supervisor (None: there is
-    none); `died` is called when a new fork server replaced a dead one: unanswered
+    `on_forked` receives each requested directory with the pidfd of its supervisor (None: there is
+    none); `on_restarted` is called when a new fork server replaced a dead one: unanswered
     requests may or may not have been carried out.
     """
 
     def __init__(
-        self, watch: FdWatcher, born: Callable[[str, int | None], None], died: Callable[[], None]
+        self, watch: FdWatcher, on_forked: Callable[[str, int | None], None], on_restarted: Callable[[], None]
     ) -> None:
         self._watch = watch
-        self._born = born
-        self._died = died
+        self._on_forked = on_forked
+        self._on_restarted = on_restarted
         self._lock = threading.Lock()
         self._begin()
 
@@ -37,8 +37,8 @@ class ForkClient:
         """Return the pid of the fork server."""
         return self._process.pid
 
-    def ask(self, directory: str) -> None:
-        """Request a supervisor for this directory. If the fork server is dead, `died` is called."""
+    def fork_supervisor(self, directory: str) -> None:
+        """Request a supervisor for this directory. If the fork server is dead, `on_restarted` is called."""
         with suppress(BrokenPipeError, ConnectionResetError), self._lock:
             self._socket.send(directory.encode())
 
@@ -80,10 +80,10 @@ class ForkClient:
         if message:
             for process in processes:
                 os.set_inheritable(process, False)
-            self._born(message.decode(), processes[0] if processes else None)
+            self._on_forked(message.decode(), processes[0] if processes else None)
             return
         self._watch.drop(self._socket.fileno())
         with self._lock:
             self._end()
             self._begin()
-        self._died()
+        self._on_restarted()

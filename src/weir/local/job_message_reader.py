@@ -38,7 +38,7 @@ class JobMessageReader:
         self._noted = noted
         self._refused = refused
 
-    def poked(self, run: RunningPod) -> None:
+    def on_wakeup(self, run: RunningPod) -> None:
         """Read the messages of a job that announced new ones."""
         if run.notes_due:
             return

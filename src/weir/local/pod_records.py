@@ -38,7 +38,7 @@ class StartRecord(NamedTuple):
     node: str
     devices: tuple[int, ...]
     at_s: float
-    seat: tuple[int, int, int]
+    gang_rank: tuple[int, int, int]
     command: tuple[str, ...]
     directory: str
     grace_s: float
@@ -163,7 +163,7 @@ def _record(
 
 
 def _start(said: dict[str, Any]) -> StartRecord:
-    pod, seat = _list(said, "pod", 3), _list(said, "seat", 3)
+    pod, gang_rank = _list(said, "pod", 3), _list(said, "seat", 3)
     command = _texts(said.get("command"), "command")
     if not command:
         raise _InvalidRecord("has no command")
@@ -174,9 +174,9 @@ def _start(said: dict[str, Any]) -> StartRecord:
         _devices(said.get("devices")),
         _number(said, "at_s"),
         (
-            _whole(seat[0], "seat", NUMBER_MOST),
-            _whole(seat[1], "seat", NUMBER_MOST),
-            _whole(seat[2], "seat", 65535),
+            _whole(gang_rank[0], "seat", NUMBER_MOST),
+            _whole(gang_rank[1], "seat", NUMBER_MOST),
+            _whole(gang_rank[2], "seat", 65535),
         ),
         command,
         _text(said.get("directory"), "directory"),

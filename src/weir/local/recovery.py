@@ -30,7 +30,7 @@ MAX_STARTS_AHEAD = 100_000
 class RecoveredWorkload:
     """A workload as recovery found it."""
 
-    launched: LocalWorkload
+    local_workload: LocalWorkload
     facts: list[Fact] = field(default_factory=list)
     runs: list[RunningPod] = field(default_factory=list)
     notes: list[tuple[PodKey, JobMessage]] = field(default_factory=list)  # the last of each kind of each pod
@@ -44,10 +44,10 @@ def recover(
     machine: Machine,
     ports: PortPool,
     known: Mapping[str, RunningPod],
-    moments: StartTimes,
+    start_times: StartTimes,
 ) -> RecoveredWorkload:
     """Recover a workload from its record and directories. The starts in `known` are watched already."""
-    workload, name, now_s = kept.workload, kept.workload.name, moments.now_s()
+    workload, name, now_s = kept.workload, kept.workload.name, start_times.now_s()
     found = RecoveredWorkload(LocalWorkload(workload, kept.launch, kept.promised), saved_s=kept.saved_s)
     last: dict[PodKey, StoredStart] = {}
     highest = 0
@@ -56,12 +56,12 @@ def recover(
         pod = PodKey(name, group, index)
         if not _is_plausible(workload, pod) or start > kept.status.starts + MAX_STARTS_AHEAD:
             continue
-        found.launched.starts_of[pod] = found.launched.starts_of.get(pod, 0) + 1
+        found.local_workload.starts_of[pod] = found.local_workload.starts_of.get(pod, 0) + 1
         highest = max(highest, start)
         if start <= kept.status.settled:
             continue
         seen = home.start(kept.launch.uid, start, group, index)
-        if seen.said is not None or home.name_of(seen.directory) in known:  # otherwise it never started
+        if seen.said is not None or home.start_name(seen.directory) in known:  # otherwise it never started
             last[pod] = seen
             started_s[pod] = seen.said.at_s if isinstance(seen.said, StartRecord) else now_s
     facts = found.facts
@@ -69,12 +69,14 @@ def recover(
     if highest or kept.status.starts:
         status = replace(kept.status, starts=max(kept.status.starts, highest))
         facts.append(StatusRecovered(name, status))
-    exits = [_pod(found, pod, seen, home, machine, ports, known, moments) for pod, seen in _by_start(last)]
+    exits = [
+        _pod(found, pod, seen, home, machine, ports, known, start_times) for pod, seen in _by_start(last)
+    ]
     if found.saved_s is not None:
         facts.append(Checkpointed(name, found.saved_s))
-    found.launched.promised = _still_promised(kept.promised, started_s)
-    if found.launched.promised is not None:
-        facts.append(found.launched.promised)
+    found.local_workload.promised = _still_promised(kept.promised, started_s)
+    if found.local_workload.promised is not None:
+        facts.append(found.local_workload.promised)
     facts += [exit_ for exit_ in exits if exit_ is not None]
     if kept.held is not None:
         facts.append(WorkloadSuspended(name, True, kept.held))
@@ -109,16 +111,16 @@ def _pod(
     machine: Machine,
     ports: PortPool,
     known: Mapping[str, RunningPod],
-    moments: StartTimes,
+    start_times: StartTimes,
 ) -> PodExited | None:
     """Recover the last start of a pod: report it as running, and as exited if it is over."""
-    now_s = moments.now_s()
-    watched = known.get(home.name_of(seen.directory))
+    now_s = start_times.now_s()
+    watched = known.get(home.start_name(seen.directory))
     if watched is not None:  # no records are needed; the watcher notices its end
         found.facts.append(PodRunning(watched.place, seen.start, watched.at_s, watched.stopping))
-        found.launched.sits(pod, watched.seat, ports)
+        found.local_workload.restore_rank(pod, watched.gang_rank, ports)
         watched.noted, watched.complained = _notes(
-            found, pod, seen.directory, moments.span(watched), watched.complained
+            found, pod, seen.directory, start_times.span(watched), watched.complained
         )
         return None
     said = checked_start(seen, pod)
@@ -126,17 +128,17 @@ def _pod(
         return _unreadable(found, pod, seen, said, home, machine, now_s)
     over: StartOutcome | None = None
     with suppress(OSError):  # processes remain, or the disk is full: it keeps its devices
-        over = conclude_start(seen.directory, said.cgroups, moments.latest_s(said))
+        over = conclude_start(seen.directory, said.cgroups, start_times.latest_s(said))
     node, at_s = machine.node, min(said.at_s, now_s)
     place = Placement(pod, node.name, tuple(at for at in said.devices if at < node.gpus))
     found.facts.append(PodRunning(place, seen.start, at_s, seen.stopping))
-    noted, complained = _notes(found, pod, seen.directory, moments.span(said))
+    noted, complained = _notes(found, pod, seen.directory, start_times.span(said))
     if over is not None:
-        return exit_fact(pod, seen.start, over, at_s, moments.latest_s(said))
-    seat = GangRank(*said.seat)
-    found.launched.sits(pod, seat, ports)
+        return exit_fact(pod, seen.start, over, at_s, start_times.latest_s(said))
+    gang_rank = GangRank(*said.gang_rank)
+    found.local_workload.restore_rank(pod, gang_rank, ports)
     run = RunningPod(
-        place, seen.uid, seen.start, seen.directory, at_s, seat, said.cgroups, said.boot_s, said.boot
+        place, seen.uid, seen.start, seen.directory, at_s, gang_rank, said.cgroups, said.boot_s, said.boot
     )
     run.stopping, run.noted, run.complained = seen.stopping, noted, complained
     found.runs.append(run)
@@ -154,8 +156,8 @@ def _unreadable(
 ) -> PodExited | None:
     """End a start whose spec can't be read, and count it as lost."""
     sentence = f"Its spec can't be read: {order.sentence}"
-    request = found.launched.workload.groups[pod.group].request
-    groups = machine.groups_of(home.name_of(seen.directory), request)
+    request = found.local_workload.workload.groups[pod.group].request
+    groups = machine.groups_of(home.start_name(seen.directory), request)
     with suppress(OSError):  # the next recovery tries again
         kill_with_supervisor(seen.directory, groups, now_s)
     found.facts.append(PodRunning(Placement(pod, machine.node.name, ()), seen.start, now_s, seen.stopping))

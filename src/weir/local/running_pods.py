@@ -33,14 +33,14 @@ class RunningPod:
     start: int
     directory: str
     at_s: float  # time of the request
-    seat: GangRank
+    gang_rank: GangRank
     groups: Sequence[Words] = ()
     boot_s: float = 0.0  # boot clock at `at_s`; 0: unknown
     boot: str = ""  # names the boot of the machine
     process: int = -1  # pid of its supervisor; -1 until the fork server has answered
     since_s: float | None = None  # since when its supervisor is known to be there
     stopping: bool = False
-    masked_looks: int = 0  # checks at which another process than its supervisor held the lock
+    locked_checks: int = 0  # checks at which another process than its supervisor held the lock
     noted: int = 0  # position up to which its messages were read
     noted_at_s: float = -1.0  # when that was, on the monotonic clock
     notes_due: bool = False  # they are read again in a moment
@@ -61,34 +61,34 @@ class LocalWorkload:
     launch: LaunchSpec
     promised: Nominated | None = None
     starts_of: dict[PodKey, int] = field(default_factory=dict)  # how often each pod was started
-    seats: dict[PodKey, GangRank] = field(default_factory=dict)  # of pods that run
+    ranks: dict[PodKey, GangRank] = field(default_factory=dict)  # of pods that run
     port: int = 0
 
-    def sit(self, pods: list[PodKey], ports: PortPool) -> dict[PodKey, GangRank]:
+    def assign_ranks(self, pods: list[PodKey], ports: PortPool) -> dict[PodKey, GangRank]:
         """Assign gang ranks to pods that start together, beside those that run already."""
-        if not self.seats:
+        if not self.ranks:
             self.port = ports.take()
-        taken = {seat.rank for pod, seat in self.seats.items() if pod not in pods}
+        taken = {gang_rank.rank for pod, gang_rank in self.ranks.items() if pod not in pods}
         world = len(taken) + len(pods)
         ranks = (rank for rank in range(len(taken) + len(pods)) if rank not in taken)
         for pod, rank in zip(sorted(pods), ranks, strict=False):
-            self.seats[pod] = GangRank(rank, world, self.port)
-        return {pod: self.seats[pod] for pod in pods}
+            self.ranks[pod] = GangRank(rank, world, self.port)
+        return {pod: self.ranks[pod] for pod in pods}
 
-    def sits(self, pod: PodKey, seat: GangRank, ports: PortPool) -> None:
+    def restore_rank(self, pod: PodKey, gang_rank: GangRank, ports: PortPool) -> None:
         """Restore the gang rank of a recovered pod."""
-        self.seats[pod] = seat
-        self.port = seat.port
-        if seat.port:
-            ports.used.add(seat.port)
+        self.ranks[pod] = gang_rank
+        self.port = gang_rank.port
+        if gang_rank.port:
+            ports.used.add(gang_rank.port)
 
-    def stands(self, pod: PodKey, ports: PortPool) -> None:
+    def release_rank(self, pod: PodKey, ports: PortPool) -> None:
         """Release the rank of a pod that is over; the last pod of the gang releases the port."""
-        if self.seats.pop(pod, None) is not None and not self.seats:
+        if self.ranks.pop(pod, None) is not None and not self.ranks:
             ports.give_back(self.port)
             self.port = 0
 
-    def placed(self, pod: PodKey) -> ReserveNomination | ReleaseNomination | None:
+    def use_nomination(self, pod: PodKey) -> ReserveNomination | ReleaseNomination | None:
         """Use the nominated place of a pod that starts; return the effect that records the other places."""
         if self.promised is None:
             return None

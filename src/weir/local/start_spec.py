@@ -20,18 +20,18 @@ from weir.local.state_dir import StartOutcome, StateDir, make_directory
 def start_spec(
     home: StateDir,
     machine: Machine,
-    launched: LocalWorkload,
+    local_workload: LocalWorkload,
     effect: StartPod,
-    seat: GangRank,
+    gang_rank: GangRank,
     at_s: float,
     boot_s: float,
     log_most: int,
 ) -> dict[str, object]:
     """Return the spec of a start, for its supervisor and for recovery."""
-    pod, spec, launch = effect.place.pod, launched.workload, launched.launch
+    pod, spec, launch = effect.place.pod, local_workload.workload, local_workload.launch
     group = spec.groups[pod.group]
     directory = home.directory(launch.uid, effect.start, pod.group, pod.index)
-    pod_id = home.name_of(directory)
+    pod_id = home.start_name(directory)
     own = home.own(launch.uid, effect.start, pod.group, pod.index)
     who = PodIdentity(
         workload=spec.name,
@@ -41,7 +41,7 @@ def start_spec(
         directory=own,
         notes=f"{home.path}/{SOCKET}",
         checkpoints=home.checkpoints(launch.uid),
-        restarts=launched.starts_of.get(pod, 0),
+        restarts=local_workload.starts_of.get(pod, 0),
     )
     sight = machine.sight(group.request, effect.place.devices)
     secrets = {"file": file_of(str(home.path), spec.project), "names": dict(launch.secrets)}
@@ -53,13 +53,13 @@ def start_spec(
         "at_s": at_s,
         "boot_s": boot_s,  # the same moment on the boot clock: later times of the pod are counted from it
         "boot": pod_files.boot(),
-        "seat": [seat.rank, seat.world, seat.port],
+        "seat": [gang_rank.rank, gang_rank.world, gang_rank.port],
         "command": launch.command,
         "directory": launch.directory or str(home.path),
         "grace_s": launch.grace_s,
         "log_most": log_most,
         "umask": machine.umask,
-        "environment": environment(machine.environment, launch.environment, who, seat, sight),
+        "environment": environment(machine.environment, launch.environment, who, gang_rank, sight),
         "secrets": secrets if launch.secrets else None,
         "cgroups": machine.groups_of(pod_id, group.request),
     }
@@ -68,9 +68,9 @@ def start_spec(
 def write_start_spec(
     home: StateDir,
     machine: Machine,
-    launched: LocalWorkload,
+    local_workload: LocalWorkload,
     effect: StartPod,
-    seat: GangRank,
+    gang_rank: GangRank,
     at_s: float,
     boot_s: float,
     log_most: int,
@@ -80,7 +80,7 @@ def write_start_spec(
     Raises:
         OSError: the spec couldn't be written; no part of it is left.
     """
-    pod, launch = effect.place.pod, launched.launch
+    pod, launch = effect.place.pod, local_workload.launch
     directory = home.directory(launch.uid, effect.start, pod.group, pod.index)
     if not make_directory(directory):
         return None
@@ -90,14 +90,14 @@ def write_start_spec(
         pod_files.write(
             directory,
             pod_files.START,
-            start_spec(home, machine, launched, effect, seat, at_s, boot_s, log_most),
+            start_spec(home, machine, local_workload, effect, gang_rank, at_s, boot_s, log_most),
         )
     except OSError:
         with suppress(OSError):
             os.rmdir(directory)
         raise
-    request = launched.workload.groups[pod.group].request
-    return machine.groups_of(home.name_of(directory), request)
+    request = local_workload.workload.groups[pod.group].request
+    return machine.groups_of(home.start_name(directory), request)
 
 
 def conclude_earlier_start(directory: str, now_s: float) -> StartOutcome | None:

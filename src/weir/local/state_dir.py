@@ -159,7 +159,7 @@ class StateDir:
         """Return the directory of a start by its name, UID/START-GROUP-INDEX."""
         return f"{self.path}/pods/{name}"
 
-    def name_of(self, directory: str) -> str:
+    def start_name(self, directory: str) -> str:
         """UID/START-GROUP-INDEX."""
         return directory.removeprefix(f"{self.path}/pods/")
 
@@ -172,7 +172,7 @@ class StateDir:
         split = (_NUMBERS.fullmatch(name) for name in names)
         return sorted((int(each[1]), int(each[2]), int(each[3])) for each in split if each is not None)
 
-    def takes_starts(self) -> bool:
+    def can_create_starts(self) -> bool:
         """Return True if directories of starts can be made here at all."""
         return all(
             (self.path / name).is_dir() and os.access(self.path / name, os.W_OK | os.X_OK)
@@ -206,7 +206,7 @@ class StateDir:
             ended(directory),
         )
 
-    def forget_details(self, uid: int) -> None:
+    def delete_start_specs(self, uid: int) -> None:
         """Delete the specs, with command and environment, of a workload that is over."""
         for start, group, index in self.numbers(uid):
             with suppress(FileNotFoundError):
@@ -217,7 +217,7 @@ class StateDir:
         for name in (pod_files.RECORDS, pod_files.OWN):
             shutil.rmtree(f"{self.path}/{name}/{uid}", ignore_errors=True)
 
-    def forget_saved(self, uid: int) -> None:
+    def delete_checkpoints(self, uid: int) -> None:
         """Delete the checkpoints of a workload that is over."""
         shutil.rmtree(self.checkpoints(uid), ignore_errors=True)
 

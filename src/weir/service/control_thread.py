@@ -49,15 +49,15 @@ class ControlHooks(Protocol):
         """Create a control, before its first step."""
         ...
 
-    def begins(self, now_s: float) -> None:
+    def before_step(self, now_s: float) -> None:
         """Prepare a step; raise BeginAgain if a new control is to take over instead."""
         ...
 
-    def stepped(self, control: Control, now_s: float) -> None:
+    def after_step(self, control: Control, now_s: float) -> None:
         """Follow a step that was carried out completely."""
         ...
 
-    def rests(self, control: Control, now_s: float) -> float | None:
+    def on_idle(self, control: Control, now_s: float) -> float | None:
         """Do work that can wait, and return when to be called again."""
         ...
 
@@ -65,11 +65,9 @@ class ControlHooks(Protocol):
 class ControlThread:
     """The thread."""
 
-    def __init__(
-        self, household: ControlHooks, clock: Callable[[], float], *, between_s: float = 0.0
-    ) -> None:
+    def __init__(self, hooks: ControlHooks, clock: Callable[[], float], *, between_s: float = 0.0) -> None:
         """Create the thread. `between_s` is the minimum time between steps; facts are batched meanwhile."""
-        self._household = household
+        self._hooks = hooks
         self._clock = clock
         self._between_s = between_s
         self._next_step_s = -float("inf")  # on the timeline, as all moments at which something is due
@@ -77,7 +75,7 @@ class ControlThread:
         self._woken = threading.Event()
         self._has_facts = True
         self._closing = False
-        self._asks: deque[tuple[Callable[[Cluster], Any], Future[Any]]] = deque()
+        self._queries: deque[tuple[Callable[[Cluster], Any], Future[Any]]] = deque()
         self._pause_s = PAUSE_FIRST_S
         self._not_before_s = 0.0
         self._busy_since_s: float | None = None  # on the monotonic clock, as the two below
@@ -98,16 +96,16 @@ class ControlThread:
             self._has_facts = True
             self._woken.set()
 
-    def ask(self, fn: Callable[[Cluster], Answer]) -> "Future[Answer]":
+    def query(self, fn: Callable[[Cluster], Answer]) -> "Future[Answer]":
         """Run a query on the control thread after all facts up to now were taken in.
 
         `fn` only reads. The future fails with ControlUnavailable while there is no control.
         """
         future: Future[Answer] = Future()
-        if self._closing or len(self._asks) >= ASKS_MOST:
+        if self._closing or len(self._queries) >= ASKS_MOST:
             future.set_exception(ControlUnavailable("The control loop is too busy or has ended."))
             return future
-        self._asks.append((fn, future))
+        self._queries.append((fn, future))
         self._woken.set()
         return future
 
@@ -117,7 +115,7 @@ class ControlThread:
         self._woken.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._answer_asks()
+        self._answer_queries()
 
     @property
     def since_step_s(self) -> float:
@@ -148,7 +146,7 @@ class ControlThread:
             if self._is_closing():
                 break
             started = time.perf_counter()
-            due_s = self._turn()
+            due_s = self._run_once()
             took_s = time.perf_counter() - started
             if took_s > LONG_S:  # facts are batched meanwhile, and other threads run
                 time.sleep(min(took_s, REST_S_MOST))
@@ -165,65 +163,65 @@ class ControlThread:
         """Read the flag again: another thread sets it."""
         return self._closing
 
-    def _turn(self) -> float | None:
+    def _run_once(self) -> float | None:
         """Run one iteration; return the time of the next."""
         self._busy_since_s = time.monotonic()
         try:
             if self._control is None:
                 if self._clock() < self._not_before_s:
-                    self._answer_asks()
+                    self._answer_queries()
                     return self._not_before_s
-                self._control = self._household.connect()
+                self._control = self._hooks.connect()
                 self._has_facts = True
             wakes_s, now_s = self._control.wakes_s, self._clock()
             if self._has_facts or (wakes_s is not None and wakes_s <= now_s):
                 if now_s < self._next_step_s:
-                    self._answer_asks()
+                    self._answer_queries()
                     return self._next_step_s
                 self._next_step_s = now_s + self._between_s
                 self._facts_since_s = None
                 self._has_facts = False
                 self._step(self._control)
-            self._answer_asks()
-            return self._earliest(self._control)
+            self._answer_queries()
+            return self._next_due_s(self._control)
         except BeginAgain:
             self._control = None
             self._has_facts = True
             return self._clock()
         except OSError as error:
-            return self._broken(str(error), None)
+            return self._handle_failure(str(error), None)
         except Exception as error:  # noqa: BLE001 - whatever it was, the pool must go on
-            return self._broken(f"{type(error).__name__} in the control loop", error)
+            return self._handle_failure(f"{type(error).__name__} in the control loop", error)
         finally:
             self._looked_s = time.monotonic()
             self._busy_since_s = None
 
     def _step(self, control: Control) -> None:
         now_s = self._clock()
-        self._household.begins(now_s)
+        self._hooks.before_step(now_s)
         control.step()
-        self._household.stepped(control, now_s)
+        self._hooks.after_step(control, now_s)
         self._stepped_s = time.monotonic()
         if self.failure is not None:
             self.failure = None
             self._pause_s = PAUSE_FIRST_S
 
-    def _earliest(self, control: Control) -> float | None:
-        times = (control.wakes_s, self._household.rests(control, self._clock()))
+    def _next_due_s(self, control: Control) -> float | None:
+        times = (control.wakes_s, self._hooks.on_idle(control, self._clock()))
         return min((time_s for time_s in times if time_s is not None), default=None)
 
-    def _broken(self, sentence: str, error: Exception | None) -> float:
+    def _handle_failure(self, sentence: str, error: Exception | None) -> float:
         _LOG.error("control_broken", why=sentence, again_in_s=self._pause_s, exc_info=error)
         self.failure = sentence
         self._control = None
-        self._answer_asks()
+        self._answer_queries()
         self._not_before_s = self._clock() + self._pause_s
         self._pause_s = min(PAUSE_MOST_S, self._pause_s * 2)
         return self._not_before_s
 
-    def _answer_asks(self) -> None:
-        for _ in range(len(self._asks)):
-            fn, future = self._asks.popleft()
+    def _answer_queries(self) -> None:
+        for _ in range(len(self._queries)):
+            fn, future = self._queries.popleft()
             if not future.set_running_or_notify_cancel():
                 continue
             if self._control is None or self._closing:

@@ -1,4 +1,4 @@
-"""What-if trials: a change is tried on a copy of the cluster, with the real engine.
+"""Trials of changes: each is tried on a copy of the cluster, with the real engine.
 
 A trial replaces the workload by a variant, and may end other workloads first; then the engine decides once.
 A bound workload starts now; a nominated one starts as soon as its victims have stopped. Afterwards the copy

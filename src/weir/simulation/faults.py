@@ -55,7 +55,7 @@ class FaultyCluster(SimulatedCluster):
     def __init__(
         self,
         scenario: Scenario,
-        fates: Iterable[JobTrace],
+        job_traces: Iterable[JobTrace],
         faults: FaultRates,
         *,
         measured_every_s: float = 0.0,
@@ -65,7 +65,7 @@ class FaultyCluster(SimulatedCluster):
         self._connection = 0
         self._due_s: dict[str, float] = {}  # when the last fact about an object is delivered
         self.crashes = 0
-        super().__init__(scenario, fates, measured_every_s=measured_every_s)
+        super().__init__(scenario, job_traces, measured_every_s=measured_every_s)
         self._await_loss()
 
     def _happens(self, probability: float) -> bool:

@@ -33,8 +33,8 @@ class JobProgress:
         "alive",
         "counts",
         "exits",
-        "fate",
         "gpus",
+        "job_trace",
         "left_s",
         "name",
         "needed",
@@ -51,18 +51,18 @@ class JobProgress:
         "version",
     )
 
-    def __init__(self, fate: JobTrace) -> None:
-        workload = fate.workload
-        self.fate = fate
+    def __init__(self, job_trace: JobTrace) -> None:
+        workload = job_trace.workload
+        self.job_trace = job_trace
         self.name = workload.name
-        self.save_every_s = fate.save_every_s
+        self.save_every_s = job_trace.save_every_s
         self.needed = workload.needed()
         self.pods = workload.pods
         self.alive: dict[PodKey, SimulatedPod] = {}
         self.exits: dict[PodKey, tuple[SimulatedPod, PodExit, float]] = {}  # not accounted for yet
         self.counts = [0] * len(workload.groups)  # pods of each group that run
         self.gpus = 0.0  # devices its pods hold, as of its last change of pace
-        self.left_s = self.saved_left_s = fate.duration_s
+        self.left_s = self.saved_left_s = job_trace.duration_s
         self.since_s = 0.0
         self.speed = 0.0
         self.started_s: float | None = None  # when its gang was last completed
@@ -92,7 +92,7 @@ class JobProgress:
             self.started_s = now_s
             self.times_started += 1
             if self.times_started > 1:
-                self.left_s += self.fate.restart_s
+                self.left_s += self.job_trace.restart_s
         self.speed = speed
         self.gpus = sum([alive.gpus for alive in self.alive.values()])
         self.version += 1

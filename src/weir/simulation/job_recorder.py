@@ -61,13 +61,13 @@ class JobRecord:
 class JobRecorder:
     """A reader of the control loop."""
 
-    def __init__(self, fates: Sequence[JobTrace], topologies: Sequence[Topology] = ()) -> None:
+    def __init__(self, job_traces: Sequence[JobTrace], topologies: Sequence[Topology] = ()) -> None:
         self.lines: dict[str, JobRecord] = {}
         self.rules: Counter[EvictionRule] = Counter()
         self.moves = 0
         self.cycle_s = array("d")
         self.topologies = {topology.name: topology for topology in topologies}
-        submitted_s = [fate.workload.submitted_s for fate in fates]
+        submitted_s = [job_trace.workload.submitted_s for job_trace in job_traces]
         self.first_s, self.last_s = min(submitted_s, default=0.0), max(submitted_s, default=0.0)
         self.width_s = max(1.0, (self.last_s - self.first_s) / INTERVALS)
         self.held: dict[str, IntervalMeans] = {}
@@ -75,7 +75,7 @@ class JobRecorder:
         self.there = IntervalMeans(self.first_s, self.width_s)
         self.nodes: dict[str, Node] = {}
         self.ended = 0
-        self._durations_s = {fate.workload.name: fate.duration_s for fate in fates}
+        self._durations_s = {job_trace.workload.name: job_trace.duration_s for job_trace in job_traces}
         self._cluster: Cluster | None = None
         self._now_s = self.first_s
         self._does: Mapping[type, Callable[[Any], None]] = {

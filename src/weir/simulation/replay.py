@@ -39,7 +39,7 @@ class ReplayResult:
 
 def replay(
     scenario: Scenario,
-    fates: Sequence[JobTrace],
+    job_traces: Sequence[JobTrace],
     policy: Policy,
     *,
     seed: int | None = None,
@@ -48,16 +48,16 @@ def replay(
 ) -> ReplayResult:
     """Replay a trace on the cluster of a scenario; a seed reorders jobs of the same second."""
     with _collecting_seldom():
-        fates = list(fates) if seed is None else jittered(fates, seed)
-        world = SimulatedCluster(scenario, fates)
-        recorder = JobRecorder(fates, scenario.topologies)
+        job_traces = list(job_traces) if seed is None else jittered(job_traces, seed)
+        world = SimulatedCluster(scenario, job_traces)
+        recorder = JobRecorder(job_traces, scenario.topologies)
         control = Control(world, policy, world.clock, readers=(recorder,), decide=decide)
         recorder.watch(control.cluster)
         started = perf_counter()
         gc.freeze()  # the trace: a million objects that needn't be walked again and again
         for steps, _ in enumerate(control_steps(world, control)):
             if progress is not None and steps % REPORT_EVERY == 0:
-                progress(recorder.ended / max(1, len(fates)))
+                progress(recorder.ended / max(1, len(job_traces)))
     recorder.close(world.now_s)
     numbers = replay_metrics(
         recorder,
@@ -107,13 +107,15 @@ def control_steps(world: SimulatedCluster, control: Control) -> Iterator[None]:
             world.advance_to(world_s)
 
 
-def jittered(fates: Sequence[JobTrace], seed: int) -> list[JobTrace]:
+def jittered(job_traces: Sequence[JobTrace], seed: int) -> list[JobTrace]:
     """Return the same jobs, each up to 0.9 s later, which reorders jobs submitted in the same second."""
     draw = random.Random(seed)  # noqa: S311 - chance that can be replayed
     return [
         replace(
-            fate,
-            workload=replace(fate.workload, submitted_s=fate.workload.submitted_s + draw.uniform(0.0, 0.9)),
+            job_trace,
+            workload=replace(
+                job_trace.workload, submitted_s=job_trace.workload.submitted_s + draw.uniform(0.0, 0.9)
+            ),
         )
-        for fate in fates
+        for job_trace in job_traces
     ]

@@ -52,7 +52,7 @@ class SimulatedCluster:
     """The backend of a simulation."""
 
     def __init__(
-        self, scenario: Scenario, fates: Iterable[JobTrace], *, measured_every_s: float = 0.0
+        self, scenario: Scenario, job_traces: Iterable[JobTrace], *, measured_every_s: float = 0.0
     ) -> None:
         """Create a cluster; `measured_every_s` is the interval of utilization samples, 0 for none."""
         self.now_s = 0.0
@@ -60,8 +60,10 @@ class SimulatedCluster:
         self.nodes: dict[str, Node] = {node.name: node for node in scenario.nodes}
         self.runs: dict[str, JobProgress] = {}
         self.lost_gpu_s = 0.0  # run that had to be repeated
-        self._ground = scenario
-        self._coming = sorted(fates, key=lambda fate: (fate.workload.submitted_s, fate.workload.name))
+        self._scenario = scenario
+        self._coming = sorted(
+            job_traces, key=lambda job_trace: (job_trace.workload.submitted_s, job_trace.workload.name)
+        )
         self._submitted = 0
         self._kept: dict[str, Nominated] = {}
         self._queue: list[tuple[float, int, int, Callable[[Any], None], Any]] = []
@@ -75,7 +77,7 @@ class SimulatedCluster:
             SaveProgress: self._set_status,
             EndWorkload: self._end,
         }
-        self._repaced: dict[str, JobProgress] = {}
+        self._changed_speed: dict[str, JobProgress] = {}
         self._await_next()
         if measured_every_s:
             self.at(measured_every_s, self._measure, None)
@@ -95,7 +97,7 @@ class SimulatedCluster:
             self.now_s = at_s
             do(what)
         self.now_s = now_s
-        if self._repaced:
+        if self._changed_speed:
             self._plan_ahead()
 
     def clock(self) -> float:
@@ -123,7 +125,7 @@ class SimulatedCluster:
         does = self._does
         for effect in effects:
             does[type(effect)](effect)
-        if self._repaced:
+        if self._changed_speed:
             self._plan_ahead()
 
     def connect(self) -> None:
@@ -132,11 +134,11 @@ class SimulatedCluster:
             # A pod started on a missing node never ran: a new control learns that at once.
             for pod in [pod for pod, alive in run.alive.items() if alive.place.node not in self.nodes]:
                 self.exit(pod, PodExit.LOST)
-        facts: list[Fact] = [TopologiesSet(tuple(self._ground.topologies))]
+        facts: list[Fact] = [TopologiesSet(tuple(self._scenario.topologies))]
         facts += [NodeSet(node) for node in self.nodes.values()]
-        facts.append(QueuesSet(tuple(self._ground.queues)))
+        facts.append(QueuesSet(tuple(self._scenario.queues)))
         for name, run in self.runs.items():
-            workload, status = run.fate.workload, run.status
+            workload, status = run.job_trace.workload, run.status
             facts.append(WorkloadSubmitted(workload, workload.submitted_s, status.ran_s))
             if run.starts:
                 facts.append(StatusRecovered(name, _with_starts(status, run.starts)))
@@ -178,9 +180,9 @@ class SimulatedCluster:
             self.at(self.now_s + NOTICED_AFTER_S, self._never_ran, effect)
             return
         alive.ran = True
-        alive.gpus = gpus_of(run.fate.workload.groups[pod.group].request, node)
+        alive.gpus = gpus_of(run.job_trace.workload.groups[pod.group].request, node)
         run.counts[pod.group] += 1
-        self._repaced[pod.workload] = run
+        self._changed_speed[pod.workload] = run
         if run.exits and run.is_done():
             self.at(self.now_s, self._too_late, effect)
             return
@@ -231,7 +233,7 @@ class SimulatedCluster:
         run.exits[pod] = (alive, how, self.now_s)
         if alive.ran:
             run.counts[pod.group] -= 1
-            self._repaced[pod.workload] = run
+            self._changed_speed[pod.workload] = run
         self.tell(PodExited(pod, alive.start, how, self.now_s))
 
     def _keep(self, effect: ReserveNomination) -> None:
@@ -266,13 +268,13 @@ class SimulatedCluster:
 
     def _await_next(self) -> None:
         if self._submitted < len(self._coming):
-            fate = self._coming[self._submitted]
+            job_trace = self._coming[self._submitted]
             self._submitted += 1
-            self.at(fate.workload.submitted_s, self._submit, fate, _SUBMITS)
+            self.at(job_trace.workload.submitted_s, self._submit, job_trace, _SUBMITS)
 
-    def _submit(self, fate: JobTrace) -> None:
-        workload = fate.workload
-        self.runs[workload.name] = JobProgress(fate)
+    def _submit(self, job_trace: JobTrace) -> None:
+        workload = job_trace.workload
+        self.runs[workload.name] = JobProgress(job_trace)
         self.tell(WorkloadSubmitted(workload, workload.submitted_s))
         self._await_next()
 
@@ -280,20 +282,20 @@ class SimulatedCluster:
         """Report utilization, as long as there are or will be running jobs."""
         for name, run in self.runs.items():
             if run.started_s is not None:
-                used = 0.0 if self.now_s >= run.started_s + run.fate.idle_after_s else 1.0
+                used = 0.0 if self.now_s >= run.started_s + run.job_trace.idle_after_s else 1.0
                 self.tell(UtilizationSampled(name, used, self.now_s))
         if self.runs or self._queue:
             self.at(self.now_s + self.measured_every_s, self._measure, None)
 
     def _plan_ahead(self) -> None:
         """Update the speed of jobs whose pods have just started, stopped or failed."""
-        for run in self._repaced.values():
+        for run in self._changed_speed.values():
             at_stake = run.lost_s(self.now_s) * run.gpus
             if run.pace(self.now_s):
                 if not run.speed:
                     self.lost_gpu_s += at_stake
                 self._plan_next(run)
-        self._repaced.clear()
+        self._changed_speed.clear()
 
     def _plan_next(self, run: JobProgress) -> None:
         ends_s, saves_s = run.ends_s(), run.next_save_s()

@@ -54,7 +54,7 @@ class _WriteRequest:
 class WriteListener:
     """Follows the writer; all calls come from its thread."""
 
-    def begins(self) -> None:
+    def on_begin(self) -> None:
         """Begin a transaction; discard the results of one that wasn't committed."""
 
     def committed(self) -> None:
@@ -80,8 +80,8 @@ class Database:
             self._start_anew()
             self._release()
             raise failure(error) from error
-        self.hearers: list[WriteListener] = []
-        self._asked: Queue[_WriteRequest | None] = Queue(QUEUED_MOST)
+        self.listeners: list[WriteListener] = []
+        self._requests: Queue[_WriteRequest | None] = Queue(QUEUED_MOST)
         self._closing = Lock()
         self._closed = False
         self.failure: StoreFailed | None = None  # of the last commit
@@ -112,7 +112,7 @@ class Database:
 
     def _put(self, asked: _WriteRequest) -> str:
         try:
-            self._asked.put(asked, timeout=ASK_S_MOST)
+            self._requests.put(asked, timeout=ASK_S_MOST)
         except Full:
             return "The database is overloaded: try again later."
         return ""
@@ -141,7 +141,7 @@ class Database:
                 return
             self._closed = True
             self._ended.set()
-            self._asked.put(None)  # the last request: later ones are refused
+            self._requests.put(None)  # the last request: later ones are refused
         self._thread.join()
         self._release()
 
@@ -169,10 +169,10 @@ class Database:
     def _run(self) -> None:
         closing = False
         while not closing:
-            together = [self._asked.get()]
+            together = [self._requests.get()]
             while len(together) < TOGETHER_MOST and together[-1] is not None:
                 try:
-                    together.append(self._asked.get_nowait())
+                    together.append(self._requests.get_nowait())
                 except Empty:
                     break
             closing = together[-1] is None
@@ -210,8 +210,8 @@ class Database:
         connection = self._writer()
         durable = any(asked.durable for asked in together)
         self._durability.before(durable)
-        for hearer in self.hearers:
-            hearer.begins()
+        for hearer in self.listeners:
+            hearer.on_begin()
         outcomes: list[Any] = []
         with connection.begin():
             self._durability.within(durable)
@@ -220,7 +220,7 @@ class Database:
                     outcomes.append(asked.work(connection))
                 except StoreRefusal as refused:
                     outcomes.append(refused)
-        for hearer in self.hearers:
+        for hearer in self.listeners:
             hearer.committed()
         return outcomes
 

@@ -31,11 +31,11 @@ class EventHistory(WriteListener):
         self._written: list[StoredEvent] = []
         self._hear: tuple[Hear, ...] = ()
         self._lock = Lock()
-        database.hearers.append(self)
+        database.listeners.append(self)
 
     # The writer's
 
-    def begins(self) -> None:
+    def on_begin(self) -> None:
         """Discard events of a transaction that wasn't committed."""
         self._written = []
 

@@ -80,11 +80,11 @@ class _NodeUsage:
         "seen_s",
         "since_s",
         "used",
-        "who",
+        "workload",
     )
 
-    def __init__(self, who: _MeteredWorkload, node: str, at_s: float) -> None:
-        self.who = who
+    def __init__(self, workload: _MeteredWorkload, node: str, at_s: float) -> None:
+        self.workload = workload
         self.node = node
         self.milli = 0
         self.since_s = self.seen_s = at_s
@@ -99,7 +99,7 @@ class _NodeUsage:
         if at_s > self.since_s:
             self.allocated += self.milli * (at_s - self.since_s)
             self.since_s = at_s
-        if self.who.preemptible:
+        if self.workload.preemptible:
             self.over += self.milli * (over_s - self.mark_s)
         self.mark_s = over_s
 
@@ -154,8 +154,8 @@ class UsageMeter:
         self._cluster: Cluster | None = None
         self._since_s = 0.0
         self._projects: dict[str, _ProjectUsage] = {}
-        self._whos: dict[str, _MeteredWorkload] = {}
-        self._holdings: dict[tuple[str, str], _NodeUsage] = {}
+        self._workloads: dict[str, _MeteredWorkload] = {}
+        self._node_usages: dict[tuple[str, str], _NodeUsage] = {}
         self._over: list[_NodeUsage] = []  # of workloads that ended since the last take
         self._pods: dict[PodKey, tuple[_NodeUsage, int, tuple[int, ...]]] = {}
         self._devices: dict[tuple[str, int], _DeviceUsage] = {}
@@ -192,12 +192,12 @@ class UsageMeter:
     def used(self, workload: str, node: str, fraction: float, at_s: float) -> None:
         """Add utilization: the fraction of a workload's devices on a node used since the last call."""
         with self._lock:
-            holding = self._holdings.get((workload, node))
-            if holding is not None and at_s > holding.seen_s:
-                seen = holding.milli * (at_s - holding.seen_s)
-                holding.seen_s = at_s
-                holding.seen += seen
-                holding.used += seen * min(1.0, max(0.0, fraction))
+            node_usage = self._node_usages.get((workload, node))
+            if node_usage is not None and at_s > node_usage.seen_s:
+                seen = node_usage.milli * (at_s - node_usage.seen_s)
+                node_usage.seen_s = at_s
+                node_usage.seen += seen
+                node_usage.used += seen * min(1.0, max(0.0, fraction))
 
     def device_used(self, node: str, device: int, fraction: float, memory: int, at_s: float) -> None:
         """Since the last call, this fraction of a device was used, and this much of its memory is."""
@@ -219,21 +219,26 @@ class UsageMeter:
     def _taken(self, since_s: float, now_s: float) -> UsageSamples:
         for name, project in self._projects.items():
             project.advance(now_s, self._quota(name))
-        holdings, self._over = [*self._over, *self._holdings.values()], []
+        node_usages, self._over = [*self._over, *self._node_usages.values()], []
         uses: dict[tuple[Group, str], list[float]] = {}
         preempted: dict[tuple[Group, str], int] = {}
         by_workload = []
-        for holding in holdings:
-            who, key = holding.who, (holding.who.group, holding.node)
-            holding.advance(now_s, self._projects[who.group[0]].over_s)
-            sums = [value / _MILLI for value in (holding.allocated, holding.seen, holding.used, holding.over)]
+        for node_usage in node_usages:
+            workload, key = node_usage.workload, (node_usage.workload.group, node_usage.node)
+            node_usage.advance(now_s, self._projects[workload.group[0]].over_s)
+            sums = [
+                value / _MILLI
+                for value in (node_usage.allocated, node_usage.seen, node_usage.used, node_usage.over)
+            ]
             into = uses.setdefault(key, [0.0] * len(sums))
             uses[key] = [before + value for before, value in zip(into, sums, strict=True)]
-            preempted[key] = preempted.get(key, 0) + holding.preempted
-            if who.uid is not None and any(sums):
-                by_workload.append(WorkloadUsageSample(who.uid, holding.node, *sums))
-            holding.clear()
-        self._holdings = {key: holding for key, holding in self._holdings.items() if holding.milli}
+            preempted[key] = preempted.get(key, 0) + node_usage.preempted
+            if workload.uid is not None and any(sums):
+                by_workload.append(WorkloadUsageSample(workload.uid, node_usage.node, *sums))
+            node_usage.clear()
+        self._node_usages = {
+            key: node_usage for key, node_usage in self._node_usages.items() if node_usage.milli
+        }
         samples = [
             UsageSample(
                 *group,
@@ -288,61 +293,63 @@ class UsageMeter:
         position = cluster.ledger.position.get(spec.project)
         parent = None if position is None else cluster.ledger.queues[position].parent
         group = (spec.project, parent or "", spec.user, spec.type.value)
-        who = self._whos[spec.name] = _MeteredWorkload(self._uid_of(spec.name), group, spec.preemptible)
-        self._wait(who, event.at_s)
+        workload = self._workloads[spec.name] = _MeteredWorkload(
+            self._uid_of(spec.name), group, spec.preemptible
+        )
+        self._wait(workload, event.at_s)
 
     def _held(self, event: WorkloadSuspended) -> None:
-        who = self._whos.get(event.workload)
-        if who is not None:
-            who.held = event.held
-            self._wait(who, self._known().now_s)
+        workload = self._workloads.get(event.workload)
+        if workload is not None:
+            workload.held = event.held
+            self._wait(workload, self._known().now_s)
 
     def _ended(self, event: WorkloadEnded) -> None:
-        who = self._whos.pop(event.workload, None)
-        if who is None:
+        workload = self._workloads.pop(event.workload, None)
+        if workload is None:
             return
         for pod in [pod for pod in self._pods if pod.workload == event.workload]:
             self._free(pod, event.at_s)
-        for key in [key for key in self._holdings if key[0] == event.workload]:
-            self._over.append(self._holdings.pop(key))
-        who.held = True
-        self._wait(who, event.at_s)
+        for key in [key for key in self._node_usages if key[0] == event.workload]:
+            self._over.append(self._node_usages.pop(key))
+        workload.held = True
+        self._wait(workload, event.at_s)
 
     def _assigned(self, event: PodAssigned) -> None:
         place, at_s = event.place, max(event.at_s, self._since_s)
         name = place.pod.workload
-        who = self._whos.get(name)
-        if who is None or place.pod in self._pods:
+        workload = self._workloads.get(name)
+        if workload is None or place.pod in self._pods:
             return
         job = self._known().jobs[name]
         milli = dict(job.pods[place.pod.group][place.pod.index].amounts).get(GPU_ROW, 0)
-        holding = self._holdings.get((name, place.node))
-        if holding is None:
-            holding = self._holdings[name, place.node] = _NodeUsage(who, place.node, at_s)
-            holding.mark_s = self._project(who, at_s).over_s
-        if not holding.milli:
-            holding.seen_s = max(holding.seen_s, at_s)
-        self._change(holding, milli, at_s)
-        self._pods[place.pod] = (holding, milli, place.devices)
+        node_usage = self._node_usages.get((name, place.node))
+        if node_usage is None:
+            node_usage = self._node_usages[name, place.node] = _NodeUsage(workload, place.node, at_s)
+            node_usage.mark_s = self._project(workload, at_s).over_s
+        if not node_usage.milli:
+            node_usage.seen_s = max(node_usage.seen_s, at_s)
+        self._change(node_usage, milli, at_s)
+        self._pods[place.pod] = (node_usage, milli, place.devices)
         for index in place.devices:
             device = self._device(place.node, index)
             device.advance(at_s)
             device.milli += milli / len(place.devices)
-        who.pods += 1
-        who.preempted = False
-        self._wait(who, at_s)
+        workload.pods += 1
+        workload.preempted = False
+        self._wait(workload, at_s)
 
     def _stopping(self, event: PodStopping) -> None:
         found = self._pods.get(event.pod)
-        if event.cause is not None and found is not None and not found[0].who.preempted:
-            found[0].who.preempted = True
+        if event.cause is not None and found is not None and not found[0].workload.preempted:
+            found[0].workload.preempted = True
             found[0].preempted += 1
 
     def _stopped(self, event: PodStopped) -> None:
-        who = self._whos.get(event.pod.workload)
-        if who is not None and event.pod in self._pods:
+        workload = self._workloads.get(event.pod.workload)
+        if workload is not None and event.pod in self._pods:
             self._free(event.pod, event.at_s)
-            self._wait(who, event.at_s)
+            self._wait(workload, event.at_s)
 
     # Helpers
 
@@ -355,8 +362,8 @@ class UsageMeter:
         position = ledger.position.get(project)
         return UNLIMITED if position is None else ledger.queues[position].quota.get(GPU, UNLIMITED)
 
-    def _project(self, who: _MeteredWorkload, at_s: float) -> _ProjectUsage:
-        name = who.group[0]
+    def _project(self, workload: _MeteredWorkload, at_s: float) -> _ProjectUsage:
+        name = workload.group[0]
         project = self._projects.get(name)
         if project is None:
             project = self._projects[name] = _ProjectUsage(at_s)
@@ -369,34 +376,34 @@ class UsageMeter:
             device = self._devices[node, index] = _DeviceUsage(self._since_s)
         return device
 
-    def _change(self, holding: _NodeUsage, milli: int, at_s: float) -> None:
+    def _change(self, node_usage: _NodeUsage, milli: int, at_s: float) -> None:
         """Change the usage of a workload on a node."""
-        project = self._project(holding.who, at_s)
-        holding.advance(at_s, project.over_s)
-        holding.milli += milli
+        project = self._project(node_usage.workload, at_s)
+        node_usage.advance(at_s, project.over_s)
+        node_usage.milli += milli
         project.milli += milli
-        if holding.who.preemptible:
+        if node_usage.workload.preemptible:
             project.preemptible_milli += milli
 
     def _free(self, pod: PodKey, at_s: float) -> None:
-        holding, milli, devices = self._pods.pop(pod)
+        node_usage, milli, devices = self._pods.pop(pod)
         at_s = max(at_s, self._since_s)
-        self._change(holding, -milli, at_s)
-        holding.who.pods -= 1
+        self._change(node_usage, -milli, at_s)
+        node_usage.workload.pods -= 1
         for index in devices:
-            device = self._device(holding.node, index)
+            device = self._device(node_usage.node, index)
             device.advance(at_s)
             device.milli -= milli / len(devices)
 
-    def _wait(self, who: _MeteredWorkload, at_s: float) -> None:
+    def _wait(self, workload: _MeteredWorkload, at_s: float) -> None:
         """Begin or end its pending time now."""
-        waits = not who.pods and not who.held
-        if waits == who.waits:
+        waits = not workload.pods and not workload.held
+        if waits == workload.waits:
             return
-        who.waits = waits
+        workload.waits = waits
         at_s = max(at_s, self._since_s)
-        waiting = self._waiting.get(who.group)
+        waiting = self._waiting.get(workload.group)
         if waiting is None:
-            waiting = self._waiting[who.group] = _PendingTime(at_s)
+            waiting = self._waiting[workload.group] = _PendingTime(at_s)
         waiting.advance(at_s)
         waiting.count += 1 if waits else -1

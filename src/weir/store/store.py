@@ -116,30 +116,30 @@ class Store:
         """Submit without waiting, as `submit`."""
         return self._workloads.submit(asked)
 
-    def withdraw(self, name: str, at_s: float) -> WorkloadRecord:
+    def cancel(self, name: str, at_s: float) -> WorkloadRecord:
         """Cancel a workload for good; repeating it does no harm. Raises NoSuchWorkload, WorkloadOver."""
-        return self.withdraw_soon(name, at_s).result()
+        return self.cancel_soon(name, at_s).result()
 
-    def withdraw_soon(self, name: str, at_s: float) -> "Future[WorkloadRecord]":
-        """Cancel without waiting, as `withdraw`."""
+    def cancel_soon(self, name: str, at_s: float) -> "Future[WorkloadRecord]":
+        """Cancel without waiting, as `cancel`."""
         return self._workloads.change(
             name, lambda kept: {"withdrawn_s": at_s} if kept.withdrawn_s is None else {}
         )
 
-    def hold(self, name: str, why: str) -> WorkloadRecord:
+    def suspend(self, name: str, why: str) -> WorkloadRecord:
         """Suspend a workload. Raises NoSuchWorkload, WorkloadOver."""
-        return self.hold_soon(name, why).result()
+        return self.suspend_soon(name, why).result()
 
-    def hold_soon(self, name: str, why: str) -> "Future[WorkloadRecord]":
-        """Suspend without waiting, as `hold`."""
+    def suspend_soon(self, name: str, why: str) -> "Future[WorkloadRecord]":
+        """Suspend without waiting, as `suspend`."""
         return self._workloads.change(name, lambda _: {"held": why})
 
-    def release(self, name: str) -> WorkloadRecord:
+    def resume(self, name: str) -> WorkloadRecord:
         """Resume a workload. Raises NoSuchWorkload, WorkloadOver, NotSuspended."""
-        return self.release_soon(name).result()
+        return self.resume_soon(name).result()
 
-    def release_soon(self, name: str) -> "Future[WorkloadRecord]":
-        """Resume without waiting, as `release`."""
+    def resume_soon(self, name: str) -> "Future[WorkloadRecord]":
+        """Resume without waiting, as `resume`."""
         return self._workloads.change(name, _released)
 
     def workload(self, name: str) -> StoredWorkload | None:
@@ -154,9 +154,9 @@ class Store:
         """Return the numbers of the workloads that ended at `since_s` or later and before `until_s`."""
         return self._workloads.ended_between(since_s, until_s)
 
-    def forget_details(self, before_s: float) -> list[int]:
+    def delete_launch_specs(self, before_s: float) -> list[int]:
         """Remove command, environment and submission of workloads that ended before; return their numbers."""
-        return self._workloads.forget_details(before_s)
+        return self._workloads.delete_launch_specs(before_s)
 
     def workloads(
         self,

@@ -108,7 +108,7 @@ class WorkloadTable:
         ended = select(_columns.uid).where(_columns.ended_s >= since_s, _columns.ended_s < until_s)
         return self._database.read(lambda connection: list(connection.execute(ended).scalars()))
 
-    def forget_details(self, before_s: float) -> list[int]:
+    def delete_launch_specs(self, before_s: float) -> list[int]:
         """Delete the launch specs of workloads that ended before this; return their numbers."""
         old = (
             select(_columns.uid)

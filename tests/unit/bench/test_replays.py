@@ -32,20 +32,20 @@ def test_spot_jobs_are_the_declared_ones() -> None:
 
 
 def test_gang_is_whole_nodes(traces: Path) -> None:
-    of = next(job for job in read_jobs(traces) if job.gpus == 16).fate("p").workload
+    of = next(job for job in read_jobs(traces) if job.gpus == 16).job_trace("p").workload
     assert (of.pods, of.min_pods, of.groups[0].request.devices) == (2, 2, 8)
 
 
 def test_static_partition_backfills() -> None:
     """A node has 8: the second needs 8 and waits for the first, the third slips past it."""
     jobs = [Job("01", "a", 0, 100, 4), Job("01", "b", 10, 50, 8), Job("01", "c", 20, 30, 2)]
-    assert delays_s([job.fate("01") for job in jobs], 1) == [0.0, 90.0, 0.0]
+    assert delays_s([job.job_trace("01") for job in jobs], 1) == [0.0, 90.0, 0.0]
 
 
 def test_static_gang_takes_empty_nodes() -> None:
     jobs = [Job("01", "a", 0, 100, 1), Job("01", "b", 10, 50, 16), Job("01", "c", 20, 30, 1)]
-    assert delays_s([job.fate("01") for job in jobs], 3) == [0.0, 0.0, 0.0]
-    assert delays_s([job.fate("01") for job in jobs], 2) == [0.0, 90.0, 0.0]
+    assert delays_s([job.job_trace("01") for job in jobs], 3) == [0.0, 0.0, 0.0]
+    assert delays_s([job.job_trace("01") for job in jobs], 2) == [0.0, 90.0, 0.0]
 
 
 def test_racks_are_sorted(traces: Path) -> None:

@@ -108,7 +108,7 @@ class Rig:
 
     def crash(self) -> list[Fact]:
         """As kill -9 of the server, a nursery that may have been killed with it; then a new server."""
-        kill(self.backend._nursery.pid)
+        kill(self.backend._fork_client.pid)
         self.backend.close()
         self.backend = self._backend()
         self.facts = []
@@ -147,7 +147,7 @@ class Rig:
         self.backend.apply([StopPod(pod, start, grace_s, STOPPED)])
 
     def directory(self, pod: PodKey, start: int = 1) -> Path:
-        uid = self.backend._launched[pod.workload].launch.uid
+        uid = self.backend._workloads[pod.workload].launch.uid
         return Path(self.backend.home.directory(uid, start, pod.group, pod.index))
 
     def own(self, pod: PodKey, start: int = 1) -> Path:

@@ -99,18 +99,18 @@ def test_a_supervisor_that_comes_too_late_refuses(rig: Rig) -> None:
     """Asked for, but the server died and a new one has declared the start over."""
     rig.submit("sh", "-c", "touch ran", directory=str(rig.home))
     pod = PodKey("job", 0, 0)
-    os.kill(rig.backend._nursery.pid, signal.SIGSTOP)
+    os.kill(rig.backend._fork_client.pid, signal.SIGSTOP)
     rig.start(pod)
-    directory, late = rig.directory(pod), rig.backend._nursery
-    name = rig.backend.home.name_of(str(directory))
-    rig.backend._runs.pop(name)  # as if this server never was
+    directory, late = rig.directory(pod), rig.backend._fork_client
+    name = rig.backend.home.start_name(str(directory))
+    rig.backend._running.pop(name)  # as if this server never was
     rig.backend.connect()
     assert of(list(rig.backend.events()), PodExited)[0].how is PodExit.LOST
     os.kill(late.pid, signal.SIGCONT)
     other = rig.run("true", name="other")
     rig.exit(other)
-    rig.backend._nursery.close()  # whoever was forked before has taken its lock or has gone
-    rig.backend._nursery._begin()
+    rig.backend._fork_client.close()  # whoever was forked before has taken its lock or has gone
+    rig.backend._fork_client._begin()
     until(lambda: (lock := pod_files.take_lock(str(directory))) is not None and os.close(lock) is None)
     assert not (rig.home / "ran").exists()
 

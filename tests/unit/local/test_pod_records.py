@@ -67,7 +67,7 @@ def test_whole_records_are_read() -> None:
         read(json.dumps(said).encode()) for read, said in zip(READERS, (START, EXIT, RUNNING), strict=True)
     )
     assert isinstance(start, pod_records.StartRecord)
-    assert (start.pod, start.devices, start.seat) == (("job", 0, 0), (0, 1), (0, 1, 20_000))
+    assert (start.pod, start.devices, start.gang_rank) == (("job", 0, 0), (0, 1), (0, 1, 20_000))
     assert isinstance(ended, pod_records.ExitRecord)
     assert (ended.code, ended.started_s, ended.max_rss) == (0, 8.0, 5)
     assert isinstance(running, pod_records.RunningRecord)

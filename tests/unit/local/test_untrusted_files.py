@@ -139,7 +139,7 @@ def test_an_order_of_another_start_is_no_order(rig: Rig) -> None:
 def test_notes_that_cant_be_read_are_passed_over_and_said_once(rig: Rig) -> None:
     pod = rig.run("sh", "-c", 'mkfifo "$WEIR_POD_DIRECTORY/notes.jsonl"; echo ready; exec sleep 3600')
     rig.says(pod, "ready")
-    run = rig.backend._runs[rig.backend.home.name_of(str(rig.directory(pod)))]
+    run = rig.backend._running[rig.backend.home.start_name(str(rig.directory(pod)))]
     for _ in range(3):
         rig.backend._notes.read(run)
     rig.backend.connect()

@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from tests.unit.local.server.in_process_server import Standing
 
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
@@ -127,18 +126,6 @@ def test_trials_leave_the_copy_as_it_was(seed: int) -> None:
     trials.tried(trials.job.spec, running[:2])
     trials.tried(trials.job.spec)
     assert said(decide(trials.cluster, Policy(), now_s, EngineCache())) == before
-
-
-async def test_the_pool_gives_its_snapshot(stands: Standing) -> None:
-    await stands.submit("sleep", "3600", name="runs", gpus=3)
-    await stands.until("runs", "running")
-    await stands.submit("sleep", "3600", name="waits", gpus=2, env={"SECRET": "hunter2"})
-    answer = await stands.admin.get("/api/v1/snapshot")
-    assert answer.headers["content-type"].startswith("text/yaml")
-    assert "hunter2" not in answer.text
-    scenario = parse_scenario(answer.text, "snapshot")
-    assert {workload.name for workload in scenario.workloads} == {"runs", "waits"}
-    assert len(scenario.placed) == 1
 
 
 PROTECTED = """

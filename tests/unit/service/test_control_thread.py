@@ -29,13 +29,13 @@ class _House:
     def connect(self) -> Any:
         return self._control
 
-    def begins(self, now_s: float) -> None:
+    def before_step(self, now_s: float) -> None:
         """Nothing."""
 
-    def stepped(self, control: Any, now_s: float) -> None:
+    def after_step(self, control: Any, now_s: float) -> None:
         """Nothing."""
 
-    def rests(self, control: Any, now_s: float) -> float | None:
+    def on_idle(self, control: Any, now_s: float) -> float | None:
         return None
 
 

@@ -12,8 +12,8 @@ from .fixtures import cluster, job
 
 def test_numbers_of_a_queue() -> None:
     """Two jobs want all four devices: the second waits for the first."""
-    fates = [job("first", 100.0, gpus=4), job("second", 50.0, at_s=20.0, gpus=4)]
-    replayed = replay(cluster(teams=("a",)), fates, Policy())
+    job_traces = [job("first", 100.0, gpus=4), job("second", 50.0, at_s=20.0, gpus=4)]
+    replayed = replay(cluster(teams=("a",)), job_traces, Policy())
     of = replayed.numbers
     assert (of["jobs"], of["completed"], of["failed"]) == (2, 2, 0)
     assert of["makespan_s"] == 150.0
@@ -27,11 +27,11 @@ def test_numbers_of_a_queue() -> None:
 
 def test_owner_takes_its_quota_back_and_the_borrower_loses_what_it_had_not_saved() -> None:
     """The borrower saved at 60 s and is stopped at 100 s."""
-    fates = [
+    job_traces = [
         job("borrower", 200.0, gpus=4, team="b", save_every_s=60.0),
         job("owner", 50.0, at_s=100.0, gpus=2, team="a"),
     ]
-    of = replay(cluster(), fates, Policy()).numbers
+    of = replay(cluster(), job_traces, Policy()).numbers
     assert of["preemptions"] == 1
     assert sum(of["evictions_by_rule"].values()) == 1  # type: ignore[attr-defined]
     assert of["lost_gpu_hours"] == pytest.approx(4 * 40 / 3600, abs=0.05)
@@ -54,10 +54,10 @@ def test_gangs_are_counted_by_the_racks_they_ran_in() -> None:
 
 def test_jitter_keeps_everything_but_the_moment() -> None:
     """The same seed gives the same order."""
-    fates = [job(f"job-{at}", 10.0) for at in range(20)]
-    moved = jittered(fates, 1)
-    assert moved == jittered(fates, 1) != jittered(fates, 2)
-    assert all(0.0 <= fate.workload.submitted_s <= 0.9 for fate in moved)
+    job_traces = [job(f"job-{at}", 10.0) for at in range(20)]
+    moved = jittered(job_traces, 1)
+    assert moved == jittered(job_traces, 1) != jittered(job_traces, 2)
+    assert all(0.0 <= job_trace.workload.submitted_s <= 0.9 for job_trace in moved)
 
 
 def test_timeline_means() -> None:
@@ -71,9 +71,9 @@ def test_timeline_means() -> None:
 
 def test_report_stands_alone() -> None:
     """Nothing in it points anywhere else, and a name that looks like a script stays text."""
-    fates = [job("job", 100.0), job("other", 50.0, at_s=20.0, team="b")]
+    job_traces = [job("job", 100.0), job("other", 50.0, at_s=20.0, team="b")]
     scenario = cluster()
-    replayed = replay(scenario, fates, Policy())
+    replayed = replay(scenario, job_traces, Policy())
     page = report(scenario, [view("<script>", replayed), view("b", replayed)], title="t & t", about="<i>")
     assert page.count("<script>") == 1
     assert "&lt;script&gt;" in page

@@ -13,8 +13,8 @@ CAUSE = LifecycleCause(LifecycleRule.WITHDRAWN, "a test says so")
 class Stage:
     """A world, and the test in the place of control."""
 
-    def __init__(self, *fates: JobTrace) -> None:
-        self.world = SimulatedCluster(cluster(nodes=2), fates)
+    def __init__(self, *job_traces: JobTrace) -> None:
+        self.world = SimulatedCluster(cluster(nodes=2), job_traces)
         self._starts = 0
         self._start_of: dict[PodKey, int] = {}
         self.world.advance_to(0.0)

@@ -197,13 +197,13 @@ def test_philly(tmp_path: Path) -> None:
 def test_shipped_weeks() -> None:
     """What the demo replays: ten teams, in time order, from its first second."""
     with as_file(files("weir.data").joinpath("itp-three-weeks.csv.gz")) as path:
-        fates = read_itp(path, projects([f"team {number}" for number in range(1, 11)]))
-    submitted_s = [fate.workload.submitted_s for fate in fates]
-    assert len(fates) == 23_342
+        job_traces = read_itp(path, projects([f"team {number}" for number in range(1, 11)]))
+    submitted_s = [job_trace.workload.submitted_s for job_trace in job_traces]
+    assert len(job_traces) == 23_342
     assert submitted_s == sorted(submitted_s)
     assert submitted_s[0] < 600
-    assert len({fate.workload.project for fate in fates}) == 10
-    scenario = tenants(fates, 1.25, static=True)
+    assert len({job_trace.workload.project for job_trace in job_traces}) == 10
+    scenario = tenants(job_traces, 1.25, static=True)
     assert len(scenario.nodes) == 194
     assert all(queue.limit == queue.quota and queue.weight == {"gpu": 0.0} for queue in scenario.queues)
 

@@ -217,7 +217,7 @@ def test_closed_store_refuses(tmp_path: Path) -> None:
     store.close()
     store.close()
     with pytest.raises(StoreFailed, match="closed"):
-        store.hold("train", "x")
+        store.suspend("train", "x")
     with pytest.raises(StoreFailed, match="closed"):
         store.queues()
     with opened(tmp_path) as again:

@@ -258,8 +258,8 @@ def test_details_of_ended_workloads_are_removed_from_the_file_too(tmp_path: Path
             store.submit(made)
         store.journal.keep([end("old", 1_800_000_060.0)], {})
         store.journal.keep([end("recent", 1_900_000_000.0)], {})
-        assert store.forget_details(1_850_000_000.0) == [1]
-        assert store.forget_details(1_850_000_000.0) == []
+        assert store.delete_launch_specs(1_850_000_000.0) == [1]
+        assert store.delete_launch_specs(1_850_000_000.0) == []
         old, recent = store.workload("old"), store.workload("recent")
         assert old is not None
         assert recent is not None

@@ -43,7 +43,7 @@ def test_everything_is_found_again(tmp_path: Path) -> None:
         store.submit(submitted("other"))
         store.journal.keep([ReserveNomination(ROOM), SaveProgress("train", STATUS)], {"train": 8.0})
         store.journal.keep([ReserveNomination(ROOM), SaveProgress("train", STATUS)], {"train": 8.0})
-        store.hold("train", "by ann")
+        store.suspend("train", "by ann")
     with opened(tmp_path) as store:
         kept, other = store.journal.workloads()
         assert (kept.status, kept.promised, kept.saved_s, kept.held) == (STATUS, ROOM, 8.0, "by ann")

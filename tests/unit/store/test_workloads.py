@@ -71,18 +71,18 @@ def test_number_is_never_given_again(tmp_path: Path) -> None:
 def test_people_stop_suspend_and_resume(store: Store) -> None:
     """What they said is kept, and told back; the first withdrawal counts."""
     store.submit(submitted("train"))
-    assert store.hold("train", "by ann").held == "by ann"
+    assert store.suspend("train", "by ann").held == "by ann"
     assert store.workloads(WorkloadFilter()).items[0].sentence == "by ann"
-    assert store.release("train").held is None
-    assert store.withdraw("train", 5.0).withdrawn_s == 5.0
-    assert store.withdraw("train", 9.0).withdrawn_s == 5.0
+    assert store.resume("train").held is None
+    assert store.cancel("train", 5.0).withdrawn_s == 5.0
+    assert store.cancel("train", 9.0).withdrawn_s == 5.0
     (kept,) = store.journal.workloads()
     assert kept.withdrawn_s == 5.0
     store.journal.keep([end("train", how=WorkloadOutcome.STOPPED)], {})
     with pytest.raises(WorkloadOver):
-        store.hold("train", "by ann")
+        store.suspend("train", "by ann")
     with pytest.raises(NoSuchWorkload):
-        store.release("other")
+        store.resume("other")
 
 
 def test_many_threads_submit_at_once(store: Store) -> None:

@@ -22,7 +22,7 @@ from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStat
 PATH = path_of(API_VERSION, PLURAL)
 _LOG = get_logger(__name__)
 MESSAGE_MAX = 4_000
-Tell = Callable[[Sequence[EmitEvent | PatchStatus]], None]
+SubmitWrites = Callable[[Sequence[EmitEvent | PatchStatus]], None]
 
 
 class ConfigWatcher:
@@ -35,7 +35,7 @@ class ConfigWatcher:
         self.refused = ""
         """Error in the object of the scheduler's name; empty if there is none."""
         self.changed: Callable[[], None] = lambda: None
-        self.tell: Tell = lambda _: None
+        self.tell: SubmitWrites = lambda _: None
         self._things: dict[str, QuotaObject] = {}
         self._good: str | None = None  # the spec in force, as JSON
         for thing in found:

@@ -97,7 +97,7 @@ class ClusterControlHooks:
             self._learned = None
         return self._control
 
-    def begins(self, now_s: float) -> None:
+    def before_step(self, now_s: float) -> None:
         """Prepare for a step. The first one creates everything, and hardly any garbage."""
         self._began = perf_counter()
         control = self._control
@@ -114,7 +114,7 @@ class ClusterControlHooks:
         if self._begins:
             self._paused.enter_context(collector_paused())
 
-    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol
+    def after_step(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol
         """Take note of a completed step."""
         self.counts.cycles.add(perf_counter() - self._began)
         if self._begins:
@@ -143,7 +143,7 @@ class ClusterControlHooks:
         """Return a number that grows with everything that statuses of queues depend on."""
         return cluster.changes + self.backend.cluster_state.quota_objects.changes
 
-    def rests(self, control: Control, now_s: float) -> float | None:
+    def on_idle(self, control: Control, now_s: float) -> float | None:
         """Update what people see, between steps."""
         backend, cluster = self.backend, control.cluster
         changed = self._reasons.turn(cluster, self.policy, now_s)

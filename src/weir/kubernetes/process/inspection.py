@@ -1,4 +1,4 @@
-"""One-time inspection of a cluster, as the scheduler sees it.
+"""Inspection of a cluster, once, as the scheduler sees it.
 
 The same lists are read by the same functions into the same control, which then makes no decisions. So
 nodes, reasons and the next decision are those of the scheduler itself.

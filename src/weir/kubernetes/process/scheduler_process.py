@@ -152,7 +152,7 @@ class SchedulerProcess:
         self.hooks.submit = self._submit
         self.hooks.wake = self._wake
         self.namespace_ends = NamespaceEnds(options.scheduler, self._tell, self.election.may_write)
-        self.turns: ControlThread | None = None
+        self.control_thread: ControlThread | None = None
         self.leaderships = 0
         self.deadline = ShutdownDeadline()
         self.reflectors: dict[str, Reflector[Any]] = {}
@@ -177,14 +177,14 @@ class SchedulerProcess:
         return door
 
     def _is_well(self) -> bool:
-        turns = self.turns
-        return turns is None or turns.trouble is None
+        control_thread = self.control_thread
+        return control_thread is None or control_thread.trouble is None
 
     def trouble(self) -> str:
         """Return what makes no progress; empty if all parts do."""
-        turns, now_s = self.turns, time.monotonic()
-        if turns is not None and turns.trouble is not None:
-            return turns.trouble
+        control_thread, now_s = self.control_thread, time.monotonic()
+        if control_thread is not None and control_thread.trouble is not None:
+            return control_thread.trouble
         for resource, each in self.reflectors.items():
             if each.synced.is_set() and now_s - each.heard_s > UNHEARD_S_MOST:
                 return f"The API server hasn't sent {resource} for {span(now_s - each.heard_s)}."
@@ -196,9 +196,9 @@ class SchedulerProcess:
         self._loop.call_soon_threadsafe(self.writer.submit, list(writes))
 
     def _wake(self) -> None:
-        turns = self.turns
-        if turns is not None:
-            turns.wake()
+        control_thread = self.control_thread
+        if control_thread is not None:
+            control_thread.wake()
 
     # On the event loop
 
@@ -245,8 +245,8 @@ class SchedulerProcess:
             self.leaderships += 1
             self.settings.tell_all()
             self.namespace_ends.tell_all()
-            self.turns = ControlThread(self.hooks, self._clock, between_s=BETWEEN_S)
-            self.turns.start()
+            self.control_thread = ControlThread(self.hooks, self._clock, between_s=BETWEEN_S)
+            self.control_thread.start()
             if isinstance(self.election, AlwaysLeader):
                 await asyncio.Event().wait()
             else:
@@ -255,10 +255,10 @@ class SchedulerProcess:
             await self._stop()
 
     async def _stop(self) -> None:
-        turns, self.turns = self.turns, None
-        if turns is not None:
+        control_thread, self.control_thread = self.control_thread, None
+        if control_thread is not None:
             self.deadline.waits_for = "weir-control"
-            await asyncio.to_thread(turns.close)
+            await asyncio.to_thread(control_thread.close)
             self.deadline.waits_for = "the API server"
             self.backend.leave()
 

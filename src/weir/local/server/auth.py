@@ -39,7 +39,7 @@ class Person:
     token: int | None = None
     label: str = ""
 
-    def acts_in(self, project: str | None) -> bool:
+    def may_act_in(self, project: str | None) -> bool:
         """Return True if the person may act in a project and see all of it."""
         return self.is_admin or project in self.projects
 
@@ -102,7 +102,7 @@ def person_of(request: Request) -> Person:
     return found
 
 
-def admin_only(person: Person) -> None:
+def require_admin(person: Person) -> None:
     """Refuse everyone but administrators.
 
     Raises:
@@ -112,13 +112,13 @@ def admin_only(person: Person) -> None:
         raise RequestRefused(403, "Only an administrator may do this.")
 
 
-def acts_only(person: Person, project: str) -> None:
+def require_project(person: Person, project: str) -> None:
     """Refuse a person who may not act in a project.
 
     Raises:
         Refused: they may not.
     """
-    if not person.acts_in(project):
+    if not person.may_act_in(project):
         raise RequestRefused(403, f"Your token isn't valid for project {project}.")
 
 

@@ -55,9 +55,9 @@ class Cancellations:
             StoreFailed: it can't be written down, and the workload is over as far as is known.
             NoSuchWorkload, WorkloadOver: the store's refusals.
         """
-        name, line = fact.workload, self._pool.view.lines.get(fact.workload)
+        name, line = fact.workload, self._pool.view.workloads.get(fact.workload)
         try:
-            kept = await asyncio.wrap_future(self._pool.store.withdraw_soon(name, fact.at_s))
+            kept = await asyncio.wrap_future(self._pool.store.cancel_soon(name, fact.at_s))
         except StoreFailed as error:
             if line is None or self._pool.closing:
                 raise
@@ -81,7 +81,7 @@ class Cancellations:
         for fact in list(self._unwritten.values()):
             self.reserve.release()
             try:
-                self._pool.store.withdraw(fact.workload, fact.at_s)
+                self._pool.store.cancel(fact.workload, fact.at_s)
             except (StoreFailed, NoSuchWorkload, WorkloadOver) as error:
                 _LOG.warning("stop_not_written_down", workload=fact.workload, why=str(error))
 
@@ -91,7 +91,7 @@ class Cancellations:
             if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():
                 _LOG.warning("reserve_released", workload=fact.workload)
             try:
-                await asyncio.wrap_future(self._pool.store.withdraw_soon(fact.workload, fact.at_s))
+                await asyncio.wrap_future(self._pool.store.cancel_soon(fact.workload, fact.at_s))
             except StoreFailed:
                 await asyncio.sleep(AGAIN_S)
             except (NoSuchWorkload, WorkloadOver):

@@ -43,18 +43,18 @@ class _ObservedBackend:
         facts += self._pool.secrets.after(facts)
         if self.connects:  # facts that couldn't be stored are missing in the backend's state
             self.connects = False
-            facts += self._pool.withdrawals.facts()
-        self._pool.story.facts(facts)
+            facts += self._pool.cancellations.facts()
+        self._pool.event_log.facts(facts)
         self._pool.view.facts(facts)
         return facts
 
     def apply(self, effects: Sequence[Effect]) -> None:
         ending = frozenset(each.workload for each in effects if isinstance(each, EndWorkload))
         if ending:  # an end is stored with its event: earlier events must come first
-            self._pool.record(self._pool.story.take(ending))
+            self._pool.record(self._pool.event_log.take(ending))
         self._pool.backend.apply(effects)
         self._pool.view.effects(effects)
-        self._pool.story.effects(effects)
+        self._pool.event_log.effects(effects)
 
 
 class PoolControlHooks:
@@ -80,16 +80,16 @@ class PoolControlHooks:
         pool.secrets.begin(kept)
         pool.view.begin(kept, lambda workload: submissions.requested_devices(workload, nodes))
         pool.backend.connect()
-        pool.story.begin(now_s)
-        pool.tally.connected_s = now_s
-        readers = (pool.view, pool.story, pool.tally, pool.meter)
+        pool.event_log.begin(now_s)
+        pool.counters.connected_s = now_s
+        readers = (pool.view, pool.event_log, pool.counters, pool.meter)
         control = Control(
             _ObservedBackend(pool), pool.policy, pool.clock, readers=readers, isolates_faults=True
         )
         pool.meter.watch(control.cluster, pool.store.sampled_s() or now_s)
         return control
 
-    def begins(self, now_s: float) -> None:
+    def before_step(self, now_s: float) -> None:
         """Prepare a step.
 
         Raises:
@@ -98,39 +98,39 @@ class PoolControlHooks:
         lost = self._pool.store.lost
         if lost is not None:
             raise StoreFailed(lost)
-        self._pool.story.step(now_s)
+        self._pool.event_log.step(now_s)
 
-    def stepped(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol
+    def after_step(self, control: Control, now_s: float) -> None:  # noqa: ARG002 - part of the protocol
         """Record and publish the results of a step."""
-        told = self._pool.story.take()
+        told = self._pool.event_log.take()
         self._pool.record(told)
         write_warnings(told, self._pool.backend.pods)
         self._send_rows()
-        self._pool.secrets.stepped()
+        self._pool.secrets.after_step()
 
     def _send_rows(self) -> None:
         pool = self._pool
         rows = pool.view.publish()
-        pool.tally.ended(rows)
-        pool.hub.send([("workload", row, None) for row in rows])
+        pool.counters.ended(rows)
+        pool.stream.send([("workload", row, None) for row in rows])
         for row in rows:
             if row.ended_s is not None:
-                pool.uses.pop(row.name, None)
+                pool.utilization.pop(row.name, None)
                 self._over.append((row.name, row.uid))
         while len(self._over) > ENDED_MOST:
             name, uid = self._over.popleft()
             if (said := pool.reported.get(name)) is not None and said.uid == uid:
                 del pool.reported[name]
 
-    def rests(self, control: Control, now_s: float) -> float | None:
+    def on_idle(self, control: Control, now_s: float) -> float | None:
         """Update reasons, publish queue rows, and once a minute sum up usage."""
         pool = self._pool
         _ = pool.clock.ahead_s  # reports a jump of the wall clock, here at the latest
         cluster = control.cluster
         changed = self._reasons.turn(cluster, pool.policy, now_s)
-        if pool.hub.readers:
+        if pool.stream.readers:
             rows = (pool.view.row(name) for name in changed[:REASONS_SENT_MOST])
-            pool.hub.send([("workload", row, None) for row in rows if row is not None])
+            pool.stream.send([("workload", row, None) for row in rows if row is not None])
             self._send_queues(cluster, now_s)
         if now_s >= self._next_minute_s:
             if self._next_minute_s:
@@ -138,8 +138,8 @@ class PoolControlHooks:
                 pool.store.write_token_uses()
             self._next_minute_s = (now_s // MINUTE_S + 1) * MINUTE_S
             persistent_clock.keep(pool.home, pool.clock)
-            pool.withdrawals.reserve.restore()
-            pool.disk_trouble = pool.withdrawals.reserve.trouble
+            pool.cancellations.reserve.restore()
+            pool.disk_trouble = pool.cancellations.reserve.trouble
         pool.record(())
         times = [self._next_minute_s, self._reasons.due_s(cluster)]
         if pool.view.starting:
@@ -147,7 +147,7 @@ class PoolControlHooks:
             self._send_rows()
         if pool.view.starting:
             times.append(now_s + STARTED_AFTER_S)
-        if pool.hub.readers and cluster.changes != self._queues_changes:
+        if pool.stream.readers and cluster.changes != self._queues_changes:
             times.append(self._queues_next_s)
         return min(time_s for time_s in times if time_s is not None)
 
@@ -165,5 +165,5 @@ class PoolControlHooks:
         ]
         self._queue_rows = rows
         changes += [("node", row, None) for row in node_rows(cluster, pool.device_use)]
-        pool.hub.send(changes)
+        pool.stream.send(changes)
         self._queues_next_s = now_s + max(1.0, 20 * (time.perf_counter() - started))

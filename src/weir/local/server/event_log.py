@@ -7,6 +7,7 @@ when it connects isn't news. The pool service records submissions and acts of pe
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from weir.api.answers import EventRow
 from weir.control.port import Effect, Fact, LifecycleCause, LifecycleRule, PodExit, PodExited, StopPod
 from weir.engine.plan import Plan
 from weir.local.server.pool_view import PoolView
@@ -15,7 +16,7 @@ from weir.model.reasons import as_clause
 from weir.model.resources import span
 from weir.state.events import Event, NodeLost, NodeSet, Nominated, NoteAdded, PodAssigned, PodKey, PodStopped
 from weir.store.journal import TELL_OF_END
-from weir.store.records import HistoryEvent
+from weir.store.records import HistoryEvent, StoredEvent
 
 PODS_NAMED_MOST = 4
 _TOLD_OTHERWISE = frozenset(
@@ -31,7 +32,7 @@ class EventLog:
 
     def __init__(self, view: PoolView) -> None:
         self._view = view
-        self._told: list[HistoryEvent] = []
+        self._events: list[HistoryEvent] = []
         self._assigned: dict[str, list[PodAssigned]] = {}
         self._stops: dict[tuple[str, str], list[StopPod]] = {}
         self._gone: dict[str, PodStopped] = {}
@@ -39,13 +40,13 @@ class EventLog:
         self._ending: dict[int, str] = {}  # by number: the rule that ends it
         self._connected_s = 0.0
         self._now_s = 0.0
-        self._tells: dict[type, Callable[[Any], None]] = {
-            PodAssigned: self._happened_assigned,
-            PodStopped: self._happened_stopped,
-            Nominated: self._happened_promised,
-            NoteAdded: self._happened_noted,
-            NodeSet: self._happened_node,
-            NodeLost: self._happened_node_lost,
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            PodAssigned: self._on_assigned,
+            PodStopped: self._on_stopped,
+            Nominated: self._on_nominated,
+            NoteAdded: self._on_note,
+            NodeSet: self._on_node_set,
+            NodeLost: self._on_node_lost,
         }
 
     def begin(self, now_s: float) -> None:
@@ -58,7 +59,7 @@ class EventLog:
 
     def happened(self, event: Event) -> None:
         """Handle an event that was just reduced."""
-        tells = self._tells.get(type(event))
+        tells = self._handlers.get(type(event))
         if tells is not None:
             tells(event)
 
@@ -69,12 +70,12 @@ class EventLog:
         """Report failed and lost pods among the facts that control takes in next."""
         for fact in facts:
             if isinstance(fact, PodExited) and fact.how in (PodExit.FAILED, PodExit.LOST):
-                line = self._view.lines.get(fact.pod.workload)
+                line = self._view.workloads.get(fact.pod.workload)
                 if line is not None:
                     pod = _pod_name(line, fact.pod)
                     said = "failed" if fact.how is PodExit.FAILED else "was lost"
                     sentence = f"Pod {pod} {said}: {as_clause(fact.said or 'for an unknown reason.')}"
-                    self._tell(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
+                    self._add(line, fact.at_s, fact.how.value, sentence, of_pod=pod, start=fact.start)
 
     def effects(self, effects: Iterable[Effect]) -> None:
         """Handle effects that were carried out."""
@@ -88,42 +89,42 @@ class EventLog:
         for name in ending:
             self._gone.pop(name, None)
         if self._assigned or self._stops or self._gone:
-            self._tell_of_pods()
-        told, self._told = self._told, []
+            self._add_pod_events()
+        told, self._events = self._events, []
         return told
 
     # By workload
 
-    def _tell_of_pods(self) -> None:
+    def _add_pod_events(self) -> None:
         for name, assigned in self._assigned.items():
-            line = self._view.lines.get(name)
+            line = self._view.workloads.get(name)
             if line is not None:
-                self._tell_start(line, assigned)
+                self._add_start(line, assigned)
         for (name, _), stops in self._stops.items():
-            line = self._view.lines.get(name)
+            line = self._view.workloads.get(name)
             cause = stops[0].cause
             if line is not None and (
                 not isinstance(cause, LifecycleCause) or cause.rule is LifecycleRule.GANG_FAILED
             ):
-                self._tell_stop(line, stops)  # other causes of control have events of their own
+                self._add_stop(line, stops)  # other causes of control have events of their own
         for name, event in self._gone.items():
-            line = self._view.lines.get(name)
+            line = self._view.workloads.get(name)
             if line is not None and not line.pods and line.ended is None:
                 kept = f" with {span(line.ran_s)} of its run kept" if line.ran_s >= 1 else ""
                 sentence = f"{name} has stopped and is pending again{kept}."
-                self._tell(line, event.at_s, "stopped", sentence, ran_s=line.ran_s)
+                self._add(line, event.at_s, "stopped", sentence, ran_s=line.ran_s)
         self._assigned.clear()
         self._stops.clear()
         self._gone.clear()
 
-    def _tell_start(self, line: WorkloadView, assigned: Sequence[PodAssigned]) -> None:
+    def _add_start(self, line: WorkloadView, assigned: Sequence[PodAssigned]) -> None:
         nodes = list(dict.fromkeys(event.place.node for event in assigned))
         pods = len(assigned)
         what = f"{pods} pods of {line.spec.name} start" if line.spec.pods > 1 else f"{line.spec.name} starts"
         where = f"{nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
         devices = [device for event in assigned for device in event.place.devices]
         on = f", device{'s' * (len(devices) != 1)} {_listed(devices)}" if devices and len(nodes) == 1 else ""
-        self._tell(
+        self._add(
             line,
             assigned[0].at_s,
             "started",
@@ -134,7 +135,7 @@ class EventLog:
             waited_s=max(0.0, assigned[0].at_s - line.waits_since_s),
         )
 
-    def _tell_stop(self, line: WorkloadView, stops: Sequence[StopPod]) -> None:
+    def _add_stop(self, line: WorkloadView, stops: Sequence[StopPod]) -> None:
         cause = stops[0].cause
         numbers: dict[str, Any] = {"rule": cause.rule.value, "pods": len(stops)}
         if isinstance(cause, LifecycleCause):
@@ -148,29 +149,29 @@ class EventLog:
                 if stops[0].moves
                 else f"{line.spec.name} {verb} {cause.sentence.rstrip('.')}."
             )
-        self._tell(line, self._now_s, "stopping", sentence, **numbers)
+        self._add(line, self._now_s, "stopping", sentence, **numbers)
 
     # Events
 
-    def _happened_assigned(self, event: PodAssigned) -> None:
+    def _on_assigned(self, event: PodAssigned) -> None:
         if event.at_s >= self._connected_s:
             self._assigned.setdefault(event.place.pod.workload, []).append(event)
 
-    def _happened_stopped(self, event: PodStopped) -> None:
+    def _on_stopped(self, event: PodStopped) -> None:
         self._gone[event.pod.workload] = event
 
-    def _happened_promised(self, event: Nominated) -> None:
-        line = self._view.lines.get(event.workload)
+    def _on_nominated(self, event: Nominated) -> None:
+        line = self._view.workloads.get(event.workload)
         if line is not None and event.at_s >= self._connected_s and event.freed_by:
             names = _listed(event.freed_by)
             sentence = f"Capacity is being freed for {event.workload}: {names} must stop."
-            self._tell(line, event.at_s, "promised", sentence, freed_by=list(event.freed_by))
+            self._add(line, event.at_s, "promised", sentence, freed_by=list(event.freed_by))
 
-    def _happened_noted(self, event: NoteAdded) -> None:
-        line = self._view.lines.get(event.workload)
+    def _on_note(self, event: NoteAdded) -> None:
+        line = self._view.workloads.get(event.workload)
         if line is not None and event.kind not in _TOLD_OTHERWISE and self._is_news(line, event):
             numbers: dict[str, Any] = dict(event.numbers)
-            self._tell(line, event.at_s, event.kind, event.sentence, **numbers)
+            self._add(line, event.at_s, event.kind, event.sentence, **numbers)
 
     def _is_news(self, line: WorkloadView, event: NoteAdded) -> bool:
         """Return False for the reason of an end that an earlier control has reported."""
@@ -182,17 +183,17 @@ class EventLog:
             del self._ending[next(iter(self._ending))]
         return news
 
-    def _happened_node(self, event: NodeSet) -> None:
+    def _on_node_set(self, event: NodeSet) -> None:
         known = self._nodes.get(event.node.name)
         self._nodes[event.node.name] = event.node
         if known is not None and known != event.node:
-            self._told.append(HistoryEvent(self._now_s, "node", f"Node {event.node.name} changed."))
+            self._events.append(HistoryEvent(self._now_s, "node", f"Node {event.node.name} changed."))
 
-    def _happened_node_lost(self, event: NodeLost) -> None:
+    def _on_node_lost(self, event: NodeLost) -> None:
         self._nodes.pop(event.name, None)
-        self._told.append(HistoryEvent(self._now_s, "node", f"Node {event.name} is gone."))
+        self._events.append(HistoryEvent(self._now_s, "node", f"Node {event.name} is gone."))
 
-    def _tell(
+    def _add(
         self,
         line: WorkloadView,
         at_s: float,
@@ -203,7 +204,7 @@ class EventLog:
         **numbers: Any,
     ) -> None:
         spec = line.spec
-        self._told.append(
+        self._events.append(
             HistoryEvent(
                 at_s,
                 kind,
@@ -225,3 +226,17 @@ def _listed(items: Sequence[object]) -> str:
     more = len(items) - PODS_NAMED_MOST
     named = ", ".join(map(str, items[:PODS_NAMED_MOST]))
     return f"{named} and {more} more" if more > 0 else named
+
+
+def event_row(happening: StoredEvent) -> EventRow:
+    """Return an event as the API shows it."""
+    return EventRow.model_construct(
+        id=happening.id,
+        at_s=happening.at_s,
+        kind=happening.kind,
+        workload=happening.workload,
+        project=happening.project,
+        pod=happening.pod,
+        sentence=happening.sentence,
+        numbers=dict(happening.numbers),
+    )

@@ -37,10 +37,10 @@ class StreamMessage:
 class StreamReader:
     """Reader of the stream."""
 
-    __slots__ = ("_hub", "_person", "_waiting", "cut_off", "queue")
+    __slots__ = ("_person", "_stream", "_waiting", "cut_off", "queue")
 
-    def __init__(self, hub: "EventStream", person: Person) -> None:
-        self._hub = hub
+    def __init__(self, stream: "EventStream", person: Person) -> None:
+        self._stream = stream
         self._person = person
         self._waiting: asyncio.Event = asyncio.Event()
         self.queue: deque[StreamMessage] = deque()
@@ -48,7 +48,7 @@ class StreamReader:
 
     def give(self, messages: Sequence[StreamMessage]) -> None:
         """Have these sent."""
-        mine = [each for each in messages if each.project is None or self._person.acts_in(each.project)]
+        mine = [each for each in messages if each.project is None or self._person.may_act_in(each.project)]
         if len(self.queue) + len(mine) > BEHIND_MOST:
             self.cut_off = True
             self.queue.clear()
@@ -76,9 +76,9 @@ class StreamReader:
                 batch = list(self.queue)
                 self.queue.clear()
                 if batch:
-                    yield "".join(self._hub.written(message) for message in batch)
+                    yield "".join(self._stream.written(message) for message in batch)
         finally:
-            self._hub.leave(self)
+            self._stream.leave(self)
 
 
 class EventStream:

@@ -106,19 +106,19 @@ def _serve(
     )
     audit = AuditLog(home, to_syslog=settings.audit_to_syslog)
     store = Store(settings.database, home, begin_again=settings.begin_again)
-    hub = EventStream(epoch=secrets.randbits(_EPOCH_BITS))
+    stream = EventStream(epoch=secrets.randbits(_EPOCH_BITS))
     try:
         claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
         clock = persistent_clock.resume(home, least_s=store.sampled_s(), jumped=_jumped)
         persistent_clock.keep(home, clock, synced=True)
-        pool = PoolService(store, machine.node, policy, hub, home=home, clock=clock, limits=limits)
+        pool = PoolService(store, machine.node, policy, stream, home=home, clock=clock, limits=limits)
         pool.hides_others = settings.hides_others
         backend = LocalBackend(
             store.journal,
             home,
             machine,
             clock,
-            wake=pool.turns.wake,
+            wake=pool.control_thread.wake,
             noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
             refused=pool.refused,
             log_most=settings.log_most,
@@ -137,7 +137,7 @@ def _serve(
     )
     pool.checks["use"] = lambda: uses.trouble
     pool.deadline = ShutdownDeadline(last=lambda: _forget_place(home))
-    server = PoolServer(pool, Authenticator(token, store, clock), hub, audit)
+    server = PoolServer(pool, Authenticator(token, store, clock), stream, audit)
     url = f"http://{_in_url(settings.host)}:{sockets[0].getsockname()[1]}"
     try:
         pool.start(backend)
@@ -179,10 +179,10 @@ class PoolServer(uvicorn.Server):
     """uvicorn, ending streams before it waits for connections to end."""
 
     def __init__(
-        self, pool: PoolService, door: Authenticator, hub: EventStream, audit: AuditLog | None = None
+        self, pool: PoolService, door: Authenticator, stream: EventStream, audit: AuditLog | None = None
     ) -> None:
         self._pool = pool
-        self._hub = hub
+        self._stream = stream
         self._connections = Connections(pool.limits)
         config = BoundedConfig(
             create_app(pool, door, audit),
@@ -198,7 +198,7 @@ class PoolServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
-        self._hub.open(asyncio.get_running_loop())
+        self._stream.open(asyncio.get_running_loop())
         await super().startup(sockets)
         for each in sockets or ():
             each.listen(_WAITING_MOST)  # uvicorn set it to the number that is accepted at once
@@ -207,7 +207,7 @@ class PoolServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting and answering requests."""
         self._pool.closing = True
-        self._hub.close()
+        self._stream.close()
         self._sweeping.cancel()
         await super().shutdown(sockets)
 

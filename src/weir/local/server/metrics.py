@@ -37,7 +37,7 @@ class PoolCounters:
     def happened(self, event: Event) -> None:
         """Count a workload's wait when its first pod is assigned."""
         if isinstance(event, PodAssigned) and event.at_s >= self.connected_s:
-            line = self._view.lines.get(event.place.pod.workload)
+            line = self._view.workloads.get(event.place.pod.workload)
             if line is not None and len(line.pods) == 1:
                 waits = self.waits.setdefault(line.spec.project, Histogram(WAIT_BOUNDS_S))
                 waits.add(max(0.0, event.at_s - line.waits_since_s))
@@ -53,7 +53,7 @@ class PoolCounters:
             else:
                 stopped[name] = eviction.cause.rule
         for name, rule in stopped.items():
-            line = self._view.lines.get(name)
+            line = self._view.workloads.get(name)
             if rule is None or line is None:
                 self.moves += 1
             else:
@@ -82,7 +82,7 @@ class MetricsSnapshot:
     queues: Mapping[str, QueueRow]
     nodes: Sequence[NodeRow]
     rows: Sequence[WorkloadRow]
-    tally: PoolCounters
+    counters: PoolCounters
     uses: Mapping[str, WorkloadUtilization] = field(default_factory=dict)
     ready: bool = True
     readers: int = 0
@@ -113,7 +113,7 @@ class _Collector:
         yield from queue_families(seen.queues.values())
         yield from _nodes(seen.nodes)
         yield from _workloads(seen)
-        yield from _passed_by(seen.tally)
+        yield from _passed_by(seen.counters)
 
 
 def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
@@ -173,26 +173,26 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
     yield from (held, use, busy, idle)
 
 
-def _passed_by(tally: PoolCounters) -> Iterator[Metric]:
+def _passed_by(counters: PoolCounters) -> Iterator[Metric]:
     waits = HistogramMetricFamily(
         "weir_workload_wait_seconds", "Time from submission to the first start.", labels=["project"]
     )
-    for project, histogram in sorted(tally.waits.items()):
+    for project, histogram in sorted(counters.waits.items()):
         buckets, total = histogram.buckets()
         waits.add_metric([project], buckets, total)
     yield waits
     taken = CounterMetricFamily(
         "weir_preemptions", "Preempted workloads, by rule.", labels=["rule", "project"]
     )
-    for (rule, project), count in sorted(tally.preemptions.items()):
+    for (rule, project), count in sorted(counters.preemptions.items()):
         taken.add_metric([rule, project], count)
     yield taken
-    yield CounterMetricFamily("weir_moves", "Workloads moved by consolidation.", value=tally.moves)
+    yield CounterMetricFamily("weir_moves", "Workloads moved by consolidation.", value=counters.moves)
     ends = CounterMetricFamily("weir_workloads_ended", "Workloads that ended.", labels=["project", "status"])
-    for (project, status), count in sorted(tally.ends.items()):
+    for (project, status), count in sorted(counters.ends.items()):
         ends.add_metric([project, status], count)
     yield ends
-    buckets, total = tally.decisions.buckets()
+    buckets, total = counters.decisions.buckets()
     yield HistogramMetricFamily(
         "weir_decision_seconds", "Duration of a decision of the engine.", buckets=buckets, sum_value=total
     )

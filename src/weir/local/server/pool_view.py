@@ -53,11 +53,11 @@ ENDED_MOST = 512
 
 
 class PoolView:
-    """All rows. Any thread may call `known`; the control thread calls everything else."""
+    """Rows of the pool. Any thread may call `add`; the control thread calls everything else."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self.lines: dict[str, WorkloadView] = {}
+        self.workloads: dict[str, WorkloadView] = {}
         self.rows: dict[int, WorkloadRow] = {}  # by number: live workloads
         self.ended: dict[int, WorkloadRow] = {}  # recently ended workloads
         self.reasons: dict[str, Explanation] = {}  # reasons of pending workloads that aren't suspended
@@ -77,14 +77,14 @@ class PoolView:
 
     def uid_of(self, name: str) -> int | None:
         """Return the number of a workload that isn't over."""
-        line = self.lines.get(name)
+        line = self.workloads.get(name)
         return None if line is None else line.uid
 
     def row(self, name: str) -> WorkloadRow | None:
         """Return the row of a workload that isn't over, with its reason."""
-        line = self.lines.get(name)
+        line = self.workloads.get(name)
         row = None if line is None else self.rows.get(line.uid)
-        return None if row is None else self.reasoned(row)
+        return None if row is None else self.with_reason(row)
 
     def all(self) -> list[WorkloadRow]:
         """Return all workloads that aren't over, newest first, without their reasons."""
@@ -92,7 +92,7 @@ class PoolView:
         rows.sort(key=by_uid, reverse=True)
         return rows
 
-    def reasoned(self, row: WorkloadRow) -> WorkloadRow:
+    def with_reason(self, row: WorkloadRow) -> WorkloadRow:
         """Return a row with its pending reason, if known, and its run time up to now."""
         row = with_runtime_until(row, self._clock())
         if row.reason is not None or row.status != "pending":
@@ -136,25 +136,25 @@ class PoolView:
         lines = {each.workload.name: workload_view(each, devices(each.workload)) for each in kept}
         latest = max((line.uid for line in lines.values()), default=0)
         with self._swapping:
-            for name, old in self.lines.items():
+            for name, old in self.workloads.items():
                 line = lines.get(name)
                 if line is not None and old.uid == line.uid:
                     line.past = {**old.past, **old.pods}
                     line.evicted = old.evicted
                 elif line is None and old.uid > latest and old.ended is None:
                     lines[name] = old  # written down after the others were read
-            self.lines = lines
+            self.workloads = lines
             self.reasons.clear()
             self.rows = {line.uid: workload_row(line) for line in lines.values()}
             self._dirty.clear()
             self.starting.clear()
 
-    def known(self, kept: WorkloadRecord, devices: float) -> WorkloadRow:
+    def add(self, kept: WorkloadRecord, devices: float) -> WorkloadRow:
         """Add a workload that is now in the store."""
         line = workload_view(kept, devices)
         row = workload_row(line)
         with self._swapping:
-            self.lines[kept.workload.name] = line
+            self.workloads[kept.workload.name] = line
             self.rows[line.uid] = row
         return row
 
@@ -184,7 +184,7 @@ class PoolView:
         for pod in pods:
             key = pod.place.pod
             if pod.since_s is not None and key in self.starting:
-                line = self.lines.get(key.workload)
+                line = self.workloads.get(key.workload)
                 if line is not None and line.uid == pod.uid:
                     self._runs(PodRunning(pod.place, pod.start, pod.at_s))
 
@@ -192,20 +192,20 @@ class PoolView:
         """Handle effects that were carried out."""
         for effect in effects:
             if isinstance(effect, StartPod):
-                line = self.lines.get(effect.place.pod.workload)
+                line = self.workloads.get(effect.place.pod.workload)
                 pod = None if line is None else line.pods.get(effect.place.pod)
                 if pod is not None:
                     pod.start = effect.start
             elif isinstance(effect, StopPod):
                 self._stops(effect)
             elif isinstance(effect, SaveProgress):
-                line = self.lines.get(effect.workload)
+                line = self.workloads.get(effect.workload)
                 if line is not None:
                     line.ran_s, line.restarts = effect.status.ran_s, effect.status.restarts
                     line.wall_s = effect.status.wall_s
                     self._dirty[effect.workload] = None
             elif isinstance(effect, EndWorkload):
-                line = self.lines.get(effect.workload)
+                line = self.workloads.get(effect.workload)
                 if line is not None:
                     line.ended = effect
                     line.ran_s, line.wall_s = effect.ran_s, effect.wall_s
@@ -215,19 +215,19 @@ class PoolView:
         """Make rows of workloads that changed since the last call, ended ones with their outcome."""
         changed = []
         for name in self._dirty:
-            line = self.lines.get(name)
+            line = self.workloads.get(name)
             if line is None:
                 continue
             row = workload_row(line)
             if line.ended is None:
                 self.rows[line.uid] = row
-                row = self.reasoned(row)
+                row = self.with_reason(row)
             else:
                 self.rows.pop(line.uid, None)
                 self.ended[line.uid] = row
                 if len(self.ended) > ENDED_MOST:
                     del self.ended[next(iter(self.ended))]
-                del self.lines[name]
+                del self.workloads[name]
                 self.reasons.pop(name, None)
             changed.append(row)
         self._dirty.clear()
@@ -236,7 +236,7 @@ class PoolView:
     # Events
 
     def _line(self, name: str) -> WorkloadView | None:
-        line = self.lines.get(name)
+        line = self.workloads.get(name)
         if line is not None:
             self._dirty[name] = None
         return line
@@ -285,7 +285,7 @@ class PoolView:
 
     def _eviction(self, cause: EvictionCause, at_s: float) -> EvictionRow:
         """Return the workload that benefits from an eviction, with its current person and project."""
-        line = self.lines.get(cause.by) if cause.by is not None else None
+        line = self.workloads.get(cause.by) if cause.by is not None else None
         return EvictionRow(
             at_s=at_s,
             rule=cause.rule.value,
@@ -338,6 +338,6 @@ class PoolView:
             line.pods.clear()
 
     def _saved(self, event: Checkpointed) -> None:
-        line = self.lines.get(event.workload)
+        line = self.workloads.get(event.workload)
         if line is not None:
             line.saved_s = event.at_s

@@ -15,7 +15,7 @@ from weir.api.submissions import Submission
 from weir.control.journal import WorkloadRecord
 from weir.control.port import Fact, PodExit, PodExited
 from weir.local import secret_files
-from weir.local.server.auth import Person, acts_only
+from weir.local.server.auth import Person, require_project
 from weir.local.server.problem_details import RequestRefused
 from weir.state.events import WorkloadSuspended
 from weir.store import NoSuchWorkload, NotSuspended, Store, WorkloadOver
@@ -83,7 +83,7 @@ class ProjectSecrets:
     def _check_project(self, project: str, person: Person) -> None:
         if project not in self._pool.inventory.projects:
             raise RequestRefused(404, f"There is no project {project[:80]}.")
-        acts_only(person, project)
+        require_project(person, project)
 
     # Needs of workloads
 
@@ -135,11 +135,11 @@ class ProjectSecrets:
                 name = fact.pod.workload
                 why = self._lacking.pop(name, None)
                 if why is not None:
-                    self._pool.store.hold_soon(name, why)
+                    self._pool.store.suspend_soon(name, why)
                     found[name] = WorkloadSuspended(name, True, why)
         return list(found.values())
 
-    def stepped(self) -> None:
+    def after_step(self) -> None:
         """Suspend workloads that lack a secret and are pending now."""
         for name, why in list(self._lacking.items()):
             row = self._pool.view.row(name)
@@ -147,7 +147,7 @@ class ProjectSecrets:
                 self._lacking.pop(name, None)
             elif row.status == "pending":
                 self._lacking.pop(name, None)
-                self._pool.store.hold_soon(name, why)
+                self._pool.store.suspend_soon(name, why)
                 self._pool.backend.tell(WorkloadSuspended(name, True, why))
 
     async def _look_again(self, project: str) -> None:
@@ -169,7 +169,9 @@ class ProjectSecrets:
     async def _hold(self, name: str, why: str | None) -> None:
         store = self._pool.store
         try:
-            await asyncio.wrap_future(store.release_soon(name) if why is None else store.hold_soon(name, why))
+            await asyncio.wrap_future(
+                store.resume_soon(name) if why is None else store.suspend_soon(name, why)
+            )
         except (NoSuchWorkload, WorkloadOver, NotSuspended):
             return  # it ended, or a person resumed it, meanwhile
         self._pool.backend.tell(WorkloadSuspended(name, why is not None, why or ""))

@@ -40,8 +40,8 @@ class RetentionTask:
             self._output_to_s = self._forget_output(now_s - self._kept.output_s)
             if self._kept.checkpoints_s is not None:
                 self._checkpoints_to_s = self._forget_saved(now_s - self._kept.checkpoints_s)
-            for uid in self._store.forget_details(now_s - self._kept.details_s):
-                self._home.forget_details(uid)
+            for uid in self._store.delete_launch_specs(now_s - self._kept.details_s):
+                self._home.delete_start_specs(uid)
             self._store.tidy(now_s)
         except OSError as error:
             _LOG.warning("tidying_failed", why=str(error))
@@ -53,5 +53,5 @@ class RetentionTask:
 
     def _forget_saved(self, until_s: float) -> float:
         for uid in self._store.ended_between(self._checkpoints_to_s, until_s):
-            self._home.forget_saved(uid)
+            self._home.delete_checkpoints(uid)
         return until_s

@@ -7,30 +7,25 @@ value that the pool can't accept is reported by its field.
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from weir.api.submissions import Submission
 from weir.local.server.admission import check_priority, check_size
 from weir.local.server.auth import Person
+from weir.local.server.pool_inventory import PoolInventory, check_name
 from weir.local.server.problem_details import FieldErrors
 from weir.local.server.resource_defaults import with_defaults
 from weir.local.server.time_limits import check_time_limits
 from weir.local.server.workload_lookup import parse_uid
-from weir.model.nodes import Node, Topology
+from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy
-from weir.model.queues import Queue
-from weir.model.resources import CPU, GPU, GPU_MODEL_PREFIX, MEMORY, PODS, UNLIMITED, amount
 from weir.model.workloads import WHOLE_MILLI, Request, Workload
-from weir.scenario_io.checks import check_group, check_queue, check_workload
+from weir.scenario_io.checks import check_group, check_workload
 from weir.scenario_io.complaints import suggest
-from weir.scenario_io.making import queues_of, workload_of
-from weir.scenario_io.words import Written
+from weir.scenario_io.making import workload_of
 from weir.scenario_io.written import (
-    WrittenDepartment,
     WrittenGroup,
-    WrittenProject,
-    WrittenQueue,
     WrittenWorkload,
 )
 from weir.store.records import NewWorkload
@@ -40,8 +35,6 @@ PODS_MOST = 1024
 WORDS_BYTES_MOST = 1 << 20
 """Limit of a command and of an environment, in bytes: the most a process can be started with."""
 GRACE_S = 30.0
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
-_NAME_SAID = "write letters, digits, dots, dashes and underscores, at most 63, a letter or digit at both ends"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OWN_PREFIX = "WEIR_"
 _OWN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
@@ -49,37 +42,6 @@ _SUFFIX_DIGITS = "23456789"
 """First characters of a generated suffix: a digit doesn't make a workload differ from similar ones."""
 _SUFFIX_LETTERS = "bcdfghjkmnpqrstvwxz" + _SUFFIX_DIGITS
 _SUFFIX_LENGTH = 5
-
-
-@dataclass(frozen=True, slots=True)
-class PoolInventory:
-    """Inventory of the pool: its nodes, topologies and quota tree."""
-
-    nodes: Sequence[Node]
-    topologies: Mapping[str, Topology]
-    queues: tuple[Queue, ...]
-    of: Mapping[str, Queue] = field(default_factory=dict)
-
-    @property
-    def projects(self) -> list[str]:
-        """Return the names of the projects."""
-        return [queue.name for queue in self.queues if queue.is_project]
-
-    def resources(self) -> set[str]:
-        """Return the resources that any node has."""
-        found = {GPU, CPU, MEMORY, PODS}
-        for node in self.nodes:
-            found.update(node.capacity)
-            if node.gpu_model is not None:
-                found.add(GPU_MODEL_PREFIX + node.gpu_model)
-        return found
-
-
-def pool_inventory(
-    nodes: Sequence[Node], topologies: Mapping[str, Topology], queues: tuple[Queue, ...]
-) -> PoolInventory:
-    """Return the inventory of these nodes, topologies and queues."""
-    return PoolInventory(nodes, topologies, queues, {queue.name: queue for queue in queues})
 
 
 def check_submission(
@@ -107,7 +69,7 @@ def check_submission(
         Refused: with everything that is wrong with it.
     """
     fields = FieldErrors("The submission")
-    _check_name(asked.name, ("name",), fields)
+    check_name(asked.name, ("name",), fields)
     if asked.name is not None and parse_uid(asked.name) is not None:
         text = f"name: {asked.name} is a number, which means a workload by its uid; write a letter in it too"
         fields.at(("name",), text)
@@ -155,11 +117,6 @@ def requested_devices_per_pod(request: Request, device_memory: int) -> float:
     if not request.devices:
         return 0.0
     return request.devices * min(WHOLE_MILLI, request.share_on(device_memory)) / WHOLE_MILLI
-
-
-def _check_name(name: str | None, path: tuple[str, ...], fields: FieldErrors) -> None:
-    if name is not None and _NAME.fullmatch(name) is None:
-        fields.at(path, f"{path[-1]}: {name[:80]!r} can't be a name here; {_NAME_SAID}")
 
 
 def _made_name(asked: Submission) -> str:
@@ -292,117 +249,3 @@ def _check_topology(written: WrittenWorkload, inventory: PoolInventory, fields: 
         if level is not None and level not in topology.levels:
             told = suggest(level, topology.levels, fields)
             fields.at(("topology", key), f"{key}: topology {asked.name} has no level {level}; {told}")
-
-
-# Departments and projects
-
-
-def checked_queue(
-    asked: WrittenDepartment | WrittenProject, *, name: str, now_s: float, inventory: PoolInventory
-) -> Queue:
-    """Return the department or project that a request describes. It keeps the age of the existing one.
-
-    Raises:
-        Refused: with everything that is wrong with it.
-    """
-    is_project = isinstance(asked, WrittenProject)
-    noun = "project" if is_project else "department"
-    fields = FieldErrors(f"The {noun}")
-    _check_name(name, ("name",), fields)
-    if asked.name != name:
-        fields.at(("name",), f"name: is {asked.name[:80]!r}, the address says {name[:80]!r}; write the same")
-    if asked.created is not None:
-        fields.at(("created",), "created: the pool knows when it was made; leave it out")
-    _check_amounts(asked, inventory, fields)
-    before = inventory.of.get(name)
-    if before is not None and before.is_project != is_project:
-        other = "project" if before.is_project else "department"
-        fields.at(("name",), f"name: there is a {other} {name} already; write another name")
-    parent = asked.department if isinstance(asked, WrittenProject) else asked.parent
-    _check_parent(name, parent, "department" if is_project else "parent", inventory, fields)
-    fields.refuse_if_any()
-    made = replace(_queue(asked, parent), created_s=now_s if before is None else before.created_s)
-    if is_project or GPU in asked.quota:
-        return made
-    return replace(made, quota={**made.quota, **_gpus(_below(name, inventory.queues))}, follows=True)
-
-
-def following_departments(queue: Queue | None, name: str, inventory: PoolInventory) -> list[Queue]:
-    """Return departments whose quota follows their children, as of `name` being set or deleted."""
-    queues = {each.name: each for each in inventory.queues}
-    followed = []
-    before = inventory.of.get(name)
-    parents = {each.parent for each in (before, queue) if each is not None and each.parent is not None}
-    if queue is None:
-        queues.pop(name, None)
-    else:
-        queues[name] = queue
-    for parent in sorted(parents):
-        here: str | None = parent
-        while here is not None:
-            department = inventory.of[here]
-            if not department.follows:
-                break
-            total = _below(here, tuple(queues.values()))
-            if total != department.quota.get(GPU):
-                others = {key: value for key, value in department.quota.items() if key != GPU}
-                queues[here] = replace(department, quota={**others, **_gpus(total)})
-                followed.append(queues[here])
-            here = department.parent
-    return followed
-
-
-def _gpus(quota: int) -> dict[str, int]:
-    return {GPU: quota} if quota < UNLIMITED else {}
-
-
-def _below(name: str, queues: tuple[Queue, ...]) -> int:
-    """Return the sum of the GPU quotas right below a department."""
-    return min(UNLIMITED, sum(each.quota.get(GPU, UNLIMITED) for each in queues if each.parent == name))
-
-
-def _queue(asked: WrittenDepartment | WrittenProject, parent: str | None) -> Queue:
-    bare = asked.model_copy(update={"department" if isinstance(asked, WrittenProject) else "parent": None})
-    if isinstance(bare, WrittenProject):
-        (made,) = queues_of((), (bare,))
-    else:
-        (made,) = queues_of((bare,), ())
-        if GPU not in asked.quota:
-            made = replace(made, quota={key: value for key, value in made.quota.items() if key != GPU})
-    return replace(made, parent=parent)
-
-
-def _check_amounts(asked: WrittenQueue, inventory: PoolInventory, fields: FieldErrors) -> None:
-    check_queue(asked, (), fields)
-    known = sorted(inventory.resources())
-    for key in ("quota", "limit", "weight"):
-        stated: Mapping[str, Written] = getattr(asked, key)
-        for resource, value in stated.items():
-            if resource not in known and not resource.startswith(GPU_MODEL_PREFIX):
-                text = f"{key}: nothing has a resource {resource}; {suggest(resource, known, fields)}"
-                fields.at((key, resource), text)
-            elif key != "weight":
-                _check_amount(key, resource, value, fields)
-
-
-def _check_amount(key: str, resource: str, value: Written, fields: FieldErrors) -> None:
-    try:
-        amount(resource, value)
-    except ValueError as error:
-        fields.at((key, resource), f"{key}.{resource}: {error}")
-
-
-def _check_parent(
-    name: str, parent: str | None, key: str, inventory: PoolInventory, fields: FieldErrors
-) -> None:
-    departments = [queue.name for queue in inventory.queues if not queue.is_project]
-    here = parent
-    while here is not None:
-        found = inventory.of.get(here)
-        if found is None or found.is_project:
-            fields.at((key,), f"{key}: there is no department {here}; {suggest(here, departments, fields)}")
-            return
-        if here == name:
-            fields.at((key,), f"{key}: {name} would be below itself; write another department, or none")
-            return
-        here = found.parent

@@ -113,12 +113,12 @@ class UtilizationTask:
         self._see_foreign({each.device: each for each in sample.foreign})
         fractions = _by_workload(sample)
         for name, (fraction, devices) in fractions.items():
-            use = self._pool.uses.setdefault(name, WorkloadUtilization())
+            use = self._pool.utilization.setdefault(name, WorkloadUtilization())
             use.use = fraction
             use.gpu_s += fraction * devices * passed_s
             use.idle_gpu_s += (1.0 - fraction) * devices * passed_s
             self._pool.backend.tell(UtilizationSampled(name, fraction, sample.at_s))
-        self._pool.turns.ask(lambda _: self._meter(sample, fractions))
+        self._pool.control_thread.query(lambda _: self._meter(sample, fractions))
 
     def _see_foreign(self, found: dict[int, ForeignProcess]) -> None:
         """Keep work off devices that processes outside the pool use, and report each once."""
@@ -128,10 +128,10 @@ class UtilizationTask:
         now_s, node = self._pool.clock(), self._pool.node.name
         for index in sorted(found.keys() - before.keys()):
             said = f"GPU {index} of {node} is used by {found[index].sentence}: nothing is started on it."
-            self._pool.done.append(HistoryEvent(now_s, "foreign_use", said, numbers={"device": index}))
+            self._pool.user_events.append(HistoryEvent(now_s, "foreign_use", said, numbers={"device": index}))
         for index in sorted(before.keys() - found.keys()):
             said = f"GPU {index} of {node} is no longer used outside Weir."
-            self._pool.done.append(HistoryEvent(now_s, "foreign_use", said, numbers={"device": index}))
+            self._pool.user_events.append(HistoryEvent(now_s, "foreign_use", said, numbers={"device": index}))
         self._pool.backend.foreign(tuple(sorted(found)))
 
     def _meter(self, sample: MachineReading, fractions: dict[str, tuple[float, float]]) -> None:

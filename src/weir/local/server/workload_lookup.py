@@ -3,6 +3,7 @@
 from typing import Final
 
 from weir.local.server.pool_view import PoolView
+from weir.local.server.problem_details import RequestRefused
 from weir.store import Store, StoredWorkload
 
 _UID_DIGITS_MAX: Final = 18
@@ -17,7 +18,7 @@ def parse_uid(word: str) -> int | None:
 def live_name(view: PoolView, word: str) -> str:
     """Return the name of the workload that isn't over which a name or uid means; else the word itself."""
     uid = parse_uid(word)
-    if uid is None or word in view.lines:
+    if uid is None or word in view.workloads:
         return word
     row = view.rows.get(uid)
     return word if row is None else row.name
@@ -28,3 +29,8 @@ def find_workload(store: Store, word: str) -> StoredWorkload | None:
     found = store.workload(word)
     uid = parse_uid(word)
     return store.workload_of(uid) if found is None and uid is not None else found
+
+
+def unknown_workload(name: str) -> RequestRefused:
+    """Return the refusal of a name that no workload has."""
+    return RequestRefused(404, f"There is no workload {name}; `weir list -A` shows which there are.")

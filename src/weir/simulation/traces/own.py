@@ -53,24 +53,24 @@ def read(path: Path, scenario: Scenario) -> list[JobTrace]:
     """
     mistakes = TraceMistakes(str(path))
     table = TraceTable(path, mistakes, known=COLUMNS, required=REQUIRED)
-    lines = _Lines(scenario)
-    fates: list[JobTrace] = []
+    lines = _TraceLines(scenario)
+    job_traces: list[JobTrace] = []
     line_of: dict[str, int] = {}
     for line, values in table:
         before = mistakes.total
         cells = Cells(dict(zip(table.columns, values, strict=True)), partial(mistakes.add, line))
-        fate = lines.fate(cells)
-        name = fate.workload.name
+        job_trace = lines.job_trace(cells)
+        name = job_trace.workload.name
         if name in line_of:
             mistakes.add(line, f"name {name!r} is used on line {line_of[name]} already: each is used once")
         line_of.setdefault(name, line)
         if mistakes.total == before:
-            fates.append(fate)
+            job_traces.append(job_trace)
     mistakes.refuse_if_any()
-    return fates
+    return job_traces
 
 
-class _Lines:
+class _TraceLines:
     """Reads lines against a cluster; equal requests become one object."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -82,7 +82,7 @@ class _Lines:
                 self._levels.setdefault(level, []).append(topology.name)
         self._requests: dict[tuple[str, ...], Request] = {}
 
-    def fate(self, cells: Cells) -> JobTrace:
+    def job_trace(self, cells: Cells) -> JobTrace:
         """Return the workload of one line; unusable if the line has errors."""
         name, project = cells.text("name"), cells.text("project")
         if not name or "/" in name:

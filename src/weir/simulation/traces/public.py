@@ -37,7 +37,7 @@ def read_itp(path: Path, scenario: Scenario) -> list[JobTrace]:
     mistakes = TraceMistakes(str(path))
     table = TraceTable(path, mistakes, known=None, required=_ITP)
     projects = _Projects(scenario, mistakes)
-    fates = []
+    job_traces = []
     requests = {gpus: Request(devices=gpus, cpu_milli=0, memory=0) for gpus in range(1, ITP_NODE_GPUS + 1)}
     for line, values in table:
         cells = _cells(table, line, values, mistakes)
@@ -53,8 +53,8 @@ def read_itp(path: Path, scenario: Scenario) -> list[JobTrace]:
             min_pods=pods,
             submitted_s=cells.time_s("submission_time") or 0.0,
         )
-        fates.append(JobTrace(workload, cells.time_s("duration") or 0.0, ITP_SAVES_EVERY_S))
-    return _checked(fates, mistakes)
+        job_traces.append(JobTrace(workload, cells.time_s("duration") or 0.0, ITP_SAVES_EVERY_S))
+    return _checked(job_traces, mistakes)
 
 
 def read_openb(path: Path, scenario: Scenario) -> list[JobTrace]:
@@ -66,7 +66,7 @@ def read_openb(path: Path, scenario: Scenario) -> list[JobTrace]:
     mistakes = TraceMistakes(str(path))
     table = TraceTable(path, mistakes, known=None, required=_OPENB)
     project = _Projects(scenario, mistakes).only()
-    fates = []
+    job_traces = []
     for line, values in table:
         cells = _cells(table, line, values, mistakes)
         created_s, deleted_s = cells.time_s("creation_time"), cells.time_s("deletion_time")
@@ -82,8 +82,8 @@ def read_openb(path: Path, scenario: Scenario) -> list[JobTrace]:
             if deleted_s is None
             else max(0.0, deleted_s - (cells.time_s("scheduled_time") or created_s or 0.0))
         )
-        fates.append(JobTrace(workload, run_s))
-    return _checked(fates, mistakes)
+        job_traces.append(JobTrace(workload, run_s))
+    return _checked(job_traces, mistakes)
 
 
 def _openb_request(cells: Cells) -> Request:
@@ -131,7 +131,7 @@ def read_philly(path: Path, scenario: Scenario) -> list[JobTrace]:
         if found is not None:
             raw.append((projects.named(0, job["vc"]), job, *found))
     first = min((submitted for _, _, submitted, _, _ in raw), default=None)
-    fates = []
+    job_traces = []
     for project, job, submitted, run_s, groups in raw:
         assert first is not None
         workload = Workload(
@@ -142,8 +142,8 @@ def read_philly(path: Path, scenario: Scenario) -> list[JobTrace]:
             submitted_s=(submitted - first).total_seconds(),
             user=str(job.get("user") or ""),
         )
-        fates.append(JobTrace(workload, run_s))
-    return _checked(fates, mistakes)
+        job_traces.append(JobTrace(workload, run_s))
+    return _checked(job_traces, mistakes)
 
 
 def _philly_job(job: Mapping[str, Any]) -> tuple[datetime, float, tuple[PodGroup, ...]] | None:
@@ -201,9 +201,9 @@ def _cells(table: TraceTable, line: int, values: list[str], mistakes: TraceMista
     return Cells(dict(zip(table.columns, values, strict=True)), partial(mistakes.add, line))
 
 
-def _checked(fates: Iterable[JobTrace], mistakes: TraceMistakes) -> list[JobTrace]:
-    found = list(fates)
-    for name, uses in Counter(fate.workload.name for fate in found).items():
+def _checked(job_traces: Iterable[JobTrace], mistakes: TraceMistakes) -> list[JobTrace]:
+    found = list(job_traces)
+    for name, uses in Counter(job_trace.workload.name for job_trace in found).items():
         if uses > 1 or not name:
             mistakes.add(0, f"job {name!r} is named {uses} times: each is named once")
     mistakes.refuse_if_any()

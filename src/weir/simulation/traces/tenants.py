@@ -19,9 +19,9 @@ from weir.simulation.job_trace import JobTrace
 NODE_GPUS = 8
 
 
-def tenants(fates: Sequence[JobTrace], k: float, *, static: bool = False) -> Scenario:
+def tenants(job_traces: Sequence[JobTrace], k: float, *, static: bool = False) -> Scenario:
     """Return nodes of eight devices and one project for each tenant; static projects never borrow."""
-    quotas = quota_nodes(fates, k)
+    quotas = quota_nodes(job_traces, k)
     queues = []
     for number, (name, nodes) in enumerate(quotas.items()):
         amounts = {GPU: nodes * NODE_GPUS * WHOLE_MILLI}
@@ -56,16 +56,16 @@ def projects(names: Sequence[str]) -> Scenario:
     return Scenario("projects", (), (), queues, (), (), {}, {}, Policy())
 
 
-def quota_nodes(fates: Sequence[JobTrace], k: float) -> dict[str, int]:
+def quota_nodes(job_traces: Sequence[JobTrace], k: float) -> dict[str, int]:
     """Return the quota of each tenant, in whole nodes."""
-    submitted_s = [fate.workload.submitted_s for fate in fates]
+    submitted_s = [job_trace.workload.submitted_s for job_trace in job_traces]
     window_s = max(1.0, max(submitted_s) - min(submitted_s))
     used: dict[str, float] = defaultdict(float)
     largest: dict[str, int] = defaultdict(int)
-    for fate in fates:
-        workload = fate.workload
+    for job_trace in job_traces:
+        workload = job_trace.workload
         gpus = sum(group.count * group.request.devices for group in workload.groups)
-        used[workload.project] += gpus * fate.duration_s
+        used[workload.project] += gpus * job_trace.duration_s
         largest[workload.project] = max(largest[workload.project], gpus)
     return {
         name: max(ceil(k * used[name] / window_s / NODE_GPUS), ceil(largest[name] / NODE_GPUS))

@@ -1,4 +1,4 @@
-"""What Alembic runs: migrations in the transaction of whoever opens the database."""
+"""Run the migrations in the transaction of the caller that opens the database."""
 
 from alembic import context
 

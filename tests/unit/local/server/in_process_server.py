@@ -97,15 +97,15 @@ async def standing(
     token = admin_token(home)
     machine = this_machine(home, virtual_devices=gpus, control_groups=False)
     store = Store(None, home)
-    hub = EventStream(epoch=int(time.time() * 1000))
-    hub.open(asyncio.get_running_loop())
-    pool = PoolService(store, machine.node, policy or Policy(), hub, home=home, limits=limits, clock=clock)
+    stream = EventStream(epoch=int(time.time() * 1000))
+    stream.open(asyncio.get_running_loop())
+    pool = PoolService(store, machine.node, policy or Policy(), stream, home=home, limits=limits, clock=clock)
     backend = LocalBackend(
         store.journal,
         home,
         machine,
         clock,
-        wake=pool.turns.wake,
+        wake=pool.control_thread.wake,
         noted=lambda pod, uid, note: pool.noted(pod, uid, note.step, note.values),
         refused=pool.refused,
     )
@@ -118,7 +118,7 @@ async def standing(
     finally:
         if end_jobs:
             await _end_all(stands)
-        hub.close()
+        stream.close()
         await asyncio.to_thread(pool.close)
 
 

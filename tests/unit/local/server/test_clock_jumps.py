@@ -129,13 +129,13 @@ async def test_a_jump_while_the_server_is_away_costs_a_job_nothing(tmp_path: Pat
     async with standing(home, gpus=1, clock=clock, end_jobs=False) as pool:
         await pool.submit("sleep", "600", name="long", max_runtime="1h")
         await pool.until("long", "running")
-        started_s = pool.pool.view.lines["long"].started_s
+        started_s = pool.pool.view.workloads["long"].started_s
     wall.by_s = jump_s
     again = wall.clock(home)
     async with standing(home, gpus=1, clock=again) as pool:
         row = await pool.until("long", "running", "stopped", "failed")
         assert row["status"] == "running"
-        line = pool.pool.view.lines["long"]
+        line = pool.pool.view.workloads["long"]
         assert line.started_s == pytest.approx(started_s, abs=1.0)
         assert line.restarts == 0
         assert wall() - row["started_s"] == pytest.approx(again() - started_s, abs=5.0)

@@ -51,7 +51,7 @@ async def test_a_control_that_connects_anew_doesnt_repeat_why_something_ends(tmp
         script = 'trap "" TERM; sleep 4'
         await pool.submit("sh", "-c", script, name="bounded", max_runtime="1s", grace=30)
         await pool.until_true(lambda page: "max_runtime" in kinds(page["items"]), "events")
-        pool.pool.turns._control = None
-        pool.pool.turns.wake()
+        pool.pool.control_thread._control = None
+        pool.pool.control_thread.wake()
         await pool.until("bounded", "stopped")
         assert kinds(await told(pool, "bounded")).count("max_runtime") == 1

@@ -19,9 +19,9 @@ ADMIN = Person("root", is_admin=True)
 
 
 async def texts_of(
-    hub: EventStream, person: Person = ADMIN, last: str | None = None
+    stream: EventStream, person: Person = ADMIN, last: str | None = None
 ) -> tuple[list[str], asyncio.Task[None], event_stream.StreamReader]:
-    joined = hub.join(person, last)
+    joined = stream.join(person, last)
     assert joined is not None
     reader, hello = joined
     found: list[str] = []
@@ -61,7 +61,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_a_workloads_life_is_streamed(stands: Standing) -> None:
-    texts, task, reader = await texts_of(stands.pool.hub)
+    texts, task, reader = await texts_of(stands.pool.stream)
     await stands.submit("true", name="short")
     await until(lambda: is_over(texts, "short"))
     await until(lambda: {"queue", "node"} <= {kind for _, kind, _ in messages(texts)})
@@ -80,8 +80,8 @@ async def test_a_workloads_life_is_streamed(stands: Standing) -> None:
 
 
 async def test_who_was_cut_off_goes_on_where_it_was(stands: Standing) -> None:
-    hub = stands.pool.hub
-    texts, task, reader = await texts_of(hub)
+    stream = stands.pool.stream
+    texts, task, reader = await texts_of(stream)
     await stands.submit("true", name="first")
     await until(lambda: is_over(texts, "first"))
     reader.end()
@@ -89,7 +89,7 @@ async def test_who_was_cut_off_goes_on_where_it_was(stands: Standing) -> None:
     last = messages(texts)[-1][0]
     await stands.submit("true", name="second")
     await stands.until("second", "succeeded")
-    again, task, reader = await texts_of(hub, last=last)
+    again, task, reader = await texts_of(stream, last=last)
     await until(lambda: '"status":"succeeded"' in "".join(again))
     reader.end()
     await task
@@ -99,9 +99,9 @@ async def test_who_was_cut_off_goes_on_where_it_was(stands: Standing) -> None:
 
 
 async def test_who_comes_from_another_life_begins_anew() -> None:
-    hub = EventStream(epoch=2)
-    hub.open(asyncio.get_running_loop())
-    texts, task, reader = await texts_of(hub, last="1-17")
+    stream = EventStream(epoch=2)
+    stream.open(asyncio.get_running_loop())
+    texts, task, reader = await texts_of(stream, last="1-17")
     reader.end()
     await task
     assert [kind for _, kind, _ in messages(texts)] == ["reset"] or "event: reset" in "".join(texts)
@@ -111,18 +111,18 @@ async def test_who_reads_too_slowly_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
     from weir.api.answers import EventRow
 
     monkeypatch.setattr(event_stream, "BEHIND_MOST", 8)
-    hub = EventStream(epoch=1)
-    hub.open(asyncio.get_running_loop())
-    joined = hub.join(ADMIN, None)
+    stream = EventStream(epoch=1)
+    stream.open(asyncio.get_running_loop())
+    joined = stream.join(ADMIN, None)
     assert joined is not None
     reader, _ = joined
     for at in range(20):
-        hub.send([("event", EventRow(id=at, at_s=0.0, kind="test", sentence="x"), None)])
+        stream.send([("event", EventRow(id=at, at_s=0.0, kind="test", sentence="x"), None)])
     await asyncio.sleep(0.01)
     assert reader.cut_off
     assert len(reader.queue) <= 8
     assert [text async for text in reader.texts()] == [""]
-    assert hub.readers == 0
+    assert stream.readers == 0
 
 
 async def test_metrics_name_quota_share_and_waits(stands: Standing) -> None:

@@ -55,7 +55,7 @@ async def until_full(place: Path) -> None:
 @pytest.mark.parametrize("how", FILLS)
 async def test_the_job_that_fills_the_disk_is_stopped(small_disk: Path, how: str) -> None:
     async with standing(small_disk / "home", gpus=1) as pool:
-        reserve = pool.pool.withdrawals.reserve
+        reserve = pool.pool.cancellations.reserve
         assert reserve.is_there
         await pool.submit("sh", "-c", FILLS[how], name="filler", grace=0.5)
         await pool.until("filler", "running")
@@ -87,11 +87,11 @@ async def test_a_stop_that_cant_be_written_is_carried_out_and_written_later(
 ) -> None:
     """As on a full disk, wherever the tests run: the reserve is given back once the job is gone."""
     async with standing(tmp_path / "home", gpus=1) as pool:
-        inner, reserve = pool.pool, pool.pool.withdrawals.reserve
-        write = inner.store.withdraw_soon
+        inner, reserve = pool.pool, pool.pool.cancellations.reserve
+        write = inner.store.cancel_soon
         left_at_release: list[bool] = []
 
-        def withdraw_soon(name: str, at_s: float) -> Any:
+        def cancel_soon(name: str, at_s: float) -> Any:
             if reserve.is_there:
                 return _refused(is_full=is_full)
             return write(name, at_s)
@@ -100,7 +100,7 @@ async def test_a_stop_that_cant_be_written_is_carried_out_and_written_later(
             left_at_release.append(inner.backend.is_quiet("job"))
             return disk_reserve.DiskReserve.release(reserve)
 
-        monkeypatch.setattr(inner.store, "withdraw_soon", withdraw_soon)
+        monkeypatch.setattr(inner.store, "cancel_soon", cancel_soon)
         monkeypatch.setattr(reserve, "release", release)
         await pool.submit("sleep", "600", name="job")
         await pool.until("job", "running")
@@ -117,17 +117,17 @@ async def test_a_control_that_connects_anew_still_knows_of_the_stop(
 ) -> None:
     async with standing(tmp_path / "home", gpus=1) as pool:
         inner, full = pool.pool, True
-        write = inner.store.withdraw_soon
+        write = inner.store.cancel_soon
         monkeypatch.setattr(
-            inner.store, "withdraw_soon", lambda name, at_s: _refused() if full else write(name, at_s)
+            inner.store, "cancel_soon", lambda name, at_s: _refused() if full else write(name, at_s)
         )
         monkeypatch.setattr("weir.local.server.cancellations.ANSWERED_AFTER_S", 0.1)
         await pool.submit("sh", "-c", 'trap "" TERM; sleep 0.5', name="job", grace=30)
         await pool.until("job", "running")
         assert (await pool.admin.post("/api/v1/workloads/job/stop")).status_code == 200
         assert "job" in str((await pool.get("workloads"))["trouble"])
-        inner.turns._control = None
-        inner.turns.wake()
+        inner.control_thread._control = None
+        inner.control_thread.wake()
         await pool.until("job", "stopped")
         full = False
         await _written(pool)
@@ -169,5 +169,5 @@ def _refused(*, is_full: bool = True) -> "asyncio.Future[Any]":
 
 async def _written(pool: Standing) -> None:
     async with asyncio.timeout(120):
-        while pool.pool.withdrawals.trouble is not None:  # noqa: ASYNC110
+        while pool.pool.cancellations.trouble is not None:  # noqa: ASYNC110
             await asyncio.sleep(0.02)

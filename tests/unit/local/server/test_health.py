@@ -71,7 +71,7 @@ async def test_a_watch_thread_that_hangs_or_ended(pool: Standing, monkeypatch: p
 async def test_a_control_thread_that_hangs(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_thread, "STUCK_AFTER_S", 0.05)
     hang = threading.Event()
-    pool.pool.turns.ask(lambda _: hang.wait())
+    pool.pool.control_thread.query(lambda _: hang.wait())
     try:
         assert "one step" in await unready(pool, "control")
     finally:
@@ -83,12 +83,12 @@ async def test_a_control_thread_that_takes_nothing_in(
 ) -> None:
     """Whatever the reason is: what happened waits, and no step comes."""
     monkeypatch.setattr(control_thread, "STUCK_AFTER_S", 2.0)
-    pool.pool.turns._next_step_s = float("inf")
-    pool.pool.turns.wake()
+    pool.pool.control_thread._next_step_s = float("inf")
+    pool.pool.control_thread.wake()
     try:
-        assert "hasn't taken in" in await unready(pool, "control")
+        assert "hasn't processed facts" in await unready(pool, "control")
     finally:
-        pool.pool.turns._next_step_s = 0.0
+        pool.pool.control_thread._next_step_s = 0.0
 
 
 async def test_a_store_that_hangs_and_one_that_fails(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_a_deadline_says_what_it_waited_for(capsys: pytest.CaptureFixture[str]) 
 
 
 HANGS = {
-    "weir-control": "pool.turns.ask(lambda _: time.sleep(600))",
+    "weir-control": "pool.control_thread.query(lambda _: time.sleep(600))",
     "weir-watch": "pool.backend._watch.later(0.0, lambda: time.sleep(600))",
     "open requests": "asyncio.get_running_loop().call_later(0.05, time.sleep, 600)",
 }

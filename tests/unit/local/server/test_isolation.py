@@ -126,7 +126,7 @@ async def test_streams_tell_members_of_their_projects_events_only(stands: Standi
 
     await stands.project("mine", 2)
     await stands.project("theirs", 2)
-    joined = stands.pool.hub.join(Person("mia", False, frozenset({"mine"})), None)
+    joined = stands.pool.stream.join(Person("mia", False, frozenset({"mine"})), None)
     assert joined is not None
     reader, _ = joined
     await stands.submit("true", project="theirs", name="other")

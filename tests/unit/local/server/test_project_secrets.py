@@ -164,7 +164,7 @@ async def test_values_of_an_environment_are_their_users_and_administrators(stand
     assert VALUE not in again.text
     assert (await mia.post("/api/v1/workloads/job/rerun")).status_code == 201
     await stands.until("job", "succeeded")
-    stands.pool.store.forget_details(stands.pool.clock() + 60)
+    stands.pool.store.delete_launch_specs(stands.pool.clock() + 60)
     gone = (await mia.get("/api/v1/workloads/job")).json()
     assert (gone["command"], gone["env"]) == (None, None)
     refused = await mia.post("/api/v1/workloads/job/rerun")

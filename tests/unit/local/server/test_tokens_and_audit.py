@@ -118,7 +118,7 @@ async def test_stream_ends_with_the_token_it_was_asked_with(stands: Standing) ->
 
     listening = asyncio.create_task(listen())
     async with asyncio.timeout(120):
-        while not stands.pool.hub.readers:  # noqa: ASYNC110
+        while not stands.pool.stream.readers:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await stands.admin.delete(f"/api/v1/tokens/{token['id']}")
     await stands.submit("true", name="afterwards")

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from weir.api.answers import AuditPage, AuditRow
 from weir.local.server.audit import AuditLog
-from weir.local.server.auth import admin_only
+from weir.local.server.auth import require_admin
 from weir.local.server.routes.common import Limit, Who, problems, said
 
 routes = APIRouter(prefix="/api/v1/audit", tags=["audit"])
@@ -26,7 +26,7 @@ async def read(
     path: Annotated[str, Query(max_length=300, description="Part of the path.")] = "",
 ) -> Response:
     """Return the newest requests that changed something, were refused, or read confidential data."""
-    admin_only(who)
+    require_admin(who)
     audit: AuditLog = request.app.state.audit
     lines = await asyncio.to_thread(audit.read, limit, user=user, outcome=outcome, path=path)
     items = [row for line in lines if (row := _row(line)) is not None]

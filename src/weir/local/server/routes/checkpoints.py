@@ -42,7 +42,7 @@ def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> Chec
 
 def _acts_on(pool: PoolService, who: Person, uid: int) -> bool:
     found = pool.store.workload_of(uid)
-    return found is not None and who.acts_in(found.listed.project)
+    return found is not None and who.may_act_in(found.listed.project)
 
 
 def _uids(home: Path) -> Iterator[int]:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Response
 
 from weir import __version__
 from weir.api.answers import EventPage, NodePage, PoolStatus, UsageReport
-from weir.local.server.auth import admin_only
-from weir.local.server.pool import event_row
+from weir.local.server.auth import require_admin
+from weir.local.server.event_log import event_row
 from weir.local.server.problem_details import RequestRefused
 from weir.local.server.routes.common import After, Limit, ThePool, Who, position, problems, said
 from weir.local.server.workload_lookup import parse_uid
@@ -30,7 +30,7 @@ _EPOCH_LEAST_S = 1e8
 async def status(pool: ThePool, _who: Who) -> Response:
     """Return the state of the pool."""
     running, pending = pool.view.counts()
-    rows = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
+    rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     found = PoolStatus(
         version=__version__,
         nodes=len(rows),
@@ -49,7 +49,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
 @routes.get("/nodes", response_model=NodePage, responses=problems(422))
 async def nodes(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
     """Return nodes and their devices, with their users."""
-    rows = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
+    rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     begin = position(after) or 0
     more = str(begin + limit) if begin + limit < len(rows) else None
     return said(NodePage(total=len(rows), next=more, items=rows[begin : begin + limit]))
@@ -72,7 +72,7 @@ async def events(
         workload=workload if uid is None else None,
         uid=uid,
         project=project,
-        projects=None if who.is_admin else pool.made_at(who.projects),
+        projects=None if who.is_admin else pool.created_at(who.projects),
         kind=kind,
         after=position(after),
         limit=limit,
@@ -92,7 +92,7 @@ async def usage(
 ) -> Response:
     """Return allocated, used and idle GPU time, and time spent pending."""
     if by == "user" and pool.hides_others:
-        admin_only(who)
+        require_admin(who)
     now_s, ahead_s = pool.clock(), pool.clock.ahead_s
     since_s = now_s - _WEEK_S if since is None else _moment("since", since, now_s, ahead_s)
     until_s = now_s if until is None else _moment("until", until, now_s, ahead_s)
@@ -130,7 +130,7 @@ def _moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
 )
 async def snapshot_of_pool(pool: ThePool, who: Who) -> Response:
     """Return the pool as a scenario; its first cycle makes the pool's next decisions."""
-    admin_only(who)
-    picture = await pool.ask(cluster_facts)
+    require_admin(who)
+    picture = await pool.query(cluster_facts)
     text = await asyncio.to_thread(snapshot, picture, pool.policy, pool.clock())
     return Response(text, media_type="text/yaml; charset=utf-8")

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from weir.api.answers import QueueDeleted, QueuePage, QueueRow
 from weir.local.server.audit_middleware import note
-from weir.local.server.auth import admin_only
+from weir.local.server.auth import require_admin
 from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
@@ -75,9 +75,9 @@ _SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description":
 )
 async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Create or replace a project; omitted fields get their defaults."""
-    admin_only(who)
+    require_admin(who)
     asked = await read_body(request, lambda body: read_as(WrittenProject, body, "The project"))
-    new, row = await pool.set_queue(asked, name, who)
+    new, row = await pool.queue_changes.set(asked, name, who)
     return said(row, 201 if new else 200)
 
 
@@ -89,17 +89,17 @@ async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> R
 )
 async def set_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Create or replace a department. Without a gpu quota it has the sum of its children's."""
-    admin_only(who)
+    require_admin(who)
     asked = await read_body(request, lambda body: read_as(WrittenDepartment, body, "The department"))
-    new, row = await pool.set_queue(asked, name, who)
+    new, row = await pool.queue_changes.set(asked, name, who)
     return said(row, 201 if new else 200)
 
 
 @routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
 async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Take a project out that holds no workload any more; tokens and secrets lose it for good."""
-    admin_only(who)
-    deleted = await pool.delete_queue(name, True, who)
+    require_admin(who)
+    deleted = await pool.queue_changes.delete(name, True, who)
     note(request, tokens=[row.id for row in deleted.tokens])
     return said(deleted)
 
@@ -107,5 +107,5 @@ async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -
 @routes.delete("/departments/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
 async def delete_department(name: str, pool: ThePool, who: Who) -> Response:
     """Take a department out that holds nothing any more."""
-    admin_only(who)
-    return said(await pool.delete_queue(name, False, who))
+    require_admin(who)
+    return said(await pool.queue_changes.delete(name, False, who))

@@ -19,11 +19,11 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 )
 async def stream(request: Request, pool: ThePool, who: Who) -> Response:
     """Stream changes of workloads, events, queues and nodes. `Last-Event-ID` resumes a broken stream."""
-    joined = pool.hub.join(who, request.headers.get("last-event-id"))
+    joined = pool.stream.join(who, request.headers.get("last-event-id"))
     if joined is None:
         raise RequestRefused(503, "Too many listen already, or the server is being stopped.")
     reader, hello = joined
-    pool.turns.wake()
+    pool.control_thread.wake()
     return StreamingResponse(
         reader.texts(hello), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
     )
@@ -36,15 +36,15 @@ async def stream(request: Request, pool: ThePool, who: Who) -> Response:
 )
 async def metrics(pool: ThePool, who: Who) -> Response:
     """Return Prometheus metrics; any valid token may read them."""
-    nodes = await pool.ask(lambda cluster: node_rows(cluster, pool.device_use))
+    nodes = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     seen = MetricsSnapshot(
         queues=await pool.queue_rows(),
         nodes=nodes,
         rows=pool.view.all(),
-        tally=pool.tally,
-        uses=pool.uses,
-        ready=pool.turns.trouble is None,
-        readers=pool.hub.readers,
+        counters=pool.counters,
+        uses=pool.utilization,
+        ready=pool.control_thread.trouble is None,
+        readers=pool.stream.readers,
         named=who.projects if pool.hides_others and not who.is_admin else None,
     )
     return Response(exposition(seen), media_type=_PROMETHEUS)
@@ -60,7 +60,7 @@ async def healthz() -> Response:
 async def readyz(pool: ThePool) -> Response:
     """Tell if the pool decides, notices the ends of pods, and can write."""
     troubles = await pool.health.troubles()
-    age_s = round(pool.turns.since_step_s, 1)
+    age_s = round(pool.control_thread.since_step_s, 1)
     if troubles:
         why = " ".join(dict.fromkeys(troubles.values()))  # a full disk troubles more than one part
         body = {"status": "not ready", "why": why, "checks": troubles, "last_step_age_s": age_s}

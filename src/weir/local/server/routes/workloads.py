@@ -14,8 +14,9 @@ from weir.engine.pending_reasons import pending_reason
 from weir.local.server.admission import highest_priority
 from weir.local.server.audit_middleware import note
 from weir.local.server.auth import Person
+from weir.local.server.event_log import event_row
 from weir.local.server.pod_logs import ALL_PODS, NUMBER_MOST, TAIL_MOST, PodLog, in_log_thread, pod_numbers
-from weir.local.server.pool import PoolService, event_row
+from weir.local.server.pool import PoolService
 from weir.local.server.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
@@ -79,7 +80,7 @@ async def list_workloads(
     total = len(rows)
     if at is not None:
         rows = [row for row in rows if row.uid < at]
-    shown = [pool.view.reasoned(row) for row in rows[:limit]]
+    shown = [pool.view.with_reason(row) for row in rows[:limit]]
     more = str(shown[-1].uid) if len(rows) > limit else None
     return said(
         pool.on_wall_clock(
@@ -94,7 +95,7 @@ async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at
     items = []
     for listed in page.items:
         row = pool.view.rows.get(listed.uid)
-        items.append(row_of(listed) if row is None else pool.view.reasoned(row))
+        items.append(row_of(listed) if row is None else pool.view.with_reason(row))
     after = None if page.after is None else str(page.after)
     return WorkloadPage.model_construct(total=page.total, next=after, items=items, trouble=pool.trouble)
 
@@ -153,10 +154,10 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     Command and environment only for people of its project.
     """
     found, row = await _found(pool, name)
-    if not pool.sees(who, row.project, row.submitted_s):
+    if not pool.may_see(who, row.project, row.submitted_s):
         return said(pool.on_wall_clock(WorkloadDetail.model_construct(**dict(row))))
     launch = found.kept.launch
-    line = pool.view.lines.get(row.name)
+    line = pool.view.workloads.get(row.name)
     if line is not None and line.uid != row.uid:
         line = None
     page = await asyncio.to_thread(pool.store.events, uid=row.uid, limit=EVENTS_SHOWN)
@@ -196,7 +197,7 @@ async def _found(pool: PoolService, name: str) -> tuple[StoredWorkload, Workload
     if found is None:
         raise RequestRefused(404, f"There is no workload {name[:80]}; `weir list -A` shows which there are.")
     row = pool.view.rows.get(found.listed.uid) or pool.view.ended.get(found.listed.uid)
-    return found, row_of(found.listed) if row is None else pool.view.reasoned(row)
+    return found, row_of(found.listed) if row is None else pool.view.with_reason(row)
 
 
 @routes.get("/{name}/why", response_model=WhyAnswer, responses=problems(404))
@@ -232,16 +233,16 @@ async def why(name: str, pool: ThePool, who: Who) -> Response:
             waiting=waiting,
             queues=queues,
         )
-        tries = status == "pending" and who.acts_in(row.project)
+        tries = status == "pending" and who.may_act_in(row.project)
         with_usage = pool.policy.usage.k > 0
         return answer, cluster_facts(cluster, with_usage=with_usage) if tries else None
 
-    if row.status != "pending" or not who.acts_in(row.project):
-        answer, _ = await pool.ask(read)
+    if row.status != "pending" or not who.may_act_in(row.project):
+        answer, _ = await pool.query(read)
         return said(pool.on_wall_clock(answer))
     most = highest_priority(pool.inventory.of[row.project], who)
     async with pool.suggesting.turn(who):  # the copy is made in turn too: it is as large as the pool
-        answer, picture = await pool.ask(read)
+        answer, picture = await pool.query(read)
         found = []
         if picture is not None:
             found = await asyncio.to_thread(suggestions, picture, pool.policy, name, SuggestionOptions(most))
@@ -314,13 +315,13 @@ async def logs(
 ) -> Response:
     """Return the output of a pod; with `pod=all` of all pods, each line with the name of its pod."""
     name = live_name(pool.view, name)
-    line = pool.view.lines.get(name)
+    line = pool.view.workloads.get(name)
     if line is None:
         found, _ = await _found(pool, name)
         uid, spec = found.listed.uid, found.kept.workload
     else:
         uid, spec = line.uid, line.spec
-    pool.sees_only(who, spec.project, spec.submitted_s)
+    pool.require_visible(who, spec.project, spec.submitted_s)
     log = (
         WorkloadLog(pool.home, uid, spec)
         if pod == ALL_PODS
@@ -333,7 +334,7 @@ async def logs(
         return StreamingResponse(log.text(start, tail), media_type="text/plain; charset=utf-8")
 
     def is_over() -> bool:
-        here = pool.view.lines.get(name)
+        here = pool.view.workloads.get(name)
         return pool.closing or here is None or here.uid != uid
 
     return StreamingResponse(log.follow(start, tail, is_over), media_type="text/plain; charset=utf-8")

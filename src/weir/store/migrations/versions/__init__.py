@@ -1,1 +1,1 @@
-"""One module for each change, named by its number."""
+"""Migrations: a module for each change, named by its number."""

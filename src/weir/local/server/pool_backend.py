@@ -1,0 +1,53 @@
+"""Port of the pool's backend: what the pool needs besides facts and effects."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from weir.control.journal import WorkloadRecord
+from weir.control.port import Effect, Fact
+from weir.local.running_pods import PodSnapshot
+
+
+class PoolBackend(Protocol):
+    """Methods that the pool needs of its backend besides the port."""
+
+    def events(self) -> Iterable[Fact]:
+        """Return the facts that control doesn't know yet."""
+        ...
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        """Carry effects out."""
+        ...
+
+    def connect(self) -> None:
+        """Let the next `events` return the whole state."""
+        ...
+
+    def submitted(self, kept: WorkloadRecord) -> None:
+        """Add a new workload."""
+        ...
+
+    def tell(self, fact: Fact) -> None:
+        """Something else is true."""
+        ...
+
+    def pods(self) -> Sequence[PodSnapshot]:
+        """Return all starts of pods that aren't over."""
+        ...
+
+    def foreign(self, devices: tuple[int, ...]) -> None:
+        """Set the devices that processes outside the pool use; the pool starts nothing on them."""
+        ...
+
+    def is_quiet(self, workload: str) -> bool:
+        """Return True if none of a workload's own processes is left."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why the ends of pods aren't noticed; None if they are."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything but the pods."""
+        ...

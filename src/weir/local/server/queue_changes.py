@@ -1,0 +1,196 @@
+"""Changes of departments and projects, checked completely against the quota tree."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weir.api.answers import QueueDeleted, QueueRow, TokenRow
+from weir.local.server.auth import Person
+from weir.local.server.pool_inventory import PoolInventory, check_name, pool_inventory
+from weir.local.server.problem_details import FieldErrors, RequestRefused
+from weir.model.queues import Queue
+from weir.model.resources import GPU, GPU_MODEL_PREFIX, UNLIMITED, amount
+from weir.scenario_io.checks import check_queue
+from weir.scenario_io.complaints import suggest
+from weir.scenario_io.making import queues_of
+from weir.scenario_io.words import Written
+from weir.scenario_io.written import WrittenDepartment, WrittenProject, WrittenQueue
+from weir.state.events import QueuesSet
+from weir.store import HistoryEvent
+
+if TYPE_CHECKING:
+    from weir.local.server.pool import PoolService
+
+
+class QueueChanges:
+    """Changes of a pool's departments and projects, one at a time. Belongs to the event loop."""
+
+    def __init__(self, pool: "PoolService") -> None:
+        self._pool = pool
+        self._lock = asyncio.Lock()
+
+    async def set(
+        self, asked: WrittenDepartment | WrittenProject, name: str, person: Person
+    ) -> tuple[bool, QueueRow]:
+        """Create or change a department or project; return True if it is new, and its row."""
+        pool = self._pool
+        async with self._lock:
+            inventory = pool.inventory
+            queue = checked_queue(asked, name=name, now_s=pool.clock(), inventory=inventory)
+            new = name not in inventory.of
+            if new:  # of a former project whose deletion broke off
+                await asyncio.to_thread(pool.secrets.forget, name)
+            followed = following_departments(queue, name, inventory)
+            queues = inventory.queues
+            for each in (queue, *followed):
+                queues = await asyncio.to_thread(pool.store.set_queue, each)
+            self._apply(queues)
+        noun = "project" if queue.is_project else "department"
+        self._add_event(f"{person.user} {'makes' if new else 'changes'} {noun} {name}.", queue, person)
+        return new, (await pool.queue_rows())[name]
+
+    async def delete(self, name: str, is_project: bool, person: Person) -> QueueDeleted:
+        """Delete an empty department or project; return what was deleted with it."""
+        pool = self._pool
+        noun = "project" if is_project else "department"
+        async with self._lock:
+            inventory = pool.inventory
+            queue = inventory.of.get(name)
+            if queue is None or queue.is_project != is_project:
+                raise RequestRefused(404, f"There is no {noun} {name}.")
+            followed = following_departments(None, name, inventory)
+            held = [row for row in pool.store.tokens() if is_project and name in row.projects]
+            queues = await asyncio.to_thread(pool.store.delete_queue, name)
+            secrets = await asyncio.to_thread(pool.secrets.forget, name) if is_project else []
+            for each in followed:
+                queues = await asyncio.to_thread(pool.store.set_queue, each)
+            self._apply(queues)
+        self._add_event(f"{person.user} deletes {noun} {name}.", queue, person)
+        fields = TokenRow.model_fields
+        tokens = [TokenRow(**{key: getattr(row, key) for key in fields}) for row in held]
+        return QueueDeleted(name=name, tokens=tokens, secrets=secrets)
+
+    def _apply(self, queues: tuple[Queue, ...]) -> None:
+        pool = self._pool
+        pool.backend.tell(QueuesSet(queues))
+        pool.inventory = pool_inventory(pool.inventory.nodes, pool.inventory.topologies, queues)
+
+    def _add_event(self, sentence: str, queue: Queue, person: Person) -> None:
+        pool = self._pool
+        project = queue.name if queue.is_project else None
+        pool.user_events.append(
+            HistoryEvent(pool.clock(), "queue", sentence, project=project, numbers={"user": person.user})
+        )
+        pool.control_thread.wake()
+
+
+def checked_queue(
+    asked: WrittenDepartment | WrittenProject, *, name: str, now_s: float, inventory: PoolInventory
+) -> Queue:
+    """Return the department or project that a request describes. It keeps the age of the existing one.
+
+    Raises:
+        Refused: with everything that is wrong with it.
+    """
+    is_project = isinstance(asked, WrittenProject)
+    noun = "project" if is_project else "department"
+    fields = FieldErrors(f"The {noun}")
+    check_name(name, ("name",), fields)
+    if asked.name != name:
+        fields.at(("name",), f"name: is {asked.name[:80]!r}, the address says {name[:80]!r}; write the same")
+    if asked.created is not None:
+        fields.at(("created",), "created: the pool knows when it was made; leave it out")
+    _check_amounts(asked, inventory, fields)
+    before = inventory.of.get(name)
+    if before is not None and before.is_project != is_project:
+        other = "project" if before.is_project else "department"
+        fields.at(("name",), f"name: there is a {other} {name} already; write another name")
+    parent = asked.department if isinstance(asked, WrittenProject) else asked.parent
+    _check_parent(name, parent, "department" if is_project else "parent", inventory, fields)
+    fields.refuse_if_any()
+    made = replace(_queue(asked, parent), created_s=now_s if before is None else before.created_s)
+    if is_project or GPU in asked.quota:
+        return made
+    return replace(made, quota={**made.quota, **_gpus(_below(name, inventory.queues))}, follows=True)
+
+
+def following_departments(queue: Queue | None, name: str, inventory: PoolInventory) -> list[Queue]:
+    """Return departments whose quota follows their children, as of `name` being set or deleted."""
+    queues = {each.name: each for each in inventory.queues}
+    followed = []
+    before = inventory.of.get(name)
+    parents = {each.parent for each in (before, queue) if each is not None and each.parent is not None}
+    if queue is None:
+        queues.pop(name, None)
+    else:
+        queues[name] = queue
+    for parent in sorted(parents):
+        here: str | None = parent
+        while here is not None:
+            department = inventory.of[here]
+            if not department.follows:
+                break
+            total = _below(here, tuple(queues.values()))
+            if total != department.quota.get(GPU):
+                others = {key: value for key, value in department.quota.items() if key != GPU}
+                queues[here] = replace(department, quota={**others, **_gpus(total)})
+                followed.append(queues[here])
+            here = department.parent
+    return followed
+
+
+def _gpus(quota: int) -> dict[str, int]:
+    return {GPU: quota} if quota < UNLIMITED else {}
+
+
+def _below(name: str, queues: tuple[Queue, ...]) -> int:
+    """Return the sum of the GPU quotas right below a department."""
+    return min(UNLIMITED, sum(each.quota.get(GPU, UNLIMITED) for each in queues if each.parent == name))
+
+
+def _queue(asked: WrittenDepartment | WrittenProject, parent: str | None) -> Queue:
+    bare = asked.model_copy(update={"department" if isinstance(asked, WrittenProject) else "parent": None})
+    if isinstance(bare, WrittenProject):
+        (made,) = queues_of((), (bare,))
+    else:
+        (made,) = queues_of((bare,), ())
+        if GPU not in asked.quota:
+            made = replace(made, quota={key: value for key, value in made.quota.items() if key != GPU})
+    return replace(made, parent=parent)
+
+
+def _check_amounts(asked: WrittenQueue, inventory: PoolInventory, fields: FieldErrors) -> None:
+    check_queue(asked, (), fields)
+    known = sorted(inventory.resources())
+    for key in ("quota", "limit", "weight"):
+        stated: Mapping[str, Written] = getattr(asked, key)
+        for resource, value in stated.items():
+            if resource not in known and not resource.startswith(GPU_MODEL_PREFIX):
+                text = f"{key}: nothing has a resource {resource}; {suggest(resource, known, fields)}"
+                fields.at((key, resource), text)
+            elif key != "weight":
+                _check_amount(key, resource, value, fields)
+
+
+def _check_amount(key: str, resource: str, value: Written, fields: FieldErrors) -> None:
+    try:
+        amount(resource, value)
+    except ValueError as error:
+        fields.at((key, resource), f"{key}.{resource}: {error}")
+
+
+def _check_parent(
+    name: str, parent: str | None, key: str, inventory: PoolInventory, fields: FieldErrors
+) -> None:
+    departments = [queue.name for queue in inventory.queues if not queue.is_project]
+    here = parent
+    while here is not None:
+        found = inventory.of.get(here)
+        if found is None or found.is_project:
+            fields.at((key,), f"{key}: there is no department {here}; {suggest(here, departments, fields)}")
+            return
+        if here == name:
+            fields.at((key,), f"{key}: {name} would be below itself; write another department, or none")
+            return
+        here = found.parent
