@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 Amounts = Annotated[Sequence[str], Parameter(negative=())]
 
-project = App(name="project", help="Make, set, list and delete projects: who has which quota.")
-department = App(name="department", help="Make, set, list and delete departments, which hold projects.")
+project = App(name="project", help="Create, set, list and delete projects, which hold quotas.")
+department = App(name="department", help="Create, set, list and delete departments, which hold projects.")
 
 
 def _gpus(amounts: dict[str, float], missing: str) -> str:
@@ -88,38 +88,38 @@ def create_project(
     grace: str | None = None,
     namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = (),
 ) -> int:
-    """Make a project.
+    """Create a project.
 
     Parameters
     ----------
     name
-        What it is called.
+        Name of the queue.
     department
-        The department it is in.
+        Parent department.
     gpus
-        How many GPUs it is guaranteed: the same as --quota gpu=N.
+        Guaranteed GPUs: the same as --quota gpu=N.
     quota
-        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
+        Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources.
     limit
-        What it can never pass, written likewise.
+        Upper bound on a resource, in the same form.
     weight
-        Its claim on what others don't use, beside its siblings; 0 for none.
+        Share of idle capacity relative to its siblings; 0 for none.
     priority
-        Among siblings, who gets surplus first.
+        Order in which siblings get idle capacity: higher first.
     max_priority
-        The highest priority its members may give a workload; 125 if it isn't set.
+        Highest priority that a member may give to a workload; 125 if not set.
     max_priority_of
-        The same for one person, such as mia=60; may be given several times.
+        Highest priority for one person, such as mia=60. Repeat it for more people.
     max_runtime
-        Its workloads are ended after this long, such as 24h; 0 for no such rule.
+        End workloads after this run time, such as 24h; 0 for no limit.
     idle_limit
-        They are ended, after a warning, when their GPUs did nothing for this long; 0 for no such rule.
+        End workloads, after a warning, when their GPUs were idle for this time; 0 for no limit.
     lifetime
-        Build sessions are ended after this long; 0 for no such rule.
+        End build sessions after this time; 0 for no limit.
     grace
-        How long its workloads may take to stop; 0 for no notice.
+        Time that workloads have to stop after notice; 0 for no notice.
     namespace
-        In a cluster: a namespace that may use it; may be given several times.
+        On a cluster: a namespace of the project. Repeat it for more namespaces.
     """
     rules = times(max_runtime, idle_limit, lifetime, grace)
     if max_priority is not None:
@@ -154,38 +154,38 @@ def set_project(
     grace: str | None = None,
     namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = (),
 ) -> int:
-    """Change a project. What isn't named stays as it is.
+    """Change a project. Options that are left out change nothing.
 
     Parameters
     ----------
     name
         The project.
     department
-        The department it is in; an empty word for none.
+        Parent department; an empty string for none.
     gpus
-        How many GPUs it is guaranteed: the same as --quota gpu=N.
+        Guaranteed GPUs: the same as --quota gpu=N.
     quota
-        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
+        Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources.
     limit
-        What it can never pass, written likewise; gpu=unlimited takes a limit away.
+        Upper bound on a resource, in the same form; gpu=unlimited removes it.
     weight
-        Its claim on what others don't use, beside its siblings; 0 for none.
+        Share of idle capacity relative to its siblings; 0 for none.
     priority
-        Among siblings, who gets surplus first.
+        Order in which siblings get idle capacity: higher first.
     max_priority
-        The highest priority its members may give a workload; 125 if it isn't set.
+        Highest priority that a member may give to a workload; 125 if not set.
     max_priority_of
-        The same for one person, such as mia=60; may be given several times.
+        Highest priority for one person, such as mia=60. Repeat it for more people.
     max_runtime
-        Its workloads are ended after this long, such as 24h; 0 for no such rule.
+        End workloads after this run time, such as 24h; 0 for no limit.
     idle_limit
-        They are ended, after a warning, when their GPUs did nothing for this long; 0 for no such rule.
+        End workloads, after a warning, when their GPUs were idle for this time; 0 for no limit.
     lifetime
-        Build sessions are ended after this long; 0 for no such rule.
+        End build sessions after this time; 0 for no limit.
     grace
-        How long its workloads may take to stop; 0 for no notice.
+        Time that workloads have to stop after notice; 0 for no notice.
     namespace
-        In a cluster: a namespace that may use it; may be given several times.
+        On a cluster: a namespace of the project. Repeat it for more namespaces.
     """
     rules = times(max_runtime, idle_limit, lifetime, grace)
     if max_priority is not None:
@@ -213,24 +213,24 @@ def create_department(
     weight: Amounts = (),
     priority: int | None = None,
 ) -> int:
-    """Make a department.
+    """Create a department.
 
     Parameters
     ----------
     name
-        What it is called.
+        Name of the queue.
     parent
-        The department it is in.
+        Parent department.
     gpus
-        How many GPUs it is guaranteed; without, as many as its projects are.
+        Guaranteed GPUs; by default the sum of its projects.
     quota
-        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
+        Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources.
     limit
-        What it can never pass, written likewise.
+        Upper bound on a resource, in the same form.
     weight
-        Its claim on what others don't use, beside its siblings; 0 for none.
+        Share of idle capacity relative to its siblings; 0 for none.
     priority
-        Among siblings, who gets surplus first.
+        Order in which siblings get idle capacity: higher first.
     """
     return put("department", name, parent, lambda: words(gpus, quota, limit, weight, priority), new=True)
 
@@ -247,24 +247,24 @@ def set_department(
     weight: Amounts = (),
     priority: int | None = None,
 ) -> int:
-    """Change a department. What isn't named stays as it is.
+    """Change a department. Options that are left out change nothing.
 
     Parameters
     ----------
     name
         The department.
     parent
-        The department it is in; an empty word for none.
+        Parent department; an empty string for none.
     gpus
-        How many GPUs it is guaranteed.
+        Guaranteed GPUs.
     quota
-        What it is guaranteed of a resource, such as gpu=4 or memory=256Gi; may be given several times.
+        Guaranteed amount of a resource, such as gpu=4 or memory=256Gi. Repeat it for more resources.
     limit
-        What it can never pass, written likewise; gpu=unlimited takes a limit away.
+        Upper bound on a resource, in the same form; gpu=unlimited removes it.
     weight
-        Its claim on what others don't use, beside its siblings; 0 for none.
+        Share of idle capacity relative to its siblings; 0 for none.
     priority
-        Among siblings, who gets surplus first.
+        Order in which siblings get idle capacity: higher first.
     """
     return put("department", name, parent, lambda: words(gpus, quota, limit, weight, priority), new=False)
 

@@ -67,67 +67,68 @@ def submit(
     Parameters
     ----------
     command
-        What every pod runs; everything after --.
+        Command of every pod: everything after --.
     project
-        The project it belongs to, whose quota it uses; $WEIR_PROJECT if left out.
+        Project whose quota the workload uses; $WEIR_PROJECT if left out.
     gpus
-        GPUs for each pod: whole ones, or a share below 1 such as 0.5.
+        GPUs of each pod: a whole number, or a fraction below 1 such as 0.5.
     workers
-        How many pods run the command, as one gang; 1 by default.
+        Number of pods, which start together as one gang; 1 by default.
     elastic
-        How many pods at least and at most, such as 2:8: it starts with the fewer, grows and shrinks.
+        Minimum and maximum number of pods, such as 2:8. The workload starts with the minimum and grows.
     gpu_memory
-        Memory on a GPU instead of a share of it, such as 10Gi.
+        GPU memory of each pod in place of --gpus, such as 10Gi.
     devices
-        With a share or memory: on how many GPUs; 1 by default.
+        Number of GPUs that a fraction or memory is taken from; 1 by default.
     gpu_model
-        Only on GPUs of this model; may be given several times.
+        Model of the GPUs. Repeat it to allow several models.
     cpu
-        Cores for each pod. By default its GPUs' part of the machine, which is charged and not reserved.
+        CPU cores of each pod. The default is the share of the machine that belongs to its GPUs; it is charged
+        and not reserved.
     memory
-        Memory for each pod, such as 8Gi: a pod that uses more is ended. Without it there is no limit, and
-        its GPUs' part of the machine is charged.
+        Memory limit of each pod, such as 8Gi: a pod that uses more is killed. Without it there is no limit,
+        and the share of the machine that belongs to its GPUs is charged.
     type_
-        train, build (interactive) or inference: sets priority and whether it may be preempted.
+        train, build (interactive) or inference: sets the default priority and preemptibility.
     priority
-        Within its project, higher goes first.
+        Order inside the project: higher first.
     preemptible
-        Whether it may be stopped for others; what may not must fit into quota.
+        Allow preemption. A non-preemptible workload must fit into the quota.
     max_runtime
-        It is ended after this long, such as 2h30m.
+        End the workload after this run time, such as 2h30m.
     idle_limit
-        It is ended, after a warning, when its GPUs did nothing for this long.
+        End the workload, after a warning, when its GPUs were idle for this time.
     grace
-        How long it may take to stop, such as 30s.
+        Time to stop after notice, such as 30s.
     retries
-        How often it is started again after failing.
+        Number of restarts after a failure.
     name
-        What it is called; made up if left out.
+        Name of the workload; generated if left out.
     env
-        A variable for it: KEY=VALUE, or KEY with the value it has here; may be given several times.
+        Environment variable: KEY=VALUE, or KEY to pass on its current value. Repeat it for more variables.
     secret
-        A secret of the project: NAME, or NAME=VARIABLE if the variable's name is another; several times.
+        Secret of the project as a variable: NAME, or NAME=VARIABLE. Repeat it for more secrets.
     inherit
-        Give it PATH and what else makes it find the programs this shell finds.
+        Pass on PATH and the other variables by which this shell finds programs.
     directory
-        Where it starts; the current directory by default.
+        Working directory; the current one by default.
     node
-        Only on this machine; may be given several times.
+        Node to run on. Repeat it to allow several nodes.
     topology
-        All pods in one part of the cluster: NAME:required=LEVEL or NAME:preferred=LEVEL.
+        Topology level to keep all pods in: NAME:required=LEVEL or NAME:preferred=LEVEL.
     image
-        In a cluster: the container image its pods run.
+        On a cluster: container image of the pods.
     namespace
-        In a cluster: where its Job is made; the only namespace of its project if left out.
+        On a cluster: namespace of the Job; the project's namespace if it has only one.
     file
-        A submission as YAML or JSON, - for the standard input; options go over what it says.
+        Submission as YAML or JSON, - for the standard input. Options override its values.
     wait
-        Wait until it is over. The exit code is the job's own: 128 and the number of a signal that ended it;
-        143 if it was stopped for good, by a person or a limit; 1 if it failed without a code.
+        Wait until the workload ends, and exit with its exit code. A signal gives 128 plus its number. A stop
+        by a person or a limit gives 143, a failure without a code gives 1.
     follow
-        Print its output as it comes and wait until it is over, with the exit code of --wait.
+        Print the output as it comes and wait, with the exit code of --wait.
     output
-        name, or all of it as json or yaml.
+        name, or the whole answer as json or yaml.
     """
     words: dict[str, Any] = {
         key: value
