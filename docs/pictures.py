@@ -40,7 +40,7 @@ PICTURES: dict[str, tuple[str, Sequence[Row]]] = {
         "vision runs on eight GPUs: four are its own, four are borrowed from speech, which uses none",
         [
             ("vision", 4, "qqqqbbbb", "holds 8, 4 of them borrowed"),
-            ("speech", 4, "....", "uses nothing: 4 are lent out"),
+            ("speech", 4, "....", "uses nothing: vision borrows its 4"),
         ],
     ),
     "back": (
