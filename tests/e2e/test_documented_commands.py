@@ -35,9 +35,15 @@ WITHIN_S = 120.0
 TRAIN = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
 
 FORKS = """
-import json, os, sys
-import cyclopts, httpx, rich.table, weir.client
+import json, os, pkgutil, sys
+from importlib import import_module
+import httpx, rich.table, weir.api.answers, weir.api.submissions, weir.cli, weir.client
 from weir.cli.main import main
+
+for package in (weir.cli, weir.client):
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if not module.ispkg and not module.name.startswith("weir.client.async"):
+            import_module(module.name)
 
 for line in sys.stdin:
     order = json.loads(line)
