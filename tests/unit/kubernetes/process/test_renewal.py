@@ -51,9 +51,9 @@ def test_the_next_control_has_the_pods_and_what_was_learned(monkeypatch: pytest.
     def stepped(control: Any) -> Any:
         here.now_s += 0.1
         here.writes.clear()
-        hooks.begins(here.now_s)
+        hooks.before_step(here.now_s)
         control.step()
-        hooks.stepped(control, here.now_s)
+        hooks.after_step(control, here.now_s)
         return control
 
     control = hooks.connect()
@@ -72,7 +72,7 @@ def test_the_next_control_has_the_pods_and_what_was_learned(monkeypatch: pytest.
     monkeypatch.setattr(control_hooks, "is_outgrown", lambda *_: True)
     here.now_s += LOOK_EVERY_S
     with pytest.raises(BeginAgain):
-        hooks.begins(here.now_s)
+        hooks.before_step(here.now_s)
     again = hooks.connect()
     assert again.cluster is not control.cluster
     assert again.cluster.usage is control.cluster.usage
