@@ -70,7 +70,7 @@ class _Outgrown(_House):
     def connect(self) -> Any:
         return self._left.pop(0)
 
-    def begins(self, now_s: float) -> None:
+    def before_step(self, now_s: float) -> None:
         if len(self._left) == 1 and self._control.began_s:
             raise BeginAgain
 

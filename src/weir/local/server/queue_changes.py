@@ -1,12 +1,15 @@
 """Changes of departments and projects, checked completely against the quota tree."""
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from weir.api.answers import QueueDeleted, QueueRow, TokenRow
+from weir.control.clock import Clock
 from weir.local.server.auth import Person
+from weir.local.server.pool_backend import PoolBackend
 from weir.local.server.pool_inventory import PoolInventory, check_name, pool_inventory
 from weir.local.server.problem_details import FieldErrors, RequestRefused
 from weir.model.queues import Queue
@@ -16,17 +19,31 @@ from weir.scenario_io.complaints import suggest
 from weir.scenario_io.making import queues_of
 from weir.scenario_io.words import Written
 from weir.scenario_io.written import WrittenDepartment, WrittenProject, WrittenQueue
+from weir.service.control_thread import ControlThread
 from weir.state.events import QueuesSet
-from weir.store import HistoryEvent
+from weir.store import HistoryEvent, Store
 
-if TYPE_CHECKING:
-    from weir.local.server.pool import PoolService
+
+class ChangedPool(Protocol):
+    """Parts of a pool that a change of its queues touches."""
+
+    inventory: PoolInventory
+    clock: Clock
+    store: Store
+    backend: PoolBackend
+    secrets: Any  # of the pool; its module needs the pool itself
+    user_events: deque[HistoryEvent]
+    control_thread: ControlThread
+
+    async def queue_rows(self) -> dict[str, QueueRow]:
+        """Return the row of every department and project."""
+        ...
 
 
 class QueueChanges:
     """Changes of a pool's departments and projects, one at a time. Belongs to the event loop."""
 
-    def __init__(self, pool: "PoolService") -> None:
+    def __init__(self, pool: ChangedPool) -> None:
         self._pool = pool
         self._lock = asyncio.Lock()
 

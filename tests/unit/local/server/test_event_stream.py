@@ -167,7 +167,7 @@ async def test_use_is_looked_at_and_told(stands: Standing) -> None:
 
     def is_used() -> bool:
         uses.look()
-        return "busy" in stands.pool.uses and stands.pool.uses["busy"].gpu_s > 0
+        return "busy" in stands.pool.utilization and stands.pool.utilization["busy"].gpu_s > 0
 
     await until(is_used)
     families = (await stands.admin.get("/metrics")).text
