@@ -41,7 +41,7 @@ class Made:
 
     def __init__(self, nodes: int, quota_gpus: Mapping[str, int], policy: Policy) -> None:
         self.cluster = Cluster()
-        self.memo = EngineCache()
+        self.cache = EngineCache()
         self.policy = policy
         self.now_s = 0.0
         self.nodes = [node(at) for at in range(nodes)]
@@ -83,7 +83,7 @@ class Made:
         profiler = self.profiler or nullcontext()
         with profiler:
             began = perf_counter()
-            plan = decide(self.cluster, self.policy, self.now_s, self.memo)
+            plan = decide(self.cluster, self.policy, self.now_s, self.cache)
             return plan, perf_counter() - began
 
     def carry_out(self, plan: Plan) -> None:

@@ -50,7 +50,7 @@ class Pool:
 
     def __init__(self, nodes: list[Node], policy: Policy) -> None:
         self.cluster = Cluster()
-        self.memo = EngineCache()
+        self.cache = EngineCache()
         self.policy = policy
         for node in nodes:
             reduce(self.cluster, NodeSet(node))
@@ -62,7 +62,7 @@ class Pool:
         spec = workload(number, request)
         now_s = spec.submitted_s
         reduce(self.cluster, WorkloadSubmitted(spec, now_s))
-        plan = decide(self.cluster, self.policy, now_s, self.memo)
+        plan = decide(self.cluster, self.policy, now_s, self.cache)
         for place in plan.binds:
             reduce(self.cluster, PodAssigned(place, now_s))
         if not plan.binds:
@@ -87,7 +87,7 @@ class Pool:
                     "repack": policy.repack.model_copy(update={"max_stops": left}),
                 }
             )
-            plan = decide(self.cluster, allowed, self.cluster.now_s, self.memo)
+            plan = decide(self.cluster, allowed, self.cluster.now_s, self.cache)
             done = self._carry_out(plan, left)
             moved += sum(eviction.moves for eviction in done)
             stopped += sum(not eviction.moves for eviction in done)

@@ -40,9 +40,9 @@ class PlanDigest:
         self.actions = 0
         self._hash = hashlib.sha256()
 
-    def decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+    def decide(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         """Decide as the engine does and add the plan to the digest."""
-        plan = decide(cluster, policy, now_s, memo)
+        plan = decide(cluster, policy, now_s, cache)
         self.decisions += 1
         self._add(b"cycle", now_s, _NEVER_S if plan.wake_s is None else plan.wake_s)
         for place in plan.binds:

@@ -75,9 +75,9 @@ class Watched:
 
     in_part: int = 0
 
-    def __call__(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+    def __call__(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         """Decide as ever."""
-        plan = decide(cluster, policy, now_s, memo)
+        plan = decide(cluster, policy, now_s, cache)
         bound = Counter(place.pod.workload for place in plan.binds)
         for name, count in bound.items():
             job = cluster.jobs[name]  # of a gang that runs, a pod may just have been moved

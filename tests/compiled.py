@@ -68,8 +68,8 @@ def replayed(preset: str) -> str:
     """The digest of all plans of a replay."""
     digest = sha256()
 
-    def told(cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
-        plan = decide(cluster, policy, now_s, memo)
+    def told(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
+        plan = decide(cluster, policy, now_s, cache)
         if plan.acts:
             digest.update(repr((now_s, plan.binds, plan.evictions, plan.promises, plan.drops)).encode())
         return plan

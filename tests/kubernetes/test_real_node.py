@@ -317,11 +317,11 @@ def test_no_device_is_really_used_twice_where_shares_and_whole_devices_run(
             shared.until(
                 lambda: len(speech.run()) + len(shared.running(elsewhere)) == full, 120, node.last_words
             )
-            books = [
+            overlay = [
                 vision.pods()[f"half-{at}"]["metadata"]["annotations"]["weir.dev/gpus"] for at in range(3)
             ]
-            assert sorted(books) == ["0", "0", "1"]
-            for at, index in enumerate(books):
+            assert sorted(overlay) == ["0", "0", "1"]
+            for at, index in enumerate(overlay):
                 shared.until(
                     lambda at=at: "files" in tracked(aside, vision.namespace, f"half-{at}"),
                     120,

@@ -40,7 +40,7 @@ class Running:
     def __init__(self, world: World) -> None:
         self.world = world
         self.cluster = Cluster()
-        self.memo = EngineCache()
+        self.cache = EngineCache()
         self.now_s = 0.0
         self.journal: list[Event] = []
         self.plans: list[Plan] = []
@@ -149,7 +149,7 @@ class Running:
 
     def cycle(self) -> Plan:
         """One cycle: the plan, carried out."""
-        plan = decide(self.cluster, self.world.policy, self.now_s, self.memo)
+        plan = decide(self.cluster, self.world.policy, self.now_s, self.cache)
         self.plans.append(plan)
         for look in self._looks:
             look(plan)

@@ -242,6 +242,6 @@ def test_a_gang_without_room_stands_for_its_queue_neither_before_nor_after_that_
     assert not running.cycle().acts
     submit(running, "small", "a")
     submit(running, "other", "b")
-    for memo in (EngineCache(), running.memo):
-        plan = decide(running.cluster, running.world.policy, running.now_s, memo)
+    for cache in (EngineCache(), running.cache):
+        plan = decide(running.cluster, running.world.policy, running.now_s, cache)
         assert [place.pod.workload for place in plan.binds] == ["small", "other"]

@@ -123,10 +123,10 @@ def test_a_gang_that_can_be_arranged_is(world: World) -> None:
 @examples(30)
 @given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
 def test_a_reason_is_the_same_with_a_memo_of_earlier_reasons(world: World) -> None:
-    running, memo = Running(world), EngineCache()
+    running, cache = Running(world), EngineCache()
     for _ in running.run():
         cluster, policy, now_s = running.cluster, world.policy, running.now_s
         for job in waiting(cluster)[:3]:
-            assert pending_reason(cluster, policy, job, now_s, memo) == pending_reason(
+            assert pending_reason(cluster, policy, job, now_s, cache) == pending_reason(
                 cluster, policy, job, now_s
             )

@@ -53,7 +53,7 @@ class Books:
 
 
 @st.composite
-def books(draw: st.DrawFn, *, whole: bool = False, deep: bool = True) -> Books:
+def overlay(draw: st.DrawFn, *, whole: bool = False, deep: bool = True) -> Books:
     """Random books; `whole` ones want nothing but whole devices."""
     queues = draw(trees(projects_most=5, deep=deep))
     projects = [queue.name for queue in queues if queue.is_project]
@@ -94,7 +94,7 @@ def guarantee_of(queue: Queue, demand: dict[str, int]) -> int:
 
 
 @examples(48)
-@given(books())
+@given(overlay())
 def test_demand_is_what_is_held_and_asked_for_within_the_limits(of: Books) -> None:
     expected = demand_of(of)
     found = demands(of.ledger())
@@ -102,7 +102,7 @@ def test_demand_is_what_is_held_and_asked_for_within_the_limits(of: Books) -> No
 
 
 @examples(60)
-@given(books() | books(whole=True))
+@given(overlay() | overlay(whole=True))
 def test_shares_add_up_and_nobody_has_more_than_it_wants(of: Books) -> None:
     share, demand = of.shares(), demand_of(of)
     for have, siblings in families(of):
@@ -113,7 +113,7 @@ def test_shares_add_up_and_nobody_has_more_than_it_wants(of: Books) -> None:
 
 
 @examples(60)
-@given(books() | books(whole=True))
+@given(overlay() | overlay(whole=True))
 def test_guarantees_are_honoured_where_they_can_be(of: Books) -> None:
     share, demand = of.shares(), demand_of(of)
     for have, siblings in families(of):
@@ -124,7 +124,7 @@ def test_guarantees_are_honoured_where_they_can_be(of: Books) -> None:
 
 
 @examples(60)
-@given(books())
+@given(overlay())
 def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of: Books) -> None:
     share, demand = of.shares(), demand_of(of)
     for have, siblings in families(of):
@@ -140,7 +140,7 @@ def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of
 
 
 @examples(60)
-@given(books())
+@given(overlay())
 def test_the_surplus_goes_by_priority_and_nothing_wanted_is_left_over(of: Books) -> None:
     share, demand = of.shares(), demand_of(of)
     for have, siblings in families(of):
@@ -163,7 +163,7 @@ def test_the_surplus_goes_by_priority_and_nothing_wanted_is_left_over(of: Books)
 
 
 @examples(40)
-@given(books(deep=False))
+@given(overlay(deep=False))
 def test_inside_one_priority_the_surplus_is_divided_as_a_linear_program_divides_it(of: Books) -> None:
     of = replace(of, queues=tuple(replace(queue, priority=100) for queue in of.queues))
     share, demand = of.shares(), demand_of(of)
@@ -215,7 +215,7 @@ def level_by_linear_program(amount: float, wanted: Sequence[float], weights: Seq
 
 
 @examples(40)
-@given(books(whole=True))
+@given(overlay(whole=True))
 def test_whole_devices_are_divided_whole_and_nobody_loses_one_by_it(of: Books) -> None:
     exact = replace(of, sharing=frozenset(queue.name for queue in of.queues if queue.is_project)).shares()
     rounded = of.shares()
@@ -227,7 +227,7 @@ def test_whole_devices_are_divided_whole_and_nobody_loses_one_by_it(of: Books) -
 
 
 @examples(24)
-@given(books(deep=False), st.floats(0.1, 4.0), st.integers(0, 4))
+@given(overlay(deep=False), st.floats(0.1, 4.0), st.integers(0, 4))
 def test_who_used_more_in_the_past_has_no_larger_share_for_it(of: Books, k: float, which: int) -> None:
     name = of.queues[which % len(of.queues)].name
     spared = of.shares({}, k)
@@ -239,6 +239,6 @@ def test_who_used_more_in_the_past_has_no_larger_share_for_it(of: Books, k: floa
 
 
 @examples(20)
-@given(books(), st.dictionaries(st.sampled_from(("p0", "p1", "p2")), st.floats(0, 1)))
+@given(overlay(), st.dictionaries(st.sampled_from(("p0", "p1", "p2")), st.floats(0, 1)))
 def test_without_a_memory_past_use_counts_for_nothing(of: Books, usage: dict[str, float]) -> None:
     assert of.shares(usage, 0.0) == of.shares()

@@ -178,7 +178,9 @@ def rebuilt(cluster: Cluster) -> Cluster:
     """The same state, from scratch."""
     fresh = Cluster()
     for at, node in enumerate(cluster.nodes):
-        lost = Node(cluster.node_names[at], cluster.room.share.shape[1], cluster.device_memory[at], {})
+        lost = Node(
+            cluster.node_names[at], cluster.free_capacity.share.shape[1], cluster.device_memory[at], {}
+        )
         reduce(fresh, NodeSet(lost if node is None else node))
     reduce(fresh, TopologiesSet(tuple(cluster.topologies.values())))
     reduce(fresh, QueuesSet(cluster.ledger.queues))
@@ -225,9 +227,9 @@ def _same_room(cluster: Cluster, fresh: Cluster) -> None:
                 by_device = getattr(mine, part)[at, : node.gpus].tolist()
                 by_device_again = getattr(theirs, part)[other, : node.gpus].tolist()
                 _same(by_device, by_device_again, f"{name} ({part})", node.name)
-        total = int(cluster.room.share[at, : node.gpus].sum())
-        _same(total, int(cluster.room.free[GPU_ROW, at]), "free by device", node.name)
+        total = int(cluster.free_capacity.share[at, : node.gpus].sum())
+        _same(total, int(cluster.free_capacity.free[GPU_ROW, at]), "free by device", node.name)
         hold(
-            bool((cluster.room.share[at, node.gpus :] == NO_DEVICE).all()),
+            bool((cluster.free_capacity.share[at, node.gpus :] == NO_DEVICE).all()),
             f"{node.name} has devices too many",
         )

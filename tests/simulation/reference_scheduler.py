@@ -17,10 +17,10 @@ from weir.state.reduce import usage_on
 from weir.state.shapes import RequestShape
 
 
-def first_fit(cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+def first_fit(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
     """Place what fits, oldest first within each class; stop gangs that stay incomplete."""
     plan = Plan()
-    room = cluster.room.copy()
+    room = cluster.free_capacity.copy()
     held = Held(cluster)
     for found in sorted(cluster.waiting.values(), key=lambda found: found.members[0][:2]):
         for _, _, job in list(found.members):

@@ -95,9 +95,9 @@ class Simulation:
         self._connected_s = self.world.now_s
         return Control(self.world, self.case.policy, self.clock, readers=(self.story,), decide=self._decide)
 
-    def _decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+    def _decide(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         """The engine's plan, held against the one it makes without its memory."""
-        plan = self._engine(cluster, policy, now_s, memo)
+        plan = self._engine(cluster, policy, now_s, cache)
         invariants.of_plan(plan, self._engine(cluster, policy, now_s, EngineCache()))
         self._acted = plan.acts
         return plan

@@ -50,7 +50,7 @@ class Control:
         self._must_decide = must_decide
         self.cluster = Cluster()
         self._policy = policy
-        self.memo = EngineCache()
+        self.cache = EngineCache()
         self._backend = backend
         self._clock = clock
         self._decide = decide
@@ -103,11 +103,11 @@ class Control:
         """
         for _ in range(AT_ONCE_MAX):
             try:
-                return self._decide(self.cluster, self._policy, now_s, self.memo)
+                return self._decide(self.cluster, self._policy, now_s, self.cache)
             except Exception as error:
                 if not self._isolates_faults:
                     raise
-                self.memo = EngineCache()  # a search may have been broken off in the middle
+                self.cache = EngineCache()  # a search may have been broken off in the middle
                 name = faulty_workload(self.cluster, self._policy, now_s, self._decide)
                 if name is None:
                     raise
@@ -115,7 +115,7 @@ class Control:
                 what = f"{type(error).__name__}: {error}"[:SENTENCE_MAX]
                 why = f"the scheduler failed at it ({what}) and tries it again later"
                 self._lives.set_aside(name, why, now_s, now_s + RETRY_AFTER_S)
-        return self._decide(self.cluster, self._policy, now_s, self.memo)
+        return self._decide(self.cluster, self._policy, now_s, self.cache)
 
     @property
     def wakes_s(self) -> float | None:

@@ -34,32 +34,32 @@ class Allocator:
         self,
         cluster: Cluster,
         policy: Policy,
-        books: QuotaOverlay,
-        memo: EngineCache,
-        room: Capacity,
+        overlay: QuotaOverlay,
+        cache: EngineCache,
+        capacity: Capacity,
         now_s: float,
     ) -> None:
         self.cluster = cluster
         self.policy = policy
-        self.books = books
-        self.memo = memo
-        self.room = room
+        self.overlay = overlay
+        self.cache = cache
+        self.capacity = capacity
         self.now_s = now_s
         self._reservations: list[Reservation] | None = None
         self._next: dict[EquivalenceClass, int] = {}  # members of the class served so far
         self._comes_to: dict[Job, list[int]] = {}  # nodes of those with a topology that were served
         self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs served in several domains
-        finest = memo.finest_domains(cluster) if cluster.topologies else None
+        finest = cache.finest_domains(cluster) if cluster.topologies else None
         self.domain_of = None if finest is None else finest.of
         self._placer = Placer(
             cluster,
-            room,
-            lambda shape, affinity: memo.ranking(cluster, shape, affinity),
+            capacity,
+            lambda shape, affinity: cache.ranking(cluster, shape, affinity),
             policy.search_steps,
-            memo.pod_rules(cluster),
+            cache.pod_rules(cluster),
             self.domain_of,
         )
-        self.headroom_milli = memo.headroom_milli
+        self.headroom_milli = cache.headroom_milli
 
     def serve(self) -> Iterator[list[NodePlacement]]:
         """Yield the placements of one workload after another; scattered gangs go to `scattered`."""
@@ -69,7 +69,7 @@ class Allocator:
         borrowers: list[Candidate] = []
         for of, borrows in self._hopeful(all_borrow):
             (borrowers if borrows else heads).append(self.candidate(of, 0))
-        order = QueueOrder(self.books, heads) if heads else None
+        order = QueueOrder(self.overlay, heads) if heads else None
         while order is not None and (candidate := order.next()) is not None:
             entitled = self.entitled(candidate)
             if learned and not entitled:
@@ -77,12 +77,12 @@ class Allocator:
                     borrowers.append(candidate)
                 order.settle()
                 continue
-            spots = self._try(candidate, entitled)
-            if spots is None:
+            placements = self._try(candidate, entitled)
+            if placements is None:
                 order.settle(self._otherwise(candidate))
             else:
-                if self._goes_ahead(candidate, spots):
-                    yield spots
+                if self._goes_ahead(candidate, placements):
+                    yield placements
                 order.settle(self._followers(candidate))
         if borrowers:
             yield from self._lend(borrowers)
@@ -142,49 +142,50 @@ class Allocator:
         in which nobody has a claim.
         """
         known: dict[tuple[object, ...], bool] = {}
-        room_for: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}
+        capacity_for: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}
         for project, classes in self.cluster.waiting_of.items():
-            borrows = all_borrow and not self.memo.owners(self.cluster, project)
+            borrows = all_borrow and not self.cache.owners(self.cluster, project)
             for of in classes:
                 if borrows and not self._could_borrow(of):
                     continue
-                affinity = self.memo.affinity(self.cluster, of.first)
+                affinity = self.cache.affinity(self.cluster, of.first)
                 key = of.wants, affinity
-                has_room = known.get(key)
-                if has_room is None:
-                    has_room = known[key] = self._has_room(of, affinity, room_for)
-                if has_room:
+                has_capacity = known.get(key)
+                if has_capacity is None:
+                    has_capacity = known[key] = self._has_capacity(of, affinity, capacity_for)
+                if has_capacity:
                     yield of, borrows
 
-    def _has_room(
+    def _has_capacity(
         self,
         of: EquivalenceClass,
         affinity: tuple[AffinityPolicy, ...],
-        room_for: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int],
+        capacity_for: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int],
     ) -> bool:
         elastic = of.step.elastic
         for shape_id in of.shapes:
             shape, pods = self.cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
             if shape.whole and (
-                shape.devices > self.room.largest_holes()[0] or pods * shape.devices > self._free_whole
+                shape.devices > self.capacity.largest_free_blocks()[0]
+                or pods * shape.devices > self._free_whole
             ):
                 have = 0
             else:
                 key = shape_id, affinity, pods > 1  # whether there is any is quicker to say than for how many
-                known = room_for.get(key)
+                known = capacity_for.get(key)
                 if known is None:
-                    count = self._placer.room_for if pods > 1 else self._placer.has_room
-                    known = room_for[key] = int(count(shape, affinity))
+                    count = self._placer.capacity_for if pods > 1 else self._placer.has_capacity
+                    known = capacity_for[key] = int(count(shape, affinity))
                 have = known
             if (have >= pods) is elastic:
                 return elastic
         return not elastic
 
-    def _goes_ahead(self, candidate: Candidate, spots: list[NodePlacement]) -> bool:
+    def _goes_ahead(self, candidate: Candidate, placements: list[NodePlacement]) -> bool:
         """Return True if a workload keeps its placement; a scattered gang may get a cleared domain."""
-        scattered = self.is_scattered(candidate.job, spots)
+        scattered = self.is_scattered(candidate.job, placements)
         if scattered:
-            self.scattered.append((candidate, spots))
+            self.scattered.append((candidate, placements))
         return not scattered
 
     # Gates and room
@@ -193,49 +194,49 @@ class Allocator:
         """Return True if a workload is in quota, after older workloads of its project."""
         path, asks = candidate.job.path, candidate.asks
         if not self.policy.oldest_first_in_quota:
-            return self.books.entitled(path, asks)
-        owners = self.memo.owners(self.cluster, candidate.job.project)
+            return self.overlay.entitled(path, asks)
+        owners = self.cache.owners(self.cluster, candidate.job.project)
         if candidate.again or candidate.choice:
-            return not owners and self.books.entitled(path, asks)
-        return candidate.at < owners.get(candidate.of, 0) and self.books.entitled(path[:-1], asks)
+            return not owners and self.overlay.entitled(path, asks)
+        return candidate.at < owners.get(candidate.of, 0) and self.overlay.entitled(path[:-1], asks)
 
     def _try(self, candidate: Candidate, entitled: bool) -> list[NodePlacement] | None:
-        job, books = candidate.job, self.books
-        if books.over_limit(job.path, candidate.asks) is not None:
+        job, overlay = candidate.job, self.overlay
+        if overlay.over_limit(job.path, candidate.asks) is not None:
             return None
-        if not job.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
+        if not job.preemptible and overlay.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
         keeps_some_free = self.headroom_milli and not entitled
-        if keeps_some_free and not self.keeps_headroom(candidate, self.room.free_gpu_milli()):
+        if keeps_some_free and not self.keeps_headroom(candidate, self.capacity.free_gpu_milli()):
             return None
-        spots = self.placed(candidate, self._placer)
-        if spots is None:
+        placements = self.placed(candidate, self._placer)
+        if placements is None:
             return None
         if job.topology is not None:
-            self._comes_to.setdefault(job, []).extend(spot.node for spot in spots)
+            self._comes_to.setdefault(job, []).extend(placement.node for placement in placements)
         held_back_by = self._held_back_by(candidate) if self._reservations else []
-        for pod, node, devices in spots:
-            books.add(job.path, usage_on(self.cluster, pod.shape, node), not job.preemptible)
+        for pod, node, devices in placements:
+            overlay.add(job.path, usage_on(self.cluster, pod.shape, node), not job.preemptible)
             for kept in held_back_by:
                 kept.spare[node] -= len(devices)
         if self._reservations:
             self._reservations = [kept for kept in self._reservations if kept.job is not job]
-        return spots
+        return placements
 
     def placed(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
         """Return placements by its topology; a gang waits for its preferred level before it scatters."""
         job = candidate.job
-        affinity = self.memo.affinity(self.cluster, job)
+        affinity = self.cache.affinity(self.cluster, job)
         within = self.open_to(candidate)
         if job.topology is None:
-            spots = placer.place(job, candidate.pods(), affinity, within)
-            if spots is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
+            placements = placer.place(job, candidate.pods(), affinity, within)
+            if placements is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
                 left, kept_free = self._models_left(candidate), self._kept_free_of(candidate)
-                spots = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
-            return spots
+                placements = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
+            return placements
         if missing_topology(self.cluster.topologies, job.topology) is not None:
             return None
-        levels, comes_to = self.memo.levels(self.cluster, job.topology.name), self._comes_to.get(job, ())
+        levels, comes_to = self.cache.levels(self.cluster, job.topology.name), self._comes_to.get(job, ())
         site = TopologyPlacer(placer, job, affinity, levels, within, comes_to=comes_to)
         return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
 
@@ -275,7 +276,7 @@ class Allocator:
 
     def _models_left(self, candidate: Candidate) -> dict[str, int]:
         job = candidate.job
-        return self.books.models_left(job.path, candidate.asks, not job.preemptible)
+        return self.overlay.models_left(job.path, candidate.asks, not job.preemptible)
 
     def _reserved(self) -> list[Reservation]:
         if self._reservations is None:
@@ -286,16 +287,16 @@ class Allocator:
                 for of in waiting
                 if of.first.waits_since_s <= late_s
                 and self.entitled(self.candidate(of, 0))
-                and self.memo.could_run(self.cluster, of)
+                and self.cache.could_run(self.cluster, of)
             ]
             self._reservations = self._reserved_for(late) if late else []
         return self._reservations
 
     def _reserved_for(self, late: list[EquivalenceClass]) -> list[Reservation]:
-        known = self.memo.reserved
+        known = self.cache.reserved
         if known is None or known[0] != late:
-            found = reservations(self.cluster, self.memo, self.room, late, self.cluster.changed_s)
-            known = self.memo.reserved = late, found
+            found = reservations(self.cluster, self.cache, self.capacity, late, self.cluster.changed_s)
+            known = self.cache.reserved = late, found
         return known[1]
 
     def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
@@ -309,7 +310,7 @@ class Allocator:
         if asked is None or asked.preferred is None:
             return False
         depth = self.cluster.topologies[asked.name].levels.index(asked.preferred)
-        of = self.memo.levels(self.cluster, asked.name)[depth].of
+        of = self.cache.levels(self.cluster, asked.name)[depth].of
         return len({int(of[place.node]) for place in places}) > 1
 
     def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
@@ -328,11 +329,11 @@ class Allocator:
 
     @cached_property
     def _free_milli(self) -> int:
-        return self.room.free_gpu_milli()
+        return self.capacity.free_gpu_milli()
 
     @cached_property
     def _free_whole(self) -> int:
-        return int(self.room.whole.sum())
+        return int(self.capacity.whole.sum())
 
     def _lend(self, borrowers: list[Candidate]) -> Iterator[list[NodePlacement]]:
         """Place workloads over quota of all projects, by predicted run time, size and share."""
@@ -354,12 +355,12 @@ class Allocator:
                         heapreplace(heap, (now, at, candidate))
                         continue
                 heappop(heap)
-            spots = self._try(candidate, entitled=False)
-            if spots is not None:
+            placements = self._try(candidate, entitled=False)
+            if placements is not None:
                 grown.add(candidate.job.project)
-                if self._goes_ahead(candidate, spots):
-                    yield spots
-            coming = self._otherwise(candidate) if spots is None else self._followers(candidate)
+                if self._goes_ahead(candidate, placements):
+                    yield placements
+            coming = self._otherwise(candidate) if placements is None else self._followers(candidate)
 
     def learned_key(self, candidate: Candidate) -> RuntimeKeyOrder:
         """Return the key of a pending workload, then age and name."""
@@ -370,15 +371,15 @@ class Allocator:
         """Return 0.3 · dominant share + ln mean remaining run time + ln devices."""
         remaining_s = self.cluster.runtimes.remaining_s(job.like, ran_s)
         assert remaining_s is not None
-        dominant = min(self.books.dominant(job.project, asks)[0], 1e9)
+        dominant = min(self.overlay.dominant(job.project, asks)[0], 1e9)
         devices = max(job.devices_milli, 1) / WHOLE_MILLI
         return DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)
 
-    def give_back(self, spots: Sequence[NodePlacement]) -> None:
+    def give_back(self, placements: Sequence[NodePlacement]) -> None:
         """Release the placements of a workload that is placed elsewhere."""
-        self._placer.give_back(spots)
-        for spot in spots:
-            self._comes_to.pop(spot.pod.job, None)
+        self._placer.give_back(placements)
+        for placement in placements:
+            self._comes_to.pop(placement.pod.job, None)
 
     def note_taken(self, candidate: Candidate) -> None:
         """Count a workload with a nomination as served."""

@@ -22,10 +22,10 @@ from weir.state.shapes import RequestShape
 
 
 def permitted_victim_sets(
-    room: Capacity,
+    capacity: Capacity,
     node: int,
     shape: RequestShape,
-    units: Sequence[Victim],
+    victims: Sequence[Victim],
     excesses: Sequence[ExcessPods],
     permits: Permits,
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
@@ -33,28 +33,34 @@ def permitted_victim_sets(
 
     Order and keys are those of `minimal_victim_sets`.
     """
-    if len(units) > MAX_ENUMERATED:
-        yield from minimal_victim_sets(room, node, shape, _together(units, permits), excesses)
+    if len(victims) > MAX_ENUMERATED:
+        yield from minimal_victim_sets(capacity, node, shape, _together(victims, permits), excesses)
         return
-    space = NodeCapacity(room, node, shape, units, excesses)
+    space = NodeCapacity(capacity, node, shape, victims, excesses)
     mates: dict[Job, list[Victim]] = {}
-    for unit in units:
-        mates.setdefault(unit.job, []).append(unit)
+    for victim in victims:
+        mates.setdefault(victim.job, []).append(victim)
     found: list[list[Victim]] = []
-    _grow(space, sorted(units, key=lambda unit: unit.tier), mates, permits, 0, [], found)
+    _grow(space, sorted(victims, key=lambda victim: victim.tier), mates, permits, 0, [], found)
     keyed = [(_key(chosen), at, chosen) for at, chosen in enumerate(found)]
     keyed.sort(key=lambda entry: entry[:2])
     for key, _, chosen in keyed:
         yield key, chosen
 
 
-def _together(units: Sequence[Victim], permits: Permits) -> list[Victim]:
+def _together(victims: Sequence[Victim], permits: Permits) -> list[Victim]:
     """Return units that may all go at once: by tier, of each the cheapest first."""
     kept: list[Victim] = []
-    for unit in sorted(units, key=lambda unit: (unit.whole, unit.tier, unit.price, unit.younger)):
-        mates = [] if not unit.whole else [each for each in units if each.job is unit.job and not each.whole]
-        if all(mate in kept for mate in mates) and permits([*kept, unit]):
-            kept.append(unit)
+    for victim in sorted(
+        victims, key=lambda victim: (victim.whole, victim.tier, victim.price, victim.younger)
+    ):
+        mates = (
+            []
+            if not victim.whole
+            else [each for each in victims if each.job is victim.job and not each.whole]
+        )
+        if all(mate in kept for mate in mates) and permits([*kept, victim]):
+            kept.append(victim)
     return kept
 
 
@@ -82,16 +88,16 @@ def _grow(
 
 def _is_closed(chosen: Sequence[Victim], mates: dict[Job, list[Victim]]) -> bool:
     """Return True if with a whole workload its elastic pods go, too."""
-    return all(mate in chosen for unit in chosen if unit.whole for mate in mates[unit.job])
+    return all(mate in chosen for victim in chosen if victim.whole for mate in mates[victim.job])
 
 
 def _has_spare(space: NodeCapacity, chosen: Sequence[Victim]) -> bool:
     """Return True if one of them could stay."""
-    forced = {unit.job for unit in chosen if unit.whole}
-    for unit in chosen:
-        if unit.job in forced and not unit.whole:
+    forced = {victim.job for victim in chosen if victim.whole}
+    for victim in chosen:
+        if victim.job in forced and not victim.whole:
             continue
-        left = [other for other in chosen if other is not unit]
+        left = [other for other in chosen if other is not victim]
         if space.fits_without(left):
             return True
     return False
@@ -99,5 +105,5 @@ def _has_spare(space: NodeCapacity, chosen: Sequence[Victim]) -> bool:
 
 def _key(chosen: Sequence[Victim]) -> tuple[Tier, Tier, Tier]:
     """Return the highest tier touched, what is taken of it, and all that is taken."""
-    highest = max((unit.tier for unit in chosen), default=())
-    return highest, set_key([unit for unit in chosen if unit.tier == highest]), set_key(chosen)
+    highest = max((victim.tier for victim in chosen), default=())
+    return highest, set_key([victim for victim in chosen if victim.tier == highest]), set_key(chosen)

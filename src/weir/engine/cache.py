@@ -110,7 +110,7 @@ class EngineCache:
     def __init__(self, *, bounds: bool = True) -> None:
         self.bounds = bounds
         self._cluster: Cluster | None = None
-        self.room: Capacity | None = None
+        self.capacity: Capacity | None = None
         self._shares: tuple[int, FairShares] | None = None  # with the changes by then
         self._quiet: tuple[int, float] | None = (
             None  # changes when a plan did nothing, and until when it holds
@@ -157,33 +157,33 @@ class EngineCache:
             self._cluster = cluster
         assert self._cluster is cluster, "a memo belongs to one cluster: another needs its own"
         epoch, at = self._followed
-        room = self.room
+        capacity = self.capacity
         if policy is not self._policy:
             self._quiet = self._shares = None
             self._no_victims.clear()
         if (
-            room is None
+            capacity is None
             or self._static != cluster.static_version
             or epoch != cluster.log_epoch
             or policy is not self._policy
-            or len(room.log) > _LOG_MOST
+            or len(capacity.log) > _LOG_MOST
         ):
-            room = self._restart(cluster, policy)
+            capacity = self._restart(cluster, policy)
         else:
             touched = set(cluster.log[at:])
-            touched.update(room.log[self._room_at :])
+            touched.update(capacity.log[self._room_at :])
             if touched:
-                room.refresh(cluster, sorted(touched))
+                capacity.refresh(cluster, sorted(touched))
         self._followed = (cluster.log_epoch, len(cluster.log))
-        self._room_at = len(room.log)
+        self._room_at = len(capacity.log)
         if self._mix != (cluster.mix.version, cluster.static_version):
             self._mix = (cluster.mix.version, cluster.static_version)
             self._potential = self._drawn(cluster) if cluster.mix.drawn else None
             self._rankings.clear()
-        return room
+        return capacity
 
     def _restart(self, cluster: Cluster, policy: Policy) -> Capacity:
-        self.room = Capacity.of(cluster)
+        self.capacity = Capacity.of(cluster)
         self._rankings.clear()
         self.moves_in_vain.clear()
         if self._static != cluster.static_version or policy is not self._policy:
@@ -202,18 +202,18 @@ class EngineCache:
             self._spread = _spread(cluster, policy)
             total = int(cluster.capacity[GPU_ROW].sum()) if policy.reserve_fraction else 0
             self.headroom_milli = int(policy.reserve_fraction * total / WHOLE_MILLI) * WHOLE_MILLI
-        return self.room
+        return self.capacity
 
     def _drawn(self, cluster: Cluster) -> FragmentationScore:
         """Return the fragmentation score for the current request mix."""
-        assert cluster.mix.room is not None
-        rows, nodes = cluster.room.free.shape
-        room = cluster.mix.room.grown(rows, nodes, cluster.room.share.shape[1])
+        assert cluster.mix.free_capacity is not None
+        rows, nodes = cluster.free_capacity.free.shape
+        capacity = cluster.mix.free_capacity.grown(rows, nodes, cluster.free_capacity.share.shape[1])
         devices = np.array([node.own_gpus if node is not None else 0 for node in cluster.nodes], np.int64)
         return FragmentationScore(
             () if self._devices_alone_count(cluster) else cluster.mix.drawn,
             lambda shape: self.feasible_nodes(cluster, shape, ())[0],
-            Capacity(room, np.array(cluster.device_memory, np.int64)),
+            Capacity(capacity, np.array(cluster.device_memory, np.int64)),
             int(devices.sum()) * WHOLE_MILLI,
         )
 
@@ -407,20 +407,20 @@ class EngineCache:
         self, cluster: Cluster, shape: RequestShape, affinity: tuple[AffinityPolicy, ...] = ()
     ) -> NodeScores:
         """Return the node scores of a shape over the current capacity, without pod affinity."""
-        assert self.room is not None
+        assert self.capacity is not None
         shape = shape.plain or shape
         found = self._rankings.get((shape.id, affinity))
         if found is None:
-            found = self.fresh_ranking(cluster, self.room, shape, affinity)
+            found = self.fresh_ranking(cluster, self.capacity, shape, affinity)
             self._rankings[(shape.id, affinity)] = found
         return found
 
     def fresh_ranking(
-        self, cluster: Cluster, room: Capacity, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]
+        self, cluster: Cluster, capacity: Capacity, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]
     ) -> NodeScores:
         """Return new node scores of a shape over any capacity."""
         mask, wish = self.feasible_nodes(cluster, shape, affinity)
-        return NodeScores(room, shape, mask, wish, self._spread, self._potential)
+        return NodeScores(capacity, shape, mask, wish, self._spread, self._potential)
 
 
 def _fits(asks: Amounts, left: dict[int, int]) -> bool:
@@ -430,7 +430,7 @@ def _fits(asks: Amounts, left: dict[int, int]) -> bool:
 
 def _spread(cluster: Cluster, policy: Policy) -> Bools:
     """Return the nodes that follow `spread`: by their first matching pool, else by the default."""
-    spread = np.full(cluster.room.free.shape[1], policy.placement == "spread", np.bool_)
+    spread = np.full(cluster.free_capacity.free.shape[1], policy.placement == "spread", np.bool_)
     for at, node in enumerate(cluster.nodes):
         for pool in policy.node_pools:
             if node is not None and all(node.labels.get(k) == v for k, v in pool.node_labels.items()):

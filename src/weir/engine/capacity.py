@@ -40,7 +40,7 @@ class Capacity:
     @classmethod
     def of(cls, cluster: Cluster) -> "Capacity":
         """Copy the cluster's free capacity."""
-        return cls(cluster.room.copy(), np.array(cluster.device_memory, np.int64))
+        return cls(cluster.free_capacity.copy(), np.array(cluster.device_memory, np.int64))
 
     def after_releases(self, cluster: Cluster) -> "Capacity":
         """Return the capacity after every stopping pod is gone."""
@@ -59,16 +59,16 @@ class Capacity:
                 self._refresh_one(cluster, node)
             return
         at = np.array(nodes, np.intp)
-        self.columns.free[:, at] = cluster.room.free[:, at]
-        self.columns.share[at] = cluster.room.share[at]
-        self.columns.memory[at] = cluster.room.memory[at]
-        self.columns.marks[:, at] = cluster.room.marks[:, at]
+        self.columns.free[:, at] = cluster.free_capacity.free[:, at]
+        self.columns.share[at] = cluster.free_capacity.share[at]
+        self.columns.memory[at] = cluster.free_capacity.memory[at]
+        self.columns.marks[:, at] = cluster.free_capacity.marks[:, at]
         self.whole[at] = idle_devices(self.columns.share[at])
         self.log.extend(nodes)
 
     def _refresh_one(self, cluster: Cluster, node: int) -> None:
         """Copy one node without fancy indexing: the usual case."""
-        columns, new = self.columns, cluster.room
+        columns, new = self.columns, cluster.free_capacity
         columns.free[:, node] = new.free[:, node]
         columns.share[node] = new.share[node]
         columns.memory[node] = new.memory[node]
@@ -77,7 +77,7 @@ class Capacity:
         self.whole[node] = columns.share[node].tolist().count(WHOLE_MILLI)
         self.log.append(node)
 
-    def take(self, node: int, shape: RequestShape, devices: Sequence[int], pods: int = 1) -> None:
+    def allocate(self, node: int, shape: RequestShape, devices: Sequence[int], pods: int = 1) -> None:
         """Allocate devices of a node to a pod of this shape (pods -1: release them)."""
         if self._trials:
             kept = self._trials[-1]
@@ -95,15 +95,15 @@ class Capacity:
             self.whole[node] = self.columns.share[node].tolist().count(WHOLE_MILLI)
         self.log.append(node)
 
-    def give(self, node: int, shape: RequestShape, devices: Sequence[int]) -> None:
+    def release(self, node: int, shape: RequestShape, devices: Sequence[int]) -> None:
         """Release the capacity of such a pod."""
-        self.take(node, shape, devices, -1)
+        self.allocate(node, shape, devices, -1)
 
-    def try_out(self) -> None:
+    def begin(self) -> None:
         """Begin a trial; trials nest."""
         self._trials.append({})
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """Commit the innermost trial."""
         done = self._trials.pop()
         if self._trials:
@@ -111,7 +111,7 @@ class Capacity:
             for node, kept in done.items():
                 outer.setdefault(node, kept)
 
-    def drop(self) -> None:
+    def rollback(self) -> None:
         """Roll back the innermost trial."""
         for node, (free, share, memory, marks, whole) in self._trials.pop().items():
             self.columns.free[:, node] = free
@@ -137,7 +137,7 @@ class Capacity:
         parts: Ints = np.where((share > 0) & (share < WHOLE_MILLI), share, 0).sum(axis=1)
         return parts
 
-    def largest_holes(self) -> tuple[int, int]:
+    def largest_free_blocks(self) -> tuple[int, int]:
         """Return the largest free block of one node, and the next largest of another."""
         at, holes = self._holes
         if at != len(self.log):

@@ -45,15 +45,15 @@ class CheapestNode:
     def __init__(
         self,
         rules: PodAffinityRules,
-        room: Capacity,
-        reach: VictimCandidates,
+        capacity: Capacity,
+        victim_candidates: VictimCandidates,
         shape: RequestShape,
         open_: Bools,
         price_most: float,
     ) -> None:
         self._rules = rules
-        self._room = room
-        self._reach = reach
+        self._capacity = capacity
+        self._victim_candidates = victim_candidates
         self._shape = shape
         self._open = open_
         self._price_most = price_most
@@ -62,68 +62,74 @@ class CheapestNode:
         self._found: dict[int, Going] = {}
         self._heaps: dict[Family, list[Entry]] = {}
         self._unknown: list[int] = []  # nodes of which nothing is known yet
-        self._capacity = 0  # pods there would be room for if all in reach were gone
+        self._pods_most = 0  # pods there would be room for if all in reach were gone
         self._to_move: Ints | None = (
             None  # devices to move at the least for one pod, by node that can be used
         )
         if shape.whole:
-            self._bound_whole(reach.takeable())
+            self._bound_whole(victim_candidates.takeable())
         self._least = sorted(entry[0][-1][0] for heap in self._heaps.values() for entry in heap)
-        if not shape.whole or not reach.bounds:
+        if not shape.whole or not victim_candidates.bounds:
             self._bound_any()
         for heap in self._heaps.values():
             heapify(heap)
 
     def could_hold(self, pods: int) -> bool:
         """Return True if this many pods would fit without all candidates."""
-        if self._capacity < pods:
+        if self._pods_most < pods:
             return False
         if self._to_move is None:
             return True
-        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= int(self._room.whole.sum())
+        return len(self._to_move) >= pods and int(self._to_move[:pods].sum()) <= int(
+            self._capacity.whole.sum()
+        )
 
     def _bound_whole(self, takeable: VictimEntries) -> None:
-        room, shape = self._room, self._shape
-        taken = np.bincount(takeable.node, takeable.devices, len(room.whole))
-        together = room.whole + taken.astype(np.int64)
-        self._capacity = int((together // shape.devices)[self._open].sum())
+        capacity, shape = self._capacity, self._shape
+        taken = np.bincount(takeable.node, takeable.devices, len(capacity.whole))
+        together = capacity.whole + taken.astype(np.int64)
+        self._pods_most = int((together // shape.devices)[self._open].sum())
         if not takeable.spans and 2 * shape.devices > together.max(
             initial=0
         ):  # one pod a node, and what it takes leaves no holes
-            moved = min_devices_to_move(room.whole, shape.devices, takeable)[self._open]
+            moved = min_devices_to_move(capacity.whole, shape.devices, takeable)[self._open]
             self._to_move = np.sort(moved[moved >= 0])
         bounds = takeable.bounds.get(shape.devices)  # the room is as it was while these may be taken
         if bounds is None:
-            bounds = takeable.bounds[shape.devices] = cheapest_by_node(room.whole, shape.devices, takeable)
+            bounds = takeable.bounds[shape.devices] = cheapest_by_node(
+                capacity.whole, shape.devices, takeable
+            )
         for rank, price, node in bounds:
             if self._open[node] and price <= self._price_most:
                 family, rest = split(takeable.tiers[rank])
                 self._heaps.setdefault(family, []).append(((rest, (price,)), node, _UNKNOWN))
         bare = takeable.bare.difference(takeable.node.tolist()) if takeable.bare else ()
         self._unknown += [  # devices there are, and something else that is short
-            node for node in sorted(bare) if self._open[node] and room.whole[node] >= shape.devices
+            node for node in sorted(bare) if self._open[node] and capacity.whole[node] >= shape.devices
         ]
 
     def _bound_any(self) -> None:
         """Collect every node with a possible victim, without price bounds."""
         self._heaps.clear()
         self._to_move = None
-        columns = self._room.columns.copy()
-        memory = self._room.device_memory
+        columns = self._capacity.columns.copy()
+        memory = self._capacity.device_memory
         held = set()
-        for job in self._reach.jobs:
-            for pod in self._reach.running(job):
+        for job in self._victim_candidates.jobs:
+            for pod in self._victim_candidates.running(job):
                 held.add(pod.node)
                 columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
         whole = np.count_nonzero(columns.share == WHOLE_MILLI, axis=1).astype(np.int64)
         count = np.where(self._open, pods_that_fit(columns, whole, memory, self._shape), 0)
-        self._capacity = int(count.sum())
+        self._pods_most = int(count.sum())
         self._unknown = [node for node in sorted(held) if count[node]]
 
     def least_price(self, pods: int) -> float:
         """Return a lower bound of the price of capacity for this many pods; free nodes cost nothing."""
         prices = self._least
-        free = int((self._room.whole // self._shape.devices)[self._open].sum()) if self._shape.whole else 0
+        free = (
+            int((self._capacity.whole // self._shape.devices)[self._open].sum()) if self._shape.whole else 0
+        )
         missing = max(0, pods - free)
         return float(sum(prices[:missing])) if len(prices) >= missing else 0.0
 
@@ -140,7 +146,9 @@ class CheapestNode:
         if not self._shape.pod_rules:
             return self._best(accept, steps_most, None, [])
         shut: list[tuple[Family, Entry]] = []  # nodes whose turn it isn't: it may be, after other pods
-        found = self._best(accept, steps_most, self._rules.clearable(self._room.columns, self._shape), shut)
+        found = self._best(
+            accept, steps_most, self._rules.clearable(self._capacity.columns, self._shape), shut
+        )
         for family, entry in shut:
             heappush(self._heaps[family], entry)
         return found
@@ -158,7 +166,7 @@ class CheapestNode:
             families = [family for family, heap in self._heaps.items() if heap]
             if not families:
                 return None
-            family = min(families, key=lambda family: (family[0], self._reach.giving(family[1])))
+            family = min(families, key=lambda family: (family[0], self._victim_candidates.giving(family[1])))
             entry = self._heaps[family][0]
             _, node, version = entry
             is_open = open_ is None or bool(open_[node])
@@ -175,20 +183,20 @@ class CheapestNode:
         return None
 
     def _look_into(self, node: int, accept: Accept) -> bool:
-        excesses = self._rules.excesses(self._room.columns, self._shape, node)
+        excesses = self._rules.excesses(self._capacity.columns, self._shape, node)
         if excesses is None:
             return False
-        units = self._reach.units_on(node)
-        limits = self._reach.limits(units)
+        victims = self._victim_candidates.victims_on(node)
+        limits = self._victim_candidates.limits(victims)
         if limits is None:
-            found = minimal_victim_sets(self._room, node, self._shape, units, excesses)
+            found = minimal_victim_sets(self._capacity, node, self._shape, victims, excesses)
         else:
-            found = permitted_victim_sets(self._room, node, self._shape, units, excesses, limits)
+            found = permitted_victim_sets(self._capacity, node, self._shape, victims, excesses, limits)
         for at, (key, chosen) in enumerate(islice(found, _SETS_MOST), 1):
-            if sum(unit.price for unit in chosen) > self._price_most:
+            if sum(victim.price for victim in chosen) > self._price_most:
                 break
-            self.gave_up |= at == _SETS_MOST or len(units) > MAX_ENUMERATED
-            going = self._reach.legal_order(chosen)
+            self.gave_up |= at == _SETS_MOST or len(victims) > MAX_ENUMERATED
+            going = self._victim_candidates.legal_order(chosen)
             if going is not None and accept(node, chosen):
                 self._found[node] = going
                 family, rest = split(key[0])

@@ -28,13 +28,13 @@ _FEW = 8
 class ConsolidationBounds:
     """Possible moves of one cycle, and the capacity they would free."""
 
-    def __init__(self, server: Allocator) -> None:
-        self._cluster = server.cluster
-        self._policy = server.policy
-        self._books = server.books
-        self._memo = server.memo
-        self._room = server.room
-        self._now_s = server.now_s
+    def __init__(self, allocator: Allocator) -> None:
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._overlay = allocator.overlay
+        self._cache = allocator.cache
+        self._capacity = allocator.capacity
+        self._now_s = allocator.now_s
         self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._saved_on: dict[tuple[int, float], set[int]] = {}
@@ -54,14 +54,14 @@ class ConsolidationBounds:
     def _is_lent(self, project: int) -> bool:
         found = self._lent.get(project)
         if found is None:
-            over = [self._books.over_quota(queue) for queue in self._cluster.ledger.path[project]]
+            over = [self._overlay.over_quota(queue) for queue in self._cluster.ledger.path[project]]
             found = self._lent[project] = sum(over) > 0
         return found
 
     def _hole_beside(self, node: int) -> int:
         """Return the largest free block on other nodes, in exclusive devices."""
-        first, second = self._room.largest_holes()
-        return second if int(self._room.whole[node]) == first else first
+        first, second = self._capacity.largest_free_blocks()
+        return second if int(self._capacity.whole[node]) == first else first
 
     def price(self, job: Job) -> float:
         """Return the price of moving a workload; infinite if it isn't preemptible."""
@@ -75,23 +75,23 @@ class ConsolidationBounds:
         """Return True if moves within the budget could free enough, given places for all that moves."""
         found = self._suffice.get(moves)
         if found is None:
-            found = not self._memo.bounds or (
+            found = not self._cache.bounds or (
                 not self._stays_in_vain(job, lacks, moves) and self._bound(job, lacks, moves)
             )
             self._suffice[moves] = found
             if not found:
-                self._memo.moves_in_vain[moves] = self._in_vain(moves)
+                self._cache.moves_in_vain[moves] = self._in_vain(moves)
         return found
 
     # Since it was last asked
 
     def _in_vain(self, moves: ConsolidationKey) -> FailedConsolidation:
-        saves, at = self._cluster.saves, len(self._room.log)
-        known = self._memo.moves_in_vain.get(moves)
+        saves, at = self._cluster.saves, len(self._capacity.log)
+        known = self._cache.moves_in_vain.get(moves)
         if known is not None and known.at == at:
             return known._replace(saves=saves)
         lenders = self._lenders if moves.protect_in_quota else frozenset()
-        return FailedConsolidation(saves, at, self._room.largest_holes(), lenders)
+        return FailedConsolidation(saves, at, self._capacity.largest_free_blocks(), lenders)
 
     def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
         """Return True if a failed consolidation still can't succeed.
@@ -99,11 +99,11 @@ class ConsolidationBounds:
         Prices rise till one saves, so room could only be made where one saved or something changed: unless
         holes have grown into which more could move, or more is lent.
         """
-        known = self._memo.moves_in_vain.get(moves)
+        known = self._cache.moves_in_vain.get(moves)
         new = 0 if known is None else self._cluster.saves - known.saves
         if known is None or new > len(self._cluster.saved):
             return False
-        nodes = set(self._room.log[known.at :])
+        nodes = set(self._capacity.log[known.at :])
         if nodes and not self._bears_no_more(known, nodes, moves):
             return False
         budget = self._policy.consolidation.budget
@@ -117,7 +117,7 @@ class ConsolidationBounds:
 
     def _bears_no_more(self, known: FailedConsolidation, changed: set[int], moves: ConsolidationKey) -> bool:
         """Return True if few nodes have changed, and the others can be cleared no better."""
-        first, second = self._room.largest_holes()
+        first, second = self._capacity.largest_free_blocks()
         return (
             len(changed) <= _FEW
             and first <= known.holes[0]
@@ -136,7 +136,7 @@ class ConsolidationBounds:
 
     def _could_clear(self, node: int, devices: int, budget: float, spares: bool) -> bool:
         """Return True if the budget could free this many devices of a node, partial pods included."""
-        needed = devices - int(self._room.whole[node])
+        needed = devices - int(self._capacity.whole[node])
         for each, here in self._prices_on(node, budget, spares):
             if needed <= 0 or budget < 0:
                 break
@@ -180,18 +180,18 @@ class ConsolidationBounds:
             return job.is_running  # near those that run already: not asked here
         levels = self._cluster.topologies[asked.name].levels
         depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
-        return self._bound_in_one(self._memo.levels(self._cluster, asked.name)[depth], wants, budget, spares)
+        return self._bound_in_one(self._cache.levels(self._cluster, asked.name)[depth], wants, budget, spares)
 
     def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
         for devices, lack in wants:
             needed = self._nodes_for(devices, lack)
-            missing = needed - int((self._room.whole >= devices).sum())
+            missing = needed - int((self._capacity.whole >= devices).sum())
             if missing <= 0:
                 continue
             node, held, price = self._could_move(budget, spares)
             if not len(price) or missing * float(price.min()) > budget:
                 return False
-            all_gone = self._room.whole + np.bincount(node, held, len(self._room.whole))
+            all_gone = self._capacity.whole + np.bincount(node, held, len(self._capacity.whole))
             if int((all_gone >= devices).sum()) < needed:
                 return False
             prices = self._least_prices(devices, budget, spares)
@@ -225,7 +225,7 @@ class ConsolidationBounds:
         key = (devices, budget, spares)
         found = self._prices.get(key)
         if found is None:
-            found = least_prices(self._room.whole, devices, *self._could_move(budget, spares))
+            found = least_prices(self._capacity.whole, devices, *self._could_move(budget, spares))
             self._prices[key] = found
         return found
 
@@ -234,8 +234,8 @@ class ConsolidationBounds:
         found = self._found.get((budget, spares))
         if found is None:
             restart, lent = self._policy.price.restart, self.lent if spares else None
-            running, (first, second) = self._cluster.running_pods, self._room.largest_holes()
-            holes = np.where(self._room.whole == first, second, first)
+            running, (first, second) = self._cluster.running_pods, self._capacity.largest_free_blocks()
+            holes = np.where(self._capacity.whole == first, second, first)
             broken = self._cluster.incomplete.values()
             rows, price = running.movable(self._now_s, budget, restart, holes, lent, broken)
             found = self._found[(budget, spares)] = running.node[rows], running.on[rows], price

@@ -34,26 +34,26 @@ from weir.state.jobs import Job, Phase, Pod
 from weir.state.shapes import RequestShape
 
 
-def decide(cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+def decide(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
     """Decide what should happen now. `memo` only saves time: an empty one gives the same plan."""
-    return Cycle(cluster, policy, now_s, memo).run()
+    return Cycle(cluster, policy, now_s, cache).run()
 
 
 class Cycle:
     """State of one decision while the cycle runs."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> None:
         self.cluster = cluster
         self.policy = policy
         self.now_s = now_s
-        self.memo = memo
-        self.room = memo.sync(cluster, policy)
-        self.books = QuotaOverlay(
+        self.cache = cache
+        self.capacity = cache.sync(cluster, policy)
+        self.overlay = QuotaOverlay(
             cluster,
             policy,
             usage_of(cluster, policy, now_s),
-            memo.shares_known(cluster),
-            lambda: memo.excess(cluster),
+            cache.shares_known(cluster),
+            lambda: cache.excess(cluster),
         )
         self.disruptions = DisruptionAllowances(cluster, policy, now_s)
         self.plan = Plan()
@@ -64,40 +64,40 @@ class Cycle:
     def run(self) -> Plan:
         """Run all steps and return the plan."""
         self._bind_promised()  # 1
-        server = Allocator(self.cluster, self.policy, self.books, self.memo, self.room, self.now_s)
-        self.domain_of = server.domain_of
-        if self.cluster.withdrawn and self._take_again(server):
+        allocator = Allocator(self.cluster, self.policy, self.overlay, self.cache, self.capacity, self.now_s)
+        self.domain_of = allocator.domain_of
+        if self.cluster.withdrawn and self._take_again(allocator):
             return self.plan
-        quiet = self.memo.is_quiet(self.cluster, self.now_s)
-        for spots in () if quiet else server.serve():  # 2
-            self.plan.binds += [self._place(spot) for spot in spots]
-        taker = Preemptor(server, lambda: self._bench(server))
+        quiet = self.cache.is_quiet(self.cluster, self.now_s)
+        for placements in () if quiet else allocator.serve():  # 2
+            self.plan.binds += [self._place(placement) for placement in placements]
+        taker = Preemptor(allocator, lambda: self._context(allocator))
         for candidate, taken in taker.gather():  # 3
             if taken.kind is None:
-                self.plan.binds += [self._place(spot) for spot in taken.spots]
+                self.plan.binds += [self._place(placement) for placement in taken.placements]
             else:
                 self._promise(candidate.job, taken)
         for candidate, taken in taker.take():  # 4
             self._promise(candidate.job, taken)
-        self._exchange(server)  # 5
-        self._fill(server)  # 6
+        self._exchange(allocator)  # 5
+        self._fill(allocator)  # 6
         self._stop_broken()  # 7
-        self.plan.wake_s = self.memo.wake_s() if quiet else self._wakes_s(server)
-        self.memo.note(self.cluster, self.plan, self.books.known)
+        self.plan.wake_s = self.cache.wake_s() if quiet else self._wakes_s(allocator)
+        self.cache.note(self.cluster, self.plan, self.overlay.known)
         return self.plan
 
-    def _take_again(self, server: Allocator) -> bool:
+    def _take_again(self, allocator: Allocator) -> bool:
         """Choose other victims after refused evictions; everything else waits for a cycle then."""
-        for candidate, taken in Preemptor(server, lambda: self._bench(server)).take_again():
+        for candidate, taken in Preemptor(allocator, lambda: self._context(allocator)).take_again():
             self._promise(candidate.job, taken)
         if not self.plan.promises:
             return False
         self.plan.wake_s = self.now_s
-        self.memo.note(self.cluster, self.plan, self.books.known)
+        self.cache.note(self.cluster, self.plan, self.overlay.known)
         return True
 
-    def _place(self, spot: NodePlacement) -> Placement:
-        return Placement(key_of(spot.pod), self.cluster.node_names[spot.node], spot.devices)
+    def _place(self, placement: NodePlacement) -> Placement:
+        return Placement(key_of(placement.pod), self.cluster.node_names[placement.node], placement.devices)
 
     def _bind_promised(self) -> None:
         """Bind the nominated pods of a workload once all their capacity is free."""
@@ -105,18 +105,18 @@ class Cycle:
             job = self.cluster.promised[name]
             pods = [pod for group in job.pods for pod in group if pod.promise is not None]
             if all(pod.phase is Phase.PROMISED and self._is_free(pod) for pod in pods):
-                if self._stay(pods, self.cluster.room):
+                if self._stay(pods, self.cluster.free_capacity):
                     for pod in pods:
                         assert pod.promise is not None
                         self.plan.binds.append(self._place(NodePlacement(pod, *pod.promise)))
-                elif not self._stay(pods, self.room.after_releases(self.cluster).columns):
+                elif not self._stay(pods, self.capacity.after_releases(self.cluster).columns):
                     self.plan.drops.append(name)  # others have come since
             elif job.absent_since_s is not None and self._absence_ends_s(job) <= self.now_s:
                 self.plan.drops.append(name)
 
     def _stay(self, pods: list[Pod], columns: CapacityColumns) -> bool:
         """Return True if pod affinity rules still allow the nominated nodes of these pods."""
-        rules = self.memo.pod_rules(self.cluster)
+        rules = self.cache.pod_rules(self.cluster)
         return all(
             pod.promise is not None and rules.stays(columns, pod.shape, pod.promise[0]) for pod in pods
         )
@@ -130,31 +130,33 @@ class Cycle:
         """Return True if the nominated capacity of a pod is no longer held by any other pod."""
         assert pod.promise is not None
         node, devices = pod.promise
-        columns = self.cluster.room
+        columns = self.cluster.free_capacity
         return all(columns.free[row, node] >= 0 for row, _ in pod.shape.needs) and all(
             columns.share[node, device] >= 0 and columns.memory[node, device] >= 0 for device in devices
         )
 
-    def _exchange(self, server: Allocator) -> None:
-        for candidate, goes, spots in SwapPlanner(server, self.disruptions, self.gone, self.coming).run():
+    def _exchange(self, allocator: Allocator) -> None:
+        for candidate, goes, placements in SwapPlanner(
+            allocator, self.disruptions, self.gone, self.coming
+        ).run():
             by = candidate.job.name
-            cause = EvictionReasons(self.cluster, self.books, candidate.job).of(EvictionRule.SWAP, goes)
+            cause = EvictionReasons(self.cluster, self.overlay, candidate.job).of(EvictionRule.SWAP, goes)
             self.plan.evictions += [Eviction(key_of(pod), cause) for pod in goes.running_pods()]
-            places = tuple(self._place(spot) for spot in spots)
+            places = tuple(self._place(placement) for placement in placements)
             self.plan.promises.append(NominatedPods(by, places, (goes.name,)))
 
-    def _fill(self, server: Allocator) -> None:
+    def _fill(self, allocator: Allocator) -> None:
         if self.plan.promises or self.cluster.promised or self.cluster.releasing_on:
             return  # who waits for that room comes first
-        for goes, spots in RepackPlanner(server, self.disruptions).run():
-            names = [spot.pod.job.name for spot in spots]
+        for goes, placements in RepackPlanner(allocator, self.disruptions).run():
+            names = [placement.pod.job.name for placement in placements]
             self.gone.add(goes)
-            cause = EvictionReasons(self.cluster, self.books, spots[0].pod.job).of(
+            cause = EvictionReasons(self.cluster, self.overlay, placements[0].pod.job).of(
                 EvictionRule.REPACK, goes.job
             )
             self.plan.evictions.append(Eviction(key_of(goes), cause))
-            for name, spot in zip(names, spots, strict=True):
-                self.plan.promises.append(NominatedPods(name, (self._place(spot),), (goes.job.name,)))
+            for name, placement in zip(names, placements, strict=True):
+                self.plan.promises.append(NominatedPods(name, (self._place(placement),), (goes.job.name,)))
 
     def _stop_broken(self) -> None:
         """Stop gangs that have run below their minimum for too long and aren't completed by this plan."""
@@ -183,10 +185,10 @@ class Cycle:
         since_s = self.now_s if job.below_since_s is None else job.below_since_s
         return since_s + self.policy.gang_grace
 
-    def _wakes_s(self, server: Allocator) -> float | None:
+    def _wakes_s(self, allocator: Allocator) -> float | None:
         """Return the next time at which the plan could change without an event."""
         times = [self._grace_ends_s(job) for job in self.cluster.incomplete.values()]
-        times += server.times_s()
+        times += allocator.times_s()
         times += self.disruptions.ends_s()
         if self.policy.budgets.borrowed == "override" and self.cluster.budgets:
             grace_s = self.policy.budgets.grace
@@ -195,44 +197,44 @@ class Cycle:
         times += [self._absence_ends_s(job) for job in promised if job.absent_since_s is not None]
         return min((time_s for time_s in times if time_s > self.now_s), default=None)
 
-    def _bench(self, server: Allocator) -> PreemptionContext:
+    def _context(self, allocator: Allocator) -> PreemptionContext:
         placer = self._later_placer()
         self.coming.update(self.cluster.promised, (place.pod.workload for place in self.plan.binds))
         return PreemptionContext(
             self.cluster,
             self.policy,
-            self.books,
+            self.overlay,
             placer,
             self._affinity_of,
-            lambda name: self.memo.levels(self.cluster, name),
+            lambda name: self.cache.levels(self.cluster, name),
             self.now_s,
             self.disruptions,
-            server.headroom_milli,
-            self.memo.bounds,
+            allocator.headroom_milli,
+            self.cache.bounds,
             self.gone,
             self.coming,
         )
 
     def _later_placer(self) -> Placer:
-        room = self.room.after_releases(self.cluster)
+        capacity = self.capacity.after_releases(self.cluster)
         rankings: dict[tuple[int, tuple[AffinityPolicy, ...]], NodeScores] = {}
 
         def ranking_of(shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> NodeScores:
             shape = shape.plain or shape
             found = rankings.get((shape.id, affinity))
             if found is None:
-                found = self.memo.fresh_ranking(self.cluster, room, shape, affinity)
+                found = self.cache.fresh_ranking(self.cluster, capacity, shape, affinity)
                 rankings[(shape.id, affinity)] = found
             return found
 
-        rules, steps_most = self.memo.pod_rules(self.cluster), self.policy.search_steps
-        return Placer(self.cluster, room, ranking_of, steps_most, rules, self.domain_of)
+        rules, steps_most = self.cache.pod_rules(self.cluster), self.policy.search_steps
+        return Placer(self.cluster, capacity, ranking_of, steps_most, rules, self.domain_of)
 
     def _affinity_of(self, job: Job) -> tuple[AffinityPolicy, ...]:
-        return self.memo.affinity(self.cluster, job)
+        return self.cache.affinity(self.cluster, job)
 
     def _promise(self, job: Job, taken: PreemptionPlan) -> None:
-        by, causes = job.name, EvictionReasons(self.cluster, self.books, job)
+        by, causes = job.name, EvictionReasons(self.cluster, self.overlay, job)
         self.coming.add(by)
         self.coming.update(moved.name for moved, _, _ in taken.moved)
         freed_by = dict.fromkeys(pod.job.name for pod, _ in taken.stopped)
@@ -240,14 +242,18 @@ class Cycle:
         for pod, rule in taken.stopped:
             cause, overrides = causes.of(rule, pod.job), taken.kind is PreemptionKind.OVERRIDE
             self.plan.evictions.append(Eviction(key_of(pod), cause, overrides=overrides))
-        for moved, spots, rule in taken.moved:
+        for moved, placements, rule in taken.moved:
             cause = causes.of(rule, moved)
-            self.plan.evictions += [Eviction(key_of(spot.pod), cause, moves=True) for spot in spots]
+            self.plan.evictions += [
+                Eviction(key_of(placement.pod), cause, moves=True) for placement in placements
+            ]
             self.plan.promises.append(
-                NominatedPods(moved.name, tuple(self._place(spot) for spot in spots), ())
+                NominatedPods(moved.name, tuple(self._place(placement) for placement in placements), ())
             )
         self.plan.promises.append(
-            NominatedPods(by, tuple(self._place(spot) for spot in taken.spots), tuple(freed_by))
+            NominatedPods(
+                by, tuple(self._place(placement) for placement in taken.placements), tuple(freed_by)
+            )
         )
 
 

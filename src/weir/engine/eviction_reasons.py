@@ -14,9 +14,9 @@ _RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)
 class EvictionReasons:
     """Reasons of the evictions for one workload in one cycle."""
 
-    def __init__(self, cluster: Cluster, books: QuotaOverlay, asker: Job) -> None:
+    def __init__(self, cluster: Cluster, overlay: QuotaOverlay, asker: Job) -> None:
         self._cluster = cluster
-        self._books = books
+        self._overlay = overlay
         self._asker = asker
         self._known: dict[tuple[EvictionRule, int, int], EvictionCause] = {}
 
@@ -47,7 +47,7 @@ class EvictionReasons:
         if level >= min(len(path), len(other)):
             return EvictionCause(rule, by, said)
         what, of = (
-            ("quota", ledger.quota) if rule is EvictionRule.RECLAIM_QUOTA else ("share", self._books.share)
+            ("quota", ledger.quota) if rule is EvictionRule.RECLAIM_QUOTA else ("share", self._overlay.share)
         )
         (name, have, most), (own, own_have, own_most) = (
             (ledger.queues[queue].name, ledger.allocated[queue][GPU_ROW], int(of[queue][GPU_ROW]))

@@ -25,7 +25,7 @@ def feasible_nodes(
 
     Everything that doesn't change while pods come and go; evaluated once per distinct constraint.
     """
-    size = cluster.room.free.shape[1]
+    size = cluster.free_capacity.free.shape[1]
     mask, wish = np.zeros(size, np.bool_), np.zeros(size, np.int64)
     for at, node in enumerate(cluster.nodes):
         if node is not None and refused_by(node, request, affinity) is None:
@@ -120,38 +120,38 @@ def _wish(node: Node, rules: Sequence[NodeAffinityRule], affinity: Sequence[Affi
     return granted - 100 * sum(taint.effect == "PreferNoSchedule" for taint in node.taints)
 
 
-def fits(room: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
+def fits(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
     """Return for each of these nodes whether one pod of the shape fits."""
-    columns = room.columns
+    columns = capacity.columns
     ok = np.ones(len(nodes), np.bool_)
     for row, amount in shape.needs:
         ok &= columns.free[row, nodes] >= amount
     if shape.whole:
-        ok &= room.whole[nodes] >= shape.devices
+        ok &= capacity.whole[nodes] >= shape.devices
     elif shape.devices:
-        ok &= _open_devices(room, shape, nodes).sum(axis=1) >= shape.devices
+        ok &= _open_devices(capacity, shape, nodes).sum(axis=1) >= shape.devices
     return ok
 
 
-def fits_on(room: Capacity, shape: RequestShape, node: int) -> bool:
+def fits_on(capacity: Capacity, shape: RequestShape, node: int) -> bool:
     """Return True if one pod of the shape fits a node."""
-    columns = room.columns
+    columns = capacity.columns
     for row, amount in shape.needs:
         if columns.free.item(row, node) < amount:
             return False
     if shape.whole:
-        return room.whole.item(node) >= shape.devices
+        return capacity.whole.item(node) >= shape.devices
     if shape.devices:
-        return int(_open_devices(room, shape, np.array([node])).sum()) >= shape.devices
+        return int(_open_devices(capacity, shape, np.array([node])).sum()) >= shape.devices
     return True
 
 
-def _open_devices(room: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
-    share, memory = room.columns.share[nodes], room.columns.memory[nodes]
+def _open_devices(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Bools:
+    share, memory = capacity.columns.share[nodes], capacity.columns.memory[nodes]
     if not shape.gpu_memory:
         plain: Bools = share >= shape.share_milli
         return plain
-    device_memory = room.device_memory[nodes]
+    device_memory = capacity.device_memory[nodes]
     milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(device_memory, 1))
     open_: Bools = (share >= milli[:, None]) & (memory >= shape.gpu_memory)
     return open_
@@ -179,9 +179,9 @@ def pods_that_fit(columns: CapacityColumns, whole: Ints, device_memory: Ints, sh
 
 def empty_columns(cluster: Cluster) -> CapacityColumns:
     """Return the capacity of all nodes without any pod."""
-    gpus = np.zeros(cluster.room.share.shape[0], np.int64)
+    gpus = np.zeros(cluster.free_capacity.share.shape[0], np.int64)
     gpus[: len(cluster.nodes)] = [0 if node is None else node.gpus for node in cluster.nodes]
-    there = np.arange(cluster.room.share.shape[1])[None, :] < gpus[:, None]
+    there = np.arange(cluster.free_capacity.share.shape[1])[None, :] < gpus[:, None]
     for at, node in enumerate(cluster.nodes):
         if node is not None and node.foreign_devices:
             there[at, list(node.foreign_devices)] = False
@@ -191,12 +191,12 @@ def empty_columns(cluster: Cluster) -> CapacityColumns:
         cluster.capacity.copy(),
         np.where(there, WHOLE_MILLI, NO_DEVICE),
         np.where(there, memory[:, None], 0),
-        np.zeros_like(cluster.room.marks),
+        np.zeros_like(cluster.free_capacity.marks),
     )
 
 
 def devices_for(
-    room: Capacity, shape: RequestShape, node: int, links: Sequence[tuple[int, ...]]
+    capacity: Capacity, shape: RequestShape, node: int, links: Sequence[tuple[int, ...]]
 ) -> tuple[int, ...]:
     """Return the devices that a pod of the shape takes on a node that it fits.
 
@@ -205,12 +205,12 @@ def devices_for(
     """
     if not shape.devices:
         return ()
-    share = room.columns.share[node].tolist()
+    share = capacity.columns.share[node].tolist()
     if shape.whole:
         free = [device for device, left in enumerate(share) if left == WHOLE_MILLI]
         return tuple(_closest(free, shape.devices, links)[: shape.devices])
-    milli = shape.share_on(int(room.device_memory[node]))
-    memory = room.columns.memory[node].tolist()
+    milli = shape.share_on(int(capacity.device_memory[node]))
+    memory = capacity.columns.memory[node].tolist()
     open_ = [
         (left == WHOLE_MILLI, left, device)
         for device, left in enumerate(share)

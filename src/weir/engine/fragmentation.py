@@ -43,23 +43,23 @@ _CHUNK = 512
 NO_DEVICE = -1
 
 
-def tie_breakers(room: Capacity, shape: RequestShape, nodes: Ints, spread: bool) -> Ints:
+def tie_breakers(capacity: Capacity, shape: RequestShape, nodes: Ints, spread: bool) -> Ints:
     """Return the tie-breakers between nodes of equal cost: fuller first, with `spread` emptier first."""
-    free = room.columns.free[GPU_ROW if shape.devices else CPU_ROW, nodes]
+    free = capacity.columns.free[GPU_ROW if shape.devices else CPU_ROW, nodes]
     tie: Ints = np.clip(free, 0, _TIE_MOST)
     return _TIE_MOST - tie if spread else tie
 
 
-def tie_breaker(room: Capacity, shape: RequestShape, node: int) -> int:
+def tie_breaker(capacity: Capacity, shape: RequestShape, node: int) -> int:
     """Return the tie-breaker of one packed node."""
-    free = room.columns.free.item(GPU_ROW if shape.devices else CPU_ROW, node)
+    free = capacity.columns.free.item(GPU_ROW if shape.devices else CPU_ROW, node)
     return min(max(free, 0), _TIE_MOST)
 
 
-def plain_costs(room: Capacity, shape: RequestShape, nodes: Ints) -> Ints:
+def plain_costs(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Ints:
     """Return costs without a request mix: prefer shared devices that fit, and spare idle devices."""
     cost = np.zeros(len(nodes), np.int64)
-    share = room.columns.share[nodes]
+    share = capacity.columns.share[nodes]
     if not shape.devices:
         cost += share[:, 0] > -WHOLE_MILLI * WHOLE_MILLI
         return cost
@@ -69,11 +69,11 @@ def plain_costs(room: Capacity, shape: RequestShape, nodes: Ints) -> Ints:
     return cost
 
 
-def plain_cost(room: Capacity, shape: RequestShape, node: int) -> int:
+def plain_cost(capacity: Capacity, shape: RequestShape, node: int) -> int:
     """Return the plain cost of one node."""
     if shape.whole:
         return 0
-    share = room.columns.share[node].tolist()
+    share = capacity.columns.share[node].tolist()
     if not shape.devices:
         return int(share[0] > -WHOLE_MILLI * WHOLE_MILLI)
     milli = shape.share_milli or 1
@@ -162,7 +162,7 @@ class FragmentationScore:
         self,
         mix: Sequence[tuple[RequestShape, int]],
         allowed: Callable[[RequestShape], Bools],
-        room: Capacity,
+        capacity: Capacity,
         total: int,
     ) -> None:
         kinds = [(shape, count) for shape, count in mix if shape.devices][:MAX_KINDS]
@@ -185,7 +185,9 @@ class FragmentationScore:
         weight /= weight.sum()
         packable = np.array(
             [
-                float(pods_that_fit(room.columns, room.whole, room.device_memory, shape)[may].sum())
+                float(
+                    pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)[may].sum()
+                )
                 for (shape, _), may in zip(kinds, mask, strict=True)
             ]
         )
@@ -193,7 +195,7 @@ class FragmentationScore:
         self._room_worth, self._free_worth = CAPACITY_WEIGHT * weight * self._size, weight
         most = (CAPACITY_WEIGHT + 1) * weight.sum() + REST_WEIGHT  # a thousandth of a device can be worth
         self._steps = min(
-            _COST_STEPS, (_COST_MIDDLE - 1) / (most * WHOLE_MILLI * room.columns.share.shape[1])
+            _COST_STEPS, (_COST_MIDDLE - 1) / (most * WHOLE_MILLI * capacity.columns.share.shape[1])
         )
         self._rest = REST_WEIGHT * likely_use(count * self._devices, self._milli)
         parts, self._part = np.unique(self._milli[self._whole :], return_inverse=True)
@@ -205,33 +207,33 @@ class FragmentationScore:
         self._tables: dict[int, ScoreTable] = {}
         self._era = self._states.era
 
-    def costs(self, room: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
+    def costs(self, capacity: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
         """Return the cost, in steps, of a pod of the shape on each of these nodes, and its device there.
 
         All of them have room for it. The device is NO_DEVICE unless the pod shares a single one.
         """
         if not self._kinds:
-            return plain_costs(room, shape, nodes), np.full(len(nodes), NO_DEVICE, np.int64)
+            return plain_costs(capacity, shape, nodes), np.full(len(nodes), NO_DEVICE, np.int64)
         if shape.gpu_memory:
-            return self._on_nodes(room, shape, nodes)
-        numbers = self._numbers(room)[nodes]
+            return self._on_nodes(capacity, shape, nodes)
+        numbers = self._numbers(capacity)[nodes]
         table = self._table(shape)
         unknown = numbers[table.cost[numbers] < 0]
         if len(unknown):
             self._work_out(table, shape, np.unique(unknown))
         if shape.devices != 1 or shape.whole:
             return table.cost[numbers], np.full(len(nodes), NO_DEVICE, np.int64)
-        device = (room.columns.share[nodes] == table.left[numbers][:, None]).argmax(axis=1)
+        device = (capacity.columns.share[nodes] == table.left[numbers][:, None]).argmax(axis=1)
         return table.cost[numbers], device
 
-    def cost_on(self, room: Capacity, shape: RequestShape, node: int) -> tuple[int, int]:
+    def cost_on(self, capacity: Capacity, shape: RequestShape, node: int) -> tuple[int, int]:
         """Return the cost and the device on one node."""
         if not self._kinds:
-            return plain_cost(room, shape, node), NO_DEVICE
+            return plain_cost(capacity, shape, node), NO_DEVICE
         if shape.gpu_memory:
-            costs, devices = self.costs(room, shape, np.array([node]))
+            costs, devices = self.costs(capacity, shape, np.array([node]))
             return int(costs[0]), int(devices[0])
-        number = int(self._numbers(room)[node])
+        number = int(self._numbers(capacity)[node])
         table = self._table(shape)
         cost = int(table.cost[number])
         if cost < 0:
@@ -239,11 +241,11 @@ class FragmentationScore:
             cost = int(table.cost[number])
         if shape.devices != 1 or shape.whole:
             return cost, NO_DEVICE
-        return cost, room.columns.share[node].tolist().index(int(table.left[number]))
+        return cost, capacity.columns.share[node].tolist().index(int(table.left[number]))
 
-    def _numbers(self, room: Capacity) -> Ints:
+    def _numbers(self, capacity: Capacity) -> Ints:
         """Return the states of all nodes; tables of an earlier generation are cleared."""
-        numbers = self._states.of(room)
+        numbers = self._states.of(capacity)
         if self._era != self._states.era:
             self._era = self._states.era
             self._tables.clear()
@@ -282,13 +284,13 @@ class FragmentationScore:
             self._base[some] = self.of(FreeCapacity(*self._states.columns(some)))
         return self._base[numbers]
 
-    def _on_nodes(self, room: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
+    def _on_nodes(self, capacity: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
         """Return the costs of a shape that requests device memory, which depend on each node's devices."""
-        columns = room.columns
-        numbers = self._numbers(room)[nodes]
+        columns = capacity.columns
+        numbers = self._numbers(capacity)[nodes]
         free = FreeCapacity(*self._states.columns(numbers))
         free.share = np.maximum(columns.share[nodes], 0)
-        milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(room.device_memory[nodes], 1))
+        milli = np.maximum(1, shape.gpu_memory * WHOLE_MILLI // np.maximum(capacity.device_memory[nodes], 1))
         open_ = (free.share >= milli[:, None]) & (columns.memory[nodes] >= shape.gpu_memory)
         falls, at = self._falls(free, self._base_of(numbers), shape, milli, open_)
         return self._in_steps(falls), at if shape.devices == 1 else np.full(len(nodes), NO_DEVICE, np.int64)

@@ -18,7 +18,7 @@ from weir.state.shapes import GPU_ROW
 
 def nodes_without_models(cluster: Cluster, models: set[str]) -> Bools:
     """Nodes whose devices are of none of these models."""
-    mask = np.ones(cluster.room.free.shape[1], np.bool_)
+    mask = np.ones(cluster.free_capacity.free.shape[1], np.bool_)
     for at, node in enumerate(cluster.nodes):
         if node is not None and node.gpu_model in models:
             mask[at] = False
@@ -38,8 +38,8 @@ def place_by_pod(
     The room is then as it was.
     """
     still = dict(left)
-    cluster, spots = placer.cluster, list[NodePlacement]()
-    placer.room.try_out()
+    cluster, placements = placer.cluster, list[NodePlacement]()
+    placer.capacity.begin()
     for group in sorted(pods, key=lambda group: (-job.spec.groups[group].order, group)):
         shape = job.shapes[group]
         milli = sum(amount for row, amount in job.asks[group] if row == GPU_ROW)
@@ -48,11 +48,11 @@ def place_by_pod(
             mask = nodes_without_models(cluster, shut)
             node = placer.best_node(shape, affinity, mask if within is None else mask & within)
             if node < 0:
-                placer.room.drop()
+                placer.capacity.rollback()
                 return None
-            spots.append(placer.put(pod, node, affinity))
+            placements.append(placer.put(pod, node, affinity))
             known = cluster.nodes[node]
             if known is not None and known.gpu_model in still:
                 still[known.gpu_model] -= milli
-    placer.room.keep()
-    return spots
+    placer.capacity.commit()
+    return placements

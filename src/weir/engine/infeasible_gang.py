@@ -35,7 +35,7 @@ class BestDomain(NamedTuple):
 
 
 def infeasible_gang(
-    cluster: Cluster, policy: Policy, memo: EngineCache, job: Job, affinity: tuple[AffinityPolicy, ...]
+    cluster: Cluster, policy: Policy, cache: EngineCache, job: Job, affinity: tuple[AffinityPolicy, ...]
 ) -> Reason | None:
     """Return why idle nodes couldn't hold the gang; None if they may."""
     needs = [
@@ -45,26 +45,26 @@ def infeasible_gang(
     ]
     idle = Capacity(empty_columns(cluster), np.array(cluster.device_memory, np.int64))
     for group, shape, need in needs:
-        mask, _ = memo.feasible_nodes(cluster, shape, affinity)
+        mask, _ = cache.feasible_nodes(cluster, shape, affinity)
         if _copies(idle, shape)[mask].sum() < need:
             return _too_many(group_phrase(job, group), need, int(mask.sum()), group)
     asked = job.topology
     if asked is not None and asked.required is not None:
         depth = cluster.topologies[asked.name].levels.index(asked.required)
-        level = memo.levels(cluster, asked.name)[depth]
-        best = best_domain(cluster, memo, idle, level, needs, affinity)
+        level = cache.levels(cluster, asked.name)[depth]
+        best = best_domain(cluster, cache, idle, level, needs, affinity)
         need = sum(need for _, _, need in needs)
         if best.pods < need:
             return _no_domain(asked.required, asked.name, need, best)
     if len(needs) == 1 and needs[0][2] <= _PODS_TRIED_MOST:
-        return _apart(cluster, policy, memo, idle, needs[0], affinity)
+        return _apart(cluster, policy, cache, idle, needs[0], affinity)
     return None
 
 
 def best_domain(
     cluster: Cluster,
-    memo: EngineCache,
-    room: Capacity,
+    cache: EngineCache,
+    capacity: Capacity,
     level: TopologyLevel,
     needs: Sequence[Need],
     affinity: tuple[AffinityPolicy, ...],
@@ -72,8 +72,8 @@ def best_domain(
     """Return the domain in which most pods have capacity, each group counted by itself."""
     total = np.zeros(level.count, np.int64)
     for _, shape, need in needs:
-        mask, _ = memo.feasible_nodes(cluster, shape, affinity)
-        total += np.minimum(level.sums(np.where(mask, _copies(room, shape), 0)), need)
+        mask, _ = cache.feasible_nodes(cluster, shape, affinity)
+        total += np.minimum(level.sums(np.where(mask, _copies(capacity, shape), 0)), need)
     if not level.count:
         return BestDomain("", 0)
     at = int(total.argmax())
@@ -92,8 +92,8 @@ def group_phrase(job: Job, group: str) -> str:
     return f" of group {group}" if len(job.spec.groups) > 1 else ""
 
 
-def _copies(room: Capacity, shape: RequestShape) -> Ints:
-    return pods_that_fit(room.columns, room.whole, room.device_memory, shape)
+def _copies(capacity: Capacity, shape: RequestShape) -> Ints:
+    return pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
 
 
 def _too_many(named: str, need: int, nodes: int, group: str) -> Reason:
@@ -118,7 +118,7 @@ def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason
 def _apart(
     cluster: Cluster,
     policy: Policy,
-    memo: EngineCache,
+    cache: EngineCache,
     idle: Capacity,
     need: Need,
     affinity: tuple[AffinityPolicy, ...],
@@ -138,9 +138,9 @@ def _apart(
     placer = Placer(
         cluster,
         idle,
-        lambda each, rules: memo.fresh_ranking(cluster, idle, each.plain or each, rules),
+        lambda each, rules: cache.fresh_ranking(cluster, idle, each.plain or each, rules),
         policy.search_steps,
-        memo.pod_rules(cluster),
+        cache.pod_rules(cluster),
     )
     fitting = placer.fill(shape, affinity, pods)
     if fitting >= pods:

@@ -42,7 +42,7 @@ class NodeScores:
 
     def __init__(
         self,
-        room: Capacity,
+        capacity: Capacity,
         shape: RequestShape,
         mask: Bools,
         wish: Ints,
@@ -59,20 +59,20 @@ class NodeScores:
         self._base = granted << (TIE_BITS + COST_BITS)
         self.rank: Ints = np.full(len(mask), INFEASIBLE, np.int64)
         self._best, self._best_rank = _UNKNOWN
-        self._compute(room, np.flatnonzero(mask))
-        self.at = len(room.log)
+        self._compute(capacity, np.flatnonzero(mask))
+        self.at = len(capacity.log)
 
-    def follow(self, room: Capacity) -> Ints:
+    def follow(self, capacity: Capacity) -> Ints:
         """Return the ranks, updated for every node that changed since the last call."""
-        log = room.log
+        log = capacity.log
         if self.at < len(log):
             changed = set(log[self.at :])
             self.at = len(log)
             if len(changed) <= _FEW:
                 for node in changed:
-                    self._compute_one(room, node)
+                    self._compute_one(capacity, node)
             else:
-                self._compute(room, np.array(sorted(changed), np.intp))
+                self._compute(capacity, np.array(sorted(changed), np.intp))
         return self.rank
 
     def best(self) -> int:
@@ -87,42 +87,42 @@ class NodeScores:
             self._best_rank = int(self.rank[self._best])
         return -1 if self._best_rank == INFEASIBLE else self._best
 
-    def _compute_one(self, room: Capacity, node: int) -> None:
+    def _compute_one(self, capacity: Capacity, node: int) -> None:
         """Update one node without arrays: the usual case."""
-        if not self.mask[node] or not fits_on(room, self.shape, node):
+        if not self.mask[node] or not fits_on(capacity, self.shape, node):
             rank = INFEASIBLE
         elif self._potential is None or (self._any_spread and self._spread[node]):
-            self._compute(room, np.array([node], np.intp))
+            self._compute(capacity, np.array([node], np.intp))
             return
         else:
-            cost, self.device[node] = self._potential.cost_on(room, self.shape, node)
-            rank = self._base.item(node) + tie_breaker(room, self.shape, node) + (cost << TIE_BITS)
+            cost, self.device[node] = self._potential.cost_on(capacity, self.shape, node)
+            rank = self._base.item(node) + tie_breaker(capacity, self.shape, node) + (cost << TIE_BITS)
         self.rank[node] = rank
         if (rank, node) <= (self._best_rank, self._best):
             self._best, self._best_rank = node, rank
         elif node == self._best:
             self._best, self._best_rank = _UNKNOWN
 
-    def _compute(self, room: Capacity, nodes: Ints) -> None:
+    def _compute(self, capacity: Capacity, nodes: Ints) -> None:
         self._best, self._best_rank = _UNKNOWN
         self.rank[nodes] = INFEASIBLE
-        open_ = nodes[self.mask[nodes] & fits(room, self.shape, nodes)]
+        open_ = nodes[self.mask[nodes] & fits(capacity, self.shape, nodes)]
         if not len(open_):
             return
         self.rank[open_] = self._base[open_]
         spread = self._spread[open_] if self._any_spread else None
         packed = open_ if spread is None else open_[~spread]
         if len(packed):
-            self.rank[packed] += tie_breakers(room, self.shape, packed, False) + (
-                self._costs(room, packed) << TIE_BITS
+            self.rank[packed] += tie_breakers(capacity, self.shape, packed, False) + (
+                self._costs(capacity, packed) << TIE_BITS
             )
         if spread is not None:
             apart = open_[spread]
-            self.rank[apart] += tie_breakers(room, self.shape, apart, True)
+            self.rank[apart] += tie_breakers(capacity, self.shape, apart, True)
             self.device[apart] = NO_DEVICE
 
-    def _costs(self, room: Capacity, nodes: Ints) -> Ints:
+    def _costs(self, capacity: Capacity, nodes: Ints) -> Ints:
         if self._potential is None:
-            return plain_costs(room, self.shape, nodes)
-        cost, self.device[nodes] = self._potential.costs(room, self.shape, nodes)
+            return plain_costs(capacity, self.shape, nodes)
+        cost, self.device[nodes] = self._potential.costs(capacity, self.shape, nodes)
         return cost

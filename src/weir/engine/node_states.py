@@ -49,22 +49,22 @@ class NodeStateTable:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def of(self, room: Capacity) -> Ints:
+    def of(self, capacity: Capacity) -> Ints:
         """Return the current state number of every node."""
-        kept = room.numbers
+        kept = capacity.numbers
         if kept is None or kept.states is not self or kept.era != self.era:
-            kept = self._numbered(room)
-        elif kept.at < len(room.log):
-            changed = set(room.log[kept.at :])
-            kept.at = len(room.log)
+            kept = self._numbered(capacity)
+        elif kept.at < len(capacity.log):
+            changed = set(capacity.log[kept.at :])
+            kept.at = len(capacity.log)
             if len(self._rows) + len(changed) > self._most:
-                return self._numbered(room).of
+                return self._numbered(capacity).of
             if len(changed) <= _FEW:
                 for node in changed:
-                    kept.of[node] = self._number_of(self._read_one(room, node))
+                    kept.of[node] = self._number_of(self._read_one(capacity, node))
             else:
                 nodes = np.fromiter(changed, np.intp, len(changed))
-                kept.of[nodes] = [self._number_of(row) for row in self._read(room, nodes)]
+                kept.of[nodes] = [self._number_of(row) for row in self._read(capacity, nodes)]
         return kept.of
 
     def columns(self, numbers: Ints) -> tuple[Ints, Ints, Ints, Ints]:
@@ -76,7 +76,7 @@ class NodeStateTable:
         rows = self._columns[numbers]
         return rows[:, 0], rows[:, 1], rows[:, 2], np.ascontiguousarray(rows[:, 3:])
 
-    def _numbered(self, room: Capacity) -> NodeStateIds:
+    def _numbered(self, capacity: Capacity) -> NodeStateIds:
         """Number all nodes of a capacity; clear the table first if it is too large."""
         size = len(self._class_of)
         if len(self._rows) + size > self._most:
@@ -84,9 +84,9 @@ class NodeStateTable:
             self._number.clear()
             self._rows.clear()
             self._columns = np.zeros((0, 0), np.int64)
-        numbers = [self._number_of(row) for row in self._read(room, np.arange(size))]
-        room.numbers = NodeStateIds(self, self.era, np.array(numbers, np.int64), len(room.log))
-        return room.numbers
+        numbers = [self._number_of(row) for row in self._read(capacity, np.arange(size))]
+        capacity.numbers = NodeStateIds(self, self.era, np.array(numbers, np.int64), len(capacity.log))
+        return capacity.numbers
 
     def _number_of(self, row: tuple[int, ...]) -> int:
         number = self._number.get(row)
@@ -95,16 +95,16 @@ class NodeStateTable:
             self._rows.append(row)
         return number
 
-    def _read(self, room: Capacity, nodes: Ints) -> list[tuple[int, ...]]:
-        columns = room.columns
+    def _read(self, capacity: Capacity, nodes: Ints) -> list[tuple[int, ...]]:
+        columns = capacity.columns
         share = np.maximum(columns.share[nodes], 0)
         share.sort(axis=1)
         free = columns.free
         first = (self._class_of[nodes], free[CPU_ROW, nodes], free[MEMORY_ROW, nodes])
         return list(map(tuple, np.column_stack([*first, share]).tolist()))
 
-    def _read_one(self, room: Capacity, node: int) -> tuple[int, ...]:
-        columns = room.columns
+    def _read_one(self, capacity: Capacity, node: int) -> tuple[int, ...]:
+        columns = capacity.columns
         share = [max(0, left) for left in columns.share[node].tolist()]
         share.sort()
         free = columns.free

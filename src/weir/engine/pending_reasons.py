@@ -40,7 +40,7 @@ _ENDED_BY_NODES = (
 
 
 def pending_reason(
-    cluster: Cluster, policy: Policy, job: Job, now_s: float, memo: EngineCache | None = None
+    cluster: Cluster, policy: Policy, job: Job, now_s: float, cache: EngineCache | None = None
 ) -> Reason | None:
     """Return the reason for which some pods of a workload don't run; None if all of them do."""
     if job.is_ready and all(
@@ -49,7 +49,7 @@ def pending_reason(
         for pod in group
     ):
         return None
-    builder = _PendingReasonBuilder(cluster, policy, job, now_s, memo or EngineCache())
+    builder = _PendingReasonBuilder(cluster, policy, job, now_s, cache or EngineCache())
     found = builder.reason()
     if found.why in _ENDED_BY_NODES and builder.is_over_quota():
         return replace(found, numbers={**found.numbers, "over_quota": True})
@@ -57,16 +57,16 @@ def pending_reason(
 
 
 class _PendingReasonBuilder:
-    def __init__(self, cluster: Cluster, policy: Policy, job: Job, now_s: float, memo: EngineCache) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, job: Job, now_s: float, cache: EngineCache) -> None:
         self._cluster = cluster
         self._policy = policy
         self._job = job
         self._now_s = now_s
-        self._memo = memo
-        self._room: Capacity = memo.sync(cluster, policy)
+        self._cache = cache
+        self._capacity: Capacity = cache.sync(cluster, policy)
         usage = usage_of(cluster, policy, now_s)
-        self._books = QuotaOverlay(cluster, policy, usage, excess=lambda: memo.excess(cluster))
-        self._affinity: tuple[AffinityPolicy, ...] = self._memo.affinity(cluster, job)
+        self._overlay = QuotaOverlay(cluster, policy, usage, excess=lambda: cache.excess(cluster))
+        self._affinity: tuple[AffinityPolicy, ...] = self._cache.affinity(cluster, job)
 
     def reason(self) -> Reason:  # noqa: PLR0911 - one return for each answer
         job = self._job
@@ -88,13 +88,13 @@ class _PendingReasonBuilder:
         at = next(at for at, member in enumerate(job.waiting.members) if member[2] is job)
         candidate = Candidate(job.waiting, at)
         if not job.preemptible:
-            refusal = self._books.fixed_over_quota(job.path, candidate.asks)
+            refusal = self._overlay.fixed_over_quota(job.path, candidate.asks)
             if refusal is not None:
                 return with_budgets(job, self._gate(refusal, "quota for non-preemptible work"))
         unmatched = self._unmatched(candidate)
         if unmatched is not None:
             return unmatched
-        refusal = self._books.over_limit(job.path, candidate.asks)
+        refusal = self._overlay.over_limit(job.path, candidate.asks)
         if refusal is not None:
             return self._gate(refusal, "limit")
         return self._short(candidate)
@@ -177,7 +177,7 @@ class _PendingReasonBuilder:
                 sentence = sentence_of(refusals, nodes, shape.request)
                 by = {"group": group, "refused_by": dict(refusals.by)}
                 return Reason(ReasonCode.NO_NODE_MATCHES, sentence, by)
-        return infeasible_gang(self._cluster, self._policy, self._memo, self._job, self._affinity)
+        return infeasible_gang(self._cluster, self._policy, self._cache, self._job, self._affinity)
 
     # Room that is short
 
@@ -186,9 +186,9 @@ class _PendingReasonBuilder:
         fitting: dict[str, tuple[int, int]] = {}
         short: Counter[str] = Counter()
         full: list[tuple[RequestShape, int]] = []
-        self._room.try_out()
+        self._capacity.begin()
         shortage = UnschedulableNodes(
-            self._cluster, self._policy, self._memo, self._room, self._affinity, self._job
+            self._cluster, self._policy, self._cache, self._capacity, self._affinity, self._job
         )
         for group, shape, lack in self._lacking(candidate):
             fitting[group] = (shortage.fitting(shape, lack), lack)
@@ -202,7 +202,7 @@ class _PendingReasonBuilder:
         placed = sum(have for have, _ in fitting.values())
         helped = [what for what, _ in short.most_common() if shortage.helped_by_eviction(what)]
         where = shortage.among(short, full)
-        self._room.drop()
+        self._capacity.rollback()
         if placed == pods:
             return self._kept_from(candidate, numbers)
         where += self._together()
@@ -243,7 +243,7 @@ class _PendingReasonBuilder:
         numbers: dict[str, object],
     ) -> Reason:
         """Return the reason of work without a claim on what others hold, or that evictions wouldn't help."""
-        claim = quota_shortfall(self._cluster, self._policy, self._claims(candidate), numbers)
+        claim = quota_shortfall(self._cluster, self._policy, self._preemption_rules(candidate), numbers)
         meek = "" if self._job.can_preempt else "it may not preempt"
         rest = "".join(f"; {each}" for each in (meek, claim) if each)
         if sum(candidate.lacks) > 1 and any(have for have, _ in fitting.values()):
@@ -256,8 +256,10 @@ class _PendingReasonBuilder:
 
     def _kept_from(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
         """Return the reason of a workload that fits, but may not use the capacity, or not at once."""
-        server = Allocator(self._cluster, self._policy, self._books, self._memo, self._room, self._now_s)
-        shut = server.models_shut(candidate)
+        allocator = Allocator(
+            self._cluster, self._policy, self._overlay, self._cache, self._capacity, self._now_s
+        )
+        shut = allocator.models_shut(candidate)
         if shut:
             models = ", ".join(sorted(shut))
             fixed = not self._job.preemptible
@@ -267,15 +269,15 @@ class _PendingReasonBuilder:
             return Reason(
                 why, f"the room left is on {models}, of which its queues are at their {what}", numbers
             )
-        if server.open_to(candidate) is not None:
+        if allocator.open_to(candidate) is not None:
             return Reason(
                 ReasonCode.CAPACITY_RESERVED,
                 "the free capacity is reserved for work that has waited longer",
                 numbers,
             )
-        free = self._room.free_gpu_milli()
-        if not server.keeps_headroom(candidate, free):
-            keep = server.headroom_milli
+        free = self._capacity.free_gpu_milli()
+        if not allocator.keeps_headroom(candidate, free):
+            keep = allocator.headroom_milli
             numbers.update(free=free, kept=keep, want=candidate.of.step.gpu_milli)
             sentence = (
                 f"it would go over quota, and of {written('gpu', free)} free GPUs "
@@ -283,7 +285,7 @@ class _PendingReasonBuilder:
             )
             return Reason(ReasonCode.CAPACITY_RESERVED, sentence, numbers)
         asked = self._job.topology
-        scattered = server.may_scatter(self._job, candidate.lacks)
+        scattered = allocator.may_scatter(self._job, candidate.lacks)
         if asked is not None and asked.preferred is not None and not scattered:
             until_s = self._policy.topology.patience - (self._now_s - self._job.waits_since_s)
             sentence = (
@@ -295,7 +297,7 @@ class _PendingReasonBuilder:
     def _not_together(self, candidate: Candidate, numbers: dict[str, object]) -> Reason:
         """Return the reason of a gang each of whose pods fits now, but not all of them at once."""
         asked, job = self._job.topology, self._job
-        claim = quota_shortfall(self._cluster, self._policy, self._claims(candidate), numbers)
+        claim = quota_shortfall(self._cluster, self._policy, self._preemption_rules(candidate), numbers)
         rest = f"; {claim}" if claim else ""
         if asked is None or asked.required is None:
             return Reason(
@@ -304,7 +306,7 @@ class _PendingReasonBuilder:
                 numbers,
             )
         depth = self._cluster.topologies[asked.name].levels.index(asked.required)
-        level = self._memo.levels(self._cluster, asked.name)[depth]
+        level = self._cache.levels(self._cluster, asked.name)[depth]
         runs_in = {int(level.of[pod.node]) for pod in job.running_pods()} - {-1}
         needs = self._lacking(candidate)
         pods = sum(lack for _, _, lack in needs)
@@ -314,7 +316,7 @@ class _PendingReasonBuilder:
             those = "one more pod" if pods == 1 else f"{pods} more pods"
             sentence = f"its pods share one {asked.required} and run in {names}, which can't take {those}"
             return Reason(ReasonCode.GANG_INCOMPLETE, f"{sentence}{rest}", numbers)
-        best = best_domain(self._cluster, self._memo, self._room, level, needs, self._affinity)
+        best = best_domain(self._cluster, self._cache, self._capacity, level, needs, self._affinity)
         numbers.update(best=best.name, fitting_there=best.pods)
         sentence = (
             f"no {asked.required} has capacity for all {pods} pods that have to share one: "
@@ -325,23 +327,27 @@ class _PendingReasonBuilder:
     def is_over_quota(self) -> bool:
         """Return True if its next step passes a quota above it, so that it only uses what others leave."""
         of = self._job.waiting
-        return of is not None and not self._books.entitled(self._job.path, of.step.asks)
+        return of is not None and not self._overlay.entitled(self._job.path, of.step.asks)
 
     def _has_claim(self, candidate: Candidate) -> bool:
         """Return True if it may reclaim and has an eligible victim."""
-        claims = self._claims(candidate)
-        if not claims.any_reclaim or not self._job.can_preempt:
+        preemption_rules = self._preemption_rules(candidate)
+        if not preemption_rules.any_reclaim or not self._job.can_preempt:
             return False
         for project, running in self._cluster.running.items():
             path = self._cluster.ledger.path[project]
-            level = divergence_level(claims.path, path)
-            if running and level < len(claims.path) and claims.rule_from(level, path[level]) is not None:
+            level = divergence_level(preemption_rules.path, path)
+            if (
+                running
+                and level < len(preemption_rules.path)
+                and preemption_rules.rule_from(level, path[level]) is not None
+            ):
                 return True
         return False
 
     def _partners(self, candidate: Candidate) -> dict[str, float]:
         """Return victims excluded because it was stopped for them, with the time the exclusion ends."""
-        claims = self._claims(candidate)
+        preemption_rules = self._preemption_rules(candidate)
         found: dict[str, float] = {}
         for name, at_s in self._job.stopped_for.items() if self._job.can_preempt else ():
             other, until_s = self._cluster.jobs.get(name), at_s + self._policy.reserve_after
@@ -351,30 +357,30 @@ class _PendingReasonBuilder:
                 and other.running_pods()
                 and other.preemptible
                 and is_past_min_runtime(other, self._policy, self._now_s)
-                and (other.project == self._job.project or claims.any_reclaim)
-                and claims.rule_for(other) is not None
+                and (other.project == self._job.project or preemption_rules.any_reclaim)
+                and preemption_rules.rule_for(other) is not None
             ):
                 found[name] = until_s
         return found
 
-    def _claims(self, candidate: Candidate) -> PreemptionRules:
-        entitled = self._books.entitled(self._job.path, candidate.asks)
-        return PreemptionRules(self._books, self._policy, candidate, entitled, self._now_s)
+    def _preemption_rules(self, candidate: Candidate) -> PreemptionRules:
+        entitled = self._overlay.entitled(self._job.path, candidate.asks)
+        return PreemptionRules(self._overlay, self._policy, candidate, entitled, self._now_s)
 
     def _holders(self, candidate: Candidate, resource: str, numbers: dict[str, object]) -> dict[str, int]:
         """Return how much of a resource ineligible victims hold, by why they are; empty without a claim."""
-        claims, row = self._claims(candidate), self._cluster.rows.known(resource)
-        if not claims.any_reclaim or row is None or not self._job.can_preempt:
+        preemption_rules, row = self._preemption_rules(candidate), self._cluster.rows.known(resource)
+        if not preemption_rules.any_reclaim or row is None or not self._job.can_preempt:
             return {}
         held: Counter[str] = Counter()
         protected = BudgetProtection(DisruptionAllowances(self._cluster, self._policy, self._now_s), row)
         for project, running in self._cluster.running.items():
             path = self._cluster.ledger.path[project]
-            level = divergence_level(claims.path, path)
+            level = divergence_level(preemption_rules.path, path)
             name = self._cluster.ledger.queues[project].name
             for other in running.values():
                 units = sum(amount for pod in other.running_pods() for at, amount in pod.amounts if at == row)
-                why = self._why_not(claims, other, project, level, path, name)
+                why = self._why_not(preemption_rules, other, project, level, path, name)
                 if not why or (not other.preemptible and other.spec.project != self._job.spec.project):
                     units -= protected.add(other)
                 held[why] += units
@@ -383,13 +389,19 @@ class _PendingReasonBuilder:
         return {why: units for why, units in (*protected.holders().items(), *held.items()) if units and why}
 
     def _why_not(
-        self, claims: PreemptionRules, other: Job, project: int, level: int, path: Sequence[int], name: str
+        self,
+        preemption_rules: PreemptionRules,
+        other: Job,
+        project: int,
+        level: int,
+        path: Sequence[int],
+        name: str,
     ) -> str:
         if not other.preemptible:
             return f"non-preemptible work of {name}"
         if project == self._job.project:
             return "" if other.priority < self._job.priority else "its own project at no lower priority"
-        if claims.rule_from(level, path[level]) is None:
+        if preemption_rules.rule_from(level, path[level]) is None:
             return f"{name}, which is not over what it may hold"
         if not is_past_min_runtime(other, self._policy, self._now_s):
             return f"work of {name} within its minimum run time"

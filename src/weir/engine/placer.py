@@ -34,14 +34,14 @@ class Placer:
     def __init__(
         self,
         cluster: Cluster,
-        room: Capacity,
+        capacity: Capacity,
         ranking_of: ScoresOf,
         steps_most: int,
         rules: PodAffinityRules,
         domain_of: Ints | None = None,
     ) -> None:
         self.cluster = cluster
-        self.room = room
+        self.capacity = capacity
         self.ranking_of = ranking_of
         self.rules = rules
         self._steps_most = steps_most
@@ -50,7 +50,7 @@ class Placer:
     def ranks(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> Ints:
         """Return the rank of every node for a shape, pod affinity included."""
         rank = self.plain_ranks(shape, affinity)
-        return self.rules.ranked(self.room.columns, shape, rank) if shape.pod_rules else rank
+        return self.rules.ranked(self.capacity.columns, shape, rank) if shape.pod_rules else rank
 
     def plain_ranks(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> Ints:
         """Return the rank of every node for a shape without its pod affinity."""
@@ -58,20 +58,20 @@ class Placer:
 
     def _followed(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> NodeScores:
         ranking = self.ranking_of(shape, affinity)
-        ranking.follow(self.room)
+        ranking.follow(self.capacity)
         return ranking
 
-    def has_room(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> bool:
+    def has_capacity(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...]) -> bool:
         """Return True if a pod of a shape fits any node, without its pod affinity."""
         return self._followed(shape, affinity).best() >= 0
 
-    def room_for(
+    def capacity_for(
         self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], within: Bools | None = None
     ) -> int:
         """Return the number of pods of a shape that fit; a bound with affinity or several shares."""
         rank = self.plain_ranks(shape, affinity)
         open_ = rank != INFEASIBLE if within is None else (rank != INFEASIBLE) & within
-        count = pods_that_fit(self.room.columns, self.room.whole, self.room.device_memory, shape)
+        count = pods_that_fit(self.capacity.columns, self.capacity.whole, self.capacity.device_memory, shape)
         return int(count[open_].sum())
 
     def best_node(
@@ -84,7 +84,7 @@ class Placer:
             return -1
         if shape.pod_rules or within is not None:
             if shape.pod_rules:
-                rank = self.rules.ranked(self.room.columns, shape, rank)
+                rank = self.rules.ranked(self.capacity.columns, shape, rank)
             if within is not None:
                 rank = np.where(within, rank, INFEASIBLE)
             best = int(rank.argmin())
@@ -98,7 +98,7 @@ class Placer:
         if len(equal) == 1:
             return best
         known = domain_of >= 0
-        free = np.bincount(domain_of[known], np.maximum(self.room.columns.free[GPU_ROW, known], 0))
+        free = np.bincount(domain_of[known], np.maximum(self.capacity.columns.free[GPU_ROW, known], 0))
         left = np.where(domain_of[equal] >= 0, free[domain_of[equal]], -1.0)
         return int(equal[left.argmin()])
 
@@ -109,14 +109,14 @@ class Placer:
         device = -1
         if shape.devices == 1 and not shape.whole:
             ranking = self.ranking_of(shape, affinity)
-            ranking.follow(self.room)
+            ranking.follow(self.capacity)
             device = int(ranking.device[node])
         devices = (
             (device,)
             if device >= 0
-            else devices_for(self.room, shape, node, known.links if known is not None else ())
+            else devices_for(self.capacity, shape, node, known.links if known is not None else ())
         )
-        self.room.take(node, shape, devices)
+        self.capacity.allocate(node, shape, devices)
         return NodePlacement(pod, node, devices)
 
     def fill(self, shape: RequestShape, affinity: tuple[AffinityPolicy, ...], pods: int) -> int:
@@ -127,13 +127,13 @@ class Placer:
                 return placed
             known = self.cluster.nodes[node]
             links = known.links if known is not None else ()
-            self.room.take(node, shape, devices_for(self.room, shape, node, links))
+            self.capacity.allocate(node, shape, devices_for(self.capacity, shape, node, links))
         return pods
 
-    def give_back(self, spots: Sequence[NodePlacement]) -> None:
+    def give_back(self, placements: Sequence[NodePlacement]) -> None:
         """Release these placements."""
-        for spot in spots:
-            self.room.give(spot.node, spot.pod.shape, spot.devices)
+        for placement in placements:
+            self.capacity.release(placement.node, placement.pod.shape, placement.devices)
 
     def place(
         self,
@@ -149,21 +149,21 @@ class Placer:
                 node = self.best_node(job.shapes[group], affinity, within)
                 return None if node < 0 else [self.put(some[0], node, affinity)]
         groups = sorted(pods, key=lambda group: (-job.spec.groups[group].order, group))
-        room_for = {group: self.room_for(job.shapes[group], affinity, within) for group in groups}
-        if any(room_for[group] < len(pods[group]) for group in groups):
+        capacity_for = {group: self.capacity_for(job.shapes[group], affinity, within) for group in groups}
+        if any(capacity_for[group] < len(pods[group]) for group in groups):
             return None
-        for turn in _turns(groups, {group: room_for[group] / len(pods[group]) for group in groups}):
-            self.room.try_out()
-            spots = self._in_turn(job, turn, pods, affinity, within)
-            if spots is not None:
-                self.room.keep()
-                return spots
-            self.room.drop()
+        for turn in _turns(groups, {group: capacity_for[group] / len(pods[group]) for group in groups}):
+            self.capacity.begin()
+            placements = self._in_turn(job, turn, pods, affinity, within)
+            if placements is not None:
+                self.capacity.commit()
+                return placements
+            self.capacity.rollback()
         ruled = any(job.shapes[group].pod_rules for group in groups)
         if ruled:
-            spots = self._beside(job, groups, pods, affinity, within)
-            if spots is not None:
-                return spots
+            placements = self._beside(job, groups, pods, affinity, within)
+            if placements is not None:
+                return placements
         if len(groups) < 2 and not ruled:
             return None
         return BacktrackingSearch(self, job, pods, affinity, within, self._steps_most).run()
@@ -178,15 +178,15 @@ class Placer:
     ) -> list[NodePlacement] | None:
         """Place in one domain after another where the first pod would decide on the domain."""
         for group in groups:
-            for domain in self.rules.beginnings(self.room.columns, job.shapes[group]):
+            for domain in self.rules.beginnings(self.capacity.columns, job.shapes[group]):
                 both = domain if within is None else domain & within
-                if self.room_for(job.shapes[group], affinity, both) >= len(pods[group]):
-                    self.room.try_out()
-                    spots = self._in_turn(job, groups, pods, affinity, both)
-                    if spots is not None:
-                        self.room.keep()
-                        return spots
-                    self.room.drop()
+                if self.capacity_for(job.shapes[group], affinity, both) >= len(pods[group]):
+                    self.capacity.begin()
+                    placements = self._in_turn(job, groups, pods, affinity, both)
+                    if placements is not None:
+                        self.capacity.commit()
+                        return placements
+                    self.capacity.rollback()
         return None
 
     def _in_turn(
@@ -197,15 +197,15 @@ class Placer:
         affinity: tuple[AffinityPolicy, ...],
         within: Bools | None,
     ) -> list[NodePlacement] | None:
-        spots = []
+        placements = []
         for group in turn:
             shape = job.shapes[group]
             for pod in pods[group]:
                 node = self.best_node(shape, affinity, within)
                 if node < 0:
                     return None
-                spots.append(self.put(pod, node, affinity))
-        return spots
+                placements.append(self.put(pod, node, affinity))
+        return placements
 
 
 def _turns(groups: list[int], plenty: dict[int, float]) -> list[tuple[int, ...]]:
@@ -250,10 +250,10 @@ class BacktrackingSearch:
 
     def run(self) -> list[NodePlacement] | None:
         """Return placements for all pods; None with the capacity unchanged."""
-        spots: list[NodePlacement] = []
-        return spots if self._from(0, spots) else None
+        placements: list[NodePlacement] = []
+        return placements if self._from(0, placements) else None
 
-    def _from(self, at: int, spots: list[NodePlacement]) -> bool:
+    def _from(self, at: int, placements: list[NodePlacement]) -> bool:
         if at == len(self._pods):
             return True
         pod = self._pods[at]
@@ -270,17 +270,17 @@ class BacktrackingSearch:
                 if self._steps_left <= 0:
                     return False
                 self._steps_left -= 1
-                self._placer.room.try_out()
+                self._placer.capacity.begin()
                 if devices is None:
-                    spots.append(self._placer.put(pod, node, self._affinity))
+                    placements.append(self._placer.put(pod, node, self._affinity))
                 else:
-                    self._placer.room.take(node, pod.shape, devices)
-                    spots.append(NodePlacement(pod, node, devices))
-                if self._from(at + 1, spots):
-                    self._placer.room.keep()
+                    self._placer.capacity.allocate(node, pod.shape, devices)
+                    placements.append(NodePlacement(pod, node, devices))
+                if self._from(at + 1, placements):
+                    self._placer.capacity.commit()
                     return True
-                spots.pop()
-                self._placer.room.drop()
+                placements.pop()
+                self._placer.capacity.rollback()
         return False
 
     def _choices(self, shape: RequestShape, node: int) -> Iterator[tuple[int, ...] | None]:
@@ -288,7 +288,7 @@ class BacktrackingSearch:
         yield None
         if shape.whole or not shape.devices:
             return
-        columns, device_memory = self._placer.room.columns, int(self._placer.room.device_memory[node])
+        columns, device_memory = self._placer.capacity.columns, int(self._placer.capacity.device_memory[node])
         milli, each = shape.share_on(device_memory), shape.memory_on(device_memory)
         left = list(zip(columns.share[node].tolist(), columns.memory[node].tolist(), strict=True))
         open_ = [at for at, (share, memory) in enumerate(left) if share >= milli and memory >= each]
@@ -300,7 +300,7 @@ class BacktrackingSearch:
                 yield devices
 
     def _state(self, node: int) -> tuple[object, ...]:
-        columns = self._placer.room.columns
+        columns = self._placer.capacity.columns
         return (
             columns.free[:, node].tobytes(),
             columns.share[node].tobytes(),

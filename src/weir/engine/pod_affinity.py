@@ -115,7 +115,7 @@ class PodAffinityRules:
         key = shape.constraint, rule.every_node, rule.untainted
         found = self._selected.get(key)
         if found is None:
-            found = np.zeros(self._cluster.room.free.shape[1], np.bool_)
+            found = np.zeros(self._cluster.free_capacity.free.shape[1], np.bool_)
             for at, node in enumerate(self._cluster.nodes):
                 found[at] = (
                     node is not None

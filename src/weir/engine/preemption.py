@@ -25,14 +25,14 @@ _DOMAINS_MOST = 8
 class Preemptor:
     """Frees capacity in one cycle. The context is built only if a workload is eligible."""
 
-    def __init__(self, server: Allocator, lay_out: Callable[[], PreemptionContext]) -> None:
-        self._server = server
-        self._cluster = server.cluster
-        self._policy = server.policy
-        self._books = server.books
+    def __init__(self, allocator: Allocator, lay_out: Callable[[], PreemptionContext]) -> None:
+        self._allocator = allocator
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._overlay = allocator.overlay
         self._lay_out = lay_out
-        self._outlook = ReclaimBounds(server)
-        self._reaches: dict[
+        self._outlook = ReclaimBounds(allocator)
+        self._candidate_sets: dict[
             tuple[float, PreemptionKind, QuotaProtection, PreemptionRules | bool], VictimCandidates
         ] = {}  # since room was last made
         # For what moves failed since room was last made, and whether they do till somebody saves
@@ -40,30 +40,30 @@ class Preemptor:
 
     def gather(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Yield scattered gangs with one domain cleared by moves, or else their first placement."""
-        scattered = self._server.scattered
+        scattered = self._allocator.scattered
         if scattered:  # none of them is moved for another
-            self._bench.coming.update(candidate.job.name for candidate, _ in scattered)
-        for candidate, spots in scattered:
-            self._bench.count(spots, -1)
-            taken = self._instead(candidate, spots, self._bench)
+            self._context.coming.update(candidate.job.name for candidate, _ in scattered)
+        for candidate, placements in scattered:
+            self._context.count(placements, -1)
+            taken = self._instead(candidate, placements, self._context)
             if taken.kind is not None:
-                self._server.give_back(spots)
+                self._allocator.give_back(placements)
             yield candidate, taken
 
     def take(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
         """Yield each workload for which capacity was freed, with the plan."""
-        hopes = self._server.memo.hopes
+        hopes = self._allocator.cache.hopes
         if hopes is None:
-            hopes = self._server.memo.hopes = self._hopes()
+            hopes = self._allocator.cache.hopes = self._hopes()
         heads: list[Candidate] = []
         movers = self._outlook.movers
         for moves, waiting in hopes.items():
             if moves is None:
-                heads += [self._server.candidate(*one) for one in waiting if self._may_wake(*one)]
+                heads += [self._allocator.candidate(*one) for one in waiting if self._may_wake(*one)]
             else:
                 of, at = waiting[0]
                 if movers.could_suffice(of.members[at][2], of.step.lacks, moves):
-                    heads += [self._server.candidate(*one) for one in waiting if self._wakes(*one)]
+                    heads += [self._allocator.candidate(*one) for one in waiting if self._wakes(*one)]
         if not heads:
             return
         yield from self._take_for(heads)
@@ -73,21 +73,21 @@ class Preemptor:
         heads: list[Candidate] = []
         for name, at_s in self._cluster.withdrawn.items():
             of = self._cluster.jobs[name].waiting
-            if of is not None and self._server.now_s - at_s <= self._policy.budgets.retry:
+            if of is not None and self._allocator.now_s - at_s <= self._policy.budgets.retry:
                 at = next(at for at, member in enumerate(of.members) if member[1] == name)
-                heads.append(self._server.candidate(of, at))
+                heads.append(self._allocator.candidate(of, at))
         if heads:
             yield from self._take_for(heads)
 
     def _take_for(self, heads: Sequence[Candidate]) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        bench = self._bench
-        order = QueueOrder(self._books, heads)
+        context = self._context
+        order = QueueOrder(self._overlay, heads)
         while (candidate := order.next()) is not None:
-            taken = self._for(candidate, bench)
+            taken = self._for(candidate, context)
             if taken is None:
                 order.settle()
             else:
-                self._server.note_taken(candidate)
+                self._allocator.note_taken(candidate)
                 yield candidate, taken
                 more = candidate.at + 1 < len(candidate.of.members)
                 order.settle([Candidate(candidate.of, candidate.at + 1)] if more else [])
@@ -95,7 +95,7 @@ class Preemptor:
     def _hopes(self) -> CandidateSets:
         """Return the workloads for which preemption might succeed, by a cheap check of each class."""
         hopes: CandidateSets = {}
-        frees, served = bool(self._cluster.releasing_on), self._server.projects_served()
+        frees, served = bool(self._cluster.releasing_on), self._allocator.projects_served()
         for project, classes in self._cluster.waiting_of.items():
             if frees:
                 hopes.setdefault(None, []).extend(self._unserved(classes))
@@ -110,12 +110,12 @@ class Preemptor:
 
     def _unserved(self, classes: Collection[EquivalenceClass]) -> list[tuple[EquivalenceClass, int]]:
         """Return the first unserved member of each class that could run on an empty cluster."""
-        server, memo = self._server, self._server.memo
-        first = [(of, server.served_of(of)) for of in classes]
-        return [(of, at) for of, at in first if at < len(of.members) and memo.could_run(self._cluster, of)]
+        allocator, cache = self._allocator, self._allocator.cache
+        first = [(of, allocator.served_of(of)) for of in classes]
+        return [(of, at) for of, at in first if at < len(of.members) and cache.could_run(self._cluster, of)]
 
     def _able(self, project: int, classes: Collection[EquivalenceClass], served: bool) -> Eligibility:
-        known, policy, now_s = self._server.memo.able, self._policy, self._server.now_s
+        known, policy, now_s = self._allocator.cache.able, self._policy, self._allocator.now_s
         kept = known.get(project)
         if (
             kept is not None
@@ -147,7 +147,7 @@ class Preemptor:
             free_milli = self._free_to_consolidate(of, owner)
             if free_milli is not None:
                 movers.append((of, at, self._moves_for(of, at, owner), free_milli))
-                if job.topology is not None and not self._server.may_scatter(job, of.step.lacks):
+                if job.topology is not None and not self._allocator.may_scatter(job, of.step.lacks):
                     gang_since_s = min(gang_since_s, job.waits_since_s)
         return Eligibility(self._cluster.ledger.touched[project], since_s, gang_since_s, takers, movers)
 
@@ -167,9 +167,9 @@ class Preemptor:
 
     def _wakes(self, of: EquivalenceClass, at: int) -> bool:
         """Return True if a possible victim has checkpointed since this request was put to sleep."""
-        known = self._server.memo.asleep
+        known = self._allocator.cache.asleep
         asleep = known.get((of, at))
-        if asleep is None or self._server.now_s >= asleep.until_s:
+        if asleep is None or self._allocator.now_s >= asleep.until_s:
             return True
         if self._outlook.more_may_go(asleep, of.members[at][2], of.step.lacks):
             return True
@@ -184,13 +184,13 @@ class Preemptor:
         """Return True if it may reclaim although it isn't in quota."""
         if not job.preemptible:
             return True
-        return self._server.now_s - job.waits_since_s >= self._policy.reclaim_share_after
+        return self._allocator.now_s - job.waits_since_s >= self._policy.reclaim_share_after
 
     def _is_owner(self, of: EquivalenceClass, at: int) -> bool:
         """Return True if its project's quota covers it, after older workloads of the project."""
         if self._policy.oldest_first_in_quota:
-            return at < self._server.memo.owners(self._cluster, of.project).get(of, 0)
-        return self._books.in_quota(of.project, of.step.asks)
+            return at < self._allocator.cache.owners(self._cluster, of.project).get(of, 0)
+        return self._overlay.in_quota(of.project, of.step.asks)
 
     def _has_lower(self, of: EquivalenceClass) -> bool:
         """Return True if preemptible work of lower priority runs in its project."""
@@ -207,7 +207,7 @@ class Preemptor:
             return None
         if owner:
             return of.step.gpu_milli
-        return of.step.gpu_milli + self._server.headroom_milli if of.first.preemptible else None
+        return of.step.gpu_milli + self._allocator.headroom_milli if of.first.preemptible else None
 
     def _moves_for(self, of: EquivalenceClass, at: int, owner: bool) -> ConsolidationKey:
         """Return the key that is equal for workloads that the same moves could help."""
@@ -216,105 +216,115 @@ class Preemptor:
         topology = job.topology
         if topology is None:
             return ConsolidationKey(of.wants, None, True, False, spares)
-        scattered = self._server.may_scatter(job, of.step.lacks)
+        scattered = self._allocator.may_scatter(job, of.step.lacks)
         return ConsolidationKey(of.wants, topology, scattered, job.is_running, spares)
 
     @cached_property
     def _free_milli(self) -> int:
-        return self._server.room.free_gpu_milli()
+        return self._allocator.capacity.free_gpu_milli()
 
     @cached_property
-    def _bench(self) -> PreemptionContext:
+    def _context(self) -> PreemptionContext:
         return self._lay_out()
 
-    def _for(self, candidate: Candidate, bench: PreemptionContext) -> PreemptionPlan | None:
+    def _for(self, candidate: Candidate, context: PreemptionContext) -> PreemptionPlan | None:
         """Free capacity for a workload; None if no way succeeds."""
-        job, books = candidate.job, self._books
-        if bench.gone and job.is_running and any(pod in bench.gone for pod in job.running_pods()):
+        job, overlay = candidate.job, self._overlay
+        if context.gone and job.is_running and any(pod in context.gone for pod in job.running_pods()):
             return None  # what is being stopped or moved in this plan doesn't grow in it
-        if not job.preemptible and books.fixed_over_quota(job.path, candidate.asks) is not None:
+        if not job.preemptible and overlay.fixed_over_quota(job.path, candidate.asks) is not None:
             return None
-        over = books.over_limit(job.path, candidate.asks)
-        free_milli = bench.placer.room.free_gpu_milli()
-        more_room = self._cluster.releasing_on or bench.gone  # than there was when it was served
-        if more_room and over is None and self._server.keeps_headroom(candidate, free_milli):
-            spots = self._server.placed(candidate, bench.placer)
-            if spots is not None:
-                return self._instead(candidate, spots, bench)
+        over = overlay.over_limit(job.path, candidate.asks)
+        free_milli = context.placer.capacity.free_gpu_milli()
+        more_room = self._cluster.releasing_on or context.gone  # than there was when it was served
+        if more_room and over is None and self._allocator.keeps_headroom(candidate, free_milli):
+            placements = self._allocator.placed(candidate, context.placer)
+            if placements is not None:
+                return self._instead(candidate, placements, context)
         if not job.can_preempt:
             return None
-        taken = self._by(over is None, free_milli, candidate, bench)
+        taken = self._by(over is None, free_milli, candidate, context)
         if taken is not None:
             self._in_vain.clear()
-            self._reaches.clear()
+            self._candidate_sets.clear()
         return taken
 
     def _by(
-        self, under_limits: bool, free_milli: int, candidate: Candidate, bench: PreemptionContext
+        self, under_limits: bool, free_milli: int, candidate: Candidate, context: PreemptionContext
     ) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; remember a failure that lasts."""
-        claims, affinity = self._claims(candidate), bench.affinity_of(candidate.job)
+        preemption_rules, affinity = self._preemption_rules(candidate), context.affinity_of(candidate.job)
         until_s = INFINITE  # for how long there is none
-        for kind, most in self._ways(candidate, claims, bench, under_limits, free_milli):
-            short_until_s = self._short_until_s(candidate, claims, bench, kind, most)
+        for kind, most in self._ways(candidate, preemption_rules, context, under_limits, free_milli):
+            short_until_s = self._short_until_s(candidate, preemption_rules, context, kind, most)
             if short_until_s is not None:
                 until_s = min(until_s, short_until_s)
                 continue
-            alike = self._alike(candidate, claims, affinity) if kind is PreemptionKind.CONSOLIDATE else None
+            alike = (
+                self._alike(candidate, preemption_rules, affinity)
+                if kind is PreemptionKind.CONSOLIDATE
+                else None
+            )
             if alike is not None and alike in self._in_vain:
                 until_s = until_s if self._in_vain[alike] else -INFINITE
                 continue
-            taken, is_final = self._taken(candidate, claims, bench, affinity, kind, most)
+            taken, is_final = self._taken(candidate, preemption_rules, context, affinity, kind, most)
             if taken is not None:
                 return taken
             if alike is None or not is_final:
                 until_s = -INFINITE
             if alike is not None:
                 self._in_vain[alike] = is_final
-        if until_s > bench.now_s and not (bench.gone or self._cluster.releasing_on):
-            asleep = Sleeping(until_s, self._cluster.saves, self._outlook.asked(claims))
-            self._server.memo.asleep[candidate.of, candidate.at] = asleep
+        if until_s > context.now_s and not (context.gone or self._cluster.releasing_on):
+            asleep = Sleeping(until_s, self._cluster.saves, self._outlook.asked(preemption_rules))
+            self._allocator.cache.asleep[candidate.of, candidate.at] = asleep
         return None
 
-    def _claims(self, candidate: Candidate) -> PreemptionRules:
+    def _preemption_rules(self, candidate: Candidate) -> PreemptionRules:
         owner = self._is_owner(candidate.of, candidate.at)
-        return PreemptionRules(self._books, self._policy, candidate, owner, self._server.now_s)
+        return PreemptionRules(self._overlay, self._policy, candidate, owner, self._allocator.now_s)
 
     def _short_until_s(
         self,
         candidate: Candidate,
-        claims: PreemptionRules,
-        bench: PreemptionContext,
+        preemption_rules: PreemptionRules,
+        context: PreemptionContext,
         kind: PreemptionKind,
         most: QuotaProtection,
     ) -> float | None:
         """Return the time until which a cached failure holds; None if it must be tried."""
-        key = (candidate.of, candidate.at, claims.is_patient)
-        known = self._server.memo.no_victims(self._cluster).get(key)
+        key = (candidate.of, candidate.at, preemption_rules.is_patient)
+        known = self._allocator.cache.no_victims(self._cluster).get(key)
         if (
             known is None
             or kind in (PreemptionKind.CONSOLIDATE, PreemptionKind.OVERRIDE)
-            or bench.gone
-            or bench.now_s >= known.until_s
+            or context.gone
+            or context.now_s >= known.until_s
         ):
             return None
-        reach = self._reach(claims, bench, kind, most, self._policy.consolidation.budget)
-        still = known.still(reach.jobs.keys(), self._server.open_to(candidate))
+        victim_candidates = self._victim_candidates(
+            preemption_rules, context, kind, most, self._policy.consolidation.budget
+        )
+        still = known.still(victim_candidates.jobs.keys(), self._allocator.open_to(candidate))
         return known.until_s if still else None
 
     def _note_short(
-        self, candidate: Candidate, claims: PreemptionRules, bench: PreemptionContext, reach: VictimCandidates
+        self,
+        candidate: Candidate,
+        preemption_rules: PreemptionRules,
+        context: PreemptionContext,
+        victim_candidates: VictimCandidates,
     ) -> None:
         """Cache a failed reclaim if only a state change can make it succeed."""
-        job, gone = candidate.job, bench.gone
-        if reach.kind is PreemptionKind.RECLAIM and not (
+        job, gone = candidate.job, context.gone
+        if victim_candidates.kind is PreemptionKind.RECLAIM and not (
             gone or self._more_by_time or self._has_lower(candidate.of)
         ):
-            until_s = self._alternates_until_s(job, bench.now_s)
-            known = self._server.memo.no_victims(self._cluster)
-            open_ = self._server.open_to(candidate)
-            known[candidate.of, candidate.at, claims.is_patient] = FailedReclaim(
-                until_s, frozenset(reach.jobs), open_
+            until_s = self._alternates_until_s(job, context.now_s)
+            known = self._allocator.cache.no_victims(self._cluster)
+            open_ = self._allocator.open_to(candidate)
+            known[candidate.of, candidate.at, preemption_rules.is_patient] = FailedReclaim(
+                until_s, frozenset(victim_candidates.jobs), open_
             )
 
     @property
@@ -328,46 +338,55 @@ class Preemptor:
         return min((end_s for end_s in ends if end_s > now_s), default=float("inf"))
 
     def _alike(
-        self, candidate: Candidate, claims: PreemptionRules, affinity: tuple[AffinityPolicy, ...]
+        self, candidate: Candidate, preemption_rules: PreemptionRules, affinity: tuple[AffinityPolicy, ...]
     ) -> tuple[object, ...] | None:
         """Return the key of workloads for which moves fail alike; None if more than the key matters."""
         job = candidate.job
         if job.is_running or job.stopped_for:
             return None
-        if self._server.open_to(candidate) is not None:
+        if self._allocator.open_to(candidate) is not None:
             return None
         orders, scattered = tuple(group.order for group in job.spec.groups), None
         if job.topology is not None:
-            scattered = self._server.may_scatter(job, candidate.lacks)
-        return candidate.of.wants, orders, affinity, claims.is_owner, job.topology, scattered
+            scattered = self._allocator.may_scatter(job, candidate.lacks)
+        return candidate.of.wants, orders, affinity, preemption_rules.is_owner, job.topology, scattered
 
     def _taken(
         self,
         candidate: Candidate,
-        claims: PreemptionRules,
-        bench: PreemptionContext,
+        preemption_rules: PreemptionRules,
+        context: PreemptionContext,
         affinity: tuple[AffinityPolicy, ...],
         kind: PreemptionKind,
         most: QuotaProtection,
     ) -> tuple[PreemptionPlan | None, bool]:
         """Free capacity in one way; if that fails, also return whether it fails until a checkpoint."""
-        domains, anywhere = self._where(candidate, bench, affinity, kind)
-        taken = self._in_one(domains, candidate, claims, bench, affinity, kind, most)
+        domains, anywhere = self._where(candidate, context, affinity, kind)
+        taken = self._in_one(domains, candidate, preemption_rules, context, affinity, kind, most)
         if taken is not None or not anywhere:
             return taken, False
-        reach = self._reach(claims, bench, kind, most, self._policy.consolidation.budget)
-        attempt = VictimSearch(bench, candidate, claims, reach, affinity, self._server.open_to(candidate))
+        victim_candidates = self._victim_candidates(
+            preemption_rules, context, kind, most, self._policy.consolidation.budget
+        )
+        attempt = VictimSearch(
+            context,
+            candidate,
+            preemption_rules,
+            victim_candidates,
+            affinity,
+            self._allocator.open_to(candidate),
+        )
         taken = attempt.run()
         if taken is None and not domains and attempt.fell_short:
-            self._note_short(candidate, claims, bench, reach)
+            self._note_short(candidate, preemption_rules, context, victim_candidates)
         return taken, attempt.is_final and not domains and not self._more_by_time
 
     def _in_one(
         self,
         domains: Sequence[Bools],
         candidate: Candidate,
-        claims: PreemptionRules,
-        bench: PreemptionContext,
+        preemption_rules: PreemptionRules,
+        context: PreemptionContext,
         affinity: tuple[AffinityPolicy, ...],
         kind: PreemptionKind,
         most: QuotaProtection = QuotaProtection.NONE,
@@ -375,75 +394,88 @@ class Preemptor:
         """Free capacity in the cheapest domain, which may cost more than anywhere."""
         if not domains:
             return None
-        reach = self._reach(claims, bench, kind, most, self._policy.topology.budget)
-        attempts = [VictimSearch(bench, candidate, claims, reach, affinity, within) for within in domains]
+        victim_candidates = self._victim_candidates(
+            preemption_rules, context, kind, most, self._policy.topology.budget
+        )
+        attempts = [
+            VictimSearch(context, candidate, preemption_rules, victim_candidates, affinity, within)
+            for within in domains
+        ]
         if len(attempts) > 1:
             attempts.sort(key=lambda attempt: attempt.least_price())
         return next((taken for attempt in attempts if (taken := attempt.run()) is not None), None)
 
     def _instead(
-        self, candidate: Candidate, spots: list[NodePlacement], bench: PreemptionContext
+        self, candidate: Candidate, placements: list[NodePlacement], context: PreemptionContext
     ) -> PreemptionPlan:
         """Clear one domain by moves if these placements are scattered; else keep them."""
-        job, placer, kind = candidate.job, bench.placer, PreemptionKind.CONSOLIDATE
-        if self._server.is_scattered(job, spots) and job.can_preempt and self._policy.consolidation.enabled:
-            affinity, claims = bench.affinity_of(job), self._claims(candidate)
-            placer.give_back(spots)
-            self._reaches.clear()
-            domains, _ = self._where(candidate, bench, affinity, kind)
-            taken = self._in_one(domains, candidate, claims, bench, affinity, kind)
+        job, placer, kind = candidate.job, context.placer, PreemptionKind.CONSOLIDATE
+        if (
+            self._allocator.is_scattered(job, placements)
+            and job.can_preempt
+            and self._policy.consolidation.enabled
+        ):
+            affinity, preemption_rules = context.affinity_of(job), self._preemption_rules(candidate)
+            placer.give_back(placements)
+            self._candidate_sets.clear()
+            domains, _ = self._where(candidate, context, affinity, kind)
+            taken = self._in_one(domains, candidate, preemption_rules, context, affinity, kind)
             if taken is not None:
                 self._in_vain.clear()
-                self._reaches.clear()
+                self._candidate_sets.clear()
                 return taken
-            for pod, node, devices in spots:
-                placer.room.take(node, pod.shape, devices)
-        bench.count(spots, 1)
-        self._reaches.clear()
-        return PreemptionPlan(None, spots)
+            for pod, node, devices in placements:
+                placer.capacity.allocate(node, pod.shape, devices)
+        context.count(placements, 1)
+        self._candidate_sets.clear()
+        return PreemptionPlan(None, placements)
 
-    def _reach(
+    def _victim_candidates(
         self,
-        claims: PreemptionRules,
-        bench: PreemptionContext,
+        preemption_rules: PreemptionRules,
+        context: PreemptionContext,
         kind: PreemptionKind,
         most: QuotaProtection,
         budget: float,
     ) -> VictimCandidates:
         """Return the victim candidates; all who ask for moves share them until capacity is freed."""
         alone = (
-            kind is not PreemptionKind.CONSOLIDATE or claims.job.is_running or bool(claims.job.stopped_for)
+            kind is not PreemptionKind.CONSOLIDATE
+            or preemption_rules.job.is_running
+            or bool(preemption_rules.job.stopped_for)
         )
-        key = (budget, kind, most, claims if alone else claims.is_owner)
-        found = self._reaches.get(key)
+        key = (budget, kind, most, preemption_rules if alone else preemption_rules.is_owner)
+        found = self._candidate_sets.get(key)
         if found is None:
-            found = self._reaches[key] = VictimCandidates(bench, claims, kind, most, budget)
-        return found.asked_by(claims)
+            found = self._candidate_sets[key] = VictimCandidates(
+                context, preemption_rules, kind, most, budget
+            )
+        return found.asked_by(preemption_rules)
 
     def _where(
         self,
         candidate: Candidate,
-        bench: PreemptionContext,
+        context: PreemptionContext,
         affinity: tuple[AffinityPolicy, ...],
         kind: PreemptionKind,
     ) -> tuple[list[Bools], bool]:
         """Return the domains to clear by its topology, and whether any node may be cleared."""
-        job, open_ = candidate.job, self._server.open_to(candidate)
+        job, open_ = candidate.job, self._allocator.open_to(candidate)
         asked = job.topology
         if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
             return [], True
-        levels = self._server.memo.levels(self._cluster, asked.name)
-        site = TopologyPlacer(bench.placer, job, affinity, levels, open_)
+        levels = self._allocator.cache.levels(self._cluster, asked.name)
+        site = TopologyPlacer(context.placer, job, affinity, levels, open_)
         anywhere = asked.required is None and (
-            kind is not PreemptionKind.CONSOLIDATE or self._server.may_scatter(job, candidate.lacks)
+            kind is not PreemptionKind.CONSOLIDATE or self._allocator.may_scatter(job, candidate.lacks)
         )
         return site.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
 
     def _ways(
         self,
         candidate: Candidate,
-        claims: PreemptionRules,
-        bench: PreemptionContext,
+        preemption_rules: PreemptionRules,
+        context: PreemptionContext,
         under_limits: bool,
         free_milli: int,
     ) -> Iterator[tuple[PreemptionKind, QuotaProtection]]:
@@ -456,32 +488,34 @@ class Preemptor:
         if (
             under_limits
             and self._could_consolidate(of, owner, free_milli)
-            and (self._cluster.releasing_on or bench.gone or self._could_move(of, candidate.at, owner))
+            and (self._cluster.releasing_on or context.gone or self._could_move(of, candidate.at, owner))
         ):
             yield PreemptionKind.CONSOLIDATE, QuotaProtection.NONE
         protections: list[QuotaProtection] = []
-        if claims.any_reclaim and self._outlook.could_reclaim(claims, candidate.lacks, bench):
-            protections = claims.protections()
+        if preemption_rules.any_reclaim and self._outlook.could_reclaim(
+            preemption_rules, candidate.lacks, context
+        ):
+            protections = preemption_rules.protections()
             yield PreemptionKind.RECLAIM, QuotaProtection.NONE
         preempts = self._has_lower(of)
-        if preempts and claims.own_over_quota:
+        if preempts and preemption_rules.own_over_quota:
             preempts = False
             yield PreemptionKind.PREEMPT, QuotaProtection.NONE
         for most in protections[1:]:
             yield PreemptionKind.RECLAIM, most
         if preempts:
             yield PreemptionKind.PREEMPT, QuotaProtection.NONE
-        if protections and self._may_override(claims):
+        if protections and self._may_override(preemption_rules):
             yield PreemptionKind.OVERRIDE, QuotaProtection.NONE
 
-    def _may_override(self, claims: PreemptionRules) -> bool:
+    def _may_override(self, preemption_rules: PreemptionRules) -> bool:
         """Return True if budgets protect nothing any more that is held over quota from this workload."""
         rules = self._policy.budgets
-        if not self._cluster.budgets or not claims.is_owner:
+        if not self._cluster.budgets or not preemption_rules.is_owner:
             return False
         if rules.borrowed == "grace_period":
             return self._any_lapsed
-        waited_s = self._server.now_s - claims.job.waits_since_s
+        waited_s = self._allocator.now_s - preemption_rules.job.waits_since_s
         return rules.borrowed == "override" and waited_s >= rules.grace
 
     @cached_property

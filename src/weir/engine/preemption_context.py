@@ -26,7 +26,7 @@ class PreemptionContext:
 
     cluster: Cluster
     policy: Policy
-    books: QuotaOverlay
+    overlay: QuotaOverlay
     placer: Placer
     affinity_of: Callable[[Job], tuple[AffinityPolicy, ...]]
     levels_of: Callable[[str], list[TopologyLevel]]
@@ -37,15 +37,15 @@ class PreemptionContext:
     gone: set[Pod] = field(default_factory=set)
     coming: set[str] = field(default_factory=set)
 
-    def count(self, spots: Sequence[NodePlacement], sign: int) -> None:
+    def count(self, placements: Sequence[NodePlacement], sign: int) -> None:
         """Charge placements to the quota overlay (sign -1: release them)."""
-        for pod, node, _ in spots:
+        for pod, node, _ in placements:
             job = pod.job
-            self.books.add(job.path, usage_on(self.cluster, pod.shape, node), not job.preemptible, sign)
+            self.overlay.add(job.path, usage_on(self.cluster, pod.shape, node), not job.preemptible, sign)
 
     def keeps_headroom(self, job: Job, asks: Amounts) -> bool:
         """Return True if pods of a job are in quota, or leave the reserve free."""
         want = devices_of_charge(job, dict(asks).get(GPU_ROW, 0))
-        if not self.headroom_milli or not want or self.books.entitled(job.path, asks):
+        if not self.headroom_milli or not want or self.overlay.entitled(job.path, asks):
             return True
-        return self.placer.room.free_gpu_milli() - want >= self.headroom_milli
+        return self.placer.capacity.free_gpu_milli() - want >= self.headroom_milli

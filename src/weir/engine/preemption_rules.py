@@ -48,9 +48,9 @@ class PreemptionRules:
     """Rights of one requester, level by level of its path."""
 
     def __init__(
-        self, books: QuotaOverlay, policy: Policy, candidate: Candidate, entitled: bool, now_s: float
+        self, overlay: QuotaOverlay, policy: Policy, candidate: Candidate, entitled: bool, now_s: float
     ) -> None:
-        self._books = books
+        self._overlay = overlay
         self._policy = policy
         self._now_s = now_s
         self.job = candidate.job
@@ -71,22 +71,22 @@ class PreemptionRules:
     def any_reclaim(self) -> bool:
         """Return True if its own queue lets it reclaim at all."""
         own = self.path[-1]
-        return self._fixed or self._entitled or (self.is_patient and self._books.in_share(own, self.asks))
+        return self._fixed or self._entitled or (self.is_patient and self._overlay.in_share(own, self.asks))
 
     @property
     def in_share(self) -> bool:
         """Return True if its project stays within its fair share."""
-        return self._books.in_share(self.path[-1], self.asks)
+        return self._overlay.in_share(self.path[-1], self.asks)
 
     def by_share(self, level: int) -> bool:
         """Return True if every queue from that level of its path down stays within its fair share."""
         return self.is_patient and (
-            self._fixed or all(self._books.in_share(queue, self.asks) for queue in self.path[level:])
+            self._fixed or all(self._overlay.in_share(queue, self.asks) for queue in self.path[level:])
         )
 
     def by_quota(self, level: int) -> bool:
         """Return True if its queue at that level stays within its quota, and its own queue allows it."""
-        return self._fixed or (self.any_reclaim and self._books.in_quota(self.path[level], self.asks))
+        return self._fixed or (self.any_reclaim and self._overlay.in_quota(self.path[level], self.asks))
 
     def rule_for(self, victim: Job) -> EvictionRule | None:
         """Return the rule by which pods of a running preemptible workload may be evicted now, if any."""
@@ -105,15 +105,15 @@ class PreemptionRules:
 
     def rule_from(self, level: int, sibling: int) -> EvictionRule | None:
         """Return the rule by which work of a sibling queue at a level may be evicted, if any."""
-        books = self._books
-        held, quota = books.held[sibling], books.ledger.quota[sibling]
+        overlay = self._overlay
+        held, quota = overlay.held[sibling], overlay.ledger.quota[sibling]
         if self.by_quota(level):
             if any(held[row] > quota[row] for row in self._rows):
                 return EvictionRule.RECLAIM_QUOTA
             if self._in_quota_below(level) and self._scaled_down(level, sibling):
                 return EvictionRule.RECLAIM_QUOTA
         if self.by_share(level):
-            share = books.share[sibling]
+            share = overlay.share[sibling]
             if any(held[row] > max(share[row] + 1e-6, quota[row]) for row in self._rows):
                 return EvictionRule.RECLAIM_SHARE
         return None
@@ -121,17 +121,17 @@ class PreemptionRules:
     def _in_quota_below(self, level: int) -> bool:
         """Return True if it stays within all quotas below a level too: else its own work would go first."""
         return self._fixed or (
-            self._entitled and all(self._books.in_quota(queue, self.asks) for queue in self.path[level:-1])
+            self._entitled and all(self._overlay.in_quota(queue, self.asks) for queue in self.path[level:-1])
         )
 
     def _scaled_down(self, level: int, sibling: int) -> bool:
         """Return True if guarantees of these siblings were scaled down and this one has lower priority."""
-        books, ledger = self._books, self._books.ledger
+        overlay, ledger = self._overlay, self._overlay.ledger
         if ledger.priority[sibling] >= ledger.priority[self.path[level]]:
             return False
-        held, share = books.held[sibling], books.share[sibling]
+        held, share = overlay.held[sibling], overlay.share[sibling]
         return any(
-            held[row] > share[row] + 1e-6 and books.is_scaled(ledger.parent[sibling], row)
+            held[row] > share[row] + 1e-6 and overlay.is_scaled(ledger.parent[sibling], row)
             for row in self._rows
         )
 
@@ -148,7 +148,7 @@ class PreemptionRules:
 
     def protections(self) -> list[QuotaProtection]:
         """Return the protections that work it may take can have, lowest first."""
-        ledger = self._books.ledger
+        ledger = self._overlay.ledger
         found = [QuotaProtection.NONE]
         if ledger.depth > 1:
             found.append(QuotaProtection.BELOW)
@@ -164,7 +164,7 @@ class PreemptionRules:
         return not self._within_quota(self.path[-1])
 
     def _within_quota(self, queue: int) -> bool:
-        held, quota = self._books.held[queue], self._books.ledger.quota[queue]
+        held, quota = self._overlay.held[queue], self._overlay.ledger.quota[queue]
         for row in self._rows:  # noqa: SIM110 - a generator takes twice as long, and this is asked for each victim
             if held[row] > quota[row]:
                 return False
@@ -172,11 +172,11 @@ class PreemptionRules:
 
     def _may_pass_quotas(self, queue: int) -> bool:
         """Return True if guarantees among a queue and its siblings are scaled down, and one ranks lower."""
-        ledger = self._books.ledger
+        ledger = self._overlay.ledger
         parent = ledger.parent[queue]
         siblings = ledger.top if parent < 0 else ledger.children[parent]
         return min([ledger.priority[each] for each in siblings]) < ledger.priority[queue] and any(
-            self._books.is_scaled(parent, row) for row in self._rows
+            self._overlay.is_scaled(parent, row) for row in self._rows
         )
 
     def overtakes(self, level: int, sibling: int) -> bool:
@@ -184,8 +184,8 @@ class PreemptionRules:
 
         Asked with the victims gone and the asker not yet counted.
         """
-        own = self._books.dominant(self.path[level], self.asks)[0]
-        return own > 1 + 1e-9 and own >= self._books.dominant(sibling)[0]
+        own = self._overlay.dominant(self.path[level], self.asks)[0]
+        return own > 1 + 1e-9 and own >= self._overlay.dominant(sibling)[0]
 
 
 def effective_priority(job: Job, policy: Policy, now_s: float) -> float:

@@ -82,15 +82,15 @@ class Candidate:
 class QueueOrder:
     """Candidates in scheduling order. `next` returns one; `settle` says what follows it."""
 
-    def __init__(self, books: QuotaOverlay, candidates: Iterable[Candidate]) -> None:
-        self._books = books
+    def __init__(self, overlay: QuotaOverlay, candidates: Iterable[Candidate]) -> None:
+        self._overlay = overlay
         self._lines: dict[int, list[tuple[tuple[float, int, float, str], int, Candidate]]] = {}
         self._count = 0
         self._served: Candidate | None = None  # the one named last
         for candidate in candidates:
             self._push(candidate)
         self._heaps: dict[int, list[tuple[tuple[object, ...], int]]] = {}
-        ledger = books.ledger
+        ledger = overlay.ledger
         branches = {queue for project in self._lines for queue in ledger.path[project]}
         children = Counter(ledger.parent[queue] for queue in branches)
         self._alone = {queue for queue in branches if children[ledger.parent[queue]] == 1}
@@ -127,7 +127,7 @@ class QueueOrder:
 
     def _key_with(self, queue: int, best: Candidate) -> tuple[object, ...]:
         """Return the key by which a queue compares; empty if no sibling has pending work."""
-        return () if queue in self._alone else self._books.key(queue, best.asks)
+        return () if queue in self._alone else self._overlay.key(queue, best.asks)
 
     def next(self) -> Candidate | None:
         """Return the candidate to serve now; it stays first until it is settled."""
@@ -141,7 +141,7 @@ class QueueOrder:
         heappop(self._lines[served.job.project])
         for follower in followers:
             self._push(follower)
-        parents = self._books.ledger.parent
+        parents = self._overlay.ledger.parent
         for queue in reversed(served.job.path):
             heap = self._heaps[parents[queue]]
             assert heap[0][1] == queue

@@ -7,17 +7,17 @@ from weir.state.cluster import Cluster
 
 
 def quota_shortfall(
-    cluster: Cluster, policy: Policy, claims: PreemptionRules, numbers: dict[str, object]
+    cluster: Cluster, policy: Policy, preemption_rules: PreemptionRules, numbers: dict[str, object]
 ) -> str:
     """Return which quota the work would pass, so that it may only use what is free; empty with a claim.
 
     The figures are added to `numbers`.
     """
-    if claims.any_reclaim or not claims.job.can_preempt:
+    if preemption_rules.any_reclaim or not preemption_rules.job.can_preempt:
         return ""
     ledger = cluster.ledger
-    for queue in reversed(claims.path):
-        for row, amount in claims.asks:
+    for queue in reversed(preemption_rules.path):
+        for row, amount in preemption_rules.asks:
             have, most = ledger.allocated[queue][row], ledger.quota[queue][row]
             if amount and have + amount > most:
                 name, resource = ledger.queues[queue].name, cluster.rows.names[row]
@@ -28,14 +28,14 @@ def quota_shortfall(
                 return (
                     f"{name} would hold {written(resource, have + amount)} of a quota of "
                     f"{written(resource, most)} {of}, so it may only use what is free"
-                    f"{_until_patient(policy, claims)}"
+                    f"{_until_patient(policy, preemption_rules)}"
                 )
     return ""
 
 
-def _until_patient(policy: Policy, claims: PreemptionRules) -> str:
+def _until_patient(policy: Policy, preemption_rules: PreemptionRules) -> str:
     """Return when the work may reclaim its fair share, if waiting alone gives it that right."""
-    if claims.is_patient or not claims.in_share:
+    if preemption_rules.is_patient or not preemption_rules.in_share:
         return ""
-    left_s = policy.reclaim_share_after - claims.waited_s
+    left_s = policy.reclaim_share_after - preemption_rules.waited_s
     return f" (its fair share covers it: it may reclaim that in {span(max(1.0, left_s))})"

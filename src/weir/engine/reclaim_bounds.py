@@ -26,24 +26,26 @@ from weir.state.shapes import GPU_ROW
 class ReclaimBounds:
     """Bounds of preemption in one cycle."""
 
-    def __init__(self, server: Allocator) -> None:
-        self._cluster = server.cluster
-        self._policy = server.policy
-        self._books = server.books
-        self._memo = server.memo
-        self._room = server.room
-        self._now_s = server.now_s
-        self.movers = ConsolidationBounds(server)
+    def __init__(self, allocator: Allocator) -> None:
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._overlay = allocator.overlay
+        self._cache = allocator.cache
+        self._capacity = allocator.capacity
+        self._now_s = allocator.now_s
+        self.movers = ConsolidationBounds(allocator)
 
-    def could_reclaim(self, claims: PreemptionRules, lacks: Sequence[int], bench: PreemptionContext) -> bool:
+    def could_reclaim(
+        self, preemption_rules: PreemptionRules, lacks: Sequence[int], context: PreemptionContext
+    ) -> bool:
         """Return True if the request could fit without all eligible victims and all cheap moves."""
-        if not self._memo.bounds:
+        if not self._cache.bounds:
             return True
-        running, room, ledger = self._cluster.running_pods, bench.placer.room, self._cluster.ledger
-        over = self._over(claims)
+        running, capacity, ledger = self._cluster.running_pods, context.placer.capacity, self._cluster.ledger
+        over = self._over(preemption_rules)
         rows = running.takeable(over > 0)
         if self._cluster.refused:
-            refused = [pod.row for pod in self._cluster.refused if bench.disruptions.was_refused((pod,))]
+            refused = [pod.row for pod in self._cluster.refused if context.disruptions.was_refused((pod,))]
             rows = rows[~np.isin(rows, refused)]
         victims = VictimPods(
             running.node[rows],
@@ -52,14 +54,14 @@ class ReclaimBounds:
             running.project[rows],
         )
         grain = np.where(np.array(ledger.sharing) > 0, 1, WHOLE_MILLI)  # of what a project gives
-        free = room.whole * WHOLE_MILLI + self._moved_most(claims, room.whole, over)
+        free = capacity.whole * WHOLE_MILLI + self._moved_most(preemption_rules, capacity.whole, over)
         if any(ledger.sharing[queue] for queue in ledger.top):
-            free += room.partly_free()
+            free += capacity.partly_free()
         all_gone = free + np.bincount(victims.node, victims.milli, len(free)).astype(np.int64)
-        affinity = bench.affinity_of(claims.job)
-        for shape, lack in zip(claims.job.shapes, lacks, strict=True):
+        affinity = context.affinity_of(preemption_rules.job)
+        for shape, lack in zip(preemption_rules.job.shapes, lacks, strict=True):
             if lack and shape.whole and shape.devices:
-                may = self._memo.feasible_nodes(self._cluster, shape, affinity)[0]
+                may = self._cache.feasible_nodes(self._cluster, shape, affinity)[0]
                 each = shape.devices * WHOLE_MILLI
                 if int((all_gone // each)[may].sum()) < lack:
                     return False
@@ -67,36 +69,39 @@ class ReclaimBounds:
                     return False
         return True
 
-    def _moved_most(self, claims: PreemptionRules, free: Ints, over: Floats) -> Ints:
+    def _moved_most(self, preemption_rules: PreemptionRules, free: Ints, over: Floats) -> Ints:
         """Return by node the thousandths of devices of ineligible pods that are cheap to move."""
         rules = self._policy
         if not rules.consolidation.enabled:
             return np.zeros_like(free)
         budget = rules.consolidation.budget
-        if claims.job.topology is not None:
+        if preemption_rules.job.topology is not None:
             budget = max(budget, rules.topology.budget)
         may = over <= 0
-        if rules.consolidation.protect_in_quota and not claims.is_owner:
+        if rules.consolidation.protect_in_quota and not preemption_rules.is_owner:
             may &= self.movers.lent
         running, holes = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
         broken = self._cluster.incomplete.values()
         rows, _ = running.movable(self._now_s, budget, rules.price.restart, holes, may, broken)
         return np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
 
-    def _over(self, claims: PreemptionRules) -> Floats:
+    def _over(self, preemption_rules: PreemptionRules) -> Floats:
         """Return the devices that each project can give before it is within its quota; 0 if ineligible.
 
         Infinite where it gives for another reason than its devices, and in a deep tree, where one that gives
         opens others.
         """
-        ledger, held = self._cluster.ledger, self._books.held
+        ledger, held = self._cluster.ledger, self._overlay.held
         over = np.full(len(ledger.path), np.inf)
-        if len(claims.path) > 1 or self._cluster.weighted_shapes():
+        if len(preemption_rules.path) > 1 or self._cluster.weighted_shapes():
             return over  # what is above a quota says nothing of devices that count as other than a GPU
-        own, others = claims.path[-1], [row for row, amount in claims.asks if amount and row != GPU_ROW]
+        own, others = (
+            preemption_rules.path[-1],
+            [row for row, amount in preemption_rules.asks if amount and row != GPU_ROW],
+        )
         for project in self._cluster.running:
             quota = ledger.quota[project]
-            if project == own or not claims.may_ask(ledger.path[project]):
+            if project == own or not preemption_rules.may_ask(ledger.path[project]):
                 over[project] = 0.0
             elif ledger.priority[project] >= ledger.priority[own] and not any(
                 held[project][row] > quota[row] for row in others
@@ -104,16 +109,16 @@ class ReclaimBounds:
                 over[project] = (held[project][GPU_ROW] - quota[GPU_ROW]) / WHOLE_MILLI
         return over
 
-    def asked(self, claims: PreemptionRules) -> Bools:
+    def asked(self, preemption_rules: PreemptionRules) -> Bools:
         """Return the projects that are eligible for reclaim."""
-        if not claims.any_reclaim:
+        if not preemption_rules.any_reclaim:
             return np.zeros(len(self._cluster.ledger.path), np.bool_)
-        return self._over(claims) > 0
+        return self._over(preemption_rules) > 0
 
     def more_may_go(self, asleep: Sleeping, job: Job, lacks: Sequence[int]) -> bool:
         """Return True if a workload that has checkpointed since could help now and wasn't counted."""
         new = self._cluster.saves - asleep.saves
-        if new > len(self._cluster.saved) or not self._memo.bounds:
+        if new > len(self._cluster.saved) or not self._cache.bounds:
             return True
         most = max(self._policy.consolidation.budget, self._policy.topology.budget)
         saved = self._cluster.saved[len(self._cluster.saved) - new :]
@@ -129,7 +134,7 @@ class ReclaimBounds:
 
     def _freed_most(self, node: int, asked: Bools, most: float) -> int:
         """Return a bound on the exclusive devices of a node after all stops and cheap moves."""
-        devices = int(self._room.whole[node])
+        devices = int(self._capacity.whole[node])
         for pod in self._cluster.pods_on[node]:
             price = self.movers.price(pod.job)
             if price <= most or (asked[pod.job.project] and price < INFINITE):

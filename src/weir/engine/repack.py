@@ -51,13 +51,13 @@ class RepackCandidate(NamedTuple):
 class RepackPlanner:
     """Finds pods to stop for pending pods of their project, the greatest gain first."""
 
-    def __init__(self, server: Allocator, disruptions: DisruptionAllowances) -> None:
-        self._server = server
-        self._cluster = server.cluster
-        self._policy = server.policy
-        self._room = server.room
+    def __init__(self, allocator: Allocator, disruptions: DisruptionAllowances) -> None:
+        self._allocator = allocator
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._capacity = allocator.capacity
         self._disruptions = disruptions
-        self._gain_milli = max(1, round(server.policy.repack.gain * WHOLE_MILLI))
+        self._gain_milli = max(1, round(allocator.policy.repack.gain * WHOLE_MILLI))
         self._gone: set[Pod] = set()
         self._at: dict[EquivalenceClass, int] = {}  # the first of each class that still waits
         self._lines: dict[int, RepackQueue] = {}
@@ -69,7 +69,7 @@ class RepackPlanner:
             return
         self._line_up()
         numbers = count()
-        free = self._room.columns.free[GPU_ROW]
+        free = self._capacity.columns.free[GPU_ROW]
         heap = [
             (key, next(numbers), node, change)
             for node in np.flatnonzero(free >= self._gain_milli).tolist()
@@ -81,32 +81,32 @@ class RepackPlanner:
             _, _, node, change = heappop(heap)
             if change.goes in self._gone or not self._disruptions.allows((change.goes,)):
                 continue
-            spots = self._made(node, change)
-            if spots is not None:
+            placements = self._made(node, change)
+            if placements is not None:
                 stops += 1
                 self._gone.add(change.goes)
                 self._disruptions.count((change.goes,))
-                yield change.goes, spots
+                yield change.goes, placements
             if free[node] >= self._gain_milli:
-                for key, other in self._changes(node, change.goes if spots is None else None):
-                    if spots is not None or other.come != change.come:
+                for key, other in self._changes(node, change.goes if placements is None else None):
+                    if placements is not None or other.come != change.come:
                         heappush(heap, (key, next(numbers), node, other))
 
     def _line_up(self) -> None:
         """Sort the candidates of each project by priority, then the largest first."""
-        server, cluster = self._server, self._cluster
+        allocator, cluster = self._allocator, self._cluster
         lines: dict[int, list[RepackCandidate]] = {}
-        for of, at in server.unserved():
-            candidate = server.candidate(of, at)
+        for of, at in allocator.unserved():
+            candidate = allocator.candidate(of, at)
             job = candidate.job
             if sum(candidate.lacks) != 1 or job.topology is not None or not of.step.gpu_milli:
                 continue
             shape = job.shapes[candidate.lacks.index(1)]
             if shape.pod_rules:  # whether it may come hangs on more than this node
                 continue
-            open_, _ = server.memo.feasible_nodes(cluster, shape, server.memo.affinity(cluster, job))
-            within = server.open_to(candidate)
-            priority = effective_priority(job, self._policy, server.now_s)
+            open_, _ = allocator.cache.feasible_nodes(cluster, shape, allocator.cache.affinity(cluster, job))
+            within = allocator.open_to(candidate)
+            priority = effective_priority(job, self._policy, allocator.now_s)
             self._at[of] = at
             lines.setdefault(of.project, []).append(
                 RepackCandidate(of, shape, open_ if within is None else open_ & within, priority)
@@ -146,20 +146,20 @@ class RepackPlanner:
             and sum(job.placed) == 1
             and not job.stopping
             and job.name not in self._cluster.promised
-            and is_past_min_runtime(job, self._policy, self._server.now_s)
+            and is_past_min_runtime(job, self._policy, self._allocator.now_s)
             and self._price(pod) <= self._policy.consolidation.budget
             and self._disruptions.allows((pod,))
         )
 
     def _price(self, pod: Pod) -> float:
-        return price_of_move(pod.job, [pod], self._policy.price, self._server.now_s)
+        return price_of_move(pod.job, [pod], self._policy.price, self._allocator.now_s)
 
     def _change(self, node: int, pod: Pod, line: "RepackQueue") -> Repacking | None:
         """Return the pending pods that would replace a pod, as far as they fit; None without a gain."""
         held = round(devices_of([pod]) * WHOLE_MILLI)
-        space = NodeSnapshot(self._room, node)
+        space = NodeSnapshot(self._capacity, node)
         space.hold(pod.shape, pod.devices, -1)
-        own = effective_priority(pod.job, self._policy, self._server.now_s)
+        own = effective_priority(pod.job, self._policy, self._allocator.now_s)
         come: list[EquivalenceClass] = []
         total = 0
         for of, shape, _, priority in line.fitting(space, node):
@@ -179,46 +179,46 @@ class RepackPlanner:
 
     def _made(self, node: int, change: Repacking) -> list[NodePlacement] | None:
         """Return the placements of the replacing pods; None, with nothing changed, unless all may come."""
-        books, goes = self._server.books, change.goes
-        self._room.try_out()
-        charge_pods(books, [goes], -1)
-        self._room.give(node, goes.shape, goes.devices)
-        spots: list[NodePlacement] = []
+        overlay, goes = self._allocator.overlay, change.goes
+        self._capacity.begin()
+        charge_pods(overlay, [goes], -1)
+        self._capacity.release(node, goes.shape, goes.devices)
+        placements: list[NodePlacement] = []
         for of in change.come:
             candidate = Candidate(of, self._at[of]) if self._at[of] < len(of.members) else None
             if candidate is None or not self._passes(candidate):
                 break
             ((pod,),) = candidate.pods().values()
-            devices = NodeSnapshot(self._room, node).devices_for(pod.shape)
+            devices = NodeSnapshot(self._capacity, node).devices_for(pod.shape)
             if devices is None:
                 break
-            self._room.take(node, pod.shape, devices)
-            spots.append(NodePlacement(pod, node, devices))
-            self._count(spots[-1], 1)
+            self._capacity.allocate(node, pod.shape, devices)
+            placements.append(NodePlacement(pod, node, devices))
+            self._count(placements[-1], 1)
             self._at[of] += 1
         else:
-            self._room.keep()
-            return spots
-        self._room.drop()
-        for spot, of in zip(spots, change.come, strict=False):
-            self._count(spot, -1)
+            self._capacity.commit()
+            return placements
+        self._capacity.rollback()
+        for placement, of in zip(placements, change.come, strict=False):
+            self._count(placement, -1)
             self._at[of] -= 1
-        charge_pods(books, [goes], 1)
+        charge_pods(overlay, [goes], 1)
         return None
 
-    def _count(self, spot: NodePlacement, sign: int) -> None:
-        job = spot.pod.job
-        amounts = usage_on(self._cluster, spot.pod.shape, spot.node)
-        self._server.books.add(job.path, amounts, not job.preemptible, sign)
+    def _count(self, placement: NodePlacement, sign: int) -> None:
+        job = placement.pod.job
+        amounts = usage_on(self._cluster, placement.pod.shape, placement.node)
+        self._allocator.overlay.add(job.path, amounts, not job.preemptible, sign)
 
     def _passes(self, candidate: Candidate) -> bool:
         """Return True if a candidate passes the quota checks without the stopped pod."""
-        books, path, asks = self._server.books, candidate.job.path, candidate.asks
+        overlay, path, asks = self._allocator.overlay, candidate.job.path, candidate.asks
         return (
             candidate.job.can_preempt
-            and books.over_limit(path, asks) is None
-            and (candidate.job.preemptible or books.fixed_over_quota(path, asks) is None)
-            and self._server.keeps_headroom(candidate, self._room.free_gpu_milli())
+            and overlay.over_limit(path, asks) is None
+            and (candidate.job.preemptible or overlay.fixed_over_quota(path, asks) is None)
+            and self._allocator.keeps_headroom(candidate, self._capacity.free_gpu_milli())
         )
 
 
@@ -248,11 +248,11 @@ class RepackQueue:
 class NodeSnapshot:
     """Copy of one node's free capacity, for trials."""
 
-    def __init__(self, room: Capacity, node: int) -> None:
-        self.free = room.columns.free[:, node].copy()
-        self.share: list[int] = room.columns.share[node].tolist()
-        self.device_memory = int(room.device_memory[node])
-        self._memory: list[int] = room.columns.memory[node].tolist()
+    def __init__(self, capacity: Capacity, node: int) -> None:
+        self.free = capacity.columns.free[:, node].copy()
+        self.share: list[int] = capacity.columns.share[node].tolist()
+        self.device_memory = int(capacity.device_memory[node])
+        self._memory: list[int] = capacity.columns.memory[node].tolist()
 
     def hold(self, shape: RequestShape, devices: Sequence[int], pods: int) -> None:
         """Allocate devices to a pod (pods -1: release them)."""

@@ -34,22 +34,22 @@ class Reservation:
 
 
 def reservations(
-    cluster: Cluster, memo: EngineCache, room: Capacity, owners: list[EquivalenceClass], now_s: float
+    cluster: Cluster, cache: EngineCache, capacity: Capacity, owners: list[EquivalenceClass], now_s: float
 ) -> list[Reservation]:
     """Room for the first of each of these classes, the longest waiting first, on nodes of their own.
 
     `now_s` is when the cluster last changed: what is expected doesn't shift while nothing happens.
     """
-    taken = np.zeros(len(room.whole), np.bool_)
+    taken = np.zeros(len(capacity.whole), np.bool_)
     ends = _ExpectedEnds(cluster, now_s)
     found = []
     for of in sorted(owners, key=lambda of: of.members[0][:2])[:RESERVATIONS_MOST]:
         job = of.first
-        kept, at_s = np.zeros_like(room.whole), now_s
+        kept, at_s = np.zeros_like(capacity.whole), now_s
         for shape, lack in zip(job.shapes, of.step.lacks, strict=True):
             if lack:
-                mask = memo.feasible_nodes(cluster, shape, memo.affinity(cluster, job))[0] & ~taken
-                chosen = ends.soonest(room, shape, mask, kept, lack)
+                mask = cache.feasible_nodes(cluster, shape, cache.affinity(cluster, job))[0] & ~taken
+                chosen = ends.soonest(capacity, shape, mask, kept, lack)
                 if len(chosen) < lack:
                     break
                 at_s = max(at_s, chosen[-1][0])
@@ -57,7 +57,7 @@ def reservations(
                     kept[node] += shape.devices
         else:
             if np.isfinite(at_s):
-                spare = np.where(kept > 0, ends.free_by(room, at_s) - kept, np.iinfo(np.int64).max)
+                spare = np.where(kept > 0, ends.free_by(capacity, at_s) - kept, np.iinfo(np.int64).max)
                 taken |= kept > 0
                 found.append(Reservation(job, at_s, spare))
     return found
@@ -115,10 +115,10 @@ class _ExpectedEnds:
         return self._known
 
     def soonest(
-        self, room: Capacity, shape: RequestShape, mask: Bools, kept: Ints, pods: int
+        self, capacity: Capacity, shape: RequestShape, mask: Bools, kept: Ints, pods: int
     ) -> list[tuple[float, int]]:
         """Return times and nodes at which this many pods fit beside reservations, soonest first."""
-        free, size = room.whole - kept, shape.devices
+        free, size = capacity.whole - kept, shape.devices
         places = np.where(mask, np.maximum(free, 0) // size if size else 1, 0)
         now = np.repeat(np.arange(len(places)), np.minimum(places, pods))[:pods]
         found = [(self._now_s, node) for node in now.tolist()]
@@ -130,14 +130,14 @@ class _ExpectedEnds:
             found += zip(coming.end_s[rows].tolist(), coming.node[rows].tolist(), strict=True)
         return found
 
-    def free_by(self, room: Capacity, at_s: float) -> Ints:
+    def free_by(self, capacity: Capacity, at_s: float) -> Ints:
         """Return the idle devices of each node at a time."""
         if at_s <= self._now_s:
-            return room.whole
+            return capacity.whole
         coming = self._coming
         until = np.searchsorted(coming.end_s, at_s, "right")
-        freed = np.bincount(coming.node[:until], coming.devices[:until], len(room.whole))
-        return room.whole + freed.astype(np.int64)
+        freed = np.bincount(coming.node[:until], coming.devices[:until], len(capacity.whole))
+        return capacity.whole + freed.astype(np.int64)
 
 
 def _ends_s(cluster: Cluster, job: Job, now_s: float) -> float:

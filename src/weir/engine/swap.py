@@ -21,21 +21,21 @@ class SwapPlanner:
     """Finds the workloads that swap in this cycle."""
 
     def __init__(
-        self, server: Allocator, disruptions: DisruptionAllowances, gone: set[Pod], coming: set[str]
+        self, allocator: Allocator, disruptions: DisruptionAllowances, gone: set[Pod], coming: set[str]
     ) -> None:
-        self._server = server
-        self._cluster = server.cluster
-        self._policy = server.policy
-        self._books = server.books
+        self._allocator = allocator
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._overlay = allocator.overlay
         self._disruptions = disruptions
         self._gone = gone
         self._coming = coming
         self._served: set[EquivalenceClass] = set()
-        self._lines = server.memo.lines  # by size, as the books stand
+        self._lines = allocator.cache.lines  # by size, as the books stand
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[NodePlacement]]]:
         """Yield each pending workload with the workload it replaces and the placements."""
-        cluster, now_s = self._cluster, self._server.now_s
+        cluster, now_s = self._cluster, self._allocator.now_s
         if not self._policy.swap_at_checkpoint or not cluster.runtimes.version:
             return
         for job in cluster.saved:
@@ -45,24 +45,24 @@ class SwapPlanner:
                     self._served.add(found.of)
                     pods = iter(pod for some in found.pods().values() for pod in some)
                     running = [pod for group in job.pods for pod in group if pod.phase is Phase.RUNNING]
-                    spots = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
-                    charge_pods(self._books, running, -1)
+                    placements = [NodePlacement(next(pods), pod.node, pod.devices) for pod in running]
+                    charge_pods(self._overlay, running, -1)
                     self._disruptions.count(running)
                     self._gone.update(running)
                     self._lines.clear()
-                    yield found, job, spots
+                    yield found, job, placements
 
     def _may_go(self, job: Job) -> bool:
         """Return True if a workload runs over quota, has just checkpointed, and may be stopped."""
-        books = self._books
+        overlay = self._overlay
         return (
             job.preemptible
             and not job.stopping
             and job.name not in self._cluster.promised
             and job.name not in self._coming
-            and is_past_min_runtime(job, self._policy, self._server.now_s)
+            and is_past_min_runtime(job, self._policy, self._allocator.now_s)
             and not any(pod in self._gone for group in job.pods for pod in group)
-            and any(books.over_quota(queue) for queue in job.path)
+            and any(overlay.over_quota(queue) for queue in job.path)
             and self._disruptions.allows(job.running_pods())
         )
 
@@ -75,7 +75,7 @@ class SwapPlanner:
                 return None
             candidate = Candidate(of, at)
             if (
-                self._server.memo.could_run(self._cluster, of)
+                self._allocator.cache.could_run(self._cluster, of)
                 and self._may_be_where(candidate, job)
                 and self._may_come(candidate, job)
                 and self._may_stand(job)
@@ -88,12 +88,12 @@ class SwapPlanner:
         size = tuple([(shape.id, pods) for shape, pods in zip(like.shapes, like.placed, strict=True)])
         found = self._lines.get(size)
         if found is None:
-            server, found = self._server, []
+            allocator, found = self._allocator, []
             for of in self._cluster.waiting_by_shape.get(size[0][0], ()):
-                at = server.served_of(of)
+                at = allocator.served_of(of)
                 if of.wants[1] == size and of not in self._served and at < len(of.members):
                     submitted_s, name, job = of.members[at]
-                    key = server.key_of(job, job.ran_s, of.step.asks), submitted_s, name
+                    key = allocator.key_of(job, job.ran_s, of.step.asks), submitted_s, name
                     found.append((key, of, at))
             found.sort(key=itemgetter(0))
             self._lines[size] = found
@@ -101,32 +101,32 @@ class SwapPlanner:
 
     def _own_key(self, job: Job) -> float:
         """Return the key of a running workload, as if it were pending with its run time so far."""
-        started_s = self._server.now_s if job.started_s is None else job.started_s
-        return self._server.key_of(job, job.ran_s + self._server.now_s - started_s, ())
+        started_s = self._allocator.now_s if job.started_s is None else job.started_s
+        return self._allocator.key_of(job, job.ran_s + self._allocator.now_s - started_s, ())
 
     def _may_stand(self, goes: Job) -> bool:
         """Return True if pod affinity allows the job's nodes without the job."""
-        rules, columns = self._server.memo.pod_rules(self._cluster), self._server.room.columns
+        rules, columns = self._allocator.cache.pod_rules(self._cluster), self._allocator.capacity.columns
         return all(rules.stays(columns, pod.shape, pod.node) for pod in goes.running_pods())
 
     def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
         """Return True if the nodes satisfy the topology of the pending workload."""
-        server, asked = self._server, candidate.job.topology
+        allocator, asked = self._allocator, candidate.job.topology
         if asked is not None and asked.required is not None and asked != goes.topology:
             return False
-        scattered = server.is_scattered(candidate.job, goes.running_pods())
-        return not scattered or server.may_scatter(candidate.job, candidate.lacks)
+        scattered = allocator.is_scattered(candidate.job, goes.running_pods())
+        return not scattered or allocator.may_scatter(candidate.job, candidate.lacks)
 
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
         """Return True if it passes all quota checks without the other, which uses borrowed quota."""
-        books, running = self._books, goes.running_pods()
+        overlay, running = self._overlay, goes.running_pods()
         job, fixed = candidate.job, not candidate.job.preemptible
-        charge_pods(books, running, -1)
-        ok = books.over_limit(job.path, candidate.asks) is None and (
-            not fixed or books.fixed_over_quota(job.path, candidate.asks) is None
+        charge_pods(overlay, running, -1)
+        ok = overlay.over_limit(job.path, candidate.asks) is None and (
+            not fixed or overlay.fixed_over_quota(job.path, candidate.asks) is None
         )
-        books.add(job.path, candidate.asks, fixed)
-        ok = ok and any(books.fills_quota(queue, candidate.asks) for queue in goes.path)
-        books.add(job.path, candidate.asks, fixed, -1)
-        charge_pods(books, running, 1)
+        overlay.add(job.path, candidate.asks, fixed)
+        ok = ok and any(overlay.fills_quota(queue, candidate.asks) for queue in goes.path)
+        overlay.add(job.path, candidate.asks, fixed, -1)
+        charge_pods(overlay, running, 1)
         return ok and job.can_preempt and goes.name not in job.stopped_for

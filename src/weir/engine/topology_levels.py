@@ -38,7 +38,7 @@ class TopologyLevel:
 
 def level_of(cluster: Cluster, labels: Sequence[str]) -> TopologyLevel:
     """Return the domains of nodes with equal values of all these labels."""
-    of = np.full(cluster.room.free.shape[1], -1, np.int64)
+    of = np.full(cluster.free_capacity.free.shape[1], -1, np.int64)
     numbers: dict[tuple[str, ...], int] = {}
     for at, node in enumerate(cluster.nodes):
         path = _path(node, labels)

@@ -47,49 +47,57 @@ class TopologyPlacer:
     def place(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> list[NodePlacement] | None:
         """Return placements in one domain of its level, or if `scattered` in few domains."""
         for within in self._alternatives(pods, scattered):
-            spots = self._placer.place(self._job, pods, self._affinity, within)
-            if spots is not None:
-                return spots
+            placements = self._placer.place(self._job, pods, self._affinity, within)
+            if placements is not None:
+                return placements
         return None
 
     def _alternatives(self, pods: Mapping[int, Sequence[Pod]], scattered: bool) -> Iterator[Bools | None]:
-        room_for = self._room_for(pods)
+        capacity_for = self._capacity_for(pods)
         base = _both(self._pinned(self._required), self._within)
         finest = max(self._required, self._preferred)
         near = self._pinned(self._preferred) if self._preferred > self._required else None
-        yield from self._single(finest, pods, room_for, _both(base, near))
+        yield from self._single(finest, pods, capacity_for, _both(base, near))
         if finest == self._required:
             return
         if scattered:
-            yield from self._scattered(pods, room_for, base)
+            yield from self._scattered(pods, capacity_for, base)
 
     def _single(
-        self, depth: int, pods: Mapping[int, Sequence[Pod]], room_for: Mapping[int, Ints], base: Bools | None
+        self,
+        depth: int,
+        pods: Mapping[int, Sequence[Pod]],
+        capacity_for: Mapping[int, Ints],
+        base: Bools | None,
     ) -> Iterator[Bools]:
         """Yield domains of a level that fit it alone, those with least free capacity first."""
         level = self._levels[depth]
         enough = np.ones(level.count, np.bool_)
         for group, some in pods.items():
-            count = room_for[group] if base is None else np.where(base, room_for[group], 0)
+            count = capacity_for[group] if base is None else np.where(base, capacity_for[group], 0)
             enough &= level.sums(count) >= len(some)
-        free = level.sums(np.maximum(self._placer.room.columns.free[GPU_ROW], 0))
+        free = level.sums(np.maximum(self._placer.capacity.columns.free[GPU_ROW], 0))
         for domain in sorted(np.flatnonzero(enough).tolist(), key=lambda domain: (int(free[domain]), domain)):
             mask = level.mask(domain)
             yield mask if base is None else mask & base
 
     def _scattered(
-        self, pods: Mapping[int, Sequence[Pod]], room_for: Mapping[int, Ints], base: Bools | None
+        self, pods: Mapping[int, Sequence[Pod]], capacity_for: Mapping[int, Ints], base: Bools | None
     ) -> Iterator[Bools | None]:
         """Yield unions of few domains of the preferred level within one coarser domain."""
         level = self._levels[self._preferred]
         wholes: list[Bools | None] = []
         for depth in range(self._preferred - 1, self._required, -1):
-            wholes += list(self._single(depth, pods, room_for, base))
-        wholes += list(self._single(self._required, pods, room_for, base)) if self._required >= 0 else [base]
+            wholes += list(self._single(depth, pods, capacity_for, base))
+        wholes += (
+            list(self._single(self._required, pods, capacity_for, base)) if self._required >= 0 else [base]
+        )
         for whole in wholes:
             union = np.zeros(len(level.of), np.bool_)
             counts = {
-                group: level.sums(room_for[group] if whole is None else np.where(whole, room_for[group], 0))
+                group: level.sums(
+                    capacity_for[group] if whole is None else np.where(whole, capacity_for[group], 0)
+                )
                 for group in pods
             }
             total = np.sum(list(counts.values()), axis=0)
@@ -101,16 +109,16 @@ class TopologyPlacer:
                 ):
                     yield union if whole is None else union & whole
                     break
-        yield from self._single(self._required, pods, room_for, base) if self._required >= 0 else [base]
+        yield from self._single(self._required, pods, capacity_for, base) if self._required >= 0 else [base]
 
     def domains_to_clear(self, pods: Mapping[int, Sequence[Pod]]) -> list[Bools]:
         """Return domains of its level, those that miss capacity for fewest pods first."""
-        room_for = self._room_for(pods)
+        capacity_for = self._capacity_for(pods)
         base = _both(self._pinned(self._required), self._within)
         level = self._levels[max(self._required, self._preferred)]
         missing = np.zeros(level.count, np.int64)
         for group, some in pods.items():
-            count = room_for[group] if base is None else np.where(base, room_for[group], 0)
+            count = capacity_for[group] if base is None else np.where(base, capacity_for[group], 0)
             missing += np.maximum(0, len(some) - level.sums(count))
         found = []
         for domain in sorted(range(level.count), key=lambda domain: (int(missing[domain]), domain)):
@@ -132,12 +140,12 @@ class TopologyPlacer:
         nodes += self._comes_to
         return np.isin(of, np.unique(of[nodes])) & (of >= 0) if nodes else None
 
-    def _room_for(self, pods: Mapping[int, Sequence[Pod]]) -> dict[int, Ints]:
-        room = self._placer.room
+    def _capacity_for(self, pods: Mapping[int, Sequence[Pod]]) -> dict[int, Ints]:
+        capacity = self._placer.capacity
         found = {}
         for group in pods:
             shape = self._job.shapes[group]
-            count = pods_that_fit(room.columns, room.whole, room.device_memory, shape)
+            count = pods_that_fit(capacity.columns, capacity.whole, capacity.device_memory, shape)
             mask = self._placer.ranking_of(shape, self._affinity).mask
             found[group] = np.where(mask, count, 0)
         return found

@@ -28,25 +28,25 @@ class UnschedulableNodes:
         self,
         cluster: Cluster,
         policy: Policy,
-        memo: EngineCache,
-        room: Capacity,
+        cache: EngineCache,
+        capacity: Capacity,
         affinity: tuple[AffinityPolicy, ...],
         job: Job,
     ) -> None:
         self._cluster = cluster
-        self._memo = memo
-        self._room = room
+        self._cache = cache
+        self._capacity = capacity
         self._affinity = affinity
         self.rules: set[str] = set()  # those that excluded a node, in words
-        self._rules = memo.pod_rules(cluster)
-        self._others_marks: Ints = room.columns.marks.copy()
+        self._rules = cache.pod_rules(cluster)
+        self._others_marks: Ints = capacity.columns.marks.copy()
         for pod in job.running_pods():
             for mark in pod.shape.marks:
                 self._others_marks[mark, pod.node] -= 1
         self._placer = Placer(
             cluster,
-            room,
-            lambda shape, rules: memo.ranking(cluster, shape, rules),
+            capacity,
+            lambda shape, rules: cache.ranking(cluster, shape, rules),
             policy.search_steps,
             self._rules,
         )
@@ -55,15 +55,19 @@ class UnschedulableNodes:
         """Return how many of so many pods fit now."""
         if shape.pod_rules:
             return self._placer.fill(shape, self._affinity, lack)
-        mask, _ = self._memo.feasible_nodes(self._cluster, shape, self._affinity)
-        count = pods_that_fit(self._room.columns, self._room.whole, self._room.device_memory, shape)
+        mask, _ = self._cache.feasible_nodes(self._cluster, shape, self._affinity)
+        count = pods_that_fit(
+            self._capacity.columns, self._capacity.whole, self._capacity.device_memory, shape
+        )
         return min(lack, int(count[mask].sum()))
 
     def nodes(self, shape: RequestShape) -> Iterator[tuple[int, str]]:
         """Return the matching nodes that can't take a pod of a shape, and what each is short of first."""
-        mask, _ = self._memo.feasible_nodes(self._cluster, shape, self._affinity)
-        count = pods_that_fit(self._room.columns, self._room.whole, self._room.device_memory, shape)
-        open_ = self._rules.open_to(self._room.columns, shape) if shape.pod_rules else np.ones_like(mask)
+        mask, _ = self._cache.feasible_nodes(self._cluster, shape, self._affinity)
+        count = pods_that_fit(
+            self._capacity.columns, self._capacity.whole, self._capacity.device_memory, shape
+        )
+        open_ = self._rules.open_to(self._capacity.columns, shape) if shape.pod_rules else np.ones_like(mask)
         for node in np.flatnonzero(mask & ((count == 0) | ~open_)).tolist():
             yield node, self._first(shape, node)
 
@@ -73,19 +77,21 @@ class UnschedulableNodes:
 
     def _first(self, shape: RequestShape, node: int) -> str:
         if shape.pod_rules:
-            rule = self._rules.refusal(self._room.columns, shape, node)
+            rule = self._rules.refusal(self._capacity.columns, shape, node)
             if rule is not None and (
-                rule.kind == "affinity" or fits_on(self._room, shape, node) or self._by_own_pods(shape, node)
+                rule.kind == "affinity"
+                or fits_on(self._capacity, shape, node)
+                or self._by_own_pods(shape, node)
             ):
                 self.rules.add(rule_phrase(rule))
                 return rule_phrase(rule)
-        free = self._room.columns.free[:, node]
+        free = self._capacity.columns.free[:, node]
         if shape.devices:
-            if shape.whole and self._room.whole[node] < shape.devices:
+            if shape.whole and self._capacity.whole[node] < shape.devices:
                 return GPU
             if not shape.whole:
-                milli = shape.share_on(int(self._room.device_memory[node]))
-                if int((self._room.columns.share[node] >= milli).sum()) < shape.devices:
+                milli = shape.share_on(int(self._capacity.device_memory[node]))
+                if int((self._capacity.columns.share[node] >= milli).sum()) < shape.devices:
                     return GPU
         for row, amount in shape.needs:
             if free[row] < amount:
@@ -94,7 +100,7 @@ class UnschedulableNodes:
 
     def _by_own_pods(self, shape: RequestShape, node: int) -> bool:
         """Return True if the rules exclude a node only because of pods of the same gang."""
-        columns = self._room.columns
+        columns = self._capacity.columns
         now, columns.marks = columns.marks, self._others_marks
         try:
             return self._rules.refusal(columns, shape, node) is None
@@ -106,7 +112,7 @@ class UnschedulableNodes:
     def on(self, shape: RequestShape, node: int) -> str:
         """Return what one node is short of, in numbers."""
         name, resource = self._cluster.node_names[node], self._first(shape, node)
-        have = int(self._room.whole[node])
+        have = int(self._capacity.whole[node])
         if resource == GPU and shape.whole and have < shape.devices:
             free = f"{have} GPU{'' if have == 1 else 's'}"
             return f"{name} has {free} free, and a pod asks for {shape.devices}"
@@ -120,7 +126,7 @@ class UnschedulableNodes:
         if resource.startswith(ATTACHED_PREFIX):
             return f"{name} {_attaches_no_more(resource, plural=False)}"
         amount = next(amount for at, amount in shape.needs if at == row)
-        free = amount_phrase(resource, max(0, int(self._room.columns.free[row, node])))
+        free = amount_phrase(resource, max(0, int(self._capacity.columns.free[row, node])))
         return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
 
     def _holders(self, node: int, row: int) -> str:
@@ -154,7 +160,7 @@ class UnschedulableNodes:
         shape = full[0][0]
         if GPU not in short or len(shapes) > 1 or not shape.whole:
             return ""
-        free = [have for _, node in full if (have := int(self._room.whole[node])) < shape.devices]
+        free = [have for _, node in full if (have := int(self._capacity.whole[node])) < shape.devices]
         if not sum(free):
             return ""
         count, most = sum(free), max(free)

@@ -49,34 +49,34 @@ class VictimCandidates:
 
     def __init__(
         self,
-        bench: PreemptionContext,
-        claims: PreemptionRules,
+        context: PreemptionContext,
+        preemption_rules: PreemptionRules,
         kind: PreemptionKind,
         most: QuotaProtection,
         move_budget: float,
         found: CandidateSet | None = None,
     ) -> None:
-        self._bench = bench
-        self._cluster = bench.cluster
-        self._policy = bench.policy
-        self._books = bench.books
-        self._placer = bench.placer
-        self._affinity_of = bench.affinity_of
-        self._gone = bench.gone
-        self._coming = bench.coming
-        self._now_s = bench.now_s
-        self._disruptions = bench.disruptions
+        self._context = context
+        self._cluster = context.cluster
+        self._policy = context.policy
+        self._overlay = context.overlay
+        self._placer = context.placer
+        self._affinity_of = context.affinity_of
+        self._gone = context.gone
+        self._coming = context.coming
+        self._now_s = context.now_s
+        self._disruptions = context.disruptions
         self._overrides = kind is PreemptionKind.OVERRIDE
         self.victims: list[tuple[Victim, EvictionRule]] | None = (
             None  # those taken so far by a thorough attempt
         )
-        self.bounds = bench.bounds
-        self.claims = claims
+        self.bounds = context.bounds
+        self.preemption_rules = preemption_rules
         self.kind = kind
         self._most = most
         self.move_budget = move_budget
-        charge = sum(amount for row, amount in claims.asks if row == GPU_ROW)
-        self._needed = devices_of_charge(claims.job, charge) / WHOLE_MILLI  # devices
+        charge = sum(amount for row, amount in preemption_rules.asks if row == GPU_ROW)
+        self._needed = devices_of_charge(preemption_rules.job, charge) / WHOLE_MILLI  # devices
         self.taken: set[Pod] = set()
         self.nodes_needed = 1  # nodes the asker still lacks: what a victim gang's price is shared by
         self._kept = CandidateSet() if found is None else found
@@ -84,9 +84,11 @@ class VictimCandidates:
             self._find()
         self.jobs = self._kept.jobs
 
-    def asked_by(self, claims: PreemptionRules) -> "VictimCandidates":
+    def asked_by(self, preemption_rules: PreemptionRules) -> "VictimCandidates":
         """Return the same candidates for another requester."""
-        return VictimCandidates(self._bench, claims, self.kind, self._most, self.move_budget, self._kept)
+        return VictimCandidates(
+            self._context, preemption_rules, self.kind, self._most, self.move_budget, self._kept
+        )
 
     # Who
 
@@ -99,40 +101,46 @@ class VictimCandidates:
 
     def _found(self) -> list[Job]:
         """Return running preemptible workloads that are eligible, at the latest after other evictions."""
-        claims, running = self.claims, self._cluster.running
+        preemption_rules, running = self.preemption_rules, self._cluster.running
         if self.kind is PreemptionKind.CONSOLIDATE:
             return self._movable()
         if self.kind is PreemptionKind.PREEMPT:
-            return [job for job in self._of_project(claims.job.project) if claims.rule_for(job) is not None]
+            return [
+                job
+                for job in self._of_project(preemption_rules.job.project)
+                if preemption_rules.rule_for(job) is not None
+            ]
         found: list[Job] = []
         lifted: list[Pod] = []
-        asked = [project for project in running if project != claims.job.project and running[project]]
+        asked = [
+            project for project in running if project != preemption_rules.job.project and running[project]
+        ]
         while more := [project for project in asked if self._may_ask(project)]:
-            flat = len(claims.path) == 1
+            flat = len(preemption_rules.path) == 1
             for project in more:
                 asked.remove(project)
                 jobs = self._of_project(project)
                 found += jobs
                 if not flat:  # in a deep tree their going may open what lies further off
                     pods = [pod for job in jobs for pod in self.running(job)]
-                    charge_pods(self._books, pods, -1)
+                    charge_pods(self._overlay, pods, -1)
                     lifted += pods
             if flat:
                 break
-        charge_pods(self._books, lifted, 1)
+        charge_pods(self._overlay, lifted, 1)
         return found
 
     def _may_ask(self, project: int) -> bool:
         """Return True if another project may be taken from as things stand."""
         path = self._cluster.ledger.path[project]
-        return self.claims.protection(path) <= self._most and self.claims.may_ask(path)
+        return self.preemption_rules.protection(path) <= self._most and self.preemption_rules.may_ask(path)
 
     def _movable(self) -> list[Job]:
         """Return running preemptible workloads that are cheap to move and fit elsewhere."""
         rules, running = self._policy.price, self._cluster.running_pods
         jobs = running.jobs_saved_within(self._now_s, self.move_budget, rules.restart)
-        if self._policy.consolidation.protect_in_quota and not self.claims.is_owner:
-            jobs = [job for job in jobs if any(self._books.over_quota(queue) for queue in job.path)]
+        if self._policy.consolidation.protect_in_quota and not self.preemption_rules.is_owner:
+            jobs = [job for job in jobs if any(self._overlay.over_quota(queue) for queue in job.path)]
         cheap = cheap_to_move(self._within(jobs), self.move_budget, rules, self._now_s)
         return [job for job in cheap if self._has_holes(job)]
 
@@ -155,7 +163,7 @@ class VictimCandidates:
 
     def _within(self, jobs: list[Job]) -> list[Job]:
         """Return the preemptible jobs that may be stopped or moved for the requester now."""
-        asker, policy, now_s = self.claims.job, self._policy, self._now_s
+        asker, policy, now_s = self.preemption_rules.job, self._policy, self._now_s
         jobs = [job for job in jobs if job is not asker and job.name not in self._coming]
         if policy.min_runtime.any:
             jobs = [job for job in jobs if is_past_min_runtime(job, policy, now_s)]
@@ -170,25 +178,25 @@ class VictimCandidates:
         budgets = self._disruptions
         return not budgets.any or budgets.allows(pods, overrides=self._overrides and not moves)
 
-    def limits(self, units: Sequence[Victim]) -> Permits | None:
+    def limits(self, victims: Sequence[Victim]) -> Permits | None:
         """Return which sets of these units may go; None if the usual search does.
 
         That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too.
         """
         if self.victims is not None:
             return lambda some: self.legal_order(some) is not None
-        if not self._disruptions.any or self._may_all_go(units):
+        if not self._disruptions.any or self._may_all_go(victims):
             return None
         return self._may_all_go
 
-    def _may_all_go(self, units: Sequence[Victim]) -> bool:
-        pods = list(dict.fromkeys(pod for unit in units for pod in unit.pods))
-        moves = self._overrides and any(unit.moves for unit in units)
+    def _may_all_go(self, victims: Sequence[Victim]) -> bool:
+        pods = list(dict.fromkeys(pod for victim in victims for pod in victim.pods))
+        moves = self._overrides and any(victim.moves for victim in victims)
         return self._may_stop(pods, moves=moves)
 
     def _would_alternate(self, victim: Job) -> bool:
         """Return True if the requester was recently stopped for this workload."""
-        at_s = self.claims.job.stopped_for.get(victim.name)
+        at_s = self.preemption_rules.job.stopped_for.get(victim.name)
         return at_s is not None and self._now_s - at_s < self._policy.reserve_after
 
     def running(self, job: Job) -> list[Pod]:
@@ -232,12 +240,12 @@ class VictimCandidates:
             nodes = dict.fromkeys(pod.node for pod in pods)
             found.spans = found.spans or (len(nodes) > 1 and not only_moves)
             for node in nodes:
-                for unit in self.units_of(job, [pod for pod in pods if pod.node == node]):
-                    devices = sum(len(pod.devices) for pod in unit.here)
+                for victim in self.victims_of(job, [pod for pod in pods if pod.node == node]):
+                    devices = sum(len(pod.devices) for pod in victim.here)
                     if devices:
-                        in_parts = any(pod.devices and not pod.shape.whole for pod in unit.here)
-                        found.add(node, devices, unit.price, unit.moves and not in_parts)
-                        tiers.append(unit.tier)
+                        in_parts = any(pod.devices and not pod.shape.whole for pod in victim.here)
+                        found.add(node, devices, victim.price, victim.moves and not in_parts)
+                        tiers.append(victim.tier)
                         if in_parts:
                             found.parts.add(node)
                     else:
@@ -249,15 +257,17 @@ class VictimCandidates:
         prices = self._policy.price
         return price_of_move(job, pods, prices, self._now_s) if moves else self._price_of_rest(job, pods)
 
-    def units_on(self, node: int) -> list[Victim]:
+    def victims_on(self, node: int) -> list[Victim]:
         """Return the victims with pods on a node."""
         here: dict[Job, list[Pod]] = {}
         for pod in self._cluster.pods_on[node]:
             if pod.phase is Phase.RUNNING and pod not in self.taken and pod not in self._gone:
                 here.setdefault(pod.job, []).append(pod)
-        return [unit for job, pods in here.items() if job in self.jobs for unit in self.units_of(job, pods)]
+        return [
+            victim for job, pods in here.items() if job in self.jobs for victim in self.victims_of(job, pods)
+        ]
 
-    def units_of(self, job: Job, here: Sequence[Pod]) -> list[Victim]:
+    def victims_of(self, job: Job, here: Sequence[Pod]) -> list[Victim]:
         """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole."""
         if self.jobs[job]:
             pods = self.running(job) if _is_bound_together(job) else here
@@ -265,7 +275,7 @@ class VictimCandidates:
                 return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
             return [Victim(_LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
-        units = []
+        victims = []
         running = self.running(job)
         spare = [-need for need in job.needed]
         for pod in running:
@@ -283,16 +293,16 @@ class VictimCandidates:
                     spare[pod.group] -= 1
                     elastic.add(pod)
                     cost = price(job, [pod], self._policy.price, self._now_s, self._needed)
-                    units.append(Victim(self._tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
+                    victims.append(Victim(self._tier(job, [pod], 0), cost, job, (pod,), (pod,), False))
         if len(elastic) < len(here) and (not self._disruptions.any or self._may_stop(running)):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
             staying = tuple(pod for pod in here if pod not in elastic)
-            units.append(
+            victims.append(
                 Victim(
                     self._tier(job, rest, 1), self._price_of_rest(job, rest), job, tuple(rest), staying, True
                 )
             )
-        return units
+        return victims
 
     def _price_of_rest(self, job: Job, pods: list[Pod]) -> float:
         """Return the price of a workload; a gang's is shared by the nodes that it frees."""
@@ -304,7 +314,7 @@ class VictimCandidates:
     def _tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
         """Return the tier of a victim: what compares before the price."""
         own = job.project
-        first = -1 if job.spec.overrun else int(self.claims.protection(job.path))
+        first = -1 if job.spec.overrun else int(self.preemption_rules.protection(job.path))
         if self._policy.victim_policy == "lowest_cost":
             return (first, (), _ANYONE, job.priority, minimum)
         return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))
@@ -313,78 +323,84 @@ class VictimCandidates:
         """Return the order in which projects give, level by level; smaller gives first."""
         if project == _ANYONE:
             return ()
-        return tuple(self._books.giving_key(queue) for queue in self._books.ledger.path[project])
+        return tuple(self._overlay.giving_key(queue) for queue in self._overlay.ledger.path[project])
 
     def _pushes_below(self, queue: int, pods: Sequence[Pod]) -> bool:
         """Return True if a queue would hold less than its fair share without these pods."""
-        books = self._books
-        asked = {row for row, amount in self.claims.asks if amount}
-        held, share = books.held[queue], books.share[queue]
+        overlay = self._overlay
+        asked = {row for row, amount in self.preemption_rules.asks if amount}
+        held, share = overlay.held[queue], overlay.share[queue]
         return any(
             held[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row)
             < share[row] - 1e-6
-            for row, _ in books.ledger.bounded[queue]
+            for row, _ in overlay.ledger.bounded[queue]
             if row in asked
         )
 
     # Whether
 
-    def rule(self, unit: Victim) -> EvictionRule | None:
+    def rule(self, victim: Victim) -> EvictionRule | None:
         """Return the rule by which a victim may be evicted now."""
-        if self._disruptions.any and not self._may_stop(unit.pods, moves=unit.moves):
+        if self._disruptions.any and not self._may_stop(victim.pods, moves=victim.moves):
             return None
-        if unit.moves:
+        if victim.moves:
             return EvictionRule.CONSOLIDATE
-        if self._most < QuotaProtection.FULL and self.claims.protection(unit.job.path) > self._most:
+        if (
+            self._most < QuotaProtection.FULL
+            and self.preemption_rules.protection(victim.job.path) > self._most
+        ):
             return None
-        return self.claims.rule_for(unit.job)
+        return self.preemption_rules.rule_for(victim.job)
 
-    def legal_order(self, units: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
+    def legal_order(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
         """Return an order in which all of them may be evicted one after another; None without one.
 
         Those nearer to the asker in the tree go first, since they make room in its own queues; of one
         queue the largest goes last, since a queue gives as long as it is over. A thorough attempt may have
         those it has taken go between them.
         """
-        taken = [unit for unit, _ in self.victims or ()]
-        for unit in taken:
-            self.count(unit.pods, -1)
-        going = self._ordered([*taken, *units])
-        for unit in taken:
-            self.count(unit.pods, 1)
+        taken = [victim for victim, _ in self.victims or ()]
+        for victim in taken:
+            self.count(victim.pods, -1)
+        going = self._ordered([*taken, *victims])
+        for victim in taken:
+            self.count(victim.pods, 1)
         return None if going is None else [each for each in going if each[0] not in taken]
 
-    def _ordered(self, units: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
+    def _ordered(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
         going: list[tuple[Victim, EvictionRule]] = []
-        left = list(units)
+        left = list(victims)
         if len(left) > 1:
             left.sort(
-                key=lambda unit: (-divergence_level(self.claims.path, unit.job.path), devices_of(unit.pods))
+                key=lambda victim: (
+                    -divergence_level(self.preemption_rules.path, victim.job.path),
+                    devices_of(victim.pods),
+                )
             )
         while left:
-            for unit in left:
-                rule = self.rule(unit)
+            for victim in left:
+                rule = self.rule(victim)
                 if rule is not None:
-                    going.append((unit, rule))
-                    left.remove(unit)
-                    self.count(unit.pods, 1)
+                    going.append((victim, rule))
+                    left.remove(victim)
+                    self.count(victim.pods, 1)
                     break
             else:
                 break
-        for unit, _ in going:
-            self.count(unit.pods, -1)
+        for victim, _ in going:
+            self.count(victim.pods, -1)
         return None if left else going
 
     def count(self, pods: Sequence[Pod], sign: int) -> None:
         """Release running pods in quota usage and budgets (sign -1: charge them again)."""
-        charge_pods(self._books, pods, -sign)
+        charge_pods(self._overlay, pods, -sign)
         self._disruptions.count(pods, sign)
 
 
-def charge_pods(books: QuotaOverlay, pods: Sequence[Pod], sign: int) -> None:
+def charge_pods(overlay: QuotaOverlay, pods: Sequence[Pod], sign: int) -> None:
     """Charge running pods to the quota overlay (sign -1: release them)."""
     for pod in pods:
-        books.add(pod.job.path, pod.amounts, not pod.job.preemptible, sign)
+        overlay.add(pod.job.path, pod.amounts, not pod.job.preemptible, sign)
 
 
 def _is_bound_together(job: Job) -> bool:

@@ -63,44 +63,47 @@ class NodeCapacity:
 
     def __init__(
         self,
-        room: Capacity,
+        capacity: Capacity,
         node: int,
         shape: RequestShape,
-        units: Sequence[Victim],
+        victims: Sequence[Victim],
         excesses: Sequence[ExcessPods] = (),
     ) -> None:
         self._shape = shape
-        self._device_memory = int(room.device_memory[node])
+        self._device_memory = int(capacity.device_memory[node])
         self._share: list[int] = []
         self._memory: list[int] = []
-        short = [(row, amount - int(room.columns.free[row, node])) for row, amount in shape.needs]
+        short = [(row, amount - int(capacity.columns.free[row, node])) for row, amount in shape.needs]
         rows = [(row, lack) for row, lack in short if lack > 0]
         self._short = [lack for _, lack in rows]
         whole = not shape.devices or (
             shape.whole
-            and all(pod.shape.whole or not pod.shape.devices for unit in units for pod in unit.here)
+            and all(pod.shape.whole or not pod.shape.devices for victim in victims for pod in victim.here)
         )
         if not whole:
-            self._share, self._memory = room.columns.share[node].tolist(), room.columns.memory[node].tolist()
-        elif shape.devices > room.whole[node]:
+            self._share, self._memory = (
+                capacity.columns.share[node].tolist(),
+                capacity.columns.memory[node].tolist(),
+            )
+        elif shape.devices > capacity.whole[node]:
             rows.append((GPU_ROW, 0))
-            self._short.append(shape.devices - int(room.whole[node]))
-        self._gains = {unit: [_gain(unit, row) for row, _ in rows] for unit in units}
+            self._short.append(shape.devices - int(capacity.whole[node]))
+        self._gains = {victim: [_gain(victim, row) for row, _ in rows] for victim in victims}
         for excess in excesses:
             self._short.append(excess.pods)
-            for unit, gains in self._gains.items():
-                gains.append(sum(_is_of(excess, pod) for pod in unit.pods))
+            for victim, gains in self._gains.items():
+                gains.append(sum(_is_of(excess, pod) for pod in victim.pods))
 
-    def fits_without(self, units: Sequence[Victim]) -> bool:
+    def fits_without(self, victims: Sequence[Victim]) -> bool:
         """Return True if a pod of the shape fits without these victims."""
         gains = self._gains
         for at, short in enumerate(self._short):
-            if sum([gains[unit][at] for unit in units]) < short:
+            if sum([gains[victim][at] for victim in victims]) < short:
                 return False
-        return not self._share or self._has_devices(units)
+        return not self._share or self._has_devices(victims)
 
     def knapsack(
-        self, units: Sequence[Victim], gone: Sequence[Victim]
+        self, victims: Sequence[Victim], gone: Sequence[Victim]
     ) -> tuple[int, dict[Victim, int]] | None:
         """Return the missing amount, and each victim's part of it, if one amount alone is missing.
 
@@ -108,17 +111,17 @@ class NodeCapacity:
         """
         if self._share or len(self._short) != 1:
             return None
-        need = self._short[0] - sum(self._gains[unit][0] for unit in gone)
-        return need, {unit: self._gains[unit][0] for unit in units}
+        need = self._short[0] - sum(self._gains[victim][0] for victim in gone)
+        return need, {victim: self._gains[victim][0] for victim in victims}
 
     def alike(self, one: Victim, other: Victim) -> bool:
         """Return True if two victims free the same at the same price."""
         return not self._share and one.price == other.price and self._gains[one] == self._gains[other]
 
-    def _has_devices(self, units: Sequence[Victim]) -> bool:
+    def _has_devices(self, victims: Sequence[Victim]) -> bool:
         share, memory, shape = self._share.copy(), self._memory.copy(), self._shape
-        for unit in units:
-            for pod in unit.here:
+        for victim in victims:
+            for pod in victim.here:
                 if pod.devices:
                     milli = pod.shape.share_on(self._device_memory)
                     each = pod.shape.memory_on(self._device_memory)
@@ -136,18 +139,18 @@ def _is_of(excess: ExcessPods, pod: Pod) -> bool:
     return excess.mark in pod.shape.marks and bool(excess.nodes[pod.node])
 
 
-def _gain(unit: Victim, row: int) -> int:
+def _gain(victim: Victim, row: int) -> int:
     """Return the amount of a resource that a victim frees on the node; exclusive devices for GPUs."""
     if row == GPU_ROW:
-        return sum(len(pod.devices) for pod in unit.here)
-    return sum(amount for pod in unit.here for at, amount in pod.shape.needs if at == row)
+        return sum(len(pod.devices) for pod in victim.here)
+    return sum(amount for pod in victim.here for at, amount in pod.shape.needs if at == row)
 
 
 def minimal_victim_sets(
-    room: Capacity,
+    capacity: Capacity,
     node: int,
     shape: RequestShape,
-    units: Sequence[Victim],
+    victims: Sequence[Victim],
     excesses: Sequence[ExcessPods] = (),
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
     """Yield minimal sets of victims that free capacity for one pod of the shape, best first.
@@ -157,52 +160,52 @@ def minimal_victim_sets(
     what is still needed, and so on. Each set comes with its key, by which nodes compare. With them go the
     pods that are in `excess` of what a pod rule allows.
     """
-    space = NodeCapacity(room, node, shape, units, excesses)
+    space = NodeCapacity(capacity, node, shape, victims, excesses)
     tiers: list[list[Victim]] = []
-    for _, group in groupby(sorted(units, key=lambda unit: unit.tier), key=lambda unit: unit.tier):
+    for _, group in groupby(sorted(victims, key=lambda victim: victim.tier), key=lambda victim: victim.tier):
         tiers.append(list(group))
-        if space.fits_without([unit for tier in tiers for unit in tier]):
+        if space.fits_without([victim for tier in tiers for victim in tier]):
             break
     else:
         return
-    below = [unit for tier in tiers[:-1] for unit in tier]
+    below = [victim for tier in tiers[:-1] for victim in tier]
     highest = tiers[-1]
     found = [(set_key(chosen), at, chosen) for at, chosen in enumerate(_minimal(space, highest, below))]
     found.sort(key=lambda entry: entry[:2])
     for key, _, chosen in found:
         whole = list(chosen)
         for depth in range(len(tiers) - 2, -1, -1):
-            rest = [unit for tier in tiers[:depth] for unit in tier]
-            forced = {unit.job for unit in whole if unit.whole}
-            must = [unit for unit in tiers[depth] if unit.job in forced]
-            may = [unit for unit in tiers[depth] if unit.job not in forced]
+            rest = [victim for tier in tiers[:depth] for victim in tier]
+            forced = {victim.job for victim in whole if victim.whole}
+            must = [victim for victim in tiers[depth] if victim.job in forced]
+            may = [victim for victim in tiers[depth] if victim.job not in forced]
             options = _minimal(space, may, [*rest, *whole, *must])
             whole += must + min(options, key=set_key)
         yield (highest[0].tier, key, set_key(whole)), whole
 
 
-def set_key(units: Sequence[Victim]) -> Tier:
+def set_key(victims: Sequence[Victim]) -> Tier:
     """Return the sort key of a set: price, number of workloads, age, name."""
     return (
-        round(sum(unit.price for unit in units), 6),
-        len({unit.job for unit in units}),
-        sorted(unit.younger for unit in units),
+        round(sum(victim.price for victim in victims), 6),
+        len({victim.job for victim in victims}),
+        sorted(victim.younger for victim in victims),
     )
 
 
-def _minimal(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[list[Victim]]:
+def _minimal(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[list[Victim]]:
     """Return minimal sets of these victims, with others already gone."""
-    if len(units) > MAX_ENUMERATED:
-        least = _least(space, units, gone)
-        return [_greedy(space, units, gone) if least is None else least]
-    return _every_minimal(space, units, gone)
+    if len(victims) > MAX_ENUMERATED:
+        least = _least(space, victims, gone)
+        return [_greedy(space, victims, gone) if least is None else least]
+    return _every_minimal(space, victims, gone)
 
 
 def _every_minimal(
-    space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]
+    space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]
 ) -> list[list[Victim]]:
     """Return every minimal set; depth first, larger victims first."""
-    ordered = sorted(units, key=lambda unit: (-_size(unit), unit.price, unit.younger))
+    ordered = sorted(victims, key=lambda victim: (-_size(victim), victim.price, victim.younger))
     found: list[list[Victim]] = []
     _grow(space, ordered, gone, 0, [], found)
     return found
@@ -228,25 +231,25 @@ def _grow(
         _grow(space, ordered, gone, rest, chosen, found)
 
 
-def _size(unit: Victim) -> int:
-    return sum(len(pod.devices) * (pod.shape.share_milli or 1) for pod in unit.here)
+def _size(victim: Victim) -> int:
+    return sum(len(pod.devices) * (pod.shape.share_milli or 1) for pod in victim.here)
 
 
-def _least(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:
+def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:
     """Return the cheapest minimal set where one amount alone is missing; None if that is unknown.
 
     A knapsack, larger units first: what is below the need and reaches it with one more is minimal, for
     that one is the smallest of it.
     """
-    told = space.knapsack(units, gone)
+    told = space.knapsack(victims, gone)
     if told is None:
         return None
     need, gains = told
     best: dict[int, list[Victim]] = {0: []}  # by what a set gives, all that is needed or less
-    for unit in sorted(units, key=lambda unit: (-gains[unit], unit.price, unit.younger)):
+    for victim in sorted(victims, key=lambda victim: (-gains[victim], victim.price, victim.younger)):
         for given, chosen in list(best.items()):
-            if gains[unit] and given < need:
-                total, more = min(need, given + gains[unit]), [*chosen, unit]
+            if gains[victim] and given < need:
+                total, more = min(need, given + gains[victim]), [*chosen, victim]
                 if total not in best or set_key(more) < set_key(best[total]):
                     best[total] = more
         if len(best) > _SUMS_MOST:
@@ -254,11 +257,11 @@ def _least(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim])
     return best.get(max(need, 0))
 
 
-def _greedy(space: NodeCapacity, units: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim]:
+def _greedy(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim]:
     """Return a minimal set: all of them, less the most expensive ones that aren't needed."""
-    chosen = list(units)
-    for unit in sorted(units, key=lambda unit: (-unit.price, unit.younger)):
-        without = [other for other in chosen if other is not unit]
+    chosen = list(victims)
+    for victim in sorted(victims, key=lambda victim: (-victim.price, victim.younger)):
+        without = [other for other in chosen if other is not victim]
         if space.fits_without([*gone, *without]):
             chosen = without
     return chosen

@@ -103,7 +103,7 @@ def copy_cluster(picture: ClusterFacts) -> Cluster:
     cluster.usage = deepcopy(picture.usage)
     cluster.mix = RequestMix()
     cluster.mix.drawn = tuple((cluster.shapes.all[number], pods) for number, pods in picture.mix)
-    cluster.mix.room = picture.mix_room
+    cluster.mix.free_capacity = picture.mix_room
     cluster.mix.version = 1
     cluster.runtimes = picture.runtimes
     cluster.now_s = max(cluster.now_s, picture.now_s)
@@ -112,11 +112,11 @@ def copy_cluster(picture: ClusterFacts) -> Cluster:
 
 def _mix_room(cluster: Cluster) -> CapacityColumns | None:
     """Return the capacity that the request mix was computed for, of the nodes that still exist."""
-    room = cluster.mix.room
+    room = cluster.mix.free_capacity
     if room is None:
         return None
-    rows, nodes = cluster.room.free.shape
-    room = room.grown(rows, nodes, cluster.room.share.shape[1])
+    rows, nodes = cluster.free_capacity.free.shape
+    room = room.grown(rows, nodes, cluster.free_capacity.share.shape[1])
     there = [at for at, node in enumerate(cluster.nodes) if node is not None]
     return CapacityColumns(room.free[:, there], room.share[there], room.memory[there], room.marks[:, there])
 

@@ -38,7 +38,7 @@ class PendingReasons:
 
     def __init__(self, reasons: dict[str, Explanation]) -> None:
         self.reasons = reasons
-        self._memo: tuple[Cluster, EngineCache] | None = None
+        self._cache: tuple[Cluster, EngineCache] | None = None
         self._changes = -1
         self._left: list[list[Job]] = []
         self._next_s = 0.0
@@ -73,11 +73,11 @@ class PendingReasons:
     def _found(self, cluster: Cluster, policy: Policy, job: Job, now_s: float) -> Explanation | None:
         """Return why a workload is pending; None if that fails, which must not stop the scheduler."""
         try:
-            if self._memo is None or self._memo[0] is not cluster:
-                self._memo = cluster, EngineCache()
-            return explanation(pending_reason(cluster, policy, job, now_s, self._memo[1]))
+            if self._cache is None or self._cache[0] is not cluster:
+                self._cache = cluster, EngineCache()
+            return explanation(pending_reason(cluster, policy, job, now_s, self._cache[1]))
         except Exception as error:  # noqa: BLE001 - a reason is only told to people
-            self._memo = None
+            self._cache = None
             _LOG.error("reason_not_found", workload=job.name, exc_info=error)
             return None
 

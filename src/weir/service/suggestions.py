@@ -163,8 +163,8 @@ def _with_less(trials: WhatIf) -> Iterator[Suggestion]:
     if len(spec.groups) != 1 or not cluster.nodes:
         return
     request = spec.groups[0].request
-    memory = min(request.memory, int(cluster.room.free[MEMORY_ROW].max()) >> 20 << 20)
-    cpu_milli = min(request.cpu_milli, int(cluster.room.free[CPU_ROW].max()) // 100 * 100)
+    memory = min(request.memory, int(cluster.free_capacity.free[MEMORY_ROW].max()) >> 20 << 20)
+    cpu_milli = min(request.cpu_milli, int(cluster.free_capacity.free[CPU_ROW].max()) // 100 * 100)
     change: dict[str, object] = {}
     if 0 < memory < request.memory:
         change["memory"] = written(MEMORY, memory)

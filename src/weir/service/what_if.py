@@ -43,7 +43,7 @@ class WhatIf:
         self.job = self.cluster.jobs[name]
         self.now_s = picture.now_s
         self._policy = policy
-        self._memo = EngineCache()
+        self._cache = EngineCache()
         self._clock = clock
         self._until_s = clock() + SECONDS_MOST
         self._left = TRIALS_MOST
@@ -83,11 +83,15 @@ class WhatIf:
     def _keep_mix(self) -> None:
         """Restore the request mix, which trials must not change."""
         mix = RequestMix()
-        mix.drawn, mix.room, mix.version = self._mix.drawn, self._mix.room, self._mix.version
+        mix.drawn, mix.free_capacity, mix.version = (
+            self._mix.drawn,
+            self._mix.free_capacity,
+            self._mix.version,
+        )
         self.cluster.mix = mix
 
     def _decided(self, variant: Workload) -> WhatIfOutcome | None:
-        plan = decide(self.cluster, self._policy, self.now_s, self._memo)
+        plan = decide(self.cluster, self._policy, self.now_s, self._cache)
         bound = [0] * len(variant.groups)
         for place in plan.binds:
             if place.pod.workload == variant.name:

@@ -34,7 +34,7 @@ class ScenarioRunner:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.cluster = build_cluster(scenario)
-        self.memo = EngineCache()
+        self.cache = EngineCache()
         self.now_s = 0.0
         self.plan = Plan()
         self._budgets = SimulatedBudgets(scenario)
@@ -42,7 +42,7 @@ class ScenarioRunner:
 
     def cycle(self) -> CycleResult:
         """Play one cycle."""
-        plan = self.plan = decide(self.cluster, self.scenario.policy, self.now_s, self.memo)
+        plan = self.plan = decide(self.cluster, self.scenario.policy, self.now_s, self.cache)
         self._carry_out(plan)
         waiting = [pod for job in self.cluster.promised.values() for pod in promised_pods(job)]
         return CycleResult(

@@ -34,7 +34,7 @@ class Cluster:
         self.node_at: dict[str, int] = {}
         self.node_names: list[str] = []
         self.capacity: npt.NDArray[np.int64] = np.zeros((len(self.rows), 0), np.int64)
-        self.room = CapacityColumns.empty(len(self.rows))  # free now and not promised
+        self.free_capacity = CapacityColumns.empty(len(self.rows))  # free now and not promised
         self.releasing = CapacityColumns.empty(len(self.rows))  # held by stopping pods
         self.releasing_on: dict[int, int] = {}  # stopping pods by node
         self.device_memory: list[int] = []

@@ -29,10 +29,10 @@ class RequestMix:
         self._total = 0
         self._since_drawn = 0
         self.drawn: tuple[tuple[RequestShape, int], ...] = ()
-        self.room: CapacityColumns | None = None
+        self.free_capacity: CapacityColumns | None = None
         self.version = 0
 
-    def asked(self, shape: RequestShape, pods: int, room: CapacityColumns) -> None:
+    def asked(self, shape: RequestShape, pods: int, free_capacity: CapacityColumns) -> None:
         """Count a request for `pods` pods of this shape at this free capacity."""
         pods = min(pods, MAX_GROUP_PODS)
         self._recent.append((shape, pods))
@@ -47,6 +47,6 @@ class RequestMix:
                 del self._count[oldest]
         if self._total >= MIN_PODS and (not self.drawn or self._since_drawn >= GROWTH * self._total):
             self.drawn = tuple(sorted(self._count.items(), key=lambda entry: (-entry[1], entry[0].id)))
-            self.room = room.copy()
+            self.free_capacity = free_capacity.copy()
             self.version += 1
             self._since_drawn = 0

@@ -32,7 +32,7 @@ class Scene:
         policy = Policy(life=rules or LifecyclePolicy())
         self.control = Control(self, policy, lambda: self.now_s, readers=(self,), decide=self._decide)
 
-    def _decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+    def _decide(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         return self.plans.pop(0) if self.plans else Plan()
 
     def happened(self, event: Event) -> None:

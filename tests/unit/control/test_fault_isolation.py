@@ -30,12 +30,12 @@ class Faulty:
         self._facts: list[Fact] = [NodeSet(_large()), *GROUND[1:], *facts]
         self.control = Control(self, Policy(), lambda: self.now_s, decide=self._decide, isolates_faults=True)
 
-    def _decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+    def _decide(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         self.decisions += 1
         met = {member[1] for of in cluster.waiting.values() for member in of.members} & self.faulty
         if (met == self.faulty if self.together else met) and self.faulty:
             raise ZeroDivisionError("division by zero")
-        return decide(cluster, policy, now_s, memo)
+        return decide(cluster, policy, now_s, cache)
 
     def events(self) -> Iterable[Fact]:
         facts, self._facts = self._facts, []

@@ -46,16 +46,16 @@ def _stopped(plan: Plan) -> set[str]:
 
 def test_a_plan_under_a_second_policy_is_that_of_a_cluster_never_decided_on() -> None:
     decided_on = _cluster()
-    memo = EngineCache()
-    assert _stopped(decide(decided_on, DEAR, NOW_S, memo)) == {"old"}
+    cache = EngineCache()
+    assert _stopped(decide(decided_on, DEAR, NOW_S, cache)) == {"old"}
     fresh = _stopped(decide(_cluster(), CHEAP, NOW_S, EngineCache()))
     assert fresh == {"young-1", "young-2"}
     assert _stopped(decide(decided_on, CHEAP, NOW_S, EngineCache())) == fresh
-    assert _stopped(decide(decided_on, CHEAP, NOW_S, memo)) == fresh
+    assert _stopped(decide(decided_on, CHEAP, NOW_S, cache)) == fresh
 
 
 def test_a_memo_refuses_a_second_cluster() -> None:
-    memo = EngineCache()
-    decide(_cluster(), CHEAP, NOW_S, memo)
+    cache = EngineCache()
+    decide(_cluster(), CHEAP, NOW_S, cache)
     with pytest.raises(AssertionError, match="belongs to one cluster"):
-        decide(_cluster(), CHEAP, NOW_S, memo)
+        decide(_cluster(), CHEAP, NOW_S, cache)

@@ -29,4 +29,4 @@ def test_largest_free_blocks_by_the_devices_held_on_each_node(
             reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), name, tuple(range(devices))), 0.0))
     room = Capacity.of(cluster)
     room.whole = room.whole[: len(held)]  # columns have space for further nodes
-    assert room.largest_holes() == blocks
+    assert room.largest_free_blocks() == blocks

@@ -43,7 +43,7 @@ def potential(cluster: Cluster, shapes: list[RequestShape]) -> FragmentationScor
     empty = Capacity.of(cluster)
 
     def allowed(shape: RequestShape) -> np.ndarray:
-        mask = np.zeros(cluster.room.free.shape[1], np.bool_)
+        mask = np.zeros(cluster.free_capacity.free.shape[1], np.bool_)
         for at, node in enumerate(cluster.nodes):
             mask[at] = node is not None and node.gpus >= shape.devices
         return mask
@@ -58,7 +58,7 @@ def placed_at_random(
     open_ = np.flatnonzero(fits(room, shape, np.arange(len(cluster.nodes))))
     if len(open_):
         node = int(chance.choice(open_.tolist()))
-        room.take(node, shape, devices_for(room, shape, node, ()))
+        room.allocate(node, shape, devices_for(room, shape, node, ()))
 
 
 @pytest.mark.parametrize("most", [0, 1 << 14])
@@ -85,9 +85,9 @@ def test_nodes_alike_are_in_one_state_whichever_device_is_held() -> None:
     states = NodeStateTable(np.zeros(room.columns.free.shape[1], np.int64))
     first = states.of(room)[[1, 2]].tolist()
     assert first[0] == first[1]
-    room.take(1, shapes[0], (0,))
+    room.allocate(1, shapes[0], (0,))
     assert states.of(room)[1] != first[0]
-    room.take(2, shapes[0], (3,))
+    room.allocate(2, shapes[0], (3,))
     assert states.of(room)[1] == states.of(room)[2]
 
 
@@ -95,8 +95,8 @@ def test_a_trial_given_up_leaves_the_states_as_they_were() -> None:
     _, shapes, room = pool(4)
     states = NodeStateTable(np.zeros(room.columns.free.shape[1], np.int64))
     before = states.of(room).tolist()
-    room.try_out()
-    room.take(0, shapes[3], (0,))
+    room.begin()
+    room.allocate(0, shapes[3], (0,))
     assert states.of(room).tolist() != before
-    room.drop()
+    room.rollback()
     assert states.of(room).tolist() == before

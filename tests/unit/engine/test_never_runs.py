@@ -32,33 +32,33 @@ def _submit(
     reduce(cluster, WorkloadSubmitted(Workload(name, project, (group,), min_, 0.0), 0.0))
 
 
-def _shares(cluster: Cluster, memo: EngineCache) -> dict[str, float]:
-    memo.sync(cluster, POLICY)
-    share = QuotaOverlay(cluster, POLICY, [0.0, 0.0], excess=lambda: memo.excess(cluster)).share
+def _shares(cluster: Cluster, cache: EngineCache) -> dict[str, float]:
+    cache.sync(cluster, POLICY)
+    share = QuotaOverlay(cluster, POLICY, [0.0, 0.0], excess=lambda: cache.excess(cluster)).share
     return {queue.name: share[at][0] for at, queue in enumerate(cluster.ledger.queues)}
 
 
 def test_a_share_is_not_withheld_for_work_that_fits_no_node() -> None:
-    cluster, memo = _cluster(), EngineCache()
+    cluster, cache = _cluster(), EngineCache()
     for at in range(4):
         _submit(cluster, f"fits-{at}", "a", 1)
     for at in range(2):
         _submit(cluster, f"large-{at}", "b", 8)
-    assert _shares(cluster, memo) == {"a": 4000.0, "b": 0.0}
+    assert _shares(cluster, cache) == {"a": 4000.0, "b": 0.0}
     _submit(cluster, "later", "b", 1)
-    assert _shares(cluster, memo) == {"a": 3000.0, "b": 1000.0}
+    assert _shares(cluster, cache) == {"a": 3000.0, "b": 1000.0}
     _submit(cluster, "large-later", "b", 9)
-    assert _shares(cluster, memo) == {"a": 3000.0, "b": 1000.0}, "a class that comes later is asked about"
+    assert _shares(cluster, cache) == {"a": 3000.0, "b": 1000.0}, "a class that comes later is asked about"
     reduce(cluster, _node("larger", 8))
-    assert _shares(cluster, memo) == {"a": 4000.0, "b": 8000.0}, "a node that can take it makes it demand"
-    assert _shares(cluster, memo) == _shares(cluster, EngineCache())
+    assert _shares(cluster, cache) == {"a": 4000.0, "b": 8000.0}, "a node that can take it makes it demand"
+    assert _shares(cluster, cache) == _shares(cluster, EngineCache())
 
 
 def test_pods_beyond_the_minimum_of_a_gang_that_fits_are_demand() -> None:
-    cluster, memo = _cluster(), EngineCache()
+    cluster, cache = _cluster(), EngineCache()
     _submit(cluster, "elastic", "b", 1, count=6, min_=2)
     _submit(cluster, "other", "a", 4)
-    assert _shares(cluster, memo) == {"a": 2000.0, "b": 2000.0}
+    assert _shares(cluster, cache) == {"a": 2000.0, "b": 2000.0}
 
 
 def test_an_asker_reclaims_its_whole_share_beside_work_that_fits_no_node() -> None:

@@ -29,7 +29,7 @@ def open_nodes(there: dict[str, int], request: Request) -> str:
     cluster = cluster_with(there)
     shape = cluster.shapes.of(request)
     reduce(cluster, NodeSet(Node("d0", 4, 16 << 30, CAPACITY)))  # room for marks only rules name
-    open_ = PodAffinityRules(cluster).open_to(cluster.room, shape)
+    open_ = PodAffinityRules(cluster).open_to(cluster.free_capacity, shape)
     return " ".join(name for name, at in cluster.node_at.items() if open_[at])
 
 
@@ -87,8 +87,8 @@ def test_a_pod_may_stay_where_only_it_bears_the_mark() -> None:
     cluster = cluster_with({"a0": 1, "b0": 2})
     shape = cluster.shapes.of(Request(marks=("m",), pod_rules=(rule("anti_affinity"),)))
     rules = PodAffinityRules(cluster)
-    assert rules.stays(cluster.room, shape, cluster.node_at["a0"])
-    assert not rules.stays(cluster.room, shape, cluster.node_at["b0"])
+    assert rules.stays(cluster.free_capacity, shape, cluster.node_at["a0"])
+    assert not rules.stays(cluster.free_capacity, shape, cluster.node_at["b0"])
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_a_pod_may_stay_where_only_it_bears_the_mark() -> None:
 def test_wishes_order_nodes_and_shut_none(wish: PodAffinityRule, first: str) -> None:
     cluster = cluster_with({"a0": 1, "b0": 3, "d0": 1})
     shape = cluster.shapes.of(Request(devices=1, nodes=("a0", "b0", "c0"), pod_rules=(wish,)))
-    room, size = Capacity.of(cluster), cluster.room.free.shape[1]
-    mask, wishes = _named(cluster, ("b0", "c0")), 0 * cluster.room.free[0]
+    room, size = Capacity.of(cluster), cluster.free_capacity.free.shape[1]
+    mask, wishes = _named(cluster, ("b0", "c0")), 0 * cluster.free_capacity.free[0]
     ranking = NodeScores(room, shape, mask, wishes, ~mask & mask, None)
     rank = PodAffinityRules(cluster).ranked(room.columns, shape, ranking.follow(room))
     assert len(rank) == size
@@ -116,7 +116,7 @@ def test_rules_in_words() -> None:
 
 
 def _named(cluster: Cluster, names: tuple[str, ...]):  # type: ignore[no-untyped-def]  # an array of bools
-    mask = cluster.room.free[0] < 0
+    mask = cluster.free_capacity.free[0] < 0
     for name in names:
         mask[cluster.node_at[name]] = True
     return mask

@@ -62,12 +62,12 @@ def _workloads(dice: random.Random) -> Iterator[Workload]:
 def lived(seed: int) -> tuple[Cluster, EngineCache, float]:
     """A cluster something has happened in, its plans carried out at once."""
     dice = random.Random(seed)
-    cluster, memo, now_s = build_cluster(parse_scenario(WORLD, "world")), EngineCache(), 1000.0
+    cluster, cache, now_s = build_cluster(parse_scenario(WORLD, "world")), EngineCache(), 1000.0
     for workload in _workloads(dice):
         reduce(cluster, WorkloadSubmitted(workload, workload.submitted_s))
         now_s = workload.submitted_s + 0.5
         if dice.random() < 0.6:
-            for place in decide(cluster, Policy(), now_s, memo).binds:
+            for place in decide(cluster, Policy(), now_s, cache).binds:
                 reduce(cluster, PodAssigned(place, now_s))
         if cluster.jobs and dice.random() < 0.2:
             reduce(cluster, WorkloadEnded(dice.choice(sorted(cluster.jobs)), WorkloadOutcome.STOPPED, now_s))
@@ -75,7 +75,7 @@ def lived(seed: int) -> tuple[Cluster, EngineCache, float]:
             name = dice.choice(sorted(cluster.jobs))
             if not cluster.jobs[name].is_running:
                 reduce(cluster, WorkloadSuspended(name, True, "a test says so"))
-    return cluster, memo, now_s + 1
+    return cluster, cache, now_s + 1
 
 
 def said(plan: Plan) -> tuple[object, ...]:
@@ -84,9 +84,9 @@ def said(plan: Plan) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_copy_decides_alike(seed: int) -> None:
-    cluster, memo, now_s = lived(seed)
+    cluster, cache, now_s = lived(seed)
     copy = copy_cluster(cluster_facts(cluster))
-    assert said(decide(copy, Policy(), now_s, EngineCache())) == said(decide(cluster, Policy(), now_s, memo))
+    assert said(decide(copy, Policy(), now_s, EngineCache())) == said(decide(cluster, Policy(), now_s, cache))
 
 
 def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
@@ -107,8 +107,8 @@ def test_a_copy_goes_by_the_same_mix_of_requests() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_first_cycle_of_a_snapshot_is_the_next_decision(seed: int) -> None:
-    cluster, memo, now_s = lived(seed)
-    plan = decide(cluster, Policy(), now_s, memo)
+    cluster, cache, now_s = lived(seed)
+    plan = decide(cluster, Policy(), now_s, cache)
     played = ScenarioRunner(parse_scenario(snapshot(cluster_facts(cluster), Policy(), now_s), "snapshot"))
     played.cycle()
     assert said(played.plan) == said(plan)
@@ -116,13 +116,13 @@ def test_the_first_cycle_of_a_snapshot_is_the_next_decision(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_trials_leave_the_copy_as_it_was(seed: int) -> None:
-    cluster, memo, now_s = lived(seed)
+    cluster, cache, now_s = lived(seed)
     waiting = [name for name, job in cluster.jobs.items() if not job.is_running and not job.held]
     if not waiting:
         return
     running = [name for name, job in cluster.jobs.items() if job.started_s is not None]
     trials = WhatIf(cluster_facts(cluster), Policy(), waiting[0])
-    before = said(decide(cluster, Policy(), now_s, memo))
+    before = said(decide(cluster, Policy(), now_s, cache))
     trials.tried(trials.job.spec, running[:2])
     trials.tried(trials.job.spec)
     assert said(decide(trials.cluster, Policy(), now_s, EngineCache())) == before

@@ -54,6 +54,6 @@ def test_a_device_that_both_use_is_over_full_until_one_goes(cluster: Cluster) ->
     reduce(cluster, PodAssigned(Placement(PodKey("one", 0, 0), "n", (1,)), 1.0))
     reduce(cluster, node(0, 1, 2))
     reduce(cluster, workload("other", 1))
-    assert int(cluster.room.share[0, 1]) == -1000
+    assert int(cluster.free_capacity.share[0, 1]) == -1000
     (place,) = decide(cluster, Policy(), 2.0, EngineCache()).binds
     assert place.devices == (3,)

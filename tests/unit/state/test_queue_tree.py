@@ -52,8 +52,8 @@ def cluster() -> Cluster:
     return cluster
 
 
-def evicted(cluster: Cluster, memo: EngineCache) -> set[str]:
-    plan = decide(cluster, Policy(), 1000.0, memo)
+def evicted(cluster: Cluster, cache: EngineCache) -> set[str]:
+    plan = decide(cluster, Policy(), 1000.0, cache)
     return {each.pod.workload for each in plan.evictions}
 
 
@@ -65,11 +65,11 @@ def test_a_running_pod_is_of_its_project_in_a_smaller_tree(cluster: Cluster) -> 
 
 
 def test_a_project_reclaims_its_quota_after_the_tree_has_shrunk(cluster: Cluster) -> None:
-    memo = EngineCache()
-    assert not evicted(cluster, memo)
+    cache = EngineCache()
+    assert not evicted(cluster, cache)
     reduce(cluster, QueuesSet((OWNS, LENDS)))
     submit(cluster, "claims", "owns", 4)
-    assert len(evicted(cluster, memo)) == 1
+    assert len(evicted(cluster, cache)) == 1
 
 
 def test_a_pod_of_a_queue_that_is_gone_leaves_nothing_behind(cluster: Cluster) -> None:

@@ -91,7 +91,7 @@ def test_fewer_pods_give_their_room_back_from_the_top(cluster: Cluster) -> None:
     reduce(cluster, WorkloadChanged(smaller, 20.0))
     job = cluster.jobs["gang"]
     assert [pod.index for pod in job.running_pods()] == [0, 1]
-    assert int(cluster.room.free[GPU_ROW, 0]) == 6000
+    assert int(cluster.free_capacity.free[GPU_ROW, 0]) == 6000
     assert cluster.ledger.allocated[0][GPU_ROW] == 2000
     assert job.started_s == 10.0
 
@@ -130,7 +130,7 @@ def test_a_dropped_promise_leaves_an_absent_pod_absent(cluster: Cluster) -> None
     reduce(cluster, Nominated("gang", places, 1.0))
     reduce(cluster, NominationReleased("gang"))
     assert cluster.jobs["gang"].absent == [4]
-    assert int(cluster.room.free[GPU_ROW, 0]) == 8000
+    assert int(cluster.free_capacity.free[GPU_ROW, 0]) == 8000
 
 
 def test_a_pod_that_runs_exists(cluster: Cluster) -> None:

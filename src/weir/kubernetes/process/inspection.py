@@ -90,9 +90,9 @@ class ClusterInspection:
         if job is None:
             return WhyAnswer(name=name, status=row.status, reason=row.reason, evicted=row.evicted)
         running, pending = _counts(cluster)
-        memo = EngineCache()
-        memo.sync(cluster, policy)
-        rows = queue_rows(cluster, policy, self.now_s, running, pending, memo.excess(cluster))
+        cache = EngineCache()
+        cache.sync(cluster, policy)
+        rows = queue_rows(cluster, policy, self.now_s, running, pending, cache.excess(cluster))
         queues = ancestor_rows(rows, job.spec.project)
         if row.status != "pending":
             return WhyAnswer(
@@ -140,7 +140,7 @@ async def inspect_cluster(api: ApiClient, settings: SchedulerSettings, scheduler
     return ClusterInspection(control.cluster, policy, now_s, cluster_state.node_states)
 
 
-def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _memo: EngineCache) -> Plan:
+def _nothing(_cluster: Cluster, _policy: Policy, _now_s: float, _cache: EngineCache) -> Plan:
     return Plan()
 
 

@@ -28,9 +28,9 @@ class OvercommitController:
         """Return True if a node is over-committed, or was at the last decision."""
         return bool(self._excess) or bool(self._backend.overcommitted())
 
-    def decide(self, cluster: Cluster, policy: Policy, now_s: float, memo: EngineCache) -> Plan:
+    def decide(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         """Return the plan of the engine, with the evictions that over-committed nodes need."""
-        plan, over = decide(cluster, policy, now_s, memo), self._backend.overcommitted()
+        plan, over = decide(cluster, policy, now_s, cache), self._backend.overcommitted()
         if over or self._excess:
             self._log(over)
             evicted = [each.pod for each in plan.evictions]

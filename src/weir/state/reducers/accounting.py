@@ -72,7 +72,7 @@ def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
 
 def allocate(cluster: Cluster, pod: Pod, at: int, devices: tuple[int, ...], pods: int = 1) -> None:
     """Allocate devices of a node to a pod (pods -1: release them)."""
-    cluster.room.hold(at, pod.shape, devices, cluster.device_memory[at], pods)
+    cluster.free_capacity.hold(at, pod.shape, devices, cluster.device_memory[at], pods)
 
 
 def pod_of(cluster: Cluster, key: events.PodKey) -> Pod | None:

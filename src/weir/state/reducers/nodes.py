@@ -57,8 +57,8 @@ def node_lost(cluster: Cluster, event: events.NodeLost) -> None:
 def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
     """Give a node its capacity, and take what its pods and promises hold from it again."""
     capacity = np.zeros(len(cluster.rows), np.int64)
-    room = cluster.room
-    room.share[at], room.memory[at] = NO_DEVICE, 0
+    free_capacity = cluster.free_capacity
+    free_capacity.share[at], free_capacity.memory[at] = NO_DEVICE, 0
     cluster.weighted_nodes.pop(at, None)
     if node is not None and node.gpu_weight_milli != WHOLE_MILLI:
         cluster.weighted_nodes[at] = None
@@ -68,15 +68,15 @@ def _set_room(cluster: Cluster, at: int, node: Node | None) -> None:
         capacity[cluster.rows.of(GPU)] = node.own_gpus * WHOLE_MILLI
         if node.gpu_model is not None:
             capacity[cluster.rows.of(model_row_name(node.gpu_model))] = node.own_gpus * WHOLE_MILLI
-        room.share[at, : node.gpus] = WHOLE_MILLI
-        room.memory[at, : node.gpus] = node.gpu_memory
+        free_capacity.share[at, : node.gpus] = WHOLE_MILLI
+        free_capacity.memory[at, : node.gpus] = node.gpu_memory
         foreign = list(node.foreign_devices)
-        room.share[at, foreign] = room.memory[at, foreign] = 0
-    room.marks[:, at] = 0
+        free_capacity.share[at, foreign] = free_capacity.memory[at, foreign] = 0
+    free_capacity.marks[:, at] = 0
     for mark, pods in node.foreign_marks.items() if node is not None else ():
-        room.marks[cluster.marks.of(mark), at] = pods
+        free_capacity.marks[cluster.marks.of(mark), at] = pods
     cluster.capacity[:, at] = capacity
-    room.free[:, at] = capacity
+    free_capacity.free[:, at] = capacity
     releasing = cluster.releasing
     releasing.free[:, at], releasing.share[at], releasing.memory[at], releasing.marks[:, at] = 0, 0, 0, 0
     for pod in cluster.pods_on[at]:

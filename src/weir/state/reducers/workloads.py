@@ -30,7 +30,7 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
         if shape.gpu_memory:
             cluster.by_memory[spec.name] = job
         cluster.ledger.add_asked(job.path, asks, group.count)
-        cluster.mix.asked(shape.plain or shape, group.count, cluster.room)
+        cluster.mix.asked(shape.plain or shape, group.count, cluster.free_capacity)
     if event.absent:
         set_absent(cluster, job, _named(job, event.absent))
     enqueue(cluster, job)
@@ -68,7 +68,7 @@ def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
     for at, shape in enumerate(terms[0]):
         had = before.groups[at].count if at < len(job.shapes) and job.shapes[at] is shape else 0
         if spec.groups[at].count > had:
-            cluster.mix.asked(shape.plain or shape, spec.groups[at].count - had, cluster.room)
+            cluster.mix.asked(shape.plain or shape, spec.groups[at].count - had, cluster.free_capacity)
     job.take_on(spec, *terms)
     _put_in(cluster, job)
     set_absent(cluster, job, _named(job, event.absent))
