@@ -86,8 +86,8 @@ TRAINS = python(
 def test_a_lender_gives_way_at_once_and_goes_on_where_it_stopped(pool: Pool) -> None:
     names = ["train0", "train1"]
     saved = [pool.submit(name, *TRAINS, devices=2) for name in names]
-    pool.step_until(lambda: len(pool.backend.pod_files()) == 2)
-    logs = [Path(pod_files.own_directory(run.directory)) / "log" for run in pool.backend.pod_files()]
+    pool.step_until(lambda: len(pool.backend.pods()) == 2)
+    logs = [Path(pod_files.own_directory(run.directory)) / "log" for run in pool.backend.pods()]
     until(lambda: all(log.exists() and log.read_text() for log in logs))
     script = 'echo run > "$WEIR_CHECKPOINT_DIR/runs"; sleep 0.1'
     owner = pool.submit("owner", "sh", "-c", script, project="other", devices=2)
@@ -109,7 +109,7 @@ def test_a_killed_supervisor_s_job_is_started_once_more(pool: Pool) -> None:
     script = 'echo run >> "$WEIR_CHECKPOINT_DIR/runs"; while [ ! -e "$WEIR_CHECKPOINT_DIR/finish" ]; do sleep 0.01; done'
     saved = pool.submit("job", "sh", "-c", script)
     pool.step_until(lambda: len(lines(f"{saved}/runs")) == 1)
-    born = pod_files.signed(pool.backend.pod_files()[0].directory)
+    born = pod_files.signed(pool.backend.pods()[0].directory)
     assert born is not None
     kill(born.pid)
     pool.step_until(lambda: len(lines(f"{saved}/runs")) == 2)
@@ -239,8 +239,8 @@ def _is_free(home: Path) -> bool:
 
 def test_pods_are_named_as_control_names_them(pool: Pool) -> None:
     pool.submit("job", "sleep", "3600", pods=2)
-    pool.step_until(lambda: len(pool.backend.pod_files()) == 2)
-    assert sorted(run.place.pod for run in pool.backend.pod_files()) == [
+    pool.step_until(lambda: len(pool.backend.pods()) == 2)
+    assert sorted(run.place.pod for run in pool.backend.pods()) == [
         PodKey("job", 0, 0),
         PodKey("job", 0, 1),
     ]
