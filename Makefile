@@ -93,7 +93,7 @@ package: $(READY)
 	$(PY) -m tools.package_smoke
 
 properties: $(READY)
-	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties tests/unit/model/test_properties.py \
+	WEIR_EFFORT=20 $(PY) -m pytest -n $(JOBS) tests/properties tests/unit/scenario_io/test_properties.py \
 	  tests/unit/kubernetes/test_any_order.py
 
 soak: $(READY)

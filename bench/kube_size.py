@@ -79,7 +79,7 @@ def _start(home: Path, port: int, log: int) -> "subprocess.Popen[bytes]":
     }
     path = home / "kubeconfig"
     path.write_text(json.dumps(config))
-    words = ["up", "--on", "kubernetes", "--port", "0", "--alone"]
+    words = ["up", "--on", "kubernetes", "--port", "0", "--no-leader-election"]
     known = {"KUBECONFIG": str(path), "WEIR_HOME": str(home / "home")}
     command = [sys.executable, "-m", "weir", *words]
     return subprocess.Popen(command, env={**os.environ, **known}, stdout=log, stderr=log)

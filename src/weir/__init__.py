@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from weir.client.aio import AsyncPool
     from weir.client.api import Pool
-    from weir.client.inside import checkpointed, report, stopping
+    from weir.client.in_job import checkpointed, report, stopping
 
 __version__ = "0.1.0"
 __all__ = ["AsyncPool", "Pool", "__version__", "checkpointed", "report", "stopping"]
@@ -18,9 +18,9 @@ __all__ = ["AsyncPool", "Pool", "__version__", "checkpointed", "report", "stoppi
 def __getattr__(name: str) -> Any:
     """Load what is used when it is used: importing `weir` costs nothing."""
     if name in {"checkpointed", "report", "stopping"}:
-        from weir.client import inside
+        from weir.client import in_job
 
-        return getattr(inside, name)
+        return getattr(in_job, name)
     if name in {"AsyncPool", "Pool"}:
         from weir import client
 

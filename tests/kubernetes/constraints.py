@@ -97,7 +97,7 @@ class Team:
 def scheduling(plane: ControlPlane, name: str) -> Iterator[Weir]:
     """Weir beside the control plane, with a log of this name."""
     install_kinds(plane.api)
-    with Weir(plane, plane.kubeconfig_for("weir"), name=name, arguments=["--alone"]) as weir:
+    with Weir(plane, plane.kubeconfig_for("weir"), name=name, arguments=["--no-leader-election"]) as weir:
         yield weir
 
 

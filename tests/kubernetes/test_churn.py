@@ -49,7 +49,7 @@ def test_nothing_is_bound_twice_left_in_part_or_left_behind(
 ) -> None:
     install_kinds(cluster.api)
     churn = Churn(cluster, proxy, SEED)
-    with Weir(cluster.plane, proxy.kubeconfig, name="weir-churn", arguments=["--alone"]) as weir:
+    with Weir(cluster.plane, proxy.kubeconfig, name="weir-churn", arguments=["--no-leader-election"]) as weir:
         _go_through(churn, weir, audit)
         memory = _go_on(churn, weir, audit)
         print(

@@ -6,13 +6,13 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from weir.api.answers import Role, Type
 from weir.api.short_forms import gathered, words_of
-from weir.scenario_io.words import Name, Priority, Span
-from weir.scenario_io.written import Count, Shape, WrittenPods, WrittenTopologyRequest
+from weir.scenario_io.scalars import Name, Priority, Span
+from weir.scenario_io.specs import Count, Entry, PodsEntry, TopologyRequestEntry
 
 Word = Annotated[str, Field(max_length=131_072)]
 
 
-class Submission(Shape):
+class Submission(Entry):
     """A workload to be queued. Every pod of it runs `command`.
 
     Short ways to write it are in `weir.api.short_forms`.
@@ -29,11 +29,11 @@ class Submission(Shape):
     idle_limit: Span | None = None
     grace: Span | None = None
     retries: Annotated[int, Field(ge=0, le=100)] | None = None
-    topology: WrittenTopologyRequest | None = None
+    topology: TopologyRequestEntry | None = None
     env: dict[str, Word] = Field(default={})
     secrets: dict[str, Name] = Field(default={}, max_length=200)  # the project's, by variable
     directory: str | None = None
-    pods: list[WrittenPods] = Field(default=[WrittenPods()], min_length=1, max_length=64)
+    pods: list[PodsEntry] = Field(default=[PodsEntry()], min_length=1, max_length=64)
 
     @model_validator(mode="before")
     @classmethod
@@ -41,7 +41,7 @@ class Submission(Shape):
         return gathered(said) if isinstance(said, dict) else said
 
 
-class TokenAsked(Shape):
+class TokenAsked(Entry):
     """A token for a person: for an administrator, or for a member of some projects."""
 
     user: Name
@@ -51,13 +51,13 @@ class TokenAsked(Shape):
     expires: Span | None = None
 
 
-class TokenRotated(Shape):
+class TokenRotated(Entry):
     """Another text for a token. `expires` is from now on; without, it holds as long as the old one did."""
 
     expires: Span | None = None
 
 
-class SecretAsked(Shape):
+class SecretAsked(Entry):
     """Value of a secret."""
 
     value: Annotated[str, Field(min_length=1, max_length=65_536)]

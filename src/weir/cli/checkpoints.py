@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from weir.cli.columns import Column
+from weir.cli.formatting import number, since, size
 from weir.cli.outputs import OutputOption, ProjectOption, show
-from weir.cli.words import number, since, size
 
 if TYPE_CHECKING:
     from weir.api.answers import CheckpointRow
@@ -34,9 +34,9 @@ def checkpoints(*, project: ProjectOption = None, output: OutputOption = "table"
     output
         table, wide, json or yaml.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         rows = [row for row in pool.checkpoints() if project in (None, row.project)]
     show(rows, COLUMNS, output, none="No workload saved anything.")
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from weir.cli.paint import Screen, Tone, cells, plain, shortened, wrapped
+from weir.cli.terminal import Screen, Tone, cells, plain, shortened, wrapped
 
 Row = TypeVar("Row")
 GAP = "  "

@@ -35,11 +35,15 @@ TOPICS = (
                 "why", "weir.cli.why:why", "Say why one waits, and what would let it start.", "workloads"
             ),
             Command("logs", "weir.cli.logs:logs", "Print the output of one, or follow it.", "workloads"),
-            Command("exec", "weir.cli.inside:exec_", "Run a command beside one that runs.", "workloads"),
-            Command("stop", "weir.cli.acts:stop", "End workloads for good.", "workloads"),
-            Command("suspend", "weir.cli.acts:suspend", "Stop workloads, to be resumed later.", "workloads"),
-            Command("resume", "weir.cli.acts:resume", "Let suspended workloads start again.", "workloads"),
-            Command("rerun", "weir.cli.acts:rerun", "Submit workloads that are over anew.", "ended"),
+            Command("exec", "weir.cli.exec:exec_", "Run a command beside one that runs.", "workloads"),
+            Command("stop", "weir.cli.lifecycle:stop", "End workloads for good.", "workloads"),
+            Command(
+                "suspend", "weir.cli.lifecycle:suspend", "Stop workloads, to be resumed later.", "workloads"
+            ),
+            Command(
+                "resume", "weir.cli.lifecycle:resume", "Let suspended workloads start again.", "workloads"
+            ),
+            Command("rerun", "weir.cli.lifecycle:rerun", "Submit workloads that are over anew.", "ended"),
         ),
     ),
     Topic(
@@ -48,24 +52,22 @@ TOPICS = (
             Command("up", "weir.cli.up:up", "Serve this machine's GPUs as a pool.", extra="server"),
             Command(
                 "demo",
-                "weir.cli.tour.command:demo",
+                "weir.cli.demo.command:demo",
                 "Take the tour: a pool of its own, in a minute.",
                 extra="demo",
             ),
-            Command("status", "weir.cli.machines:status", "Show the pool in one glance."),
-            Command("top", "weir.cli.machines:top", "Show what projects hold and what GPUs do."),
-            Command("nodes", "weir.cli.machines:nodes", "List the machines."),
+            Command("status", "weir.cli.nodes:status", "Show the pool in one glance."),
+            Command("top", "weir.cli.nodes:top", "Show what projects hold and what GPUs do."),
+            Command("nodes", "weir.cli.nodes:nodes", "List the machines."),
             Command(
                 "checkpoints", "weir.cli.checkpoints:checkpoints", "List what workloads saved, and where."
             ),
-            Command("events", "weir.cli.happened:events", "Show what happened, and why.", "workloads"),
+            Command("events", "weir.cli.events:events", "Show what happened, and why.", "workloads"),
             Command("report", "weir.cli.report:app", "Report who used what."),
             Command(
-                "backup", "weir.cli.backups:backup", "Write the pool's database to one file.", extra="server"
+                "backup", "weir.cli.backup:backup", "Write the pool's database to one file.", extra="server"
             ),
-            Command(
-                "restore", "weir.cli.backups:restore", "Put a backup in its place again.", extra="server"
-            ),
+            Command("restore", "weir.cli.backup:restore", "Put a backup in its place again.", extra="server"),
         ),
     ),
     Topic(
@@ -75,7 +77,7 @@ TOPICS = (
             Command("department", "weir.cli.queues:department", "The same for departments.", "departments"),
             Command("token", "weir.cli.tokens:app", "Make, list, rotate and revoke tokens."),
             Command("secret", "weir.cli.secrets:app", "Set, list and delete secrets of a project."),
-            Command("audit", "weir.cli.audits:audit", "Show who did what, and who was refused."),
+            Command("audit", "weir.cli.audit:audit", "Show who did what, and who was refused."),
         ),
     ),
     Topic(

@@ -4,7 +4,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from weir.cli.paint import cells, screen, wrapped
+from weir.cli.terminal import cells, screen, wrapped
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel

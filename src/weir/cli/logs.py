@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.exit_codes import exit_code_of
-from weir.cli.paint import plain, screen
+from weir.cli.terminal import plain, screen
 
 if TYPE_CHECKING:
     from weir.api.answers import WorkloadDetail
@@ -49,9 +49,9 @@ def logs(
     raw
         Print control characters on a terminal as they are: colours, and whatever else a job writes.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         _print(pool, name, follow=follow, pod=pod, start=start, tail=tail, raw=raw)
     return 0
 
@@ -111,7 +111,7 @@ def wait_to_end(pool: "Pool", name: str) -> int:
 
 def ended(found: "WorkloadDetail") -> str:
     """How it ended, for people."""
-    from weir.cli.words import sentence
+    from weir.cli.formatting import sentence
     from weir.cli.workloads import time_of, tone_of
 
     reason = found.reason if found.status != "succeeded" else None

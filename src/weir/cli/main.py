@@ -106,7 +106,7 @@ def _carried_out(words: list[str]) -> int:
 
 def _complain(said: str) -> None:
     """One line of the error output, after whatever was printed before."""
-    from weir.cli.paint import plain
+    from weir.cli.terminal import plain
 
     sys.stdout.flush()
     print(f"weir: {plain(said)}", file=sys.stderr)

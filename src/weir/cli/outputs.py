@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from cyclopts import Parameter
 
 from weir.cli.columns import Column, table
-from weir.cli.paint import screen
+from weir.cli.terminal import screen
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
+from weir.cli.formatting import amount, lasting, number
 from weir.cli.outputs import OutputOption, WatchOption, show
 from weir.cli.quotas import Kind, highest, put, times, words
-from weir.cli.watching import append, changed, is_terminal, repaint
-from weir.cli.words import amount, lasting, number
+from weir.cli.watch import append, changed, is_terminal, repaint
 
 if TYPE_CHECKING:
     from weir.api.answers import QueueRow
@@ -305,9 +305,9 @@ def _list(
     *,
     watch: bool,
 ) -> int:
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: table(look(pool), columns, here, wide=output == "wide"))
         if watch:
@@ -328,9 +328,9 @@ def delete_project(name: str, /) -> int:
     name
         The project.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         deleted = pool.delete_project(name)
     print(f"Project {name} is deleted.")
     if deleted.tokens:
@@ -350,9 +350,9 @@ def delete_department(name: str, /) -> int:
     name
         The department.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         pool.delete_department(name)
     print(f"Department {name} is deleted.")
     return 0

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from weir.cli.words import number
+from weir.cli.formatting import number
 
 if TYPE_CHECKING:
     from weir.api.answers import QueueRow
@@ -100,7 +100,7 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
 
 def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, Any]], *, new: bool) -> int:
     """Make one that isn't there, or set one that is."""
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
     from weir.client.errors import Refused
 
     try:
@@ -116,7 +116,7 @@ def put(kind: Kind, name: str, above: str | None, words: Callable[[], dict[str, 
             file=sys.stderr,
         )
         return 2
-    with the_pool() as pool:
+    with connect() as pool:
         get, put = (
             (pool.project, pool.set_project) if kind == "project" else (pool.department, pool.set_department)
         )

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column, table
+from weir.cli.formatting import hours, lasting, moment, number, percent
 from weir.cli.outputs import as_json
-from weir.cli.paint import screen
-from weir.cli.words import hours, lasting, moment, number, percent
+from weir.cli.terminal import screen
 
 if TYPE_CHECKING:
     from weir.api.answers import UsageReport, UsageRow
@@ -63,7 +63,7 @@ def usage(
     output
         table (hours and percent), csv or json (seconds).
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
     try:
         since_s = at("--since", since)
@@ -71,7 +71,7 @@ def usage(
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    with the_pool() as pool:
+    with connect() as pool:
         report = pool.usage(since_s=since_s, until_s=until_s, by=by)
     if output == "json":
         print(as_json(report.model_dump(mode="json"), indent=2))

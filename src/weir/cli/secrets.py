@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from weir.cli.columns import Column
+from weir.cli.formatting import moment
 from weir.cli.outputs import OutputOption, ProjectOption, show
-from weir.cli.words import moment
 
 if TYPE_CHECKING:
     from weir.api.answers import SecretRow
@@ -37,7 +37,7 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
     file
         Where its value is; without, it is typed unseen, or read from the input. A last newline is left out.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
     try:
         chosen = _project(project)
@@ -45,7 +45,7 @@ def set_(name: str, /, *, project: ProjectOption = None, file: Path | None = Non
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    with the_pool() as pool:
+    with connect() as pool:
         pool.set_secret(chosen, name, value)
     print(f"Secret {name} of project {chosen} is set.")
     return 0
@@ -62,14 +62,14 @@ def list_(*, project: ProjectOption = None, output: OutputOption = "table") -> i
     output
         table, wide, json or yaml.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
     try:
         chosen = _project(project)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    with the_pool() as pool:
+    with connect() as pool:
         rows = pool.secrets(chosen)
     show(rows, COLUMNS, output, none=f"Project {chosen} has no secrets.")
     return 0
@@ -86,14 +86,14 @@ def delete(name: str, /, *, project: ProjectOption = None) -> int:
     project
         The project it belongs to; $WEIR_PROJECT if left out.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
     try:
         chosen = _project(project)
     except ValueError as error:
         print(f"weir: {error}.", file=sys.stderr)
         return 2
-    with the_pool() as pool:
+    with connect() as pool:
         pool.delete_secret(chosen, name)
     print(f"Secret {name} of project {chosen} is deleted.")
     return 0

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from weir.api.submissions import Submission
-from weir.scenario_io.complaints import complain
 from weir.scenario_io.document import BYTES_MAX, decoded, read_document, text_of
-from weir.scenario_io.lines import Mistakes, Step
+from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.source_map import Mistakes, Step
 
 STANDARD_INPUT = Path("-")
 
@@ -52,6 +52,6 @@ def read_submission(file: Path) -> dict[str, Any]:
     try:
         Submission.model_validate(whole)
     except ValidationError as error:
-        complain(error, Submission, (), mistakes)
+        add_errors(error, Submission, (), mistakes)
     mistakes.refuse_if_any()
     return dict(body)

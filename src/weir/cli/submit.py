@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from weir.cli.formatting import counted, number
 from weir.cli.outputs import ProjectOption, print_plain
-from weir.cli.paint import plain, screen
-from weir.cli.words import counted, number
+from weir.cli.terminal import plain, screen
 from weir.model.reasons import ReasonCode
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ def submit(
     for key, values in (("command", command), ("gpu_models", gpu_model), ("nodes", node)):
         if values:
             words[key] = list(values)
+    from weir.cli.connect import connect
     from weir.cli.submission_file import read_submission
-    from weir.cli.where import the_pool
     from weir.client.errors import Refused
     from weir.model import scenario
 
@@ -155,7 +155,7 @@ def submit(
             words["secrets"] = _secrets(secret)
         body = {} if file is None else read_submission(file)
         _check(words, body)
-        with the_pool(namespace=namespace, image=image) as pool:
+        with connect(namespace=namespace, image=image) as pool:
             return _submit(pool, body, words, env, inherit=inherit, wait=wait, follow=follow, output=output)
     except ValueError as error:
         print(f"weir: {plain(str(error))}.", file=sys.stderr)

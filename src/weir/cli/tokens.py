@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from weir.cli.columns import Column
+from weir.cli.formatting import moment
 from weir.cli.outputs import OutputOption, print_plain, show
-from weir.cli.words import moment
 
 if TYPE_CHECKING:
     from weir.api.answers import TokenMade, TokenRow
@@ -60,12 +60,12 @@ def create(
     output
         token (its text alone), json or yaml.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
     if not admin and not project:
         print("weir: no project is named: write -p PROJECT, or --admin for all of them.", file=sys.stderr)
         return 2
-    with the_pool() as pool:
+    with connect() as pool:
         made = pool.make_token(
             user, role="admin" if admin else "member", projects=project, label=label, expires=expires
         )
@@ -98,9 +98,9 @@ def rotate(number: int | None = None, /, *, expires: str | None = None, output: 
     output
         token (its text alone), json or yaml.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         made = pool.rotate_token(number, expires=expires)
     return _print(made, output)
 
@@ -114,9 +114,9 @@ def list_(*, output: OutputOption = "table") -> int:
     output
         table, wide, json or yaml.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         rows = pool.tokens()
     show(rows, COLUMNS, output, none="There is no token besides this machine's own.")
     return 0
@@ -131,9 +131,9 @@ def revoke(number: int, /) -> int:
     number
         Its id, as `weir token list` shows it.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         pool.revoke_token(number)
     print(f"Token {number} is revoked.")
     return 0

@@ -25,13 +25,13 @@ def up(
     devices: str | None = None,
     overcommit_grace: str = "5m",
     shared_nodes: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
-    kinds: Path | None = None,
+    workload_kinds: Path | None = None,
     service: str | None = None,
-    client_authorities: Path | None = None,
+    client_ca: Path | None = None,
     without_project: str = "ignore",
     without_project_in: str | None = None,
     without_project_exempt: str | None = None,
-    alone: bool = False,
+    leader_election: bool = True,
     host: str | None = None,
     port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
     virtual_gpus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=1024))] = None,
@@ -40,10 +40,10 @@ def up(
     database: str | None = None,
     database_file: Path | None = None,
     begin_again: Annotated[bool, Parameter(negative=())] = False,
-    log_most: str = "1Gi",
+    log_max_size: str = "1Gi",
     keep_logs: str = "30d",
     keep_checkpoints: str | None = None,
-    pids_most: Annotated[int, Parameter(validator=Number(gte=0, lte=4_194_304))] = 16_384,
+    pids_max: Annotated[int, Parameter(validator=Number(gte=0, lte=4_194_304))] = 16_384,
     keep_details: str = "30d",
     audit_syslog: Annotated[bool, Parameter(negative=())] = False,
     hide_others: Annotated[bool, Parameter(negative=())] = False,
@@ -72,14 +72,14 @@ def up(
         How long more GPUs of a node may be in use than it has, before preemptible pods on it are stopped.
     shared_nodes
         Nodes of a cluster that Weir may set aside for shares of GPUs by itself, as long as shares need them.
-    kinds
+    workload_kinds
         A file with more entries for the table of kinds that make pods.
     service
         The service by which the API server reaches this one: webhooks, health and metrics are answered then.
-    client_authorities
+    client_ca
         A file of authorities; who calls a webhook has to show a certificate that one of them signed.
-    alone
-        There is no other beside it: it schedules at once, without a lease.
+    leader_election
+        Elect a leader among several instances. --no-leader-election schedules at once, without a lease.
     without_project
         GPU pods in namespaces that no project of the cluster lists: ignore, refuse, or queue:PROJECT.
     without_project_in
@@ -102,13 +102,13 @@ def up(
         A file with that URL, so that a password in it isn't among the processes' arguments.
     begin_again
         Make one pool of a home and a database that don't belong together; numbers begin above what is there.
-    log_most
+    log_max_size
         How much of a pod's output is kept, its beginning and its end, such as 1Gi; 0 for all of it.
     keep_logs
         How long the output of a workload is kept once it is over, such as 30d. What a job saved stays.
     keep_checkpoints
         How long a checkpoint directory is kept once its workload is over, such as 90d; for ever if none.
-    pids_most
+    pids_max
         Processes and threads one pod may have, where the kernel lets Weir limit them; 0 for no limit.
     keep_details
         How long the command and environment of a workload are kept once it is over, such as 30d.
@@ -148,10 +148,10 @@ def up(
             devices=named,
             overcommit_grace_s=overcommit_grace_s,
             shared_nodes=shared_nodes,
-            opening=_opening(service, namespace, host, port, client_authorities),
-            elects=not alone,
+            opening=_opening(service, namespace, host, port, client_ca),
+            elects=leader_election,
             policy_file=policy,
-            kinds_file=kinds,
+            kinds_file=workload_kinds,
             without_project=rule,
             log_level=log_level,
             log_format=log_format or "json",
@@ -162,7 +162,7 @@ def up(
     from weir.local.server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 
     try:
-        most = _bytes(log_most)
+        most = _bytes(log_max_size)
         kept_s = _kept("--keep-logs", keep_logs)
         saved_s = None if keep_checkpoints is None else _kept("--keep-checkpoints", keep_checkpoints)
         details_s = _kept("--keep-details", keep_details)
@@ -181,7 +181,7 @@ def up(
         begin_again=begin_again,
         log_most=most,
         kept=RetentionSettings(kept_s, details_s, saved_s),
-        pids_most=pids_most,
+        pids_most=pids_max,
         audit_to_syslog=audit_syslog,
         hides_others=hide_others,
         log_level=log_level,
@@ -218,16 +218,14 @@ def _opening(
     namespace: str | None,
     host: str | None,
     port: int | None,
-    client_authorities: Path | None,
+    client_ca: Path | None,
 ) -> "ServingOptions | None":
     """Where to answer, if at all."""
     if service is None:
         return None
     from weir.kubernetes.process.webhook_server import DEFAULT_PORT, ServingOptions
 
-    return ServingOptions(
-        service, namespace or "", host, DEFAULT_PORT if port is None else port, client_authorities
-    )
+    return ServingOptions(service, namespace or "", host, DEFAULT_PORT if port is None else port, client_ca)
 
 
 def _bytes(written: str) -> int:
@@ -237,9 +235,9 @@ def _bytes(written: str) -> int:
     try:
         most = amount(MEMORY, written)
     except ValueError as error:
-        raise ValueError(f"--log-most: {error}") from None
+        raise ValueError(f"--log-max-size: {error}") from None
     if 0 < most < MIN_OUTPUT_BYTES:
-        raise ValueError(f"--log-most: {written!r} is too little; write 1Mi or more, or 0 for all of it")
+        raise ValueError(f"--log-max-size: {written!r} is too little; write 1Mi or more, or 0 for all of it")
     return most
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weir.cli.columns import Column, table
+from weir.cli.formatting import number, ordinal, sentence, since
 from weir.cli.outputs import OutputOption, print_plain
-from weir.cli.paint import Screen, plain, screen, wrapped
-from weir.cli.words import number, ordinal, sentence, since
+from weir.cli.terminal import Screen, plain, screen, wrapped
 from weir.cli.workloads import TONES
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def why(name: str, /, *, output: OutputOption = "table") -> int:
     output
         table for people, json or yaml for programs.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         answer = pool.why(name)
     if output in ("json", "yaml"):
         print_plain(answer.model_dump(mode="json"), output)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from weir.cli.columns import Column, pairs, table
-from weir.cli.happened import event_lines
+from weir.cli.events import event_lines
+from weir.cli.formatting import clock, counted, lasting, moment, number, sentence, since
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
-from weir.cli.paint import Screen, Tone, plain, screen, wrapped
-from weir.cli.watching import append, changed, is_terminal, repaint
-from weir.cli.words import clock, counted, lasting, moment, number, sentence, since
+from weir.cli.terminal import Screen, Tone, plain, screen, wrapped
+from weir.cli.watch import append, changed, is_terminal, repaint
 
 if TYPE_CHECKING:
     from weir.api.answers import PodRow, WorkloadDetail, WorkloadRow
@@ -117,17 +117,17 @@ def list_(
     output
         table, wide (more columns), json or yaml.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
     words = [word for each in status for word in each.split(",") if word]
     ended = all_ or any(word not in LIVE for word in words)
-    picked = Picked(project, tuple(words), type_, user, search, ended)
-    with the_pool() as pool:
+    list_filter = ListFilter(project, tuple(words), type_, user, search, ended)
+    with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
-            return repaint(lambda here: _frame(picked.of(pool, here.height or _LIMIT), here, output))
+            return repaint(lambda here: _frame(list_filter.of(pool, here.height or _LIMIT), here, output))
         if watch:
-            return append(_changes(pool, picked, limit), COLUMNS, output)
-        rows, total, trouble = picked.all(pool, limit)
+            return append(_changes(pool, list_filter, limit), COLUMNS, output)
+        rows, total, trouble = list_filter.all(pool, limit)
         if project and not rows and all(row.name != project for row in pool.projects()):
             said = f"there is no project {project}; `weir project list` shows which there are"
             print(f"weir: --project: {said}.", file=sys.stderr)
@@ -145,7 +145,7 @@ def list_(
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class ListFilter:
     """Which workloads are meant."""
 
     project: str | None = None
@@ -191,16 +191,16 @@ class Picked:
         )
 
 
-def _changes(pool: "Pool", picked: Picked, limit: int) -> "Iterator[WorkloadRow]":
+def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[WorkloadRow]":
     """The list as it is, oldest first, then each change."""
     from weir.api.answers import WorkloadRow
 
     changes = pool.stream()
-    yield from reversed(picked.of(pool, limit)[0])
+    yield from reversed(list_filter.of(pool, limit)[0])
     for change in changes:
         if change.kind == "reset":
-            yield from reversed(picked.of(pool, limit)[0])
-        if isinstance(change.row, WorkloadRow) and picked.holds(change.row):
+            yield from reversed(list_filter.of(pool, limit)[0])
+        if isinstance(change.row, WorkloadRow) and list_filter.holds(change.row):
             yield change.row
 
 
@@ -229,9 +229,9 @@ def describe(name: str, /, *, output: OutputOption = "table", watch: WatchOption
     watch
         Go on, and show it again as it changes.
     """
-    from weir.cli.where import the_pool
+    from weir.cli.connect import connect
 
-    with the_pool() as pool:
+    with connect() as pool:
         if watch and is_terminal() and output in ("table", "wide"):
             return repaint(lambda here: description(pool.get(name), here, wide=output == "wide"))
         if watch:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import httpx
 
-from weir.client import calls
+from weir.client import endpoints
 from weir.client.address import NO_CLUSTER, find
-from weir.client.calls import By, Call
-from weir.client.carrying import (
+from weir.client.endpoints import By, Call
+from weir.client.errors import Unreachable
+from weir.client.stream import Change, Reader, wait_s
+from weir.client.transport import (
     ENDED,
     FOLLOW,
     FOLLOW_LOGS,
@@ -26,8 +28,6 @@ from weir.client.carrying import (
     retry_s,
     unreachable,
 )
-from weir.client.errors import Unreachable
-from weir.client.stream import Change, Reader, wait_s
 
 if TYPE_CHECKING:
     from weir.api.answers import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         WorkloadRow,
     )
     from weir.api.submissions import Submission
-    from weir.client.submissions import Amount, Wanted
+    from weir.client.submissions import Amount, SubmissionFields
 
 Answered = TypeVar("Answered")
 Paged = TypeVar("Paged", bound="Page")
@@ -90,13 +90,13 @@ class AsyncPool:
     # Workloads
 
     async def submit(
-        self, submission: Submission | Mapping[str, Any] | None = None, /, **words: Unpack[Wanted]
+        self, submission: Submission | Mapping[str, Any] | None = None, /, **words: Unpack[SubmissionFields]
     ) -> WorkloadDetail:
         """Queue a workload: `pool.submit(project="vision", gpus=2, command=["python", "train.py"])`.
 
         It starts in the current directory where the pool is on this machine, unless `directory` says another.
         """
-        return await self._ask(calls.submit(submission, here(self.address, submission, words)))
+        return await self._ask(endpoints.submit(submission, here(self.address, submission, words)))
 
     async def page(
         self,
@@ -112,7 +112,7 @@ class AsyncPool:
     ) -> WorkloadPage:
         """One page of workloads, newest first; `ended`: those that are over, too."""
         return await self._ask(
-            calls.workloads(
+            endpoints.workloads(
                 project=project,
                 status=status,
                 kind=type,
@@ -144,7 +144,7 @@ class AsyncPool:
                 user=user,
                 query=query,
                 ended=ended,
-                limit=calls.PAGE,
+                limit=endpoints.PAGE,
                 after=after,
             )
             for row in page.items:
@@ -155,27 +155,27 @@ class AsyncPool:
 
     async def get(self, name: str) -> WorkloadDetail:
         """All that is known of a workload: the newest of that name."""
-        return await self._ask(calls.workload(name))
+        return await self._ask(endpoints.workload(name))
 
     async def why(self, name: str) -> WhyAnswer:
         """Why it waits, its queue's numbers, and what would let it start now."""
-        return await self._ask(calls.why(name))
+        return await self._ask(endpoints.why(name))
 
     async def stop(self, name: str) -> WorkloadRow:
         """End it for good."""
-        return await self._ask(calls.act(name, "stop"))
+        return await self._ask(endpoints.act(name, "stop"))
 
     async def suspend(self, name: str) -> WorkloadRow:
         """Stop it and keep its place in the history: it starts again only once it is resumed."""
-        return await self._ask(calls.act(name, "suspend"))
+        return await self._ask(endpoints.act(name, "suspend"))
 
     async def resume(self, name: str) -> WorkloadRow:
         """Let a suspended one start again."""
-        return await self._ask(calls.act(name, "resume"))
+        return await self._ask(endpoints.act(name, "resume"))
 
     async def rerun(self, name: str) -> WorkloadRow:
         """Submit one that has ended anew, as it was."""
-        return await self._ask(calls.act(name, "rerun"))
+        return await self._ask(endpoints.act(name, "rerun"))
 
     async def logs(
         self,
@@ -187,14 +187,14 @@ class AsyncPool:
         tail: int | None = None,
     ) -> AsyncIterator[str]:
         """The output of a pod (`group/index`, or `all`; by default the first), piece by piece as it comes."""
-        call = calls.logs(name, pod=pod, start=start, tail=tail, follow=follow)
+        call = endpoints.logs(name, pod=pod, start=start, tail=tail, follow=follow)
         timeout = FOLLOW_LOGS if follow else httpx.USE_CLIENT_DEFAULT
         try:
             async with self._http.stream(
                 call.method, call.path, params=dict(call.params), timeout=timeout
             ) as answer:
                 if not answer.is_success:
-                    raise calls.refusal(answer.status_code, await answer.aread())
+                    raise endpoints.refusal(answer.status_code, await answer.aread())
                 async for piece in answer.aiter_text():
                     yield piece
         except httpx.TransportError as error:
@@ -226,57 +226,57 @@ class AsyncPool:
 
     async def projects(self) -> Sequence[QueueRow]:
         """All projects, with what they have and hold."""
-        return [row async for page in self._pages(calls.queues("projects")) for row in page.items]
+        return [row async for page in self._pages(endpoints.queues("projects")) for row in page.items]
 
     async def project(self, name: str) -> QueueRow:
         """One project."""
-        return await self._ask(calls.queue("projects", name))
+        return await self._ask(endpoints.queue("projects", name))
 
     async def set_project(self, name: str, /, **words: Any) -> QueueRow:
         """Make a project, or set one: `department`, `quota`, `limit`, `weight`, `priority`."""
-        return await self._ask(calls.set_queue("projects", name, words))
+        return await self._ask(endpoints.set_queue("projects", name, words))
 
     async def delete_project(self, name: str) -> QueueDeleted:
         """Delete a project; what went with it."""
-        return await self._ask(calls.delete_queue("projects", name))
+        return await self._ask(endpoints.delete_queue("projects", name))
 
     async def secrets(self, project: str) -> Sequence[SecretRow]:
         """Names of a project's secrets; their values are never told."""
-        return (await self._ask(calls.secrets(project))).items
+        return (await self._ask(endpoints.secrets(project))).items
 
     async def set_secret(self, project: str, name: str, value: str) -> SecretRow:
         """Set a secret; workloads of the project that name it get this value when they start."""
-        return await self._ask(calls.set_secret(project, name, value))
+        return await self._ask(endpoints.set_secret(project, name, value))
 
     async def delete_secret(self, project: str, name: str) -> None:
         """Delete a secret; pending workloads that name it are suspended."""
-        await self._ask(calls.delete_secret(project, name))
+        await self._ask(endpoints.delete_secret(project, name))
 
     async def departments(self) -> Sequence[QueueRow]:
         """All departments, with what they have and hold."""
-        return [row async for page in self._pages(calls.queues("departments")) for row in page.items]
+        return [row async for page in self._pages(endpoints.queues("departments")) for row in page.items]
 
     async def department(self, name: str) -> QueueRow:
         """One department."""
-        return await self._ask(calls.queue("departments", name))
+        return await self._ask(endpoints.queue("departments", name))
 
     async def set_department(self, name: str, /, **words: Any) -> QueueRow:
         """Make a department, or set one: `parent`, `quota`, `limit`, `weight`, `priority`."""
-        return await self._ask(calls.set_queue("departments", name, words))
+        return await self._ask(endpoints.set_queue("departments", name, words))
 
     async def delete_department(self, name: str) -> QueueDeleted:
         """Delete a department; what went with it."""
-        return await self._ask(calls.delete_queue("departments", name))
+        return await self._ask(endpoints.delete_queue("departments", name))
 
     # The pool
 
     async def status(self) -> PoolStatus:
         """The pool in one glance."""
-        return await self._ask(calls.pool_status())
+        return await self._ask(endpoints.pool_status())
 
     async def nodes(self) -> Sequence[NodeRow]:
         """All machines and their devices."""
-        return [row async for page in self._pages(calls.nodes()) for row in page.items]
+        return [row async for page in self._pages(endpoints.nodes()) for row in page.items]
 
     async def events_page(
         self,
@@ -289,7 +289,7 @@ class AsyncPool:
     ) -> EventPage:
         """One page of what happened, newest first."""
         return await self._ask(
-            calls.events(workload=workload, project=project, kind=kind, limit=limit, after=after)
+            endpoints.events(workload=workload, project=project, kind=kind, limit=limit, after=after)
         )
 
     async def events(
@@ -299,7 +299,7 @@ class AsyncPool:
         after: str | None = None
         while True:
             page = await self.events_page(
-                workload=workload, project=project, kind=kind, limit=calls.PAGE, after=after
+                workload=workload, project=project, kind=kind, limit=endpoints.PAGE, after=after
             )
             for row in page.items:
                 yield row
@@ -332,19 +332,19 @@ class AsyncPool:
         self, *, since_s: float | None = None, until_s: float | None = None, by: By = "project"
     ) -> UsageReport:
         """What was used between two times (seconds since the epoch), by one kind of key."""
-        return await self._ask(calls.usage(since_s=since_s, until_s=until_s, by=by))
+        return await self._ask(endpoints.usage(since_s=since_s, until_s=until_s, by=by))
 
     async def snapshot(self) -> str:
         """A scenario file that replays the next decision."""
-        return await self._ask(calls.snapshot())
+        return await self._ask(endpoints.snapshot())
 
     async def checkpoints(self) -> Sequence[CheckpointRow]:
         """Return all directories in which workloads saved their state."""
-        return [row async for page in self._pages(calls.checkpoints()) for row in page.items]
+        return [row async for page in self._pages(endpoints.checkpoints()) for row in page.items]
 
     async def tokens(self) -> Sequence[TokenRow]:
         """All tokens, without their secrets."""
-        return [row async for page in self._pages(calls.tokens()) for row in page.items]
+        return [row async for page in self._pages(endpoints.tokens()) for row in page.items]
 
     async def make_token(
         self,
@@ -356,11 +356,11 @@ class AsyncPool:
         expires: Amount | None = None,
     ) -> TokenMade:
         """A new token; its text is shown this once. `expires`: for how long it holds, such as "90d"."""
-        return await self._ask(calls.make_token(user, role, projects, label, expires))
+        return await self._ask(endpoints.make_token(user, role, projects, label, expires))
 
     async def rotate_token(self, number: int | None = None, *, expires: Amount | None = None) -> TokenMade:
         """Another text for a token, or for the one this pool is asked with; the old text is worth nothing."""
-        return await self._ask(calls.rotate_token(number, expires))
+        return await self._ask(endpoints.rotate_token(number, expires))
 
     async def audit(
         self,
@@ -371,21 +371,21 @@ class AsyncPool:
         path: str | None = None,
     ) -> Sequence[AuditRow]:
         """The newest lines of the audit log, newest first."""
-        return (await self._ask(calls.audit(limit=limit, user=user, outcome=outcome, path=path))).items
+        return (await self._ask(endpoints.audit(limit=limit, user=user, outcome=outcome, path=path))).items
 
     async def revoke_token(self, number: int) -> None:
         """A token is worth nothing from now on."""
-        await self._ask(calls.revoke_token(number))
+        await self._ask(endpoints.revoke_token(number))
 
     async def _lines(self, last: str | None) -> AsyncIterator[str]:
         headers = {"Last-Event-ID": last} if last is not None else {}
-        call = calls.stream()
+        call = endpoints.stream()
         try:
             async with self._http.stream(call.method, call.path, headers=headers, timeout=FOLLOW) as answer:
                 if answer.status_code >= 500:
                     raise Unreachable(f"The pool at {self.address.url} is in trouble: try again later.")
                 if not answer.is_success:
-                    raise calls.refusal(answer.status_code, await answer.aread())
+                    raise endpoints.refusal(answer.status_code, await answer.aread())
                 async for line in answer.aiter_lines():
                     yield line
         except httpx.TransportError as error:
@@ -413,5 +413,5 @@ class AsyncPool:
                 break
             await asyncio.sleep(pause_s)
         if not answer.is_success:
-            raise calls.refusal(answer.status_code, answer.content)
+            raise endpoints.refusal(answer.status_code, answer.content)
         return call.reads(answer.content)

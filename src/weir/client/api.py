@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import httpx
 
-from weir.client import calls
+from weir.client import endpoints
 from weir.client.address import NO_CLUSTER, find
-from weir.client.calls import By, Call
-from weir.client.carrying import (
+from weir.client.endpoints import By, Call
+from weir.client.errors import Unreachable
+from weir.client.stream import Change, Reader, wait_s
+from weir.client.transport import (
     ENDED,
     FOLLOW,
     FOLLOW_LOGS,
@@ -25,8 +27,6 @@ from weir.client.carrying import (
     retry_s,
     unreachable,
 )
-from weir.client.errors import Unreachable
-from weir.client.stream import Change, Reader, wait_s
 
 if TYPE_CHECKING:
     from weir.api.answers import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         WorkloadRow,
     )
     from weir.api.submissions import Submission
-    from weir.client.submissions import Amount, Wanted
+    from weir.client.submissions import Amount, SubmissionFields
 
 Answered = TypeVar("Answered")
 Paged = TypeVar("Paged", bound="Page")
@@ -89,13 +89,13 @@ class Pool:
     # Workloads
 
     def submit(
-        self, submission: Submission | Mapping[str, Any] | None = None, /, **words: Unpack[Wanted]
+        self, submission: Submission | Mapping[str, Any] | None = None, /, **words: Unpack[SubmissionFields]
     ) -> WorkloadDetail:
         """Queue a workload: `pool.submit(project="vision", gpus=2, command=["python", "train.py"])`.
 
         It starts in the current directory where the pool is on this machine, unless `directory` says another.
         """
-        return self._ask(calls.submit(submission, here(self.address, submission, words)))
+        return self._ask(endpoints.submit(submission, here(self.address, submission, words)))
 
     def page(
         self,
@@ -111,7 +111,7 @@ class Pool:
     ) -> WorkloadPage:
         """One page of workloads, newest first; `ended`: those that are over, too."""
         return self._ask(
-            calls.workloads(
+            endpoints.workloads(
                 project=project,
                 status=status,
                 kind=type,
@@ -143,7 +143,7 @@ class Pool:
                 user=user,
                 query=query,
                 ended=ended,
-                limit=calls.PAGE,
+                limit=endpoints.PAGE,
                 after=after,
             )
             yield from page.items
@@ -153,27 +153,27 @@ class Pool:
 
     def get(self, name: str) -> WorkloadDetail:
         """All that is known of a workload: the newest of that name."""
-        return self._ask(calls.workload(name))
+        return self._ask(endpoints.workload(name))
 
     def why(self, name: str) -> WhyAnswer:
         """Why it waits, its queue's numbers, and what would let it start now."""
-        return self._ask(calls.why(name))
+        return self._ask(endpoints.why(name))
 
     def stop(self, name: str) -> WorkloadRow:
         """End it for good."""
-        return self._ask(calls.act(name, "stop"))
+        return self._ask(endpoints.act(name, "stop"))
 
     def suspend(self, name: str) -> WorkloadRow:
         """Stop it and keep its place in the history: it starts again only once it is resumed."""
-        return self._ask(calls.act(name, "suspend"))
+        return self._ask(endpoints.act(name, "suspend"))
 
     def resume(self, name: str) -> WorkloadRow:
         """Let a suspended one start again."""
-        return self._ask(calls.act(name, "resume"))
+        return self._ask(endpoints.act(name, "resume"))
 
     def rerun(self, name: str) -> WorkloadRow:
         """Submit one that has ended anew, as it was."""
-        return self._ask(calls.act(name, "rerun"))
+        return self._ask(endpoints.act(name, "rerun"))
 
     def logs(
         self,
@@ -185,14 +185,14 @@ class Pool:
         tail: int | None = None,
     ) -> Iterator[str]:
         """The output of a pod (`group/index`, or `all`; by default the first), piece by piece as it comes."""
-        call = calls.logs(name, pod=pod, start=start, tail=tail, follow=follow)
+        call = endpoints.logs(name, pod=pod, start=start, tail=tail, follow=follow)
         timeout = FOLLOW_LOGS if follow else httpx.USE_CLIENT_DEFAULT
         try:
             with self._http.stream(
                 call.method, call.path, params=dict(call.params), timeout=timeout
             ) as answer:
                 if not answer.is_success:
-                    raise calls.refusal(answer.status_code, answer.read())
+                    raise endpoints.refusal(answer.status_code, answer.read())
                 yield from answer.iter_text()
         except httpx.TransportError as error:
             raise unreachable(self.address, error) from error
@@ -223,57 +223,57 @@ class Pool:
 
     def projects(self) -> Sequence[QueueRow]:
         """All projects, with what they have and hold."""
-        return [row for page in self._pages(calls.queues("projects")) for row in page.items]
+        return [row for page in self._pages(endpoints.queues("projects")) for row in page.items]
 
     def project(self, name: str) -> QueueRow:
         """One project."""
-        return self._ask(calls.queue("projects", name))
+        return self._ask(endpoints.queue("projects", name))
 
     def set_project(self, name: str, /, **words: Any) -> QueueRow:
         """Make a project, or set one: `department`, `quota`, `limit`, `weight`, `priority`."""
-        return self._ask(calls.set_queue("projects", name, words))
+        return self._ask(endpoints.set_queue("projects", name, words))
 
     def delete_project(self, name: str) -> QueueDeleted:
         """Delete a project; what went with it."""
-        return self._ask(calls.delete_queue("projects", name))
+        return self._ask(endpoints.delete_queue("projects", name))
 
     def secrets(self, project: str) -> Sequence[SecretRow]:
         """Names of a project's secrets; their values are never told."""
-        return (self._ask(calls.secrets(project))).items
+        return (self._ask(endpoints.secrets(project))).items
 
     def set_secret(self, project: str, name: str, value: str) -> SecretRow:
         """Set a secret; workloads of the project that name it get this value when they start."""
-        return self._ask(calls.set_secret(project, name, value))
+        return self._ask(endpoints.set_secret(project, name, value))
 
     def delete_secret(self, project: str, name: str) -> None:
         """Delete a secret; pending workloads that name it are suspended."""
-        self._ask(calls.delete_secret(project, name))
+        self._ask(endpoints.delete_secret(project, name))
 
     def departments(self) -> Sequence[QueueRow]:
         """All departments, with what they have and hold."""
-        return [row for page in self._pages(calls.queues("departments")) for row in page.items]
+        return [row for page in self._pages(endpoints.queues("departments")) for row in page.items]
 
     def department(self, name: str) -> QueueRow:
         """One department."""
-        return self._ask(calls.queue("departments", name))
+        return self._ask(endpoints.queue("departments", name))
 
     def set_department(self, name: str, /, **words: Any) -> QueueRow:
         """Make a department, or set one: `parent`, `quota`, `limit`, `weight`, `priority`."""
-        return self._ask(calls.set_queue("departments", name, words))
+        return self._ask(endpoints.set_queue("departments", name, words))
 
     def delete_department(self, name: str) -> QueueDeleted:
         """Delete a department; what went with it."""
-        return self._ask(calls.delete_queue("departments", name))
+        return self._ask(endpoints.delete_queue("departments", name))
 
     # The pool
 
     def status(self) -> PoolStatus:
         """The pool in one glance."""
-        return self._ask(calls.pool_status())
+        return self._ask(endpoints.pool_status())
 
     def nodes(self) -> Sequence[NodeRow]:
         """All machines and their devices."""
-        return [row for page in self._pages(calls.nodes()) for row in page.items]
+        return [row for page in self._pages(endpoints.nodes()) for row in page.items]
 
     def events_page(
         self,
@@ -286,7 +286,7 @@ class Pool:
     ) -> EventPage:
         """One page of what happened, newest first."""
         return self._ask(
-            calls.events(workload=workload, project=project, kind=kind, limit=limit, after=after)
+            endpoints.events(workload=workload, project=project, kind=kind, limit=limit, after=after)
         )
 
     def events(
@@ -296,7 +296,7 @@ class Pool:
         after: str | None = None
         while True:
             page = self.events_page(
-                workload=workload, project=project, kind=kind, limit=calls.PAGE, after=after
+                workload=workload, project=project, kind=kind, limit=endpoints.PAGE, after=after
             )
             yield from page.items
             if page.next is None:
@@ -328,19 +328,19 @@ class Pool:
         self, *, since_s: float | None = None, until_s: float | None = None, by: By = "project"
     ) -> UsageReport:
         """What was used between two times (seconds since the epoch), by one kind of key."""
-        return self._ask(calls.usage(since_s=since_s, until_s=until_s, by=by))
+        return self._ask(endpoints.usage(since_s=since_s, until_s=until_s, by=by))
 
     def snapshot(self) -> str:
         """A scenario file that replays the next decision."""
-        return self._ask(calls.snapshot())
+        return self._ask(endpoints.snapshot())
 
     def checkpoints(self) -> Sequence[CheckpointRow]:
         """Return all directories in which workloads saved their state."""
-        return [row for page in self._pages(calls.checkpoints()) for row in page.items]
+        return [row for page in self._pages(endpoints.checkpoints()) for row in page.items]
 
     def tokens(self) -> Sequence[TokenRow]:
         """All tokens, without their secrets."""
-        return [row for page in self._pages(calls.tokens()) for row in page.items]
+        return [row for page in self._pages(endpoints.tokens()) for row in page.items]
 
     def make_token(
         self,
@@ -352,11 +352,11 @@ class Pool:
         expires: Amount | None = None,
     ) -> TokenMade:
         """A new token; its text is shown this once. `expires`: for how long it holds, such as "90d"."""
-        return self._ask(calls.make_token(user, role, projects, label, expires))
+        return self._ask(endpoints.make_token(user, role, projects, label, expires))
 
     def rotate_token(self, number: int | None = None, *, expires: Amount | None = None) -> TokenMade:
         """Another text for a token, or for the one this pool is asked with; the old text is worth nothing."""
-        return self._ask(calls.rotate_token(number, expires))
+        return self._ask(endpoints.rotate_token(number, expires))
 
     def audit(
         self,
@@ -367,21 +367,21 @@ class Pool:
         path: str | None = None,
     ) -> Sequence[AuditRow]:
         """The newest lines of the audit log, newest first."""
-        return (self._ask(calls.audit(limit=limit, user=user, outcome=outcome, path=path))).items
+        return (self._ask(endpoints.audit(limit=limit, user=user, outcome=outcome, path=path))).items
 
     def revoke_token(self, number: int) -> None:
         """A token is worth nothing from now on."""
-        self._ask(calls.revoke_token(number))
+        self._ask(endpoints.revoke_token(number))
 
     def _lines(self, last: str | None) -> Iterator[str]:
         headers = {"Last-Event-ID": last} if last is not None else {}
-        call = calls.stream()
+        call = endpoints.stream()
         try:
             with self._http.stream(call.method, call.path, headers=headers, timeout=FOLLOW) as answer:
                 if answer.status_code >= 500:
                     raise Unreachable(f"The pool at {self.address.url} is in trouble: try again later.")
                 if not answer.is_success:
-                    raise calls.refusal(answer.status_code, answer.read())
+                    raise endpoints.refusal(answer.status_code, answer.read())
                 yield from answer.iter_lines()
         except httpx.TransportError as error:
             raise unreachable(self.address, error) from error
@@ -406,5 +406,5 @@ class Pool:
                 break
             time.sleep(pause_s)
         if not answer.is_success:
-            raise calls.refusal(answer.status_code, answer.content)
+            raise endpoints.refusal(answer.status_code, answer.content)
         return call.reads(answer.content)

@@ -14,13 +14,13 @@ from weir.api.short_forms import OF_PODS, gathered
 from weir.api.submissions import Submission
 from weir.client.errors import Refused
 from weir.model import scenario
-from weir.scenario_io.complaints import complain
-from weir.scenario_io.lines import Mistakes
+from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.source_map import Mistakes
 
 Amount = int | float | str
 
 
-class Wanted(TypedDict, total=False):
+class SubmissionFields(TypedDict, total=False):
     """The words of a submission: those of the workload, and those of the pods of its only group.
 
     `workers` is how many pods run the command; `elastic` how many at least and at most. A workload of
@@ -93,7 +93,7 @@ def check(body: Mapping[str, Any]) -> None:
         Submission.model_validate(body)
     except ValidationError as error:
         mistakes = Mistakes("")
-        complain(error, Submission, (), mistakes)
+        add_errors(error, Submission, (), mistakes)
         try:
             mistakes.refuse_if_any()
         except scenario.InvalidFile as refused:

@@ -30,7 +30,7 @@ def faulty_workload(cluster: Cluster, policy: Policy, now_s: float, decide: Deci
     names = [name for _, name, _ in sorted(pending, key=lambda member: member[:2])]
 
     def fails(count: int) -> bool:
-        """Return True if a decision fails with so many of them."""
+        """Return True if a decision fails with this number of them."""
         with _HeldBack(cluster, names[count:]):
             try:
                 decide(cluster, policy, now_s, EngineCache())
@@ -51,7 +51,7 @@ def faulty_workload(cluster: Cluster, policy: Policy, now_s: float, decide: Deci
 
 
 class _HeldBack:
-    """Workloads that may not be started, inside a `with`. Nobody is told of it."""
+    """Workloads that may not be started, inside a `with`. Control reports none of this."""
 
     def __init__(self, cluster: Cluster, names: Sequence[str]) -> None:
         self._cluster = cluster

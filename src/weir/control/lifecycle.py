@@ -144,7 +144,7 @@ class WorkloadLifecycle:
         life.starts += 1
         life.start_of[pod] = life.starts
         life.alive.add(pod)
-        life.done.discard(pod)  # it gave its room back and runs again with its gang
+        life.done.discard(pod)  # it released its capacity and runs again with its gang
         self._out.happen(assigned)
         self._begun(self._jobs[pod.workload], life)
         return life.starts
@@ -392,7 +392,7 @@ class WorkloadLifecycle:
             self._over(job, life, WorkloadOutcome.STOPPED, at_s, life.ending)
         else:
             for pod in sorted(life.done):
-                self._gone(job, pod, at_s)  # without effect on one that gave its room back before
+                self._gone(job, pod, at_s)  # without effect on one that released its capacity before
             life.done.clear()
             life.restarts += life.starts > life.settled
             losses = life.count_losses(at_s, self.rules.pause_most)
@@ -453,7 +453,7 @@ class WorkloadLifecycle:
     ) -> None:
         name, since_s = job.name, job.started_s
         if since_s is None and how is WorkloadOutcome.SUCCEEDED:
-            since_s = life.watch.started_s  # its pods gave their room back as they ended
+            since_s = life.watch.started_s  # its pods released their capacity as they ended
         ran_s = job.ran_s + (at_s - since_s if since_s is not None else 0.0)
         life.run_over(at_s)
         code = (

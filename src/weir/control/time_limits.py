@@ -5,8 +5,8 @@ asks for itself can only be less. (How long it may take to stop is its own, up t
 
 Run time and lifetime count from when the workload started, which every backend remembers. Idle time counts
 from the first measurement below the threshold after the last one above it, and is kept in memory alone:
-after a restart of control it begins anew, and a warning that was given may be given again. It is also never
-guessed: a workload is idle while it is measured to be, and a gap between measurements begins it anew.
+after a restart of control it starts again, and a warning that was given may be given again. It is also never
+guessed: a workload is idle while it is measured to be, and a gap between measurements restarts it.
 """
 
 from collections.abc import Mapping

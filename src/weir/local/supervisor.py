@@ -223,7 +223,7 @@ class Supervisor:
             if cgroup.ran_out:
                 self._say(_out_of_memory(cgroup))
             if cgroup.pids_refused:
-                self._say("it was refused more processes or threads than a pod may have here (--pids-most)")
+                self._say("it was refused more processes or threads than a pod may have here (--pids-max)")
         if self._kill_at is None:
             self._kill_at = time.monotonic() + self._start.grace_s
             self._tell_what_is_left()

@@ -4,22 +4,22 @@ from collections.abc import Mapping
 
 from weir.model.resources import UNLIMITED, amount, span
 from weir.model.workloads import WHOLE_MILLI
-from weir.scenario_io.complaints import shown
-from weir.scenario_io.lines import Mistakes, Path
-from weir.scenario_io.parts import Parts
-from weir.scenario_io.words import Written
-from weir.scenario_io.written import (
-    WrittenExpression,
-    WrittenGroup,
-    WrittenNode,
-    WrittenPods,
-    WrittenQueue,
-    WrittenToleration,
-    WrittenWorkload,
+from weir.scenario_io.error_messages import shown
+from weir.scenario_io.partial import PartialScenario
+from weir.scenario_io.scalars import Written
+from weir.scenario_io.source_map import Mistakes, Path
+from weir.scenario_io.specs import (
+    ExpressionEntry,
+    GroupEntry,
+    NodeEntry,
+    PodsEntry,
+    QueueEntry,
+    TolerationEntry,
+    WorkloadEntry,
 )
 
 
-def check_parts(parts: Parts, mistakes: Mistakes) -> None:
+def check_partial(parts: PartialScenario, mistakes: Mistakes) -> None:
     """Tell every part that contradicts itself."""
     for at, node in parts.nodes.items():
         _check_links(node, ("cluster", "nodes", at, "links"), mistakes)
@@ -35,17 +35,17 @@ def check_parts(parts: Parts, mistakes: Mistakes) -> None:
         check_workload(workload, submitted_s(workload, at, total), ("workloads", at), mistakes)
 
 
-def submitted_s(workload: WrittenWorkload, at: int, total: int) -> float:
+def submitted_s(workload: WorkloadEntry, at: int, total: int) -> float:
     """When a workload was submitted: as written, or a minute after the one before it in the file."""
     return workload.submitted if workload.submitted is not None else -60.0 * (total - at)
 
 
-def minimum(group: WrittenPods) -> int:
+def minimum(group: PodsEntry) -> int:
     """How many pods of a group are needed."""
     return group.count if group.min is None else group.min
 
 
-def _check_links(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
+def _check_links(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
     for at, link in enumerate(node.links):
         for position, device in enumerate(link):
             here = (*path, at, position)
@@ -55,7 +55,7 @@ def _check_links(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
                 mistakes.at(here, f"links: device {device} is named twice in one link; name it once")
 
 
-def _check_foreign(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
+def _check_foreign(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
     for at, device in enumerate(node.foreign_devices):
         if device >= node.gpus:
             right = _devices_of(node, "foreign_devices")
@@ -64,11 +64,11 @@ def _check_foreign(node: WrittenNode, path: Path, mistakes: Mistakes) -> None:
             mistakes.at((*path, at), f"foreign_devices: device {device} is named twice; name it once")
 
 
-def _devices_of(node: WrittenNode, key: str = "links") -> str:
+def _devices_of(node: NodeEntry, key: str = "links") -> str:
     return f"write 0 to {node.gpus - 1}" if node.gpus else f"node {node.name} has no gpus; leave {key} out"
 
 
-def check_queue(queue: WrittenQueue, path: Path, mistakes: Mistakes) -> None:
+def check_queue(queue: QueueEntry, path: Path, mistakes: Mistakes) -> None:
     """Tell a limit below its quota."""
     quota = _finite(queue.quota)
     for resource, most in _finite(queue.limit).items():
@@ -84,7 +84,7 @@ def _finite(bounds: Mapping[str, Written]) -> dict[str, int]:
     return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
 
 
-def check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
+def check_group(group: GroupEntry, path: Path, mistakes: Mistakes) -> None:
     """Tell what of a pod group contradicts the rest of it."""
     written = group.model_fields_set
     if group.min is not None and group.min > group.count:
@@ -112,7 +112,7 @@ def check_group(group: WrittenGroup, path: Path, mistakes: Mistakes) -> None:
     _check_rules(group, path, mistakes)
 
 
-def _check_rules(group: WrittenPods, path: Path, mistakes: Mistakes) -> None:
+def _check_rules(group: PodsEntry, path: Path, mistakes: Mistakes) -> None:
     terms = [((*path, "node_affinity", at), term) for at, term in enumerate(group.node_affinity or ())]
     for position, wish in enumerate(group.preferred_nodes):
         here = (*path, "preferred_nodes", position, "terms")
@@ -131,7 +131,7 @@ def _check_rules(group: WrittenPods, path: Path, mistakes: Mistakes) -> None:
             mistakes.at((*path, "spread", at, "min_domains"), text)
 
 
-def _check_expression(expression: WrittenExpression, path: Path, mistakes: Mistakes) -> None:
+def _check_expression(expression: ExpressionEntry, path: Path, mistakes: Mistakes) -> None:
     operator, values = expression.operator, expression.values
     if operator in ("In", "NotIn"):
         if not values:
@@ -153,7 +153,7 @@ def _is_whole(value: str) -> bool:
     return True
 
 
-def _check_toleration(toleration: WrittenToleration, path: Path, mistakes: Mistakes) -> None:
+def _check_toleration(toleration: TolerationEntry, path: Path, mistakes: Mistakes) -> None:
     if not toleration.key and toleration.operator == "Equal":
         mistakes.at(path, "a toleration names no key; add key, or operator: Exists to tolerate everything")
     if toleration.value and toleration.operator == "Exists":
@@ -162,7 +162,7 @@ def _check_toleration(toleration: WrittenToleration, path: Path, mistakes: Mista
         )
 
 
-def check_workload(workload: WrittenWorkload, submitted: float, path: Path, mistakes: Mistakes) -> None:
+def check_workload(workload: WorkloadEntry, submitted: float, path: Path, mistakes: Mistakes) -> None:
     """Tell what of a workload contradicts its pods or its times."""
     total = sum(group.count for group in workload.pods)
     least = sum(map(minimum, workload.pods))

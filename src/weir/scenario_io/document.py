@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from weir.scenario_io.json_lines import read_json
-from weir.scenario_io.lines import Branch, LineCounter, Mistakes, Spot
+from weir.scenario_io.source_map import LineCounter, Mistakes, SourceBranch, Spot
 
 BYTES_MAX = 256 << 20
 """A larger file is no scenario."""
@@ -122,7 +122,7 @@ class _Frame:
 
     def __init__(self, value: dict[str, Any] | list[Any], line: int, anchor: str | None) -> None:
         self.value = value
-        self.branch = Branch(line, {} if isinstance(value, dict) else [])
+        self.branch = SourceBranch(line, {} if isinstance(value, dict) else [])
         self.anchor = anchor
         self.size = 1
         self.key: str | None = None

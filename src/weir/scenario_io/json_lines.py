@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from weir.scenario_io.lines import Branch, LineCounter, Mistakes, Spot
+from weir.scenario_io.source_map import LineCounter, Mistakes, SourceBranch, Spot
 
 _MARK = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
 _HALF = re.compile(r"\\u[dD][89abAB]", re.ASCII)
@@ -41,7 +41,7 @@ def read_json(text: str, mistakes: Mistakes) -> Any:
 def spots(text: str, mistakes: Mistakes | None) -> Spot:
     """Where everything of a valid JSON text stands; keys written twice are told to `mistakes`."""
     lines = LineCounter(text)
-    stack: list[Branch] = []
+    stack: list[SourceBranch] = []
     keys: list[tuple[str, int] | None] = []  # the key each open mapping is at
     root: Spot = 1
 
@@ -66,7 +66,7 @@ def spots(text: str, mistakes: Mistakes | None) -> Spot:
             continue
         line = lines.of(found.start())
         if mark in "{[":
-            branch = Branch(line, {} if mark == "{" else [])
+            branch = SourceBranch(line, {} if mark == "{" else [])
             stack.append(branch)
             keys.append(None)
         elif mark in "}]":

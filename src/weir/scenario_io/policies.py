@@ -5,9 +5,9 @@ from pathlib import Path as FilePath
 from pydantic import ValidationError
 
 from weir.model.policy import Policy
-from weir.scenario_io.complaints import complain
 from weir.scenario_io.document import read_document, text_of
-from weir.scenario_io.lines import Mistakes
+from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.source_map import Mistakes
 
 
 def read_policy(path: FilePath | str) -> Policy:
@@ -35,6 +35,6 @@ def _read(text: str, mistakes: Mistakes) -> Policy:
     try:
         policy = Policy.model_validate({} if raw is None else raw)
     except ValidationError as error:
-        complain(error, Policy, (), mistakes)
+        add_errors(error, Policy, (), mistakes)
     mistakes.refuse_if_any()
     return policy

@@ -8,10 +8,7 @@ from weir.model.budgets import DisruptionBudget
 from weir.model.nodes import Node, Topology
 from weir.model.scenario import PlacedPod, Scenario, WorkloadPast
 from weir.model.workloads import WHOLE_MILLI
-from weir.scenario_io.checks import check_parts, submitted_s
-from weir.scenario_io.document import read_document, text_of
-from weir.scenario_io.lines import Mistakes
-from weir.scenario_io.making import (
+from weir.scenario_io.build import (
     expect_of,
     group_name,
     nodes_of,
@@ -20,10 +17,13 @@ from weir.scenario_io.making import (
     request_of,
     workload_of,
 )
-from weir.scenario_io.names import check_names
-from weir.scenario_io.parts import Parts, read_parts
-from weir.scenario_io.placing import Stated, settle
-from weir.scenario_io.written import WrittenGroup, WrittenScenario
+from weir.scenario_io.checks import check_partial, submitted_s
+from weir.scenario_io.document import read_document, text_of
+from weir.scenario_io.initial_placement import InitialPod, place_initial_pods
+from weir.scenario_io.partial import PartialScenario, read_partial
+from weir.scenario_io.references import check_names
+from weir.scenario_io.source_map import Mistakes
+from weir.scenario_io.specs import GroupEntry, ScenarioEntry
 
 
 def read_scenario(path: FilePath | str) -> Scenario:
@@ -47,17 +47,17 @@ def parse_scenario(text: str, file: str) -> Scenario:
 
 def _read(text: str, mistakes: Mistakes) -> Scenario:
     raw = read_document(text, mistakes)
-    parts = read_parts(raw, mistakes)
+    parts = read_partial(raw, mistakes)
     check_names(raw, mistakes)
-    check_parts(parts, mistakes)
+    check_partial(parts, mistakes)
     nodes = _nodes(parts)
-    placed = settle(list(_stated(raw, parts, {node.name: node for node in nodes})), mistakes)
+    placed = place_initial_pods(list(_stated(raw, parts, {node.name: node for node in nodes})), mistakes)
     mistakes.refuse_if_any()
     assert parts.whole is not None, "what isn't whole has mistakes"
     return _made(parts.whole, nodes, placed, FilePath(mistakes.file).stem)
 
 
-def _nodes(parts: Parts) -> list[Node]:
+def _nodes(parts: PartialScenario) -> list[Node]:
     nodes: dict[str, Node] = {}
     for written in parts.nodes.values():
         try:
@@ -69,7 +69,7 @@ def _nodes(parts: Parts) -> list[Node]:
     return list(nodes.values())
 
 
-def _stated(raw: Any, parts: Parts, nodes: dict[str, Node]) -> Iterator[Stated]:
+def _stated(raw: Any, parts: PartialScenario, nodes: dict[str, Node]) -> Iterator[InitialPod]:
     """The pods that are said to run, those whose group and node can be read."""
     for (at, position), group in parts.groups.items():
         name = raw["workloads"][at].get("name")
@@ -80,7 +80,7 @@ def _stated(raw: Any, parts: Parts, nodes: dict[str, Node]) -> Iterator[Stated]:
             node = nodes.get(place.node) if place is not None else None
             if place is None or node is None:
                 continue
-            yield Stated(
+            yield InitialPod(
                 workload=name,
                 group=position,
                 group_name=group_name(group, position),
@@ -92,14 +92,14 @@ def _stated(raw: Any, parts: Parts, nodes: dict[str, Node]) -> Iterator[Stated]:
             )
 
 
-def _contradicts(group: WrittenGroup) -> bool:
+def _contradicts(group: GroupEntry) -> bool:
     """Whether it isn't clear how many devices a pod asks for; that has been told."""
     whole_or_none = group.gpu_memory is None and (group.gpus == 0 or group.gpus >= WHOLE_MILLI)
     both = group.gpu_memory is not None and "gpus" in group.model_fields_set
     return both or (group.devices is not None and whole_or_none)
 
 
-def _made(whole: WrittenScenario, nodes: list[Node], placed: list[PlacedPod], stem: str) -> Scenario:
+def _made(whole: ScenarioEntry, nodes: list[Node], placed: list[PlacedPod], stem: str) -> Scenario:
     total = len(whole.workloads)
     submitted = {each.name: submitted_s(each, at, total) for at, each in enumerate(whole.workloads)}
     runs = {pod.workload for pod in placed}

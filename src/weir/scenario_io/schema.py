@@ -3,14 +3,14 @@
 from typing import Any
 
 from weir.model.policy import Policy
-from weir.scenario_io.written import WrittenScenario
+from weir.scenario_io.specs import ScenarioEntry
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def scenario_schema() -> dict[str, Any]:
     """The schema of a scenario file."""
-    schema = WrittenScenario.model_json_schema()
+    schema = ScenarioEntry.model_json_schema()
     return {"$schema": _DIALECT, **schema, "title": "Weir scenario"}
 
 

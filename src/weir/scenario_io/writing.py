@@ -24,8 +24,8 @@ from weir.model.workloads import (
     Workload,
     WorkloadType,
 )
+from weir.scenario_io.build import HOSTNAME_LABEL
 from weir.scenario_io.document import FLOAT, INTEGER
-from weir.scenario_io.making import HOSTNAME_LABEL
 from weir.scenario_io.writing_rules import rules_written
 
 _LINE_LENGTH = 110

@@ -4,14 +4,14 @@ import pytest
 
 from weir.api.answers import Suggestion
 from weir.cli.cluster.advice import Owner, advised
-from weir.cli.cluster.things import OwnerThing
+from weir.cli.cluster.objects import OwnerView
 
 CLASSES = {90: "urgent"}
 MADE_AGAIN = "its pods can't be changed: delete the Job and make it again with"
 
 
 def how(change: dict[str, object], kind: str = "Job", version: str = "batch/v1", *said: str) -> str | None:
-    owner = Owner("team", OwnerThing(version, kind, "it", "u1"), said)
+    owner = Owner("team", OwnerView(version, kind, "it", "u1"), said)
     suggestion = Suggestion(sentence="", change=change)
     return advised(suggestion, "team/job-it", owner, "amd.com/gpu", CLASSES).how
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 import yaml
-from tests.unit.cli.shown import DETAIL, ROWS, STATUS, USAGE, fill
+from tests.unit.cli.samples import DETAIL, ROWS, STATUS, USAGE, fill
 from tests.unit.client.fake import Fake, Said, page, problem, queue, row
 
 from weir.api.answers import WorkloadDetail
 from weir.cli.main import main
-from weir.cli.paint import Screen
+from weir.cli.terminal import Screen
 from weir.cli.why import as_command
 from weir.cli.workloads import COLUMNS, description
 

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from tests.unit.cli.shown import fill
+from tests.unit.cli.samples import fill
 from tests.unit.client.fake import Fake
 
 from weir.api.submissions import Submission

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from tests.unit.cli.shown import DETAIL, fill
+from tests.unit.cli.samples import DETAIL, fill
 from tests.unit.client.fake import Fake
 
 from weir.cli.main import main

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import weir
-from weir.client import inside
+from weir.client import in_job
 from weir.control.port import PodExit, PodExited, SaveProgress, WorkloadProgress
 from weir.local.job_messages import read_messages
 from weir.local.pod_records import TimeBounds
@@ -64,18 +64,18 @@ def test_outside_a_pool_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None
     for name in list(os.environ):
         if name.startswith("WEIR_"):
             monkeypatch.delenv(name)
-    inside.checkpointed(step=1)
-    inside.report(step=1, loss=0.1)
-    assert inside.stopping() is False
+    in_job.checkpointed(step=1)
+    in_job.report(step=1, loss=0.1)
+    assert in_job.stopping() is False
 
 
 def test_a_pool_that_is_gone_is_no_reason_to_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEIR_POD_DIRECTORY", str(tmp_path / "gone"))
     monkeypatch.setenv("WEIR_NOTES", str(tmp_path / "gone" / "notes.sock"))
     monkeypatch.setenv("WEIR_POD_ID", "1/1-0-0")
-    inside.checkpointed(step=1)
+    in_job.checkpointed(step=1)
     monkeypatch.setenv("WEIR_POD_DIRECTORY", str(tmp_path))
-    inside.checkpointed(step=2)
+    in_job.checkpointed(step=2)
     assert json.loads((tmp_path / "notes.jsonl").read_text())["step"] == 2
 
 
@@ -138,7 +138,7 @@ def test_torch_keeps_to_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "torch", Torch())
     monkeypatch.setenv("WEIR_GPU_FRACTION", "0.250")
-    monkeypatch.setattr(inside, "_share_kept", False)
-    inside.stopping()
-    inside.stopping()
+    monkeypatch.setattr(in_job, "_share_kept", False)
+    in_job.stopping()
+    in_job.stopping()
     assert Torch.cuda.limits == [(0.25, 0), (0.25, 1)]

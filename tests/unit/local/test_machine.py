@@ -330,7 +330,7 @@ def test_a_pod_that_forks_without_end_is_refused_and_others_go_on(tmp_path: Path
         pod = rig.run(*bomb, name="bomb", grace_s=0.0)
         rig.says(pod, "refused 19")
         rig.exit(pod)
-        assert "--pids-most" in rig.log(pod)
+        assert "--pids-max" in rig.log(pod)
     finally:
         rig.close()
 

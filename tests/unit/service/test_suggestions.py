@@ -7,7 +7,7 @@ from weir.model.nodes import Node
 from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.workloads import PodGroup, Request, Workload, WorkloadType
-from weir.scenario_io.words import PRIORITY_MAX
+from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.cluster_copy import cluster_facts
 from weir.service.suggestions import SuggestionOptions, suggestions
 from weir.state.cluster import Cluster

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from weir.api.answers import Suggestion
-from weir.cli.cluster.things import OwnerThing
+from weir.cli.cluster.objects import OwnerView
 
 _FIXED_TEMPLATES = ("Job", "Pod")
 """Kinds whose pods can't be changed once they are made."""
@@ -18,7 +18,7 @@ class Owner:
     """The object that makes the pods of a workload, and what its pods say themselves."""
 
     namespace: str
-    owner: OwnerThing
+    owner: OwnerView
     pod_annotations: Collection[str] = ()
 
     @property

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weir.cli.cluster.refusing import refused
-from weir.cli.cluster.things import ConfigMapThing
+from weir.cli.cluster.errors import refused
+from weir.cli.cluster.objects import ConfigMapView
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiRefused
 from weir.kubernetes.api.paths import path_of
@@ -17,7 +17,7 @@ DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstallationView:
     """The scheduler's name, the resources that are devices, and the rule for work without a project."""
 
     scheduler: str = "weir"
@@ -31,18 +31,18 @@ class Installed:
         return next(names, DEFAULT_GPU_RESOURCE)
 
 
-async def read_installation(api: ApiClient, home: str) -> Installed:
+async def read_installation(api: ApiClient, home: str) -> InstallationView:
     """Return the settings in Weir's namespace; the defaults if the ConfigMap is absent or can't be read.
 
     Raises:
         Refused: the ConfigMap has a mistake.
     """
     try:
-        found = await api.get(path_of("v1", "configmaps", home, INSTALLATION), ConfigMapThing)
+        found = await api.get(path_of("v1", "configmaps", home, INSTALLATION), ConfigMapView)
     except ApiRefused as error:
         if error.status not in (403, 404):
             raise
-        return Installed()
+        return InstallationView()
     scheduler, devices = found.data.get("scheduler", "").strip(), found.data.get("devices", "").strip()
     field_name = "devices"
     try:
@@ -52,7 +52,7 @@ async def read_installation(api: ApiClient, home: str) -> Installed:
     except ValueError as error:
         sentence = f"The ConfigMap {INSTALLATION} of {home} has a mistake: {field_name}: {error}."
         raise refused(500, sentence) from None
-    return Installed(scheduler or "weir", chosen, rule)
+    return InstallationView(scheduler or "weir", chosen, rule)
 
 
 def _without_project(data: Mapping[str, str]) -> WithoutProject:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.api.submissions import Submission
-from weir.cli.cluster.installation import Installed
-from weir.cli.cluster.refusing import wrong
+from weir.cli.cluster.errors import wrong
+from weir.cli.cluster.installation import InstallationView
 from weir.kubernetes.admission.job_defaults import job_defaults
 from weir.model.resources import CPU, MEMORY, written
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, WorkloadType
-from weir.scenario_io.written import WrittenPods
+from weir.scenario_io.specs import PodsEntry
 
 MODEL_LABEL = "nvidia.com/gpu.product"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", re.ASCII)
@@ -23,7 +23,7 @@ def job_of(
     words: Mapping[str, Any],
     image: str,
     classes: Mapping[int, str],
-    installed: Installed,
+    installed: InstallationView,
 ) -> dict[str, Any]:
     """The Job of a submission; `words` are those of it as they were written, `classes` priorities by value.
 
@@ -65,7 +65,7 @@ def _made_up(asked: Submission) -> str:
     return f"{word or asked.type}-" + "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
-def _annotations(asked: Submission, words: Mapping[str, Any], pods: WrittenPods) -> dict[str, str]:
+def _annotations(asked: Submission, words: Mapping[str, Any], pods: PodsEntry) -> dict[str, str]:
     said: dict[str, str] = {}
     if asked.preemptible is not None:
         said["weir.dev/preemptible"] = str(asked.preemptible).lower()
@@ -88,7 +88,7 @@ def _annotations(asked: Submission, words: Mapping[str, Any], pods: WrittenPods)
 
 
 def _pod(
-    asked: Submission, pods: WrittenPods, image: str, classes: Mapping[int, str], installed: Installed
+    asked: Submission, pods: PodsEntry, image: str, classes: Mapping[int, str], installed: InstallationView
 ) -> dict[str, Any]:
     devices = pods.gpus // WHOLE_MILLI
     resources: dict[str, Any] = {
@@ -127,7 +127,7 @@ def _pod(
     return spec
 
 
-def _node_terms(pods: WrittenPods) -> list[dict[str, Any]]:
+def _node_terms(pods: PodsEntry) -> list[dict[str, Any]]:
     """One of them holds; one by a field names one node."""
     models = {"key": MODEL_LABEL, "operator": "In", "values": list(pods.gpu_models)}
     of_models = {"matchExpressions": [models]} if pods.gpu_models else {}

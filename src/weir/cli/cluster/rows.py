@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, get_args
 
 from weir.api.answers import EventRow, EvictionRow, Explanation, PodRow, QueueRow, Status, Type, WorkloadRow
-from weir.cli.cluster.things import EventThing, PodThing, QueueThing, WorkloadThing
+from weir.cli.cluster.objects import EventView, ListedPod, ListedQueue, ListedWorkload
 from weir.model.resources import UNLIMITED, amount, in_thousandths, quantity, seconds
 from weir.model.workloads import WHOLE_MILLI
 
@@ -23,12 +23,12 @@ def at_s(written: str | None) -> float | None:
     return None if not written else datetime.fromisoformat(written).timestamp()
 
 
-def name_of(thing: WorkloadThing) -> str:
+def name_of(thing: ListedWorkload) -> str:
     """What the workload is called: its namespace and its object."""
     return f"{thing.metadata.namespace}/{thing.metadata.name}"
 
 
-def workload_row(thing: WorkloadThing) -> WorkloadRow:
+def workload_row(thing: ListedWorkload) -> WorkloadRow:
     """A Workload object as a line of a list."""
     spec, status, made_s = thing.spec, thing.status, at_s(thing.metadata.creation_timestamp) or 0.0
     life = status.life
@@ -65,14 +65,14 @@ def workload_row(thing: WorkloadThing) -> WorkloadRow:
     )
 
 
-def _evicted(thing: WorkloadThing) -> EvictionRow | None:
+def _evicted(thing: ListedWorkload) -> EvictionRow | None:
     last = thing.status.last_eviction
     if last is None:
         return None
     return EvictionRow(at_s=at_s(last.at) or 0.0, rule=last.rule, sentence=last.sentence, by=last.by)
 
 
-def pod_rows(thing: WorkloadThing, pods: Iterable[PodThing]) -> list[PodRow]:
+def pod_rows(thing: ListedWorkload, pods: Iterable[ListedPod]) -> list[PodRow]:
     """Its pods, by their names."""
     rows = []
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
@@ -98,7 +98,7 @@ def pod_rows(thing: WorkloadThing, pods: Iterable[PodThing]) -> list[PodRow]:
     return rows
 
 
-def queue_row(thing: QueueThing, *, is_project: bool) -> QueueRow:
+def queue_row(thing: ListedQueue, *, is_project: bool) -> QueueRow:
     """A Department or a Project."""
     spec, status = thing.spec, thing.status
     stated = _texts(spec.get("quota"))
@@ -134,7 +134,7 @@ def _amounts(written: Mapping[str, str]) -> dict[str, float]:
     }
 
 
-def event_rows(events: Iterable[EventThing], workloads: Sequence[WorkloadThing]) -> list[EventRow]:
+def event_rows(events: Iterable[EventView], workloads: Sequence[ListedWorkload]) -> list[EventRow]:
     """What Weir said of workloads and of their pods, oldest first; `workloads` are those there are."""
     projects = {name_of(each): each.spec.project for each in workloads}
     owners = {f"{each.metadata.namespace}/{each.spec.owner.name}": name_of(each) for each in workloads}

@@ -15,8 +15,8 @@ import httpx
 from pydantic import BaseModel
 
 from weir.api.answers import Problem
-from weir.cli.cluster.answering import Answering
-from weir.cli.cluster.refusing import not_here, refused
+from weir.cli.cluster.errors import not_here, refused
+from weir.cli.cluster.queries import ClusterQueries
 from weir.client.errors import Unreachable
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.credentials import NOT_VERIFIED, Kubeconfig, NoCredentials
@@ -49,7 +49,7 @@ class ClusterTransport(httpx.BaseTransport):
         self._api = ApiClient(access)
         self._loop.run_until_complete(self._api.__aenter__())
         home = os.environ.get(NAMESPACE) or DEFAULT_NAMESPACE
-        self._answering = Answering(self._api, access.namespace, home, namespace=namespace, image=image)
+        self._answering = ClusterQueries(self._api, access.namespace, home, namespace=namespace, image=image)
 
     def close(self) -> None:
         """Let its connections go."""

@@ -23,7 +23,7 @@ from weir.kubernetes.crd.schemas import (
     WorkloadStatus,
     camel,
 )
-from weir.scenario_io.written import WrittenDepartment, WrittenProject, WrittenTimes, WrittenTopology
+from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, TimesEntry, TopologyEntry
 
 Schema = dict[str, Any]
 
@@ -70,7 +70,7 @@ _VALUES = {
     "quota": _AMOUNT,
     "limit": _AMOUNT,
     "weight": _WEIGHT,
-    **dict.fromkeys((*WrittenTimes.model_fields, "overcommit_grace", "wait", "idle"), _TIME),
+    **dict.fromkeys((*TimesEntry.model_fields, "overcommit_grace", "wait", "idle"), _TIME),
 }
 """Rules of the values of a mapping, or of the value itself, by the word it stands at."""
 
@@ -150,7 +150,7 @@ def definitions() -> list[dict[str, Any]]:
         _definition(
             "Department",
             "Departments hold projects, and other departments, and may be guaranteed a quota of their own.",
-            _queue_spec(WrittenDepartment),
+            _queue_spec(DepartmentEntry),
             QueueStatus,
             _queue_columns(("PARENT", ".spec.parent")),
             rules=[
@@ -163,7 +163,7 @@ def definitions() -> list[dict[str, Any]]:
         _definition(
             "Project",
             "A project is guaranteed a quota; the pods of its namespaces may use it.",
-            _queue_spec(WrittenProject, ClusterProject),
+            _queue_spec(ProjectEntry, ClusterProject),
             QueueStatus,
             _queue_columns(("DEPARTMENT", ".spec.department"), ("NAMESPACES", ".spec.namespaces", 1)),
         ),
@@ -287,7 +287,7 @@ def _workload_columns() -> list[Schema]:
 
 def project_fields() -> list[str]:
     """Return the names of the fields in the spec of a project."""
-    return sorted(_spec(WrittenProject, ClusterProject)["properties"])
+    return sorted(_spec(ProjectEntry, ClusterProject)["properties"])
 
 
 def _queue_spec(*forms: type[BaseModel]) -> Schema:
@@ -299,7 +299,7 @@ def _queue_spec(*forms: type[BaseModel]) -> Schema:
 
 
 def _topology_spec() -> Schema:
-    spec = _spec(WrittenTopology)
+    spec = _spec(TopologyEntry)
     spec["properties"]["levels"]["x-kubernetes-validations"] = [_ONCE]
     return spec
 

@@ -13,14 +13,14 @@ from weir.kubernetes.crd.schemas import InvalidObject, department_of, project_of
 from weir.model.nodes import Topology
 from weir.model.queues import Queue
 from weir.model.resources import amount
-from weir.scenario_io.complaints import nearest
-from weir.scenario_io.making import queues_of
-from weir.scenario_io.words import Written
-from weir.scenario_io.written import WrittenDepartment, WrittenProject, WrittenQueue
+from weir.scenario_io.build import queues_of
+from weir.scenario_io.error_messages import nearest
+from weir.scenario_io.scalars import Written
+from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, QueueEntry
 
 Key = tuple[str, str]
 """A kind and a name."""
-Any_ = TypeVar("Any_", bound=WrittenQueue)
+Any_ = TypeVar("Any_", bound=QueueEntry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class QueueTree:
 def tree_of(departments: Iterable[QueueObject], projects: Iterable[QueueObject]) -> QueueTree:
     """Return the quota tree of these objects."""
     tree = QueueTree()
-    rows: dict[str, tuple[float, str, WrittenDepartment | WrittenProject, tuple[str, ...]]] = {}
+    rows: dict[str, tuple[float, str, DepartmentEntry | ProjectEntry, tuple[str, ...]]] = {}
     for kind, objects in (("Department", departments), ("Project", projects)):
         for each in objects:
             read = _read(kind, each, tree)
@@ -61,10 +61,10 @@ def tree_of(departments: Iterable[QueueObject], projects: Iterable[QueueObject])
                     continue
             rows[each.name] = (each.created_s, kind, *read)
     made = [row for _, row in sorted(rows.items(), key=lambda each: (each[1][0], each[0]))]
-    above = {row[2].name: row[2] for row in made if isinstance(row[2], WrittenDepartment)}
+    above = {row[2].name: row[2] for row in made if isinstance(row[2], DepartmentEntry)}
     above = {name: _placed(each, above, tree) for name, each in above.items()}
     _cut_circles(above, rows, tree)
-    below = [_placed(row[2], above, tree) for row in made if isinstance(row[2], WrittenProject)]
+    below = [_placed(row[2], above, tree) for row in made if isinstance(row[2], ProjectEntry)]
     tree.queues = queues_of(
         [_within_limit("Department", each, tree) for each in above.values()],
         [_within_limit("Project", each, tree) for each in below],
@@ -90,7 +90,7 @@ def topologies_of(objects: Iterable[QueueObject]) -> tuple[tuple[Topology, ...],
 
 def _read(
     kind: str, each: QueueObject, tree: QueueTree
-) -> tuple[WrittenDepartment | WrittenProject, tuple[str, ...]] | None:
+) -> tuple[DepartmentEntry | ProjectEntry, tuple[str, ...]] | None:
     try:
         if kind == "Project":
             return project_of(each.name, each.spec, each.created_s)
@@ -116,13 +116,13 @@ def _taken(name: str, kind: str) -> str:
     )
 
 
-def _placed(each: Any_, above: Mapping[str, WrittenDepartment], tree: QueueTree) -> Any_:
+def _placed(each: Any_, above: Mapping[str, DepartmentEntry], tree: QueueTree) -> Any_:
     """With a parent that is there, or at the root."""
-    link = "department" if isinstance(each, WrittenProject) else "parent"
+    link = "department" if isinstance(each, ProjectEntry) else "parent"
     parent = getattr(each, link)
     if parent is None or parent in above:
         return each
-    kind = "Project" if isinstance(each, WrittenProject) else "Department"
+    kind = "Project" if isinstance(each, ProjectEntry) else "Department"
     told = nearest(parent, above)
     tree.remarks[kind, each.name] = (
         f"there is no department {parent}; {told}; until it is there, {each.name} stands at the root"
@@ -141,7 +141,7 @@ def circle_from(name: str, parents: Mapping[str, str | None]) -> list[str]:
 
 
 def _cut_circles(
-    above: dict[str, WrittenDepartment], rows: Mapping[str, tuple[float, Any, Any, Any]], tree: QueueTree
+    above: dict[str, DepartmentEntry], rows: Mapping[str, tuple[float, Any, Any, Any]], tree: QueueTree
 ) -> None:
     """Put the newest department of each cycle of parents at the root."""
     for name in list(above):
@@ -170,5 +170,5 @@ def _within_limit(kind: str, each: Any_, tree: QueueTree) -> Any_:
     return each.model_copy(update={"quota": quota})
 
 
-def _is_below(name: str, each: WrittenQueue) -> bool:
+def _is_below(name: str, each: QueueEntry) -> bool:
     return amount(name, each.limit[name]) < amount(name, each.quota[name])

@@ -14,20 +14,20 @@ from weir.kubernetes.translate.device_list import NAMES_MAX, device_name
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.policy import Policy
 from weir.model.workloads import WHOLE_MILLI
-from weir.scenario_io.words import GpuWeight, Name, Term
-from weir.scenario_io.written import Shape
+from weir.scenario_io.scalars import GpuWeight, Name, Term
+from weir.scenario_io.specs import Entry
 
 SHARED_NODES_MAX = 10_000
 
 
-class WrittenDevices(Shape):
+class WrittenDevices(Entry):
     """A resource whose units are devices, and the part of a GPU that each counts as in quotas."""
 
     resource: Name
     gpu_weight: GpuWeight = WHOLE_MILLI
 
 
-class WrittenSharedNodes(Shape):
+class WrittenSharedNodes(Entry):
     """Nodes that Weir may set aside for shares by itself."""
 
     max: Annotated[int, Field(ge=0, le=SHARED_NODES_MAX)] = 0
@@ -35,7 +35,7 @@ class WrittenSharedNodes(Shape):
     idle: Term = 600.0
 
 
-class WrittenWithoutProject(Shape):
+class WrittenWithoutProject(Entry):
     """Treatment of GPU pods in namespaces that no project lists."""
 
     action: Literal["ignore", "refuse", "queue"] = "ignore"
@@ -44,7 +44,7 @@ class WrittenWithoutProject(Shape):
     exempt_namespaces: Annotated[list[Namespace], Field(max_length=1024)] = Field(default=[])
 
 
-class WrittenSettings(Shape):
+class WrittenSettings(Entry):
     """Fields of a `SchedulerConfig` besides its policy and its kinds."""
 
     device_resources: Annotated[list[WrittenDevices], Field(max_length=NAMES_MAX)] | None = None

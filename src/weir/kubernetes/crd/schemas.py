@@ -11,17 +11,17 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from weir.scenario_io.complaints import complain
-from weir.scenario_io.lines import Mistakes
-from weir.scenario_io.words import Device
-from weir.scenario_io.written import (
+from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.scalars import Device
+from weir.scenario_io.source_map import Mistakes
+from weir.scenario_io.specs import (
     Count,
-    Shape,
-    WrittenDepartment,
-    WrittenPods,
-    WrittenProject,
-    WrittenTopology,
-    WrittenTopologyRequest,
+    DepartmentEntry,
+    Entry,
+    PodsEntry,
+    ProjectEntry,
+    TopologyEntry,
+    TopologyRequestEntry,
 )
 
 GROUP, VERSION = "weir.dev", "v1alpha1"
@@ -41,13 +41,13 @@ Form = TypeVar("Form", bound=BaseModel)
 # Queues
 
 
-class ClusterProject(Shape):
+class ClusterProject(Entry):
     """Project with the fields that scenario files don't have."""
 
     namespaces: Annotated[list[Namespace], Field(max_length=1024)] = Field(default=[])
 
 
-class QueueStatus(Shape):
+class QueueStatus(Entry):
     """Amounts of a department or a project, as people write them."""
 
     phase: QueuePhase
@@ -62,7 +62,7 @@ class QueueStatus(Shape):
     observed_generation: int = 0
 
 
-class StatusCondition(Shape):
+class StatusCondition(Entry):
     """A condition of an object, as the field has them."""
 
     type: str
@@ -73,7 +73,7 @@ class StatusCondition(Shape):
     observed_generation: int = 0
 
 
-class SchedulerConfigStatus(Shape):
+class SchedulerConfigStatus(Entry):
     """State of the settings. `in_force` are the last valid ones, as JSON."""
 
     phase: QueuePhase
@@ -83,7 +83,7 @@ class SchedulerConfigStatus(Shape):
     conditions: Annotated[list[StatusCondition], Field(max_length=8)] = Field(default=[])
 
 
-class TopologyStatus(Shape):
+class TopologyStatus(Entry):
     """State of a topology."""
 
     phase: QueuePhase
@@ -94,7 +94,7 @@ class TopologyStatus(Shape):
 # Workloads
 
 
-class OwnerReferenceSpec(Shape):
+class OwnerReferenceSpec(Entry):
     """The object whose pods these are."""
 
     api_version: str
@@ -103,7 +103,7 @@ class OwnerReferenceSpec(Shape):
     uid: str
 
 
-class WorkloadSpec(Shape):
+class WorkloadSpec(Entry):
     """Request of a workload: written by Weir, read by people."""
 
     owner: OwnerReferenceSpec
@@ -113,11 +113,11 @@ class WorkloadSpec(Shape):
     preemptible: bool = True
     min_pods: Count = 1
     max_runtime: str | None = None
-    topology: WrittenTopologyRequest | None = None
-    groups: list[WrittenPods] = Field(default=[])
+    topology: TopologyRequestEntry | None = None
+    groups: list[PodsEntry] = Field(default=[])
 
 
-class PendingReason(Shape):
+class PendingReason(Entry):
     """Reason why a workload is pending, or of its end."""
 
     why: str  # a class of reasons; docs/reference/reasons.md has them all
@@ -125,7 +125,7 @@ class PendingReason(Shape):
     numbers: dict[str, Any] = Field(default={})
 
 
-class LastEviction(Shape):
+class LastEviction(Entry):
     """The last time that pods of a workload were stopped for another one, or to repair its gang."""
 
     at: Moment
@@ -134,7 +134,7 @@ class LastEviction(Shape):
     by: str | None = None  # the workload it was stopped for
 
 
-class Pause(Shape):
+class Pause(Entry):
     """Pods of a Job that failed or were evicted since one succeeded: its controller pauses after them."""
 
     lost: int
@@ -142,7 +142,7 @@ class Pause(Shape):
     at: Moment  # of the last one
 
 
-class NominatedPlacement(Shape):
+class NominatedPlacement(Entry):
     """Room kept for one pod."""
 
     pod: str
@@ -150,7 +150,7 @@ class NominatedPlacement(Shape):
     devices: list[Device] = Field(default=[])
 
 
-class Nomination(Shape):
+class Nomination(Entry):
     """Room kept for a workload until its pods run."""
 
     at: Moment
@@ -158,7 +158,7 @@ class Nomination(Shape):
     freed_by: list[str] = Field(default=[])
 
 
-class AllocationStatus(Shape):
+class AllocationStatus(Entry):
     """Node and devices of a pod that is bound. What Weir decided stands here; the pod bears a copy."""
 
     pod: str
@@ -172,7 +172,7 @@ class AllocationStatus(Shape):
     preemptible: bool = True  # as Weir let it run, whatever the pod says since
 
 
-class LifecycleStatus(Shape):
+class LifecycleStatus(Entry):
     """Lifecycle of a workload, kept so that a restart loses nothing."""
 
     starts: int = 0
@@ -183,7 +183,7 @@ class LifecycleStatus(Shape):
     restarts: int = 0
 
 
-class WorkloadCondition(Shape):
+class WorkloadCondition(Entry):
     """A condition of a workload, as other kinds have them."""
 
     type: str
@@ -193,7 +193,7 @@ class WorkloadCondition(Shape):
     last_transition_time: Moment | None = None
 
 
-class WorkloadStatus(Shape):
+class WorkloadStatus(Entry):
     """Status of a workload."""
 
     phase: Phase
@@ -261,36 +261,34 @@ class InvalidObject(ValueError):
     """An object that can't be used; its text says everything that is wrong, and what to write."""
 
 
-def department_of(name: str, spec: Mapping[str, Any], created_s: float) -> WrittenDepartment:
+def department_of(name: str, spec: Mapping[str, Any], created_s: float) -> DepartmentEntry:
     """Return a Department as a scenario file states it; its creation is in seconds since the epoch.
 
     Raises:
         Unsound: it can't be used.
     """
-    return _read(WrittenDepartment, spec, {"name": name, "created": created_s})
+    return _read(DepartmentEntry, spec, {"name": name, "created": created_s})
 
 
-def project_of(
-    name: str, spec: Mapping[str, Any], created_s: float
-) -> tuple[WrittenProject, tuple[str, ...]]:
+def project_of(name: str, spec: Mapping[str, Any], created_s: float) -> tuple[ProjectEntry, tuple[str, ...]]:
     """Return a Project as a scenario file states it, and the namespaces that may use it.
 
     Raises:
         Unsound: it can't be used.
     """
     rest = {key: value for key, value in spec.items() if key != "namespaces"}
-    written = _read(WrittenProject, rest, {"name": name, "created": created_s})
+    written = _read(ProjectEntry, rest, {"name": name, "created": created_s})
     beyond = _read(ClusterProject, {"namespaces": spec.get("namespaces") or []}, {})
     return written, tuple(beyond.namespaces)
 
 
-def topology_of(name: str, spec: Mapping[str, Any]) -> WrittenTopology:
+def topology_of(name: str, spec: Mapping[str, Any]) -> TopologyEntry:
     """Return a Topology as a scenario file states it.
 
     Raises:
         Unsound: it can't be used.
     """
-    return _read(WrittenTopology, spec, {"name": name})
+    return _read(TopologyEntry, spec, {"name": name})
 
 
 def read_spec(form: type[Form], spec: Mapping[str, Any]) -> Form:
@@ -311,7 +309,7 @@ def _read(form: type[Form], spec: Mapping[str, Any], known: Mapping[str, Any]) -
     try:
         found = form.model_validate({**written, **known})
     except ValidationError as error:
-        complain(error, form, (), fields)
+        add_errors(error, form, (), fields)
         found = None
     if fields.said:
         raise InvalidObject("; ".join(fields.said))

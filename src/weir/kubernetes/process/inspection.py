@@ -32,7 +32,7 @@ from weir.kubernetes.state.owners import not_listed, not_served
 from weir.kubernetes.translate.kinds import WorkloadKinds, load_kinds
 from weir.model.policy import Policy
 from weir.model.resources import GPU
-from weir.scenario_io.words import PRIORITY_MAX
+from weir.scenario_io.scalars import PRIORITY_MAX
 from weir.service.cluster_copy import cluster_facts
 from weir.service.cluster_snapshot import snapshot
 from weir.service.pending_reasons import explanation

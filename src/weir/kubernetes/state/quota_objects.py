@@ -17,7 +17,7 @@ from weir.kubernetes.translate.annotations import Annotations, not_there
 from weir.model.nodes import Topology
 from weir.model.queues import Queue
 from weir.model.resources import GPU
-from weir.scenario_io.complaints import nearest
+from weir.scenario_io.error_messages import nearest
 from weir.state.events import QueuesSet, TopologiesSet
 
 Key = tuple[str, str]

@@ -20,7 +20,7 @@ from weir.kubernetes.translate.quantities import exact
 from weir.model.nodes import Topology
 from weir.model.resources import seconds
 from weir.model.workloads import WHOLE_MILLI, TopologyRequest, WorkloadType
-from weir.scenario_io.complaints import nearest
+from weir.scenario_io.error_messages import nearest
 
 PREFIX = "weir.dev/"
 WRITTEN_BY_WEIR = ("gpus", "start")

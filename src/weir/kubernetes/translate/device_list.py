@@ -7,7 +7,7 @@ import re
 
 from weir.kubernetes.translate.requests import DeviceResources
 from weir.model.workloads import WHOLE_MILLI
-from weir.scenario_io.words import gpu_weight_milli
+from weir.scenario_io.scalars import gpu_weight_milli
 
 NAMES_MAX = 16
 _RESOURCE = re.compile(

@@ -16,11 +16,11 @@ from weir.kubernetes.translate.expressions import (
     parse_path,
 )
 from weir.model.workloads import WorkloadType
-from weir.scenario_io.complaints import complain, shown
 from weir.scenario_io.document import read_document
-from weir.scenario_io.lines import Mistakes
-from weir.scenario_io.words import Name
-from weir.scenario_io.written import Shape
+from weir.scenario_io.error_messages import add_errors, shown
+from weir.scenario_io.scalars import Name
+from weir.scenario_io.source_map import Mistakes
+from weir.scenario_io.specs import Entry
 
 BUILT_IN = "kinds.yaml"
 _METADATA = (
@@ -77,7 +77,7 @@ def _api(text: str) -> str:
 Versions = Annotated[list[Annotated[Name, AfterValidator(_api)]], BeforeValidator(_some), Field(min_length=1)]
 
 
-class KindPart(Shape):
+class KindPart(Entry):
     """Pods of one role, or of several that the object lists."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -89,7 +89,7 @@ class KindPart(Shape):
     min: Number | None = None
 
 
-class KindRule(Shape):
+class KindRule(Entry):
     """Entry of the table: objects of a kind, and how to read their pods."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -138,7 +138,7 @@ class KindRule(Shape):
             yield from ((*above, *part.name),) if part.name else ()
 
 
-class KindTable(Shape):
+class KindTable(Entry):
     """A table of kinds."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -163,7 +163,7 @@ def read_table(text: str, file: str) -> list[KindRule]:
     try:
         table = KindTable.model_validate({"kinds": []} if raw is None else raw)
     except ValidationError as error:
-        complain(error, KindTable, (), mistakes)
+        add_errors(error, KindTable, (), mistakes)
     for at, rule in enumerate(table.kinds):
         _check(rule, ("kinds", at), mistakes)
     mistakes.refuse_if_any()

@@ -12,7 +12,7 @@ from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, GPU, MEMORY
 from weir.model.workloads import DEFAULT_PRIORITY, WHOLE_MILLI, Workload
-from weir.scenario_io.words import PRIORITY_MAX
+from weir.scenario_io.scalars import PRIORITY_MAX
 
 DEFAULT_MAX_PRIORITY = max(DEFAULT_PRIORITY.values())
 """The highest priority of members where their project sets none: that of the most urgent type."""

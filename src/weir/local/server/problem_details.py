@@ -21,8 +21,8 @@ from structlog import get_logger
 
 from weir.api.answers import Problem
 from weir.local.server.server_limits import ServerLimits
-from weir.scenario_io.complaints import complain
-from weir.scenario_io.lines import Mistakes, Step
+from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.source_map import Mistakes, Step
 from weir.store.errors import (
     NameTaken,
     NoSuchQueue,
@@ -147,7 +147,7 @@ def read_as(model: type[Shape], raw: bytes | str, what: str) -> Shape:
         if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
             fields.at((), "the body is not JSON; write one JSON object")
         else:
-            complain(error, model, (), fields)
+            add_errors(error, model, (), fields)
         fields.refuse_if_any()
         raise
 

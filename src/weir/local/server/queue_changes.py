@@ -14,11 +14,11 @@ from weir.local.server.pool_inventory import PoolInventory, check_name, pool_inv
 from weir.local.server.problem_details import FieldErrors, RequestRefused
 from weir.model.queues import Queue
 from weir.model.resources import GPU, GPU_MODEL_PREFIX, UNLIMITED, amount
+from weir.scenario_io.build import queues_of
 from weir.scenario_io.checks import check_queue
-from weir.scenario_io.complaints import suggest
-from weir.scenario_io.making import queues_of
-from weir.scenario_io.words import Written
-from weir.scenario_io.written import WrittenDepartment, WrittenProject, WrittenQueue
+from weir.scenario_io.error_messages import suggest
+from weir.scenario_io.scalars import Written
+from weir.scenario_io.specs import DepartmentEntry, ProjectEntry, QueueEntry
 from weir.service.control_thread import ControlThread
 from weir.state.events import QueuesSet
 from weir.store import HistoryEvent, Store
@@ -48,7 +48,7 @@ class QueueChanges:
         self._lock = asyncio.Lock()
 
     async def set(
-        self, asked: WrittenDepartment | WrittenProject, name: str, person: Person
+        self, asked: DepartmentEntry | ProjectEntry, name: str, person: Person
     ) -> tuple[bool, QueueRow]:
         """Create or change a department or project; return True if it is new, and its row."""
         pool = self._pool
@@ -103,14 +103,14 @@ class QueueChanges:
 
 
 def checked_queue(
-    asked: WrittenDepartment | WrittenProject, *, name: str, now_s: float, inventory: PoolInventory
+    asked: DepartmentEntry | ProjectEntry, *, name: str, now_s: float, inventory: PoolInventory
 ) -> Queue:
     """Return the department or project that a request describes. It keeps the age of the existing one.
 
     Raises:
         Refused: with everything that is wrong with it.
     """
-    is_project = isinstance(asked, WrittenProject)
+    is_project = isinstance(asked, ProjectEntry)
     noun = "project" if is_project else "department"
     fields = FieldErrors(f"The {noun}")
     check_name(name, ("name",), fields)
@@ -123,7 +123,7 @@ def checked_queue(
     if before is not None and before.is_project != is_project:
         other = "project" if before.is_project else "department"
         fields.at(("name",), f"name: there is a {other} {name} already; write another name")
-    parent = asked.department if isinstance(asked, WrittenProject) else asked.parent
+    parent = asked.department if isinstance(asked, ProjectEntry) else asked.parent
     _check_parent(name, parent, "department" if is_project else "parent", inventory, fields)
     fields.refuse_if_any()
     made = replace(_queue(asked, parent), created_s=now_s if before is None else before.created_s)
@@ -166,9 +166,9 @@ def _below(name: str, queues: tuple[Queue, ...]) -> int:
     return min(UNLIMITED, sum(each.quota.get(GPU, UNLIMITED) for each in queues if each.parent == name))
 
 
-def _queue(asked: WrittenDepartment | WrittenProject, parent: str | None) -> Queue:
-    bare = asked.model_copy(update={"department" if isinstance(asked, WrittenProject) else "parent": None})
-    if isinstance(bare, WrittenProject):
+def _queue(asked: DepartmentEntry | ProjectEntry, parent: str | None) -> Queue:
+    bare = asked.model_copy(update={"department" if isinstance(asked, ProjectEntry) else "parent": None})
+    if isinstance(bare, ProjectEntry):
         (made,) = queues_of((), (bare,))
     else:
         (made,) = queues_of((bare,), ())
@@ -177,7 +177,7 @@ def _queue(asked: WrittenDepartment | WrittenProject, parent: str | None) -> Que
     return replace(made, parent=parent)
 
 
-def _check_amounts(asked: WrittenQueue, inventory: PoolInventory, fields: FieldErrors) -> None:
+def _check_amounts(asked: QueueEntry, inventory: PoolInventory, fields: FieldErrors) -> None:
     check_queue(asked, (), fields)
     known = sorted(inventory.resources())
     for key in ("quota", "limit", "weight"):

@@ -11,7 +11,7 @@ from weir.model.nodes import Node
 from weir.model.queues import Queue
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY
 from weir.model.workloads import WHOLE_MILLI, Request, Workload
-from weir.scenario_io.written import WrittenPods
+from weir.scenario_io.specs import PodsEntry
 
 CPU_ONLY_MILLI = 1000
 CPU_ONLY_MEMORY = 1 << 30
@@ -19,7 +19,7 @@ CPU_ONLY_MEMORY = 1 << 30
 
 
 def with_defaults(
-    workload: Workload, written: Sequence[WrittenPods], nodes: Sequence[Node], queues: Mapping[str, Queue]
+    workload: Workload, written: Sequence[PodsEntry], nodes: Sequence[Node], queues: Mapping[str, Queue]
 ) -> Workload:
     """Return the workload with an assumed amount for each of CPU and memory that its groups leave open."""
     most = _bounds(workload, queues)
@@ -35,7 +35,7 @@ def with_defaults(
 
 
 def _assumed(
-    request: Request, written: WrittenPods, nodes: Sequence[Node], most: Mapping[str, int], *, slot: bool
+    request: Request, written: PodsEntry, nodes: Sequence[Node], most: Mapping[str, int], *, slot: bool
 ) -> Request:
     part = {CPU: 0, MEMORY: 0}
     for node in _usable(request, nodes):
@@ -89,11 +89,11 @@ def _bounds(workload: Workload, queues: Mapping[str, Queue]) -> dict[str, int]:
     return most
 
 
-def _takes_slot(written: WrittenPods) -> bool:
+def _takes_slot(written: PodsEntry) -> bool:
     return not written.gpus and written.gpu_memory is None and "cpu" not in written.model_fields_set
 
 
-def _slots(workload: Workload, written: Sequence[WrittenPods], nodes: Sequence[Node]) -> bool:
+def _slots(workload: Workload, written: Sequence[PodsEntry], nodes: Sequence[Node]) -> bool:
     """Return True if its CPU-only pods take slots; gangs with more pods than slots don't."""
     total = sum(node.capacity.get(CPU_SLOTS, 0) for node in nodes)
     pods = sum(group.count for group, each in zip(workload.groups, written, strict=True) if _takes_slot(each))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from weir.scenario_io.complaints import complain
 from weir.scenario_io.document import read_document, text_of
-from weir.scenario_io.lines import Mistakes
+from weir.scenario_io.error_messages import add_errors
+from weir.scenario_io.source_map import Mistakes
 
 
 class ServerLimits(BaseModel):
@@ -52,6 +52,6 @@ def read_limits(path: Path | str) -> ServerLimits:
     try:
         limits = ServerLimits.model_validate({} if raw is None else raw)
     except ValidationError as error:
-        complain(error, ServerLimits, (), mistakes)
+        add_errors(error, ServerLimits, (), mistakes)
     mistakes.refuse_if_any()
     return limits

@@ -21,13 +21,10 @@ from weir.local.server.workload_lookup import parse_uid
 from weir.model.nodes import Node
 from weir.model.policy import LifecyclePolicy
 from weir.model.workloads import WHOLE_MILLI, Request, Workload
+from weir.scenario_io.build import workload_of
 from weir.scenario_io.checks import check_group, check_workload
-from weir.scenario_io.complaints import suggest
-from weir.scenario_io.making import workload_of
-from weir.scenario_io.written import (
-    WrittenGroup,
-    WrittenWorkload,
-)
+from weir.scenario_io.error_messages import suggest
+from weir.scenario_io.specs import GroupEntry, WorkloadEntry
 from weir.store.records import NewWorkload
 
 PODS_MOST = 1024
@@ -177,13 +174,13 @@ def _check_directory(directory: str, exists: bool | None, fields: FieldErrors) -
         fields.at(("directory",), "directory: there is no such directory on this machine; write one that is")
 
 
-def _written(asked: Submission, name: str) -> WrittenWorkload:
+def _written(asked: Submission, name: str) -> WorkloadEntry:
     """Return a submission as a workload of a scenario file."""
     pods = [
-        WrittenGroup.model_construct(_fields_set=set(each.model_fields_set), **dict(each), placed=[])
+        GroupEntry.model_construct(_fields_set=set(each.model_fields_set), **dict(each), placed=[])
         for each in asked.pods
     ]
-    return WrittenWorkload.model_construct(
+    return WorkloadEntry.model_construct(
         name=name,
         project=asked.project,
         type=asked.type,
@@ -202,7 +199,7 @@ def _written(asked: Submission, name: str) -> WrittenWorkload:
     )
 
 
-def _check_pods(written: WrittenWorkload, inventory: PoolInventory, fields: FieldErrors) -> None:
+def _check_pods(written: WorkloadEntry, inventory: PoolInventory, fields: FieldErrors) -> None:
     """Check that the groups are consistent and name existing objects."""
     names: set[str] = set()
     resources = inventory.resources()
@@ -236,7 +233,7 @@ def _check_pods(written: WrittenWorkload, inventory: PoolInventory, fields: Fiel
         _check_topology(written, inventory, fields)
 
 
-def _check_topology(written: WrittenWorkload, inventory: PoolInventory, fields: FieldErrors) -> None:
+def _check_topology(written: WorkloadEntry, inventory: PoolInventory, fields: FieldErrors) -> None:
     asked = written.topology
     assert asked is not None
     topology = inventory.topologies.get(asked.name)

@@ -6,19 +6,19 @@ import msgspec
 import pytest
 
 from weir.api.submissions import Submission
-from weir.cli.cluster.installation import Installed
+from weir.cli.cluster.installation import InstallationView
 from weir.cli.cluster.job import job_of
+from weir.cli.cluster.objects import EventView, ListedQueue, ListedWorkload
 from weir.cli.cluster.rows import event_rows, queue_row, workload_row
-from weir.cli.cluster.things import EventThing, QueueThing, WorkloadThing
 from weir.client.errors import Refused
 from weir.kubernetes.translate.requests import DeviceResources
 
 CLASSES = {50: "train", 60: "urgent", 100: "build"}
-DEFAULTS = Installed()
+DEFAULTS = InstallationView()
 AT = "2026-01-31T12:00:00Z"
 
 
-def job(*, on: Installed = DEFAULTS, **words: Any) -> dict[str, Any]:
+def job(*, on: InstallationView = DEFAULTS, **words: Any) -> dict[str, Any]:
     written = {"project": "vision", "command": ["/bin/train", "-x"], **words}
     return job_of(Submission.model_validate(written), written, "image:1", CLASSES, on)
 
@@ -30,7 +30,7 @@ def pod_spec(made: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_job_names_the_scheduler_and_the_devices_of_the_installation() -> None:
     spec = pod_spec(
-        job(pods=[{"gpus": 2}], on=Installed("night", DeviceResources(("a.io/card-*", "amd.com/gpu"))))
+        job(pods=[{"gpus": 2}], on=InstallationView("night", DeviceResources(("a.io/card-*", "amd.com/gpu"))))
     )
     assert spec["schedulerName"] == "night"
     assert spec["containers"][0]["resources"]["limits"] == {"amd.com/gpu": "2"}
@@ -104,15 +104,15 @@ def test_what_a_job_cannot_say(words: dict[str, Any], said: str) -> None:
         job(**words)
 
 
-def workload(**status: Any) -> WorkloadThing:
+def workload(**status: Any) -> ListedWorkload:
     metadata = {"name": "job-a", "namespace": "ns", "uid": "0a1b", "creationTimestamp": AT}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "u"}
     spec = {"owner": owner, "project": "vision", "priority": 60}
-    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, WorkloadThing)
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, ListedWorkload)
 
 
 def test_a_workload_is_a_row() -> None:
-    bare = workload_row(msgspec.convert({"metadata": {"name": "job-a", "namespace": "ns"}}, WorkloadThing))
+    bare = workload_row(msgspec.convert({"metadata": {"name": "job-a", "namespace": "ns"}}, ListedWorkload))
     assert (bare.name, bare.status, bare.devices) == ("ns/job-a", "pending", 0.0)
     reason = {"why": "insufficient_capacity", "sentence": "no room now", "numbers": {"n": 1}}
     row = workload_row(
@@ -128,8 +128,8 @@ def test_a_workload_is_a_row() -> None:
     assert suspended.reason.why == "suspended"
 
 
-def queue(spec: dict[str, Any], **status: Any) -> QueueThing:
-    return msgspec.convert({"metadata": {"name": "q"}, "spec": spec, "status": status}, QueueThing)
+def queue(spec: dict[str, Any], **status: Any) -> ListedQueue:
+    return msgspec.convert({"metadata": {"name": "q"}, "spec": spec, "status": status}, ListedQueue)
 
 
 def test_queues_are_rows() -> None:
@@ -148,7 +148,7 @@ def test_queues_are_rows() -> None:
 
 
 def test_events_are_told_of_workloads() -> None:
-    def event(kind: str, name: str) -> EventThing:
+    def event(kind: str, name: str) -> EventView:
         regarding = {"kind": kind, "namespace": "ns", "name": name}
         metadata = {"name": "e", "uid": name}
         body = {
@@ -158,7 +158,7 @@ def test_events_are_told_of_workloads() -> None:
             "note": "n",
             "regarding": regarding,
         }
-        return msgspec.convert(body, EventThing)
+        return msgspec.convert(body, EventView)
 
     rows = event_rows(
         [event("Workload", "job-a"), event("Pod", "a-0-xyz"), event("Pod", "b-1")], [workload()]

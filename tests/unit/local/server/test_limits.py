@@ -18,7 +18,7 @@ from weir.local.server.problem_details import RequestRefused
 from weir.local.server.request_limiter import RequestLimiter, SuggestionQueue, cost_of
 from weir.local.server.server_limits import ServerLimits, read_limits
 from weir.model.scenario import InvalidFile
-from weir.scenario_io import complaints
+from weir.scenario_io import error_messages
 from weir.service import logging_setup
 
 from .in_process_server import SMALL, Standing, standing
@@ -48,7 +48,7 @@ async def test_unknown_keys_are_compared_with_known_ones_for_the_first_few_only(
         compared.append(words)
         return difflib.get_close_matches(*words, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(complaints, "get_close_matches", counted)
+    monkeypatch.setattr(error_messages, "get_close_matches", counted)
     body = SUBMISSION | {f"comand{at}": 1 for at in range(5000)}
     said = await stands.admin.post("/api/v1/workloads", json=body)
     assert said.status_code == 422
@@ -63,7 +63,7 @@ async def test_names_there_are_not_are_compared_for_the_first_few_only(
     stands: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = []
-    monkeypatch.setattr(complaints, "get_close_matches", lambda *words, **_: compared.append(words) or [])
+    monkeypatch.setattr(error_messages, "get_close_matches", lambda *words, **_: compared.append(words) or [])
     pods = [{"gpus": 1, "nodes": [f"node-{at}" for at in range(4000)], "gpu_models": ["x"] * 4000}]
     said = await stands.admin.post("/api/v1/workloads", json=SUBMISSION | {"pods": pods})
     assert said.status_code == 422
@@ -72,8 +72,8 @@ async def test_names_there_are_not_are_compared_for_the_first_few_only(
 
 
 def test_a_very_long_word_is_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(complaints, "get_close_matches", lambda *_, **__: pytest.fail("compared"))
-    assert complaints.nearest("x" * 1_000_000, ["command", "project"]) == "write one of command, project"
+    monkeypatch.setattr(error_messages, "get_close_matches", lambda *_, **__: pytest.fail("compared"))
+    assert error_messages.nearest("x" * 1_000_000, ["command", "project"]) == "write one of command, project"
 
 
 @pytest.mark.parametrize(

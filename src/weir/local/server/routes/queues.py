@@ -20,7 +20,7 @@ from weir.local.server.routes.common import (
     said,
     takes,
 )
-from weir.scenario_io.written import WrittenDepartment, WrittenProject
+from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
 
 routes = APIRouter(prefix="/api/v1", tags=["queues"])
 
@@ -71,12 +71,12 @@ _SET: dict[int | str, dict[str, Any]] = {201: {"model": QueueRow, "description":
     "/projects/{name}",
     response_model=QueueRow,
     responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
-    openapi_extra=takes(WrittenProject, "The complete object, in the format of scenario files."),
+    openapi_extra=takes(ProjectEntry, "The complete object, in the format of scenario files."),
 )
 async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Create or replace a project; omitted fields get their defaults."""
     require_admin(who)
-    asked = await read_body(request, lambda body: read_as(WrittenProject, body, "The project"))
+    asked = await read_body(request, lambda body: read_as(ProjectEntry, body, "The project"))
     new, row = await pool.queue_changes.set(asked, name, who)
     return said(row, 201 if new else 200)
 
@@ -85,12 +85,12 @@ async def set_project(name: str, request: Request, pool: ThePool, who: Who) -> R
     "/departments/{name}",
     response_model=QueueRow,
     responses={**_SET, **problems(403, *BODY_REFUSALS, 409)},
-    openapi_extra=takes(WrittenDepartment, "The complete object, in the format of scenario files."),
+    openapi_extra=takes(DepartmentEntry, "The complete object, in the format of scenario files."),
 )
 async def set_department(name: str, request: Request, pool: ThePool, who: Who) -> Response:
     """Create or replace a department. Without a gpu quota it has the sum of its children's."""
     require_admin(who)
-    asked = await read_body(request, lambda body: read_as(WrittenDepartment, body, "The department"))
+    asked = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
     new, row = await pool.queue_changes.set(asked, name, who)
     return said(row, 201 if new else 200)
 

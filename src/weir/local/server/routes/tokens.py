@@ -21,7 +21,7 @@ from weir.local.server.routes.common import (
     said,
     takes,
 )
-from weir.scenario_io.complaints import suggest
+from weir.scenario_io.error_messages import suggest
 from weir.store.records import TokenRecord as StoredToken
 
 routes = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])

@@ -1,0 +1,28 @@
+"""Which pool a command asks: the server on this machine or elsewhere, or a cluster."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.client.api import Pool
+
+
+def connect(*, namespace: str | None = None, image: str | None = None) -> "Pool":
+    """The pool of `$WEIR_URL`, else the one on this machine. `namespace` and `image` are a cluster's.
+
+    Raises:
+        Unreachable: none is known, or what names it can't be used.
+        ValueError: something is said that only a cluster understands.
+    """
+    from weir.client.address import find
+    from weir.client.api import Pool
+
+    address = find()
+    if not address.is_cluster:
+        for option, value in (("--namespace", namespace), ("--image", image)):
+            if value is not None:
+                raise ValueError(f"{option} is for clusters: leave it out, or set WEIR_URL=kube:")
+        return Pool()
+    from weir.cli.cluster.transport import ClusterTransport
+
+    context = address.url.partition(":")[2] or None
+    return Pool(address.url, transport=ClusterTransport(context, namespace=namespace, image=image))

@@ -1,0 +1,83 @@
+"""The same training without a pool and undisturbed, one after the other, beside the tour: to compare with."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from weir.cli.demo.demo_pool import DemoFailed, DemoPool, end, example
+from weir.cli.demo.jobs import PARTS
+from weir.local.environment import INHERITED
+
+DONE = "done after step"
+
+
+class BaselineRun:
+    """Runs of jobs outside the pool."""
+
+    def __init__(self, stage: DemoPool) -> None:
+        self._stage = stage
+        self._waiting: list[str] = []
+        self._asked: set[str] = set()
+        self._now: tuple[str, Path, subprocess.Popen[bytes]] | None = None
+        self.ends: dict[str, str] = {}  # by name: its last word
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was asked for is done."""
+        return self._now is None and not self._waiting
+
+    def ask(self, name: str) -> None:
+        """Have a job run on its own, once."""
+        if name not in self._asked:
+            self._asked.add(name)
+            self._waiting.append(name)
+
+    def look(self) -> None:
+        """See what is done, and begin the next one.
+
+        Raises:
+            Stuck: one failed.
+        """
+        if self._now is not None:
+            name, directory, process = self._now
+            code = process.poll()
+            if code is None:
+                return
+            self._now = None
+            said = (directory / "said").read_text("utf-8", "replace")
+            if code != 0:
+                raise DemoFailed(f"{name} failed when it ran alone: {said.strip()[-200:]}")
+            self.ends[name] = done(said) or ""
+        if self._waiting:
+            self._begin(self._waiting.pop(0))
+
+    def close(self) -> None:
+        """End what runs."""
+        if self._now is not None:
+            end(self._now[2])
+
+    def _begin(self, name: str) -> None:
+        part, directory = PARTS[name], self._stage.home / "alone" / name
+        directory.mkdir(parents=True)
+        with (directory / "said").open("wb") as out:
+            process = subprocess.Popen(  # noqa: S603 - a script of ours
+                [sys.executable, str(example(part.script)), *part.words],
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=_as_a_job() | self._stage.of_job(),
+                start_new_session=True,
+            )
+        self._now = (name, directory, process)
+
+
+def _as_a_job() -> dict[str, str]:
+    """The environment jobs begin with: another one may have numpy add up with other instructions."""
+    return {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
+
+
+def done(said: str) -> str | None:
+    """The line in which a job says how it ended, to the last digit."""
+    return next((line for line in said.splitlines() if line.startswith(DONE)), None)

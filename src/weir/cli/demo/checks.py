@@ -1,0 +1,222 @@
+"""What the tour claims, each held against what was seen. Pure: facts in, claims out."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from weir.api.answers import EventRow
+from weir.cli.demo.baseline import done
+from weir.cli.demo.jobs import EVALS, GANG, GPUS, NOTEBOOK, PARTS, PROJECTS, SWEEP
+from weir.cli.demo.observations import Observations
+from weir.cli.formatting import counted, number
+
+_SLACK_S = 0.5
+"""Between a saved state and the pool knowing of it, on a machine that has much to do."""
+_STOPS, _GOES_ON = re.compile(r"(?m)^stops at step (\d+)"), re.compile(r"(?m)^goes on from step (\d+)")
+
+
+class Check(NamedTuple):
+    """What was measured, in a sentence, and whether that is what the tour promises."""
+
+    sentence: str
+    holds: bool
+
+
+@dataclass
+class DemoOutcome:
+    """What is known when all is over."""
+
+    seen: Observations
+    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by name: what each start put out
+    saved_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    began_s: Sequence[float] = ()  # when each process of the gang did
+    alone: Mapping[str, str] = field(default_factory=dict)  # by name: its last word when run alone
+
+
+def checks(facts: DemoOutcome) -> list[Check]:
+    """All of them, in the order of the tour."""
+    return [
+        _borrowed(facts.seen),
+        _came_back(facts.seen),
+        _together(facts),
+        _cheapest(facts),
+        _shared(facts.seen),
+        _at_once(facts.seen),
+        _resumed(facts),
+        _same(facts),
+        _ended(facts.seen),
+    ]
+
+
+def _borrowed(seen: Observations) -> Check:
+    project = SWEEP[0].project
+    held, quota = seen.most_held.get(project, 0.0), PROJECTS[project][1]
+    lent = number(max(0.0, held - quota))
+    sentence = (
+        f"{project} ran on {number(held)} of {GPUS} idle GPUs with a quota of {quota}: {lent} were lent."
+    )
+    return Check(sentence, held == GPUS)
+
+
+def _came_back(seen: Observations) -> Check:
+    gave, rules = _stopped_for(seen, GANG.name)
+    waited = _waited_s(seen, GANG.name)
+    had = (
+        "never started"
+        if waited is None
+        else f"had its project's 4 GPUs {waited:.1f} s after it was submitted"
+    )
+    rule = ", ".join(sorted(rules)) or "no rule"
+    return Check(
+        f"{GANG.name} {had}: {counted(len(gave), 'job')} stopped for it ({rule}).",
+        waited is not None and len(gave) == 4 and rules == {"reclaim_quota"},
+    )
+
+
+def _together(facts: DemoOutcome) -> Check:
+    starts = _events(facts.seen, "started", GANG.name)
+    pods = starts[0].numbers.get("pods") if starts else 0
+    began = sorted(facts.began_s)
+    if len(starts) != 1 or pods != 4 or len(began) != 4:
+        return Check(f"Its processes did not start together: {len(began)} of 4 did.", holds=False)
+    apart_ms = 1000 * (began[-1] - began[0])
+    return Check(f"Its 4 processes were started as one, within {apart_ms:.0f} ms.", holds=True)
+
+
+def _cheapest(facts: DemoOutcome) -> Check:
+    """Nobody who ran on had less to lose than one who was stopped, whomever it was for."""
+    worst, lost, kept = 0.0, [0.0], [0.0]
+    found = 0
+    for asker in (GANG.name, *(part.name for part in EVALS), NOTEBOOK.name):
+        gave, _ = _stopped_for(facts.seen, asker)
+        stopped = {name: _unsaved_s(facts, name, at_s) for name, at_s in gave.items()}
+        if not stopped:
+            continue
+        at_s = min(gave.values())
+        ran_on = [
+            _unsaved_s(facts, part.name, at_s)
+            for part in SWEEP
+            if part.name not in gave and _runs(facts.seen, part.name, at_s)
+        ]
+        found += len(stopped)
+        if ran_on:
+            worst = max(worst, max(stopped.values()) - min(ran_on))
+        if asker == GANG.name:
+            lost, kept = sorted(stopped.values()), sorted(ran_on) or [0.0]
+    sentence = (
+        f"They were the cheapest: {lost[0]:.1f} to {lost[-1]:.1f} s since each had saved, "
+        f"{kept[0]:.1f} to {kept[-1]:.1f} s for those that ran on."
+    )
+    return Check(sentence, found > 0 and worst <= _SLACK_S)
+
+
+def _shared(seen: Observations) -> Check:
+    names = frozenset(part.name for part in EVALS)
+    one, other = sorted(names)
+    holds = any(names <= group for group in seen.together)
+    how = "ran at once, half of one device each" if holds else "never ran on one device at once"
+    return Check(f"{one} and {other} {how}.", holds)
+
+
+def _at_once(seen: Observations) -> Check:
+    starts = _events(seen, "started", NOTEBOOK.name)
+    waited = _waited_s(seen, NOTEBOOK.name)
+    if not starts or waited is None:
+        return Check(f"{NOTEBOOK.name} never started.", holds=False)
+    waiting = sum(_waits(seen, part.name, starts[0].at_s) for part in SWEEP)
+    past = counted(waiting, "job")
+    sentence = f"{NOTEBOOK.name} started {waited:.1f} s after it was asked for, past {past} in the queue."
+    return Check(sentence, len(starts) == 1 and waiting > 0)
+
+
+def _resumed(facts: DemoOutcome) -> Check:
+    names = facts.seen.stopped_for_others()
+    steps = {name: resumptions(facts.logs.get(name, ())) for name in names}
+    exact = bool(names) and all(pairs and all(a == b for a, b in pairs) for pairs in steps.values())
+    told = ", ".join(" and ".join(str(went_on) for _, went_on in pairs) or "none" for pairs in steps.values())
+    what = (
+        "went on at the very step they were stopped at"
+        if exact
+        else "did not all go on where they were stopped"
+    )
+    return Check(f"{counted(len(names), 'stopped job')} {what}: {told}.", exact)
+
+
+def _same(facts: DemoOutcome) -> Check:
+    names = facts.seen.stopped_for_others()
+    same = [name for name in names if is_same(facts, name)]
+    sentence = (
+        f"{len(same)} of {len(names)} ended with the loss and the weights of an undisturbed run, bit by bit."
+    )
+    return Check(sentence, bool(names) and len(same) == len(names))
+
+
+def _ended(seen: Observations) -> Check:
+    well = [part.name for part in PARTS.values() if part.steps and seen.status(part.name) == "succeeded"]
+    of = sum(1 for part in PARTS.values() if part.steps)
+    return Check(f"{len(well)} of {of} training jobs ended well.", len(well) == of)
+
+
+# What claims are made of
+
+
+def resumptions(logs: Sequence[str]) -> list[tuple[int, int | None]]:
+    """By stop: the step it was stopped at, and the one it went on from."""
+    pairs: list[tuple[int, int | None]] = []
+    for before, after in pairwise([*logs, ""]):
+        stopped = _STOPS.search(before)
+        if stopped:
+            went_on = _GOES_ON.search(after)
+            pairs.append((int(stopped[1]), int(went_on[1]) if went_on else None))
+    return pairs
+
+
+def is_same(facts: DemoOutcome, name: str) -> bool:
+    """Whether a job ended to the last digit as it did alone."""
+    logs = facts.logs.get(name, ())
+    ended = done(logs[-1]) if logs else None
+    return ended is not None and ended == facts.alone.get(name)
+
+
+def _events(seen: Observations, kind: str, name: str) -> list[EventRow]:
+    return [event for event in seen.events if event.kind == kind and event.workload == name]
+
+
+def _stopped_for(seen: Observations, asker: str) -> tuple[dict[str, float], set[str]]:
+    """Who was stopped for it and when, and under which rules."""
+    found = [event for event in seen.events if event.kind == "stopping" and event.numbers.get("by") == asker]
+    return (
+        {event.workload: event.at_s for event in found if event.workload},
+        {str(event.numbers.get("rule")) for event in found},
+    )
+
+
+def _waited_s(seen: Observations, name: str) -> float | None:
+    """From its submission to its first process."""
+    starts, detail = _events(seen, "started", name), seen.details.get(name)
+    return starts[0].at_s - detail.submitted_s if starts and detail else None
+
+
+def _runs(seen: Observations, name: str, at_s: float) -> bool:
+    """Whether it ran then and hadn't been told to stop."""
+    last = [event.kind for event in seen.events if event.workload == name and event.at_s < at_s]
+    return next(
+        (kind == "started" for kind in reversed(last) if kind in ("started", "stopping", "ended")), False
+    )
+
+
+def _waits(seen: Observations, name: str, at_s: float) -> bool:
+    """Whether it waited then, after it had been stopped."""
+    last = [event.kind for event in seen.events if event.workload == name and event.at_s <= at_s]
+    return next(
+        (kind != "started" for kind in reversed(last) if kind in ("started", "stopping", "ended")), False
+    )
+
+
+def _unsaved_s(facts: DemoOutcome, name: str, at_s: float) -> float:
+    """How long it had run then since it last saved, or began."""
+    began = [event.at_s for event in _events(facts.seen, "started", name) if event.at_s <= at_s]
+    saved = [saved_s for saved_s in facts.saved_s.get(name, ()) if saved_s <= at_s]
+    return at_s - max([0.0, *began[-1:], *saved[-1:]])

@@ -1,0 +1,66 @@
+"""`weir demo`."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from weir.cli.terminal import screen
+
+if TYPE_CHECKING:
+    from weir.cli.demo.checks import DemoOutcome
+    from weir.cli.demo.demo_pool import DemoPool
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def demo() -> int:
+    """Take the tour: a pool of its own, with real training, in about a minute.
+
+    Eight virtual GPUs and three projects, in a temporary home: a sweep borrows what is idle, an owner comes
+    back, the cheapest are stopped and go on later at the very step. Everything that is claimed is checked; it
+    ends with 1 if something did not come true. Nothing of it is left afterwards.
+    """
+    from weir.cli.demo.checks import checks
+    from weir.cli.demo.demo_pool import DemoFailed, DemoPool, Interrupted, missing
+    from weir.cli.demo.summary import summary
+    from weir.client.errors import PoolError
+
+    if (wanting := missing()) is not None:
+        return _fail(wanting)
+    try:
+        with DemoPool() as stage:
+            facts = _told(stage)
+    except Interrupted:
+        left = f"{stage.home} could not be removed" if stage.home.exists() else "its files are gone"
+        print(f"\nEnded: everything that was started has ended, and {left}.", file=sys.stderr)
+        return INTERRUPTED
+    except (DemoFailed, PoolError) as error:
+        return _fail(str(error))
+    held = checks(facts)
+    print("\n".join(summary(facts, held, screen())))
+    return 0 if all(claim.holds for claim in held) else FAILED
+
+
+def _told(stage: "DemoPool") -> "DemoOutcome":
+    """Play it, and gather what is needed to judge it while it is there."""
+    from weir.cli.demo.checks import DemoOutcome
+    from weir.cli.demo.jobs import GANG
+    from weir.cli.demo.runner import DemoRunner
+    from weir.cli.demo.script import play
+
+    print("A pool of eight virtual GPUs, three projects, and real training in numpy.", flush=True)
+    stage.begin()
+    with DemoRunner(stage) as show:
+        play(show)
+        logs = {
+            name: ["".join(stage.pool.logs(name, start=start)) for start in range(1, detail.restarts + 2)]
+            for name, detail in show.seen.details.items()
+        }
+        show.clear()
+        saved_s = {name: stage.saved_s(detail.uid) for name, detail in show.seen.details.items()}
+        began_s = stage.began_s(show.seen.details[GANG.name].uid)
+        return DemoOutcome(show.seen, logs, saved_s, began_s, dict(show.alone.ends))
+
+
+def _fail(sentence: str) -> int:
+    print(f"weir: {sentence}", file=sys.stderr)
+    return FAILED

@@ -1,0 +1,191 @@
+"""The stage: a pool of its own in a temporary home, and nothing left of it afterwards.
+
+An interruption is only noted when it comes and acted on between two looks, so that there is no moment at
+which something was started that nobody knows of.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+import weir
+from weir.cli.demo.jobs import GPUS
+from weir.cli.extras import how_to_install
+from weir.client.api import Pool
+from weir.local import orphan_cleanup, pod_files, pod_records
+from weir.local.job_messages import read_messages
+from weir.local.pod_records import SAVED, TimeBounds
+from weir.local.state_dir import ended
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""More threads would add up in another order, and the last bits with it."""
+_BEGIN_S_MAX, _GO_S_MAX = 60.0, 8.0
+_LOOK_S = 0.02
+
+
+class DemoFailed(Exception):
+    """The tour can't go on; the sentence says why."""
+
+
+class Interrupted(Exception):
+    """Somebody wants it to end."""
+
+
+class DemoPool:
+    """The pool of the tour. Leaving it ends everything that was started, and removes the home."""
+
+    def __init__(self) -> None:
+        self.home = Path()
+        self._told = False
+        self._before: dict[int, Any] = {}
+        self._server: subprocess.Popen[bytes] | None = None
+        self._pool: Pool | None = None
+
+    @property
+    def pool(self) -> Pool:
+        """Its administrator's view of the pool."""
+        assert self._pool is not None
+        return self._pool
+
+    def __enter__(self) -> Self:
+        self._before = {each: signal.signal(each, self._note) for each in SIGNALS}
+        self.home = Path(mkdtemp(prefix="weir-demo-")).resolve()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._end()
+        finally:
+            for each, handler in self._before.items():
+                signal.signal(each, handler)
+
+    def begin(self) -> None:
+        """Start the pool.
+
+        Raises:
+            Stuck: it doesn't start.
+        """
+        command = [sys.executable, "-m", "weir", "up", "--port", "0", "--virtual-gpus", str(GPUS)]
+        with (self.home / "server.log").open("wb") as log:
+            self._server = subprocess.Popen(  # noqa: S603 - it is ourselves
+                [*command, "--log-level", "warning"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_environment() | {"WEIR_HOME": str(self.home)},
+                start_new_session=True,  # a Ctrl-C of the terminal is ours to act on
+            )
+        until_s = time.monotonic() + _BEGIN_S_MAX
+        while not (self.home / "server.json").exists():
+            self.check()
+            if self._server.poll() is not None or time.monotonic() > until_s:
+                raise DemoFailed(f"The pool didn't start: {self._last_words()}")
+            time.sleep(_LOOK_S)
+        url = json.loads((self.home / "server.json").read_text("utf-8"))["url"]
+        self._pool = Pool(url, (self.home / "token").read_text("utf-8").strip(), timeout_s=15.0)
+
+    def check(self) -> None:
+        """Whether to go on.
+
+        Raises:
+            Interrupted: somebody wants it to end.
+        """
+        if self._told:
+            raise Interrupted
+
+    def of_job(self) -> dict[str, str]:
+        """What a job needs in its environment, to find this very Weir and add up the same every time."""
+        found = dict(ONE_THREAD)
+        if path := os.environ.get("PYTHONPATH"):
+            found["PYTHONPATH"] = os.pathsep.join(
+                str(Path(each).absolute()) for each in path.split(os.pathsep)
+            )
+        return found
+
+    def saved_s(self, uid: int) -> list[float]:
+        """When a workload told that its state is saved."""
+        found = []
+        for own in self.home.glob(f"{pod_files.OWN}/{uid}/*"):
+            notes = read_messages(str(own), 0, TimeBounds(0.0, time.time())).notes
+            found += [note.at_s for note in notes if note.kind == SAVED]
+        return sorted(found)
+
+    def began_s(self, uid: int) -> list[float]:
+        """When the processes of a workload began, at all its starts, as their supervisors wrote it down."""
+        directories = self.home.glob(f"pods/{uid}/*")
+        ends = [ended(str(directory)) for directory in directories]
+        return sorted(each.started_s for each in ends if each is not None and each.started_s is not None)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self._told = True
+
+    def _last_words(self) -> str:
+        lines = (self.home / "server.log").read_text("utf-8", "replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+
+    def _end(self) -> None:
+        """The server first: it would start again what ends. Then every pod, then the files."""
+        if self._pool is not None:
+            self._pool.close()
+        if self._server is not None:
+            end(self._server)
+        for directory in sorted(self.home.glob("pods/*/*")):
+            _end_pod(str(directory))
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process politely, then not."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_GO_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _end_pod(directory: str) -> None:
+    """End what is left of a pod: its supervisor, and then all that was its own."""
+    with suppress(OSError):
+        start = pod_records.parse_start(pod_files.read(directory, pod_files.START))
+        groups = start.cgroups if isinstance(start, pod_records.StartRecord) else ()
+        orphan_cleanup.kill_with_supervisor(directory, groups, time.time())
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what names the user's own pool."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+
+
+def example(name: str) -> Path:
+    """A script of the examples: in the package where it is installed, beside it in a checkout.
+
+    Raises:
+        Stuck: it is in neither.
+    """
+    package = Path(weir.__file__).parent
+    for folder in (package / "examples", package.parents[1] / "examples"):
+        if (folder / name).exists():
+            return folder / name
+    raise DemoFailed(f"The example {name} isn't installed.")
+
+
+def missing() -> str | None:
+    """What has to be installed first; None if nothing is."""
+    if find_spec("sklearn") is None or find_spec("uvicorn") is None:
+        return f"{how_to_install('demo', 'demo')}."
+    return None

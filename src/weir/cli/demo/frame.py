@@ -1,0 +1,169 @@
+"""The screen of the tour, as lines: what runs where, who holds what, who waits and why, what just happened.
+
+Pure: a picture in, lines out. Every part has its place and keeps it, so that nothing jumps.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weir.cli.formatting import counted, number
+from weir.cli.terminal import Screen, Tone, cells, plain, shortened, wrapped
+
+_COLOURS = {"vision": "36", "speech": "35", "search": "33"}
+_WIDTH_UNKNOWN, _WIDTH_MOST = 110, 132
+_NAME_WIDTH = 9
+_TAIL_WIDTH = 21
+"""What stands behind the bar: steps, and the loss or what a job does instead of learning."""
+_WAITING_LINES, _SAID_LINES = 3, 6
+_HALF = "½"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job, or one process of it, on a device."""
+
+    name: str
+    project: str
+    status: str
+    part: float = 1.0
+    step: int | None = None
+    steps: int = 0
+    loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectUsage:
+    """What a project holds."""
+
+    name: str
+    gpus: float
+    quota: float
+
+
+@dataclass(frozen=True, slots=True)
+class PendingJob:
+    """Jobs that wait for the same reason, in the engine's own words."""
+
+    names: Sequence[str]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFrame:
+    """Everything that is shown."""
+
+    at_s: float
+    scene: str
+    command: str
+    devices: Sequence[Sequence[RunningJob]]
+    projects: Sequence[ProjectUsage]
+    waiting: Sequence[PendingJob]
+    said: Sequence[tuple[float, str]]  # what happened in this scene, oldest first
+
+
+def lines(picture: DemoFrame, here: Screen) -> list[str]:
+    """The screen, top to bottom."""
+    width = min(_WIDTH_MOST, here.width or _WIDTH_UNKNOWN)
+    return [
+        _head(picture, here, width),
+        "",
+        *(_device(at, on, here, width) for at, on in enumerate(picture.devices)),
+        "",
+        *_waiting(picture.waiting, here, width),
+        "",
+        here.paint(shortened(picture.scene, width, middle=False), "strong"),
+        here.paint(
+            shortened(f"$ {picture.command}" if picture.command else "", width, middle=False), "quiet"
+        ),
+        *_said(picture.said, here, width),
+    ]
+
+
+def _head(picture: DemoFrame, here: Screen, width: int) -> str:
+    """Who holds how much of what it has, and the time."""
+    parts = [
+        (held, f"{held.name} {number(held.gpus)} (quota {number(held.quota)})") for held in picture.projects
+    ]
+    clock = f"{int(picture.at_s) // 60}:{int(picture.at_s) % 60:02d}"
+    title = "GPUs  "
+    used = len(title) + sum(cells(text) for _, text in parts) + 3 * max(0, len(parts) - 1)
+    said = "   ".join(_coloured(text, held.name, here) for held, text in parts)
+    gap = " " * max(1, width - used - len(clock))
+    return here.paint(title, "quiet") + said + gap + here.paint(clock, "quiet")
+
+
+def _device(at: int, on: Sequence[RunningJob], here: Screen, width: int) -> str:
+    label = here.paint(f"{at:>2} ", "quiet")
+    if not on:
+        return label + here.paint("free", "quiet")
+    room = (width - 3 - 3 * (len(on) - 1)) // len(on)
+    return label + "   ".join(_running(each, here, room) for each in on)
+
+
+def _running(job: RunningJob, here: Screen, room: int) -> str:
+    name = f"{job.name} {_HALF}" if job.part == 0.5 else job.name
+    tail_width = _TAIL_WIDTH if job.part == 1.0 else 9
+    tail = _tail(job)[:tail_width].ljust(tail_width)
+    bar_width = max(0, room - _NAME_WIDTH - 2 - tail_width)
+    label = _coloured(shortened(name, _NAME_WIDTH, middle=True).ljust(_NAME_WIDTH), job.project, here)
+    return f"{label} {_bar(job, bar_width, here)} {tail}"
+
+
+def _tail(job: RunningJob) -> str:
+    if job.status == "starting":
+        return "starts"
+    if not job.steps:
+        return "open"
+    steps = f"{job.step or 0:>3}/{job.steps}"
+    if job.status == "stopping":
+        return f"{steps}  saves"
+    return steps if job.loss is None else f"{steps}  loss {job.loss:.3f}"
+
+
+def _bar(job: RunningJob, width: int, here: Screen) -> str:
+    """How far it is; a session has no end to be far from."""
+    full = round(width * min(1.0, (job.step or 0) / job.steps)) if job.steps else width
+    filled = "━" * full if job.steps else "┄" * width
+    return _coloured(filled, job.project, here) + here.paint("─" * (width - full), "quiet")
+
+
+def _waiting(waiting: Sequence[PendingJob], here: Screen, width: int) -> list[str]:
+    shown = [_waiting_line(each, width) for each in waiting[:_WAITING_LINES]]
+    if not shown:
+        shown = ["Nobody waits."]
+    return [here.paint(line, "busy" if waiting else "quiet") for line in shown] + [""] * (
+        _WAITING_LINES - len(shown)
+    )
+
+
+def _waiting_line(each: PendingJob, width: int) -> str:
+    names = listed(each.names)
+    wait = "waits" if len(each.names) == 1 else "wait"
+    return shortened(f"{names} {wait}: {plain(each.sentence)}", width, middle=False)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a few words: `sweep-1, sweep-2 and 3 more`."""
+    if len(names) <= 2:
+        return " and ".join(names)
+    return f"{names[0]}, {names[1]} and {counted(len(names) - 2, 'other')}"
+
+
+def _said(said: Sequence[tuple[float, str]], here: Screen, width: int) -> list[str]:
+    """The last of what happened, whole; the newest at the end and in full light."""
+    shown: list[str] = []
+    for at, (at_s, sentence) in enumerate(reversed(said)):
+        text = wrapped(plain(sentence), width - 8).split("\n")
+        if len(shown) + len(text) > _SAID_LINES:
+            break
+        heads = [f"{at_s:5.1f}s  ", *["        "] * (len(text) - 1)]
+        tone: Tone = "plain" if at == 0 else "quiet"
+        shown = [
+            here.paint(head, "quiet") + here.paint(line, tone) for head, line in zip(heads, text, strict=True)
+        ] + shown
+    return shown + [""] * (_SAID_LINES - len(shown))
+
+
+def _coloured(text: str, project: str, here: Screen) -> str:
+    code = _COLOURS.get(project)
+    return f"\x1b[{code}m{text}\x1b[0m" if here.colour and code and text else text

@@ -1,0 +1,51 @@
+"""Who plays: the departments and projects of the tour, and its jobs. Plain data and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+GPUS = 8
+DEPARTMENTS: Mapping[str, int] = {"research": 6, "product": 2}
+PROJECTS: Mapping[str, tuple[str, int]] = {
+    "vision": ("research", 2),
+    "speech": ("research", 4),
+    "search": ("product", 2),
+}
+"""By name: the department and how many GPUs are guaranteed."""
+
+SWEEP_STEPS, EVAL_STEPS, GANG_STEPS = 400, 130, 160
+STEP_S = 0.08
+"""A step needs a few milliseconds; it takes so long that eight jobs fit on two cores and can be watched."""
+SELDOM = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DemoJob:
+    """One job: what is submitted, and how many steps it will do."""
+
+    name: str
+    project: str
+    script: str
+    words: tuple[str, ...] = ()
+    steps: int = 0
+    gpus: float = 1
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _sweep(number: int) -> DemoJob:
+    """Four save every ten steps, two every fifty, two only when they are told to stop."""
+    every = 10 if number <= 4 else 50 if number <= 6 else SELDOM
+    words = ("--seed", str(number), "--steps", str(SWEEP_STEPS), "--save-every", str(every))
+    return DemoJob(f"sweep-{number}", "vision", "digits.py", words, SWEEP_STEPS)
+
+
+def _eval(number: int) -> DemoJob:
+    words = ("--seed", str(20 + number), "--steps", str(EVAL_STEPS))
+    return DemoJob(f"eval-{number}", "search", "digits.py", words, EVAL_STEPS, 0.5)
+
+
+SWEEP = tuple(_sweep(number) for number in range(1, GPUS + 1))
+GANG = DemoJob("big-run", "speech", "digits_gang.py", (), GANG_STEPS, 1, {"workers": 4})
+EVALS = (_eval(1), _eval(2))
+NOTEBOOK = DemoJob("notebook", "search", "", (), 0, 1, {"type": "build"})
+PARTS: Mapping[str, DemoJob] = {part.name: part for part in (*SWEEP, GANG, *EVALS, NOTEBOOK)}

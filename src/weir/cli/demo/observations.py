@@ -1,0 +1,69 @@
+"""What is seen of the pool while the tour goes on, look by look, and kept: claims are held against it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weir.api.answers import EventRow, NodeRow, QueueRow, WorkloadDetail
+from weir.cli.demo.jobs import PARTS
+from weir.client.api import Pool
+
+ENDED = ("succeeded", "failed", "stopped")
+_EVENTS_A_LOOK = 200
+
+
+@dataclass
+class Observations:
+    """Everything seen so far."""
+
+    details: dict[str, WorkloadDetail] = field(default_factory=dict)  # by name, as last seen
+    events: list[EventRow] = field(default_factory=list)  # oldest first
+    nodes: Sequence[NodeRow] = ()
+    projects: Sequence[QueueRow] = ()
+    most_held: dict[str, float] = field(default_factory=dict)  # by project, at any look
+    together: set[frozenset[str]] = field(default_factory=set)  # that held parts of one device at once
+
+    def status(self, name: str) -> str:
+        """Where a job is; nothing if it wasn't submitted yet."""
+        detail = self.details.get(name)
+        return "" if detail is None else detail.status
+
+    def is_over(self, name: str) -> bool:
+        """Whether a job is over."""
+        return self.status(name) in ENDED
+
+    def stopped_for_others(self) -> list[str]:
+        """Who was told to stop for somebody, in order."""
+        names = (
+            event.workload for event in self.events if event.kind == "stopping" and event.numbers.get("by")
+        )
+        return list(dict.fromkeys(name for name in names if name))
+
+
+def look(pool: Pool, seen: Observations) -> list[EventRow]:
+    """Look at everything once; what happened since the look before, oldest first."""
+    rows = {row.name: row for row in pool.list()}
+    for name in PARTS:
+        known = seen.details.get(name)
+        if name in rows and (known is None or rows[name].status != "pending" or known.status != "pending"):
+            seen.details[name] = pool.get(name)
+        elif name in rows and known is not None:
+            seen.details[name] = known.model_copy(update={"reason": rows[name].reason})
+        elif known is not None and known.status not in ENDED:
+            seen.details[name] = pool.get(name)
+    seen.nodes, seen.projects = pool.nodes(), pool.projects()
+    for project in seen.projects:
+        held = project.allocated.get("gpu", 0.0)
+        seen.most_held[project.name] = max(held, seen.most_held.get(project.name, 0.0))
+    for node in seen.nodes:
+        seen.together.update(
+            frozenset(device.workloads) for device in node.devices if len(device.workloads) > 1
+        )
+    return _news(pool, seen)
+
+
+def _news(pool: Pool, seen: Observations) -> list[EventRow]:
+    last = seen.events[-1].id if seen.events else 0
+    page = pool.events_page(limit=_EVENTS_A_LOOK)
+    news = sorted((event for event in page.items if event.id > last), key=lambda event: event.id)
+    seen.events += news
+    return news

@@ -1,0 +1,125 @@
+"""The tour while it goes on: it looks, shows what it saw, and waits for what should come."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Self
+
+from weir.cli.demo.baseline import BaselineRun
+from weir.cli.demo.demo_pool import DemoFailed, DemoPool, example
+from weir.cli.demo.frame import lines
+from weir.cli.demo.jobs import STEP_S, DemoJob
+from weir.cli.demo.observations import Observations, look
+from weir.cli.demo.rendering import picture, told
+from weir.cli.terminal import screen
+from weir.cli.watch import HIDE, SHOW, is_terminal, paint_over
+
+LOOK_S = 0.3
+COME_S_MAX = 150.0
+"""How long something may take to come true; on a machine that isn't busy it comes within seconds."""
+
+
+class DemoRunner:
+    """The stage, what was seen of it, and the screen."""
+
+    def __init__(self, stage: DemoPool) -> None:
+        self.stage = stage
+        self.alone = BaselineRun(stage)
+        self.seen = Observations()
+        self._began_s = time.time()
+        self._live = is_terminal()
+        self._height = 0
+        self._scene = ("", "")
+        self._scene_at = 0  # how many events were known when it began
+        self._told = 0  # lines of it that were printed
+
+    def __enter__(self) -> Self:
+        if self._live:
+            sys.stdout.write(HIDE)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.alone.close()
+        if self._live:
+            sys.stdout.write(SHOW)
+            sys.stdout.flush()
+
+    def clear(self) -> None:
+        """What was painted makes room for what comes of it."""
+        if self._live:
+            self._height = paint_over((), screen(), self._height)
+
+    def begin(self) -> None:
+        """Time counts from now on."""
+        self._began_s = time.time()
+
+    @property
+    def at_s(self) -> float:
+        """How long it has been going on."""
+        return time.time() - self._began_s
+
+    def scene(self, sentence: str, command: str = "") -> None:
+        """What people do next, and how they type it."""
+        self._scene, self._scene_at, self._told = (sentence, command), len(self.seen.events), 0
+        if not self._live:
+            print("\n".join(filter(None, ["", sentence, f"$ {command}" if command else ""])), flush=True)
+
+    def submit(self, part: DemoJob) -> None:
+        """Submit a job of the tour."""
+        command = ["sleep", "3600"]
+        if part.script:
+            command = [sys.executable, str(example(part.script)), *part.words]
+            if part.script == "digits.py":
+                command += ["--at-least", str(STEP_S)]
+        self.stage.pool.submit(
+            name=part.name,
+            project=part.project,
+            command=command,
+            directory=str(self.stage.home),
+            env=self.stage.of_job(),
+            gpus=part.gpus,
+            cpu=0.05,
+            memory="160Mi",
+            grace=20,
+            **part.more,
+        )
+
+    def until(self, comes: Callable[[Observations], bool], what: str) -> None:
+        """Go on until something has come true.
+
+        Raises:
+            Stuck: it doesn't.
+        """
+        until_s = time.monotonic() + COME_S_MAX
+        while True:
+            self._look()
+            if comes(self.seen):
+                return
+            if time.monotonic() > until_s:
+                raise DemoFailed(f"It didn't come true within {COME_S_MAX:.0f} s that {what}.")
+
+    def hold(self, seconds: float) -> None:
+        """Go on for so long, that it can be seen."""
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            self._look()
+
+    def _look(self) -> None:
+        began_s = time.monotonic()
+        self.stage.check()
+        look(self.stage.pool, self.seen)
+        for name in self.seen.stopped_for_others():
+            self.alone.ask(name)
+        self.alone.look()
+        said = told(self.seen.events[self._scene_at :], self._began_s)
+        if self._live:
+            scene, command = self._scene
+            shown = picture(self.seen, at_s=self.at_s, scene=scene, command=command, said=said)
+            here = screen()
+            self._height = paint_over(lines(shown, here), here, self._height)
+        else:
+            for at_s, sentence in said[self._told :]:
+                print(f"{at_s:6.1f}s  {sentence}", flush=True)
+            self._told = len(said)
+        self.stage.check()
+        time.sleep(max(0.02, LOOK_S - (time.monotonic() - began_s)))

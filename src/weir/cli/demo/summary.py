@@ -1,0 +1,71 @@
+"""The end of the tour: what came true, job by job, and how to go on."""
+
+from collections.abc import Sequence
+
+from weir.cli.columns import Column, table
+from weir.cli.demo.baseline import done
+from weir.cli.demo.checks import Check, DemoOutcome, is_same, resumptions
+from weir.cli.demo.jobs import PARTS, DemoJob
+from weir.cli.formatting import NOTHING, number
+from weir.cli.terminal import Screen, wrapped
+
+GO_ON = (
+    ("weir up", "the pool of this machine; --virtual-gpus 8 where it has none"),
+    ("weir submit -p default --gpus 1 -- python train.py", "queue what you have"),
+    ("weir top --watch", "who holds what, and what the GPUs do"),
+    ("weir why NAME", "why it waits, and what would let it start"),
+)
+_READ = "examples/digits.py is the job that was stopped; docs/tutorials/quickstart.md is the next page."
+
+
+def summary(facts: DemoOutcome, checks: Sequence[Check], here: Screen) -> list[str]:
+    """All of it, as lines."""
+    false = sum(not claim.holds for claim in checks)
+    head = "All of it came true:" if not false else f"{false} of {len(checks)} did not come true:"
+    lines = ["", here.paint(head, "strong"), ""]
+    for claim in checks:
+        first, *more = wrapped(claim.sentence, None if here.width is None else here.width - 4).split("\n")
+        mark = here.paint("✓", "good") if claim.holds else here.paint("✗", "bad")
+        lines += [f"  {mark} {first}", *(f"    {line}" for line in more)]
+    jobs = [part for part in PARTS.values() if part.steps and part.name in facts.seen.details]
+    return [*lines, "", *table(jobs, _columns(facts), here), *_go_on(here)]
+
+
+def _columns(facts: DemoOutcome) -> "tuple[Column[DemoJob], ...]":
+    def stopped(part: DemoJob) -> str:
+        steps = [str(step) for step, _ in resumptions(facts.logs.get(part.name, ()))]
+        return f"at step {', '.join(steps)}" if steps else "never"
+
+    def loss(part: DemoJob) -> str:
+        logs = facts.logs.get(part.name, ())
+        said = done(logs[-1]) if logs else None
+        return NOTHING if said is None else said.partition("loss ")[2].partition(",")[0]
+
+    def alone(part: DemoJob) -> str:
+        if part.name not in facts.alone:
+            return NOTHING
+        return "the same" if is_same(facts, part.name) else "another"
+
+    def step(part: DemoJob) -> str:
+        return number(facts.seen.details[part.name].step)
+
+    return (
+        Column("JOB", lambda part: part.name),
+        Column("PROJECT", lambda part: part.project, drop=1),
+        Column("STOPPED", stopped),
+        Column("STEPS", step, right=True),
+        Column("LOSS", loss),
+        Column("UNDISTURBED", alone, tone=lambda part: "bad" if alone(part) == "another" else "plain"),
+    )
+
+
+def _go_on(here: Screen) -> list[str]:
+    width = max(len(command) for command, _ in GO_ON)
+    needed = max(width + len(does) + 4 for _, does in GO_ON)
+    lines = ["", here.paint("Go on:", "strong"), ""]
+    for command, does in GO_ON:
+        if here.width is not None and here.width < needed:
+            lines += [f"  {command}", here.paint(f"      {does}", "quiet")]
+        else:
+            lines.append(f"  {command:<{width}}  {here.paint(does, 'quiet')}")
+    return [*lines, "", *wrapped(_READ, here.width).split("\n")]

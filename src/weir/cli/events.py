@@ -1,0 +1,169 @@
+"""`weir events`: what happened, and why."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from weir.cli.columns import GAP, Column
+from weir.cli.formatting import clock, moment
+from weir.cli.outputs import OutputOption, ProjectOption, print_plain
+from weir.cli.terminal import Screen, cells, plain, screen, shortened, wrapped
+from weir.cli.watch import append
+
+if TYPE_CHECKING:
+    from weir.api.answers import EventRow
+    from weir.client.api import Pool
+
+_LIMIT, _PAGE = 50, 500
+_NAME_WIDTH_MAX = 28
+_SENTENCE_WIDTH_MIN = 30
+
+COLUMNS: "tuple[Column[EventRow], ...]" = (
+    Column("TIME", lambda row: moment(row.at_s)),
+    Column("KIND", lambda row: row.kind, least=12),
+    Column("PROJECT", lambda row: row.project or "-", least=8, wide=True),
+    Column("WORKLOAD", lambda row: row.workload or "-", least=14),
+    Column("WHAT", lambda row: row.sentence, sentence=True),
+)
+
+
+def events(
+    name: str | None = None,
+    /,
+    *,
+    project: ProjectOption = None,
+    kind: str | None = None,
+    limit: int = _LIMIT,
+    watch: Annotated[bool, Parameter(name=("--watch", "-w", "--follow", "-f"), negative=())] = False,
+    output: OutputOption = "table",
+) -> int:
+    """Show what happened, newest last, each with its cause.
+
+    Parameters
+    ----------
+    name
+        Only what happened to this workload.
+    project
+        Only what happened in this project.
+    kind
+        Only events of this kind.
+    limit
+        How many at most; 0 for all.
+    watch
+        Go on, and print each as it happens.
+    output
+        table, wide, json or yaml.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        if watch:
+            rows = _as_they_come(pool, name, project, kind, limit)
+            if output == "table":
+                return _print_each(rows, named=name is None)
+            return append(rows, COLUMNS, output)
+        found = _last(pool, name, project, kind, limit)
+    if output in ("json", "yaml"):
+        print_plain([row.model_dump(mode="json") for row in found], output)
+    elif not found:
+        of = f" of kind {kind}: `weir events --output wide` shows which there are" if kind else " yet"
+        print(f"Nothing happened{of}.", file=sys.stderr)
+    elif output == "wide":
+        append(found, COLUMNS, output)
+    else:
+        print("\n".join(event_lines(found, screen(), named=name is None)))
+    return 0
+
+
+def event_lines(rows: "Sequence[EventRow]", here: Screen, *, named: bool = True) -> list[str]:
+    """Events under heads; a sentence that is too long goes on below."""
+    times = max((len(clock(row.at_s)) for row in rows), default=0)
+    names = max([8, *(min(_NAME_WIDTH_MAX, cells(row.workload or "-")) for row in rows)]) if named else 0
+    heads = ["TIME".ljust(times), *(["WORKLOAD".ljust(names)] if named else []), "WHAT HAPPENED"]
+    return [
+        here.paint(GAP.join(heads), "quiet"),
+        *(line for row in rows for line in _lines(row, here, times, names)),
+    ]
+
+
+def _lines(row: "EventRow", here: Screen, times: int, names: int) -> list[str]:
+    at = clock(row.at_s).ljust(times)
+    parts = [here.paint(at, "quiet")]
+    indent = times + len(GAP)
+    if names:
+        name = shortened(plain(row.workload or "-"), names, middle=True)
+        parts.append(name + " " * (names - cells(name)))
+        indent += names + len(GAP)
+    room = None if here.width is None else max(_SENTENCE_WIDTH_MIN, here.width - indent)
+    first, *more = wrapped(_what(row), room).split("\n")
+    return [GAP.join([*parts, first]), *(" " * indent + line for line in more)]
+
+
+def _what(row: "EventRow") -> str:
+    """Its sentence, without the name that stands before it."""
+    said, name = plain(row.sentence), row.workload
+    if not name:
+        return said
+    bare = said.replace(f" {name}/", " ").removeprefix(f"{name} ")
+    return bare[:1].upper() + bare[1:] if said.startswith(f"{name} ") else bare
+
+
+def _last(
+    pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
+) -> "list[EventRow]":
+    """The last ones, oldest first."""
+    rows: list[EventRow] = []
+    after: str | None = None
+    while True:
+        page = pool.events_page(
+            workload=name,
+            project=project,
+            kind=kind,
+            limit=min(_PAGE, limit - len(rows)) if limit else _PAGE,
+            after=after,
+        )
+        rows += page.items
+        if page.next is None or not page.items or 0 < limit <= len(rows):
+            return rows[::-1]
+        after = page.next
+
+
+def _as_they_come(
+    pool: "Pool", name: str | None, project: str | None, kind: str | None, limit: int
+) -> "Iterator[EventRow]":
+    from weir.api.answers import EventRow
+    from weir.client.stream import Change
+
+    def wanted(row: object) -> bool:
+        return (
+            isinstance(row, EventRow)
+            and row.id > last
+            and name in (None, row.workload)
+            and project in (None, row.project)
+            and kind in (None, row.kind)
+        )
+
+    last = 0
+    for number, change in enumerate(chain([Change("reset", None)], pool.stream())):
+        # With the first change it is certain that nothing more is missed; until then something may have been.
+        looks = change.kind == "reset" or number == 1
+        missed = _last(pool, name, project, kind, limit) if looks else [change.row]
+        for row in missed:
+            if isinstance(row, EventRow) and wanted(row):
+                last = row.id
+                yield row
+
+
+def _print_each(rows: "Iterable[EventRow]", *, named: bool) -> int:
+    """The same lines, the columns as wide as names usually are."""
+    width = 8
+    try:
+        for row in rows:
+            width = min(_NAME_WIDTH_MAX, max(width, cells(row.workload or "-")))
+            print("\n".join(_lines(row, screen(), 8, width if named else 0)), flush=True)
+    except KeyboardInterrupt:
+        return 0
+    return 0

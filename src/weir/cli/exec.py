@@ -1,0 +1,134 @@
+"""`weir exec`: a command beside a running pod, on the machine where it runs.
+
+What a pod's process sees is in /proc, for the person who runs the pool and nobody else; no part of the
+server is needed for it. Its id stays in the environment, so what is started here ends with the pod.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.api.answers import PodRow, WorkloadDetail
+    from weir.local.pod_records import RunningRecord
+
+_TICKS_AT = 19
+"""Where /proc/PID/stat says when a process started, counted after the name."""
+
+
+class _NotHere(Exception):
+    """Nothing can be run there, and what to do."""
+
+    def __init__(self, sentence: str, code: int = 1) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+def exec_(name: str, /, *command: str, pod: str | None = None) -> int:
+    """Run a command beside a running workload, as in `weir exec NAME -- nvidia-smi`.
+
+    It has the environment, the devices and the directory of one of its pods, and ends with it. This works
+    on the machine the workload runs on, for the person who runs the pool there.
+
+    Parameters
+    ----------
+    name
+        The workload.
+    command
+        What to run; everything after --.
+    pod
+        Beside this pod, as group/index; by default the first one that runs.
+    """
+    from weir.cli.connect import connect
+
+    if not command:
+        print("weir: no command is named: write it after --, such as -- nvidia-smi.", file=sys.stderr)
+        return 2
+    with connect() as pool:
+        detail = pool.get(name)
+        local, is_cluster = pool.address.is_loopback, pool.address.is_cluster
+    if is_cluster:
+        namespace = detail.name.partition("/")[0]
+        one = next((row.name.rpartition("/")[2] for row in detail.pod_rows if row.status == "running"), "POD")
+        print(f"weir: that is done with kubectl exec -n {namespace} -it {one} -- COMMAND.", file=sys.stderr)
+        return 2
+    try:
+        said = _running(detail, _chosen(detail, pod), local=local)
+        environment, directory = _seen(said)
+    except _NotHere as reason:
+        print(f"weir: {reason}.", file=sys.stderr)
+        return reason.code
+    _join(said.cgroups)
+    sys.stdout.flush()
+    try:
+        os.chdir(directory)
+        os.execvpe(command[0], command, environment)  # noqa: S606 - that is what was asked for
+    except OSError as error:
+        print(f"weir: {command[0]} can't be run: {error.strerror}.", file=sys.stderr)
+        return 1
+
+
+def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
+    """The pod that is meant, and the position of its group."""
+    if not detail.command:
+        raise _NotHere(f"your token doesn't hold for project {detail.project}", code=2)
+    groups: dict[str, int] = {}
+    for row in detail.pod_rows:
+        group = row.name.rsplit("/", 2)[-2]
+        at = groups.setdefault(group, len(groups))
+        short = "/".join(row.name.rsplit("/", 2)[-2:])
+        if row.status == "running" and pod in (None, short, row.name) and row.start is not None:
+            return row, at
+    which = detail.name if pod is None else f"{detail.name}'s pod {pod}"
+    raise _NotHere(f"{which} doesn't run; `weir describe {detail.name}` shows what does")
+
+
+def _running(detail: "WorkloadDetail", chosen: "tuple[PodRow, int]", *, local: bool) -> "RunningRecord":
+    """What its supervisor wrote down."""
+    from weir.client.address import home
+    from weir.local import pod_files
+    from weir.local.job_files import UnreadableFile
+    from weir.local.pod_records import parse_running
+
+    if not local:
+        raise _NotHere("the pool is on another machine: run this there")
+    row, group = chosen
+    index = row.name.rsplit("/", 1)[1]
+    directory = home().absolute() / pod_files.RECORDS / str(detail.uid) / f"{row.start}-{group}-{index}"
+    try:
+        said = parse_running(pod_files.read(str(directory), pod_files.RUNNING))
+    except OSError:
+        said = None
+    if said is None:
+        raise _NotHere(f"{directory} isn't there: run this on the machine of the pool")
+    if isinstance(said, UnreadableFile):
+        raise _NotHere(f"{directory} can't be read: run this as the person who runs the pool")
+    return said
+
+
+def _seen(said: "RunningRecord") -> tuple[dict[str, str], str]:
+    """The environment and the directory of the pod's process, if it still is that process."""
+    at = Path("/proc") / str(said.leader)
+    try:
+        ticks = (at / "stat").read_text().rpartition(")")[2].split()[_TICKS_AT]
+        if said.leader_ticks not in (None, int(ticks)):
+            raise _NotHere("its process is over")
+        raw = (at / "environ").read_bytes().decode("utf-8", "surrogateescape")
+        directory = str((at / "cwd").readlink())
+    except PermissionError:
+        raise _NotHere(
+            "its process belongs to someone else: run this as the person who runs the pool"
+        ) from None
+    except (OSError, IndexError, ValueError):
+        raise _NotHere("its process is over") from None
+    return dict(each.split("=", 1) for each in raw.split("\0") if "=" in each), directory
+
+
+def _join(cgroups: Sequence[str]) -> None:
+    """Count for the pod's limits, where the kernel lets us."""
+    for each in cgroups:
+        with suppress(OSError):
+            Path(each, "cgroup.procs").write_text(str(os.getpid()))

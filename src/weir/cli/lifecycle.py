@@ -1,0 +1,90 @@
+"""`weir stop`, `suspend`, `resume` and `rerun`."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.api.answers import WorkloadRow
+    from weir.client.api import Pool
+
+
+def stop(*names: str) -> int:
+    """End workloads for good. They are told first, and have their grace period to save their state.
+
+    Parameters
+    ----------
+    names
+        The workloads.
+    """
+    return _each(names, lambda pool, name: pool.stop(name), _stopped)
+
+
+def suspend(*names: str) -> int:
+    """Stop workloads and keep them: they start again only once they are resumed.
+
+    Parameters
+    ----------
+    names
+        The workloads.
+    """
+    return _each(names, lambda pool, name: pool.suspend(name), _suspended)
+
+
+def resume(*names: str) -> int:
+    """Let suspended workloads start again.
+
+    Parameters
+    ----------
+    names
+        The workloads.
+    """
+    return _each(names, lambda pool, name: pool.resume(name), lambda row: f"{row.name} is queued again.")
+
+
+def rerun(*names: str) -> int:
+    """Submit workloads that are over anew, as they were.
+
+    Parameters
+    ----------
+    names
+        The workloads.
+    """
+    return _each(names, lambda pool, name: pool.rerun(name), lambda row: f"{row.name} is queued anew.")
+
+
+def _stopped(row: "WorkloadRow") -> str:
+    if row.ended_s is not None:
+        return f"{row.name} is over."
+    return f"{row.name} is being stopped."
+
+
+def _suspended(row: "WorkloadRow") -> str:
+    begun = "is suspended" if row.status == "pending" else "is being suspended"
+    return f"{row.name} {begun}; `weir resume {row.name}` lets it start again."
+
+
+def _each(
+    names: tuple[str, ...],
+    act: "Callable[[Pool, str], WorkloadRow]",
+    said: "Callable[[WorkloadRow], str]",
+) -> int:
+    """Do it to each; what one refuses doesn't keep the others."""
+    from weir.cli.connect import connect
+    from weir.client.errors import Refused
+
+    if not names:
+        print("weir: no workload is named; `weir list` shows which there are.", file=sys.stderr)
+        return 2
+    code = 0
+    with connect() as pool:
+        for name in names:
+            try:
+                row = act(pool, name)
+            except Refused as refused:
+                sys.stdout.flush()
+                print(f"weir: {refused}", file=sys.stderr)
+                code = max(code, 2 if refused.is_ours else 1)
+                continue
+            print(said(row))
+    return code

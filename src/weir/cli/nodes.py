@@ -1,0 +1,282 @@
+"""`weir nodes`, `weir top` and `weir status`: what there is, and what is going on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from weir.cli.columns import Column, pairs, table
+from weir.cli.formatting import NOTHING, counted, number, percent, since, size
+from weir.cli.outputs import OutputOption, WatchOption, print_plain, show
+from weir.cli.terminal import Screen, Tone, screen
+from weir.cli.watch import append, changed, is_terminal, repaint
+
+if TYPE_CHECKING:
+    from weir.api.answers import DeviceRow, NodeRow, PoolStatus, QueueRow
+
+Row = TypeVar("Row")
+_MEASURED = ("USE", "OTHERS", "STATE")
+_BAR_WIDTH = 20
+_IDLE_BELOW = 0.05
+"""A device that is held and used less than this is worth a look."""
+
+
+def _models(row: "NodeRow") -> str:
+    return ",".join(sorted({device.model for device in row.devices if device.model})) or (
+        "virtual" if row.virtual else "-"
+    )
+
+
+def _held(row: "NodeRow", resource: str) -> str:
+    held, all_ = row.allocated.get(resource, 0.0), row.capacity.get(resource)
+    if all_ is None:
+        return "-"
+    if resource == "memory":
+        return f"{size(held)} of {size(all_)}"
+    return f"{number(held)} of {number(all_)}"
+
+
+def _devices_held(row: "NodeRow") -> str:
+    return f"{number(row.allocated.get('gpu', 0.0))} of {len(row.devices)}"
+
+
+def _others(row: "NodeRow") -> str:
+    return number(row.others) if row.others else NOTHING
+
+
+def _used(row: "NodeRow") -> str:
+    used = [device.use for device in row.devices if device.use is not None]
+    return percent(sum(used) / len(used)) if used else "-"
+
+
+def _state_tone(row: "NodeRow") -> Tone:
+    return "bad" if any(each.startswith("overcommitted") for each in row.state) else "plain"
+
+
+NODES: "tuple[Column[NodeRow], ...]" = (
+    Column("NODE", lambda row: row.name, least=10),
+    Column("GPUS HELD", _devices_held, right=True),
+    Column("OTHERS", _others, right=True, drop=1),
+    Column("STATE", lambda row: ", ".join(row.state) or NOTHING, least=10, tone=_state_tone),
+    Column("MODEL", _models, least=8, drop=4),
+    Column("USE", _used, right=True, drop=2),
+    Column("CPU HELD", lambda row: _held(row, "cpu"), right=True, drop=3),
+    Column("MEMORY HELD", lambda row: _held(row, "memory"), right=True, drop=3),
+    Column("PODS", lambda row: number(row.pods), right=True, drop=1),
+    Column(
+        "LABELS",
+        lambda row: ",".join(f"{key}={value}" for key, value in row.labels.items()),
+        least=8,
+        wide=True,
+        drop=9,
+    ),
+)
+
+
+def known(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
+    """Without the columns of what can't be measured here."""
+    return [
+        column
+        for column in columns
+        if column.head not in _MEASURED or any(column.cell(row) != NOTHING for row in rows)
+    ]
+
+
+def nodes(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
+    """List the machines: what of each is held, and how much its GPUs do.
+
+    Parameters
+    ----------
+    output
+        table, wide (with labels), json or yaml.
+    watch
+        Go on, and show them again as they change.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        if watch and is_terminal() and output in ("table", "wide"):
+
+            def frame(here: Screen) -> list[str]:
+                rows = pool.nodes()
+                return table(rows, known(NODES, rows), here, wide=output == "wide")
+
+            return repaint(frame)
+        if watch:
+            return append(changed(pool.nodes, lambda row: row.name), NODES, output)
+        rows = pool.nodes()
+    show(rows, known(NODES, rows), output, none="The pool has no machine.")
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A device and the machine it is of."""
+
+    node: "NodeRow"
+    row: "DeviceRow"
+
+
+def _use_tone(device: _Device) -> Tone:
+    use = device.row.use
+    return "busy" if use is not None and device.row.allocated > 0 and use < _IDLE_BELOW else "plain"
+
+
+def _memory(device: _Device) -> str:
+    row = device.row
+    return (
+        f"{size(row.memory_used)} of {size(row.memory)}" if row.memory_used is not None else size(row.memory)
+    )
+
+
+def _on(row: "DeviceRow") -> list[str]:
+    return row.workloads if row.foreign is None else [*row.workloads, row.foreign]
+
+
+def _share(device: _Device) -> str:
+    held = device.row.allocated
+    if held <= 0 and device.row.foreign is not None:
+        return "foreign"
+    return "free" if held <= 0 else "whole" if held >= 1 else percent(held)
+
+
+DEVICES: tuple[Column[_Device], ...] = (
+    Column("GPU", lambda each: f"{each.node.name}/{each.row.index}", least=8),
+    Column(
+        "MODEL", lambda each: each.row.model or ("virtual" if each.node.virtual else "-"), least=8, drop=3
+    ),
+    Column("HELD", _share, right=True, tone=lambda each: "quiet" if each.row.allocated <= 0 else "plain"),
+    Column("USE", lambda each: percent(each.row.use), right=True, tone=_use_tone),
+    Column("MEMORY", _memory, right=True, drop=2),
+    Column("WORKLOADS", lambda each: ", ".join(_on(each.row)), least=14),
+)
+
+
+def top(*, watch: WatchOption = False, output: OutputOption = "table") -> int:
+    """Show what every project holds and what every GPU does, at one glance.
+
+    Parameters
+    ----------
+    watch
+        Go on, and paint it again every second.
+    output
+        table; wide, json and yaml list the devices.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        if output in ("json", "yaml"):
+            if watch:
+                return append(changed(pool.nodes, lambda row: row.name), NODES, output)
+            print_plain([row.model_dump(mode="json") for row in pool.nodes()], output)
+            return 0
+
+        def frame(here: Screen) -> list[str]:
+            return glance(pool.status(), pool.projects(), pool.nodes(), here)
+
+        if watch and is_terminal():
+            return repaint(frame)
+        if watch:
+            rows = changed(pool.nodes, lambda row: row.name)
+            return append(rows, NODES, output)
+        print("\n".join(frame(screen())))
+    return 0
+
+
+def glance(
+    status: "PoolStatus", projects: "Sequence[QueueRow]", nodes_: "Sequence[NodeRow]", here: Screen
+) -> list[str]:
+    """The pool, project by project and device by device."""
+    held = f"{number(status.allocated)} of {counted(status.devices, 'GPU')}"
+    lines = [
+        f"{here.paint(f'{held} held', 'strong')}, {status.running:,} running, {status.pending:,} pending",
+    ]
+    most = max([1.0, float(status.devices)])
+    if projects:
+        lines += ["", *table(sorted(projects, key=lambda row: row.name), _projects(most), here)]
+    devices = [_Device(node, row) for node in nodes_ for row in node.devices]
+    if devices:
+        lines += ["", *table(devices, known(DEVICES, devices), here)]
+    return lines
+
+
+def _projects(most: float) -> "tuple[Column[QueueRow], ...]":
+    return (
+        Column("PROJECT", lambda row: row.name, least=10),
+        Column("HOLDS", lambda row: number(row.allocated.get("gpu", 0.0)), right=True),
+        Column("QUOTA", lambda row: number(row.quota.get("gpu", 0.0)), right=True),
+        Column("", lambda row: bar(row, most), drop=2),
+        Column("RUNNING", lambda row: number(row.running), right=True, drop=1),
+        Column(
+            "PENDING",
+            lambda row: number(row.pending),
+            right=True,
+            tone=lambda row: "busy" if row.pending else "quiet",
+        ),
+    )
+
+
+def bar(row: "QueueRow", most: float) -> str:
+    """What a project holds: full within quota, grey where borrowed, dots where guaranteed and free."""
+    held, quota = row.allocated.get("gpu", 0.0), row.quota.get("gpu", 0.0)
+    per = _BAR_WIDTH / most
+    own, borrowed = round(min(held, quota) * per), round(max(0.0, held - quota) * per)
+    free = round(max(0.0, min(quota, most) - held) * per)
+    return ("█" * own + "▒" * borrowed + "·" * free)[:_BAR_WIDTH]
+
+
+def status(*, output: OutputOption = "table", watch: WatchOption = False) -> int:
+    """Show the pool in one glance: what it has, what runs, what waits.
+
+    Parameters
+    ----------
+    output
+        table for people, json or yaml for programs.
+    watch
+        Go on, and show it again as it changes.
+    """
+    from weir.cli.connect import connect
+
+    with connect() as pool:
+        if watch and is_terminal() and output in ("table", "wide"):
+            return repaint(lambda here: standing(pool.status(), pool.address.url, here))
+        if watch:
+            return append(changed(lambda: [pool.status()], lambda _row: 0), _STATUS, output)
+        found = pool.status()
+    if output in ("json", "yaml"):
+        print_plain(found.model_dump(mode="json"), output)
+    else:
+        print("\n".join(standing(found, pool.address.url, screen())))
+    return 0
+
+
+_STATUS: "tuple[Column[PoolStatus], ...]" = (
+    Column("GPUS HELD", lambda row: f"{number(row.allocated)} of {row.devices}", right=True),
+    Column("RUNNING", lambda row: number(row.running), right=True, least=7),
+    Column("PENDING", lambda row: number(row.pending), right=True, least=7),
+)
+
+
+def _held_of(found: "PoolStatus") -> str:
+    others = f", {number(found.others)} of them by other schedulers" if found.others else ""
+    return f"{number(found.allocated)} of {found.devices:,} held{others}"
+
+
+def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
+    """The pool, for people."""
+    virtual = ", virtual" if found.virtual else ""
+    trouble = ["", here.paint(found.trouble, "bad")] if found.trouble else []
+    return [
+        f"{here.paint('up', 'good')} for {since(found.started_s)} at {url}",
+        "",
+        *pairs(
+            [
+                ("GPUs", f"{_held_of(found)}{virtual}"),
+                ("Machines", number(found.nodes)),
+                ("Workloads", f"{found.running:,} running, {found.pending:,} pending"),
+                ("Policy", found.policy),
+                ("Version", found.version),
+            ],
+            here,
+        ),
+        *trouble,
+    ]

@@ -1,0 +1,98 @@
+"""Things that change: painted again in place on a terminal, line after line elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from weir.cli.columns import Column, Lines
+from weir.cli.outputs import Output, as_json, as_yaml
+from weir.cli.terminal import Screen, screen, shortened
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+EVERY_S = 1.0
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+
+Row = TypeVar("Row", bound="BaseModel")
+Frame = Callable[[Screen], Sequence[str]]
+
+
+def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None) -> int:
+    """Paint a frame again and again where it is, until the person has seen enough.
+
+    A pool that goes away is waited for; the last frame stays.
+    """
+    from weir.client.errors import Unreachable
+
+    height, painted = 0, 0
+    last: Sequence[str] = ()
+    sys.stdout.write(HIDE)
+    try:
+        while True:
+            here = screen()
+            try:
+                lines = last = frame(here)
+            except Unreachable as error:
+                if not painted:
+                    raise
+                said = str(error) if here.width is None else shortened(str(error), here.width, middle=False)
+                lines = [*last, "", here.paint(said, "bad")]
+            height = paint_over(lines, here, height)
+            painted += 1
+            if times is not None and painted >= times:
+                return 0
+            time.sleep(every_s)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        sys.stdout.write(SHOW)
+        sys.stdout.flush()
+
+
+def paint_over(lines: Sequence[str], here: Screen, before: int) -> int:
+    """Over the frame before, which was so many lines high; how high this one is."""
+    most = max(2, (here.height or 10_000) - 1)
+    if len(lines) > most:
+        hidden = len(lines) - most + 1
+        lines = [*lines[: most - 1], here.paint(f"… {hidden} more lines", "quiet")]
+    up = f"\x1b[{before}F" if before else ""
+    sys.stdout.write(up + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+    sys.stdout.flush()
+    return len(lines)
+
+
+def append(rows: Iterable[Row], columns: Sequence[Column[Row]], output: Output) -> int:
+    """Print each row as it comes: a line of the table, a line of JSON, a document of YAML."""
+    lines = Lines(columns, wide=output == "wide")
+    try:
+        for row in rows:
+            if output == "json":
+                print(as_json(row.model_dump(mode="json")), flush=True)
+            elif output == "yaml":
+                print(f"---\n{as_yaml(row.model_dump(mode='json'))}", flush=True)
+            else:
+                print("\n".join(lines.next(row, screen())), flush=True)
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def changed(
+    look: Callable[[], Iterable[Row]], key: Callable[[Row], object], every_s: float = EVERY_S
+) -> Iterator[Row]:
+    """Rows that are new or differ from what they were, looked at again and again."""
+    seen: dict[object, Row] = {}
+    while True:
+        now = {key(row): row for row in look()}
+        for name, row in now.items():
+            if seen.get(name) != row:
+                yield row
+        seen = now
+        time.sleep(every_s)
+
+
+def is_terminal() -> bool:
+    """Whether what is painted can be painted over."""
+    return sys.stdout.isatty()

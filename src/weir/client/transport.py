@@ -1,0 +1,213 @@
+"""What both clients have in common: how a connection is made, and when it is given up."""
+
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from weir import __version__
+from weir.client import listener
+from weir.client.address import TOKEN, URL, Address, open_socket_path
+from weir.client.errors import Unreachable
+
+if TYPE_CHECKING:
+    from weir.api.submissions import Submission
+
+ENDED = ("succeeded", "failed", "stopped")
+LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0
+"""How often `wait` asks, at first and after a while."""
+PATIENCE_S = 60.0
+"""How long a pool that answered may be away before it is given up: long enough for an upgrade."""
+FOLLOW = httpx.Timeout(10.0, read=60.0)
+"""Of the stream of changes: a pool that lives says something now and then."""
+FOLLOW_LOGS = httpx.Timeout(10.0, read=None)
+"""A job may be silent for days."""
+CONNECT_S = 5.0
+RETRY_AFTER_S_MAX = 10.0
+"""The longest pause before a request is sent again that a busy pool refused."""
+
+
+def settings(address: Address, timeout_s: float) -> dict[str, Any]:
+    """How httpx is set up. A proxy has no part in what stays on this machine."""
+    headers = {"User-Agent": f"weir/{__version__}", "Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}
+    if address.token:
+        headers["Authorization"] = f"Bearer {address.token}"
+    return {
+        "base_url": f"{'http://cluster' if address.is_cluster else address.url}/api/v1",
+        "headers": headers,
+        "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+        "trust_env": not address.is_loopback,
+        "verify": _no_authorities() if address.is_loopback and address.url.startswith("http:") else True,
+        "follow_redirects": False,  # a token goes nowhere else
+    }
+
+
+def _no_authorities() -> ssl.SSLContext:
+    """Return a context that trusts no certificate, for plain HTTP.
+
+    The default context reads the list of authorities, which takes longer than a request to this machine.
+    """
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
+    """A failed connection, in words."""
+    if isinstance(error, httpx.ConnectTimeout | httpx.ReadTimeout | httpx.PoolTimeout | httpx.WriteTimeout):
+        return Unreachable(
+            f"The pool at {address.url} doesn't answer in time: try again, or look at its log."
+        )
+    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
+        return Unreachable(f"The connection to the pool at {address.url} broke: try again.")
+    if address.home is not None:
+        return Unreachable(
+            f"The pool in {address.home} doesn't run any more: start it again with `weir up`; "
+            "its jobs run on."
+        )
+    if address.is_loopback:
+        return Unreachable(
+            f"The pool at {address.url} can't be reached: ask who runs it to start it with `weir up`, "
+            f"or check {URL}."
+        )
+    return Unreachable(f"The pool at {address.url} can't be reached: check {URL} and {TOKEN}.")
+
+
+def retry_s(answer: httpx.Response) -> float | None:
+    """Return the pause after which a refused request may be sent again; None if it shouldn't."""
+    said = answer.headers.get("Retry-After", "")
+    if answer.status_code not in (429, 503) or not (said.isascii() and said.isdigit()):
+        return None
+    return min(RETRY_AFTER_S_MAX, float(said[:6]))
+
+
+class _ListenerCheck:
+    """Checks who listens when a connection is made, before anything is sent over it."""
+
+    def __init__(self, address: Address, host: str) -> None:
+        self._address = address
+        self._host = host
+        self._is_direct = False
+
+    def __call__(self, event: str, details: Mapping[str, Any]) -> None:
+        """Check a connection that was just made."""
+        if event.endswith("connect_unix_socket.started"):
+            _try_socket(details["path"], details["timeout"])
+        stream = self._made(event, details)
+        if stream is not None:
+            try:
+                self._check(stream)
+            except Unreachable:
+                stream.close()
+                raise
+
+    async def later(self, event: str, details: Mapping[str, Any]) -> None:
+        """Check a connection of a client that doesn't wait."""
+        stream = self._made(event, details)
+        if stream is not None:
+            try:
+                self._check(stream)
+            except Unreachable:
+                await stream.aclose()
+                raise
+
+    def _made(self, event: str, details: Mapping[str, Any]) -> Any:
+        """Return the stream of a new connection to the pool itself, rather than to a proxy."""
+        if event.endswith("connect_tcp.started"):
+            self._is_direct = details["host"] == self._host
+        elif event.endswith("connect_unix_socket.complete") or (
+            event.endswith("connect_tcp.complete") and self._is_direct
+        ):
+            return details["return_value"]
+        return None
+
+    def _check(self, stream: Any) -> None:
+        address = self._address
+        assert address.uids is not None
+        called = address.url if address.home is None else str(address.home)
+        listener.check(stream.get_extra_info("socket"), address.uids, called)
+
+
+def _try_socket(path: str, timeout_s: float | None) -> None:
+    """Connect once beforehand: httpcore doesn't close the socket of a connection that is refused."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trying:
+        trying.settimeout(timeout_s)
+        try:
+            trying.connect(path)
+        except TimeoutError as error:
+            raise httpx.ConnectTimeout(str(error)) from None
+        except OSError as error:
+            raise httpx.ConnectError(str(error)) from None
+
+
+def _is_checked(address: Address) -> bool:
+    return address.uids is not None and address.url.startswith("http:")
+
+
+class SocketTransport(httpx.HTTPTransport):
+    """HTTP over the socket in a home."""
+
+    def __init__(self, at: Path) -> None:
+        self._opened = ExitStack()
+        super().__init__(verify=_no_authorities(), uds=self._opened.enter_context(open_socket_path(at)))
+
+    def close(self) -> None:
+        """Let its connections go."""
+        super().close()
+        self._opened.close()
+
+
+class AsyncSocketTransport(httpx.AsyncHTTPTransport):
+    """HTTP over the socket in a home, for a client that doesn't wait."""
+
+    def __init__(self, at: Path) -> None:
+        self._opened = ExitStack()
+        super().__init__(verify=_no_authorities(), uds=self._opened.enter_context(open_socket_path(at)))
+
+    async def aclose(self) -> None:
+        """Let its connections go."""
+        await super().aclose()
+        self._opened.close()
+
+
+def client(address: Address, timeout_s: float, transport: httpx.BaseTransport | None) -> httpx.Client:
+    """Return what asks a pool; it sends nothing to a listener that isn't the pool's."""
+    if transport is None and address.home is not None:
+        transport = SocketTransport(address.home)
+
+    def check(request: httpx.Request) -> None:
+        request.extensions = {**request.extensions, "trace": _ListenerCheck(address, request.url.host)}
+
+    hooks = {"request": [check] if _is_checked(address) else []}
+    return httpx.Client(**settings(address, timeout_s), transport=transport, event_hooks=hooks)
+
+
+def async_client(
+    address: Address, timeout_s: float, transport: httpx.AsyncBaseTransport | None
+) -> httpx.AsyncClient:
+    """Return what asks a pool and doesn't wait; it sends nothing to a listener that isn't the pool's."""
+    if transport is None and address.home is not None:
+        transport = AsyncSocketTransport(address.home)
+
+    async def check(request: httpx.Request) -> None:
+        checking = _ListenerCheck(address, request.url.host)
+        request.extensions = {**request.extensions, "trace": checking.later}
+
+    hooks = {"request": [check] if _is_checked(address) else []}
+    return httpx.AsyncClient(**settings(address, timeout_s), transport=transport, event_hooks=hooks)
+
+
+def here(
+    address: Address, submission: "Submission | Mapping[str, Any] | None", words: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The words of a submission, with the current directory where the pool can have the same one."""
+    said = (
+        submission.get("directory")
+        if isinstance(submission, Mapping)
+        else getattr(submission, "directory", None)
+    )
+    if said or words.get("directory") or not address.is_loopback:
+        return words
+    return {**words, "directory": str(Path.cwd())}

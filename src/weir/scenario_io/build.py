@@ -1,0 +1,273 @@
+"""The nouns of a sound file: defaults filled in, ranges expanded, words already numbers."""
+
+from collections.abc import Mapping, Sequence
+
+from weir.model.nodes import Node, Taint, Toleration
+from weir.model.queues import Queue, QueueTimeLimits
+from weir.model.resources import CPU, GPU, MEMORY, PODS, UNLIMITED, amount
+from weir.model.scenario import Expect, PodExpected, WorkloadExpected, WorkloadPast
+from weir.model.workloads import (
+    DEFAULT_PRIORITY,
+    PREEMPTIBLE_BELOW,
+    WHOLE_MILLI,
+    NodeAffinityRule,
+    NodeExpression,
+    PodAffinityRule,
+    PodGroup,
+    Request,
+    TopologyRequest,
+    Workload,
+    WorkloadType,
+)
+from weir.scenario_io.checks import minimum
+from weir.scenario_io.references import expanded
+from weir.scenario_io.scalars import Written
+from weir.scenario_io.specs import (
+    DepartmentEntry,
+    ExpectEntry,
+    ExpressionEntry,
+    GroupEntry,
+    NodeEntry,
+    PodsEntry,
+    ProjectEntry,
+    QueueEntry,
+    TimesEntry,
+    WorkloadEntry,
+)
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+"""Every node has it; by default it is the node's name."""
+
+
+def past_of(written: WorkloadEntry) -> WorkloadPast:
+    """Return what is told of a workload's past."""
+    absent = [
+        (at, index)
+        for at, group in enumerate(written.pods)
+        for index in dict.fromkeys(group.absent)
+        if index < group.count
+    ]
+    return WorkloadPast(
+        waits_since_s=written.waits_since,
+        ran_s=written.ran or 0.0,
+        short_since_s=written.short_since,
+        stopped_for=tuple(written.stopped_for.items()),
+        absent=tuple(absent),
+    )
+
+
+def nodes_of(written: NodeEntry) -> list[Node]:
+    """The node, or all of its range."""
+    capacity = {CPU: written.cpu, MEMORY: written.memory, PODS: written.pods, **written.resources}
+    return [
+        Node(
+            name=name,
+            gpus=written.gpus,
+            gpu_memory=written.gpu_memory,
+            capacity=capacity,
+            gpu_model=written.gpu_model,
+            labels={HOSTNAME_LABEL: name, **written.labels},
+            taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in written.taints),
+            links=tuple(map(tuple, written.links)),
+            foreign_devices=tuple(written.foreign_devices),
+            foreign_marks=dict(written.foreign_marks),
+            gpu_weight_milli=written.gpu_weight,
+        )
+        for name in expanded(written.name)
+    ]
+
+
+def queues_of(departments: Sequence[DepartmentEntry], projects: Sequence[ProjectEntry]) -> tuple[Queue, ...]:
+    """The quota tree: departments from the root down, then projects, each in the order of the file."""
+    parents = {department.name: department.parent for department in departments}
+    depths = _depths(parents)
+    order = sorted(range(len(departments)), key=lambda at: depths[departments[at].name])
+    gpus = _gpu_quotas([departments[at] for at in order], projects)
+    made = [_queue(departments[at], at, departments[at].parent, gpus) for at in order]
+    made += [_queue(each, len(departments) + at, each.department, gpus) for at, each in enumerate(projects)]
+    return tuple(made)
+
+
+def _depths(parents: Mapping[str, str | None]) -> dict[str, int]:
+    """How far each department is from the root; parents are known and go in no circle."""
+    depths: dict[str, int] = {}
+    for name in parents:
+        path: list[str] = []
+        here: str | None = name
+        while here is not None and here not in depths:
+            path.append(here)
+            here = parents[here]
+        depth = -1 if here is None else depths[here]
+        for each in reversed(path):
+            depth += 1
+            depths[each] = depth
+    return depths
+
+
+def _gpu_quotas(departments: Sequence[DepartmentEntry], projects: Sequence[ProjectEntry]) -> dict[str, int]:
+    """The gpu quota of every queue: 0 for a project and the sum below for a department that states none."""
+    below: dict[str, int] = {}
+    quotas: dict[str, int] = {}
+    leaves_first: list[tuple[QueueEntry, str | None]] = [(each, each.department) for each in projects]
+    leaves_first += [(each, each.parent) for each in reversed(departments)]
+    for queue, above in leaves_first:
+        stated = queue.quota.get(GPU)
+        mine = below.get(queue.name, 0) if stated is None else amount(GPU, stated)
+        quotas[queue.name] = mine = min(mine, UNLIMITED)
+        if above is not None:
+            below[above] = below.get(above, 0) + mine
+    return quotas
+
+
+def _queue(written: QueueEntry, at: int, parent: str | None, gpus: Mapping[str, int]) -> Queue:
+    quota = _bounds(written.quota)
+    if gpus[written.name] < UNLIMITED:
+        quota = {GPU: gpus[written.name], **quota}
+    return Queue(
+        name=written.name,
+        parent=parent,
+        is_project=isinstance(written, ProjectEntry),
+        quota=quota,
+        limit=_bounds(written.limit),
+        weight=dict(written.weight),
+        priority=written.priority,
+        created_s=60.0 * at if written.created is None else written.created,
+        times=_times(written.times) if isinstance(written, ProjectEntry) else QueueTimeLimits(),
+        max_priority=written.max_priority if isinstance(written, ProjectEntry) else None,
+        max_priority_of=dict(written.max_priority_of) if isinstance(written, ProjectEntry) else {},
+    )
+
+
+def _times(written: TimesEntry) -> QueueTimeLimits:
+    return QueueTimeLimits(written.max_runtime, written.idle_limit, written.lifetime, written.stop_grace)
+
+
+def _bounds(written: Mapping[str, Written]) -> dict[str, int]:
+    """Finite amounts; what is unlimited is left out."""
+    amounts = {resource: amount(resource, value) for resource, value in written.items()}
+    return {resource: value for resource, value in amounts.items() if value < UNLIMITED}
+
+
+def request_of(group: PodsEntry) -> Request:
+    """What one pod of a group asks for."""
+    whole = group.gpus >= WHOLE_MILLI
+    if group.gpu_memory is not None:
+        devices, share = group.devices or 1, 0
+    elif whole or not group.gpus:
+        devices, share = group.gpus // WHOLE_MILLI, WHOLE_MILLI
+    else:
+        devices, share = group.devices or 1, group.gpus
+    return Request(
+        devices=devices,
+        share_milli=share,
+        gpu_memory=group.gpu_memory or 0,
+        cpu_milli=group.cpu,
+        memory=group.memory,
+        further=tuple(sorted(group.resources.items())),
+        gpu_models=tuple(group.gpu_models),
+        node_selector=tuple(sorted(group.node_selector.items())),
+        nodes=None if group.nodes is None else tuple(group.nodes),
+        tolerations=tuple(
+            Toleration(each.key, each.operator, each.value, each.effect) for each in group.tolerations
+        ),
+        rules=_node_rules(group),
+        marks=tuple(group.marks),
+        pod_rules=_pod_rules(group),
+        assumed_cpu_milli=group.assumed_cpu if isinstance(group, GroupEntry) else 0,
+        assumed_memory=group.assumed_memory if isinstance(group, GroupEntry) else 0,
+        gpu_weight_milli=group.gpu_weight if isinstance(group, GroupEntry) else WHOLE_MILLI,
+    )
+
+
+def _node_rules(group: PodsEntry) -> tuple[NodeAffinityRule, ...]:
+    must = [] if group.node_affinity is None else [NodeAffinityRule(_terms(group.node_affinity))]
+    return (*must, *(NodeAffinityRule(_terms(each.terms), each.weight) for each in group.preferred_nodes))
+
+
+def _terms(written: Sequence[Sequence[ExpressionEntry]]) -> tuple[tuple[NodeExpression, ...], ...]:
+    return tuple(
+        tuple(NodeExpression(each.key, each.operator, tuple(each.values)) for each in term)
+        for term in written
+    )
+
+
+def _pod_rules(group: PodsEntry) -> tuple[PodAffinityRule, ...]:
+    return (
+        *(
+            PodAffinityRule("affinity", each.mark, each.topology, each.weight or 0)
+            for each in group.pod_affinity
+        ),
+        *(
+            PodAffinityRule("anti_affinity", each.mark, each.topology, each.weight or 0)
+            for each in group.pod_anti_affinity
+        ),
+        *(
+            PodAffinityRule(
+                "spread", each.mark, each.topology, each.weight or 0, each.max_skew, each.min_domains
+            )
+            for each in group.spread
+        ),
+    )
+
+
+def workload_of(written: WorkloadEntry, submitted: float) -> Workload:
+    """The workload, its defaults by its type."""
+    type_ = WorkloadType(written.type)
+    priority = DEFAULT_PRIORITY[type_] if written.priority is None else written.priority
+    asked = written.topology
+    least = sum(map(minimum, written.pods))
+    return Workload(
+        name=written.name,
+        project=written.project,
+        groups=tuple(
+            PodGroup(group_name(group, at), request_of(group), group.count, minimum(group), group.order)
+            for at, group in enumerate(written.pods)
+        ),
+        min_pods=least if written.min_pods is None else written.min_pods,
+        submitted_s=submitted,
+        type=type_,
+        priority=priority,
+        preemptible=priority < PREEMPTIBLE_BELOW if written.preemptible is None else written.preemptible,
+        can_preempt=written.can_preempt,
+        max_runtime_s=written.max_runtime,
+        idle_limit_s=written.idle_limit,
+        grace_s=written.grace,
+        retries=written.retries,
+        topology=None if asked is None else TopologyRequest(asked.name, asked.required, asked.preferred),
+    )
+
+
+def group_name(group: PodsEntry, at: int) -> str:
+    """A group's name; without one, its position."""
+    return str(at) if group.name is None else group.name
+
+
+def expect_of(written: ExpectEntry) -> Expect:
+    """What should come of it."""
+    return Expect(
+        cycles=written.cycles,
+        stable=written.stable,
+        max_evictions=written.max_evictions,
+        workloads={
+            name: WorkloadExpected(
+                status=each.status,
+                node=each.node,
+                running=each.running,
+                pending=each.pending,
+                nodes=None if each.nodes is None else tuple(each.nodes),
+                reason=each.reason,
+                evicted_by=each.evicted_by,
+            )
+            for name, each in written.workloads.items()
+        },
+        pods={
+            name: PodExpected(
+                status=each.status,
+                node=each.node,
+                gpus=None if each.gpus is None else tuple(each.gpus),
+                reason=each.reason,
+                evicted_by=each.evicted_by,
+            )
+            for name, each in written.pods.items()
+        },
+    )

@@ -1,0 +1,197 @@
+"""What pydantic finds, in the words of the file: the key, what is wrong with it, what to write."""
+
+import reprlib
+import types
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from weir.scenario_io.source_map import Mistakes, Path, Step
+
+_KEYS_TOLD_MAX = 12
+_KEY_MOST = 80
+_COMPARED_LENGTH_MAX = 128
+"""Characters of a word that is compared with known names; a longer one is no typing mistake."""
+_COMPARED_NAMES_MAX = 2000
+"""Known names that a word is compared with."""
+
+
+def add_errors(error: ValidationError, model: type[BaseModel], at: Path, mistakes: Mistakes) -> None:
+    """Report the errors of a validation at a path, up to the limit of `mistakes`."""
+    details = error.errors(include_url=False)
+    for detail in details[: mistakes.told_max]:
+        where = tuple(detail["loc"])
+        if where and where[-1] == "[key]":
+            where = where[:-1]
+        mistakes.at((*at, *where), _words(detail, model, where, at, mistakes))
+    mistakes.untold += max(0, len(details) - mistakes.told_max)
+
+
+def suggest(word: str, known: Iterable[str], mistakes: Mistakes) -> str:
+    """Return the nearest known name for the first mistakes of a file, else the list of known names.
+
+    A comparison costs far more than the rest of a mistake, and the input chooses how many there are.
+    """
+    if not mistakes.suggestions_left:
+        return _listed(list(known))
+    mistakes.suggestions_left -= 1
+    return nearest(word, known)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """What to write instead of a word that isn't known: the nearest one, or which there are."""
+    names = list(known)
+    close: list[str] = []
+    if len(word) <= _COMPARED_LENGTH_MAX:
+        close = get_close_matches(word, names[:_COMPARED_NAMES_MAX], n=1)
+    return f"did you mean {close[0]}?" if close else _listed(names)
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "there is none to name"
+    told = ", ".join(names[:_KEYS_TOLD_MAX])
+    return f"write one of {told}" + (", ..." if len(names) > _KEYS_TOLD_MAX else "")
+
+
+def shown(written: Any) -> str:
+    """A value as the file has it, shortened."""
+    if written is None:
+        return "null"
+    if isinstance(written, bool):
+        return str(written).lower()
+    if isinstance(written, dict):
+        return "a mapping"
+    if isinstance(written, list):
+        return "a list"
+    return reprlib.repr(written)
+
+
+def key_of(where: Sequence[Step]) -> str:
+    """How the place is called in words: the keys since the last list, or a list and the position."""
+    words: list[str] = []
+    for step in where:
+        if isinstance(step, int):
+            words = [f"{words[-1]}[{step}]"] if words else []
+        else:
+            words = [step] if words and words[-1].endswith("]") else [*words, step]
+    return ".".join(words)
+
+
+def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, at: Path, mistakes: Mistakes) -> str:
+    kind, written = detail["type"], detail.get("input")
+    key = _brief(key_of((*at, *where))) or "the document"
+    if kind == "extra_forbidden":
+        word = str(where[-1])
+        return f"unknown key {_brief(word)}; {suggest(word, _keys(model, where[:-1]), mistakes)}"
+    if kind == "missing":
+        inside = key_of((*at, *where[:-1]))
+        return f"{where[-1]} is missing{' in ' + inside if inside else ''}; add {where[-1]}"
+    if kind == "value_error":
+        said = str(detail["ctx"]["error"]).replace(": write ", "; write ", 1)
+        return f"{key}: {said}"
+    if kind in _SAID:
+        return f"{key}: {_SAID[kind](written, detail.get('ctx', {}))}"
+    return f"{key}: {shown(written)} can't be used; {detail['msg'].lower()}"
+
+
+def _brief(key: str) -> str:
+    """Return a key with its middle left out if it is long: a message stays one sentence."""
+    return key if len(key) <= _KEY_MOST else f"{key[: _KEY_MOST // 2]}...{key[-_KEY_MOST // 4 :]}"
+
+
+def _keys(model: type[BaseModel], where: Path) -> list[str]:
+    """The keys that are known at a place of a model."""
+    here: Any = model
+    for step in where:
+        here = _bare(here)
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            field = here.model_fields.get(str(step))
+            here = field.annotation if field is not None else None
+        else:
+            arguments = [argument for argument in get_args(here) if argument is not Ellipsis]
+            here = arguments[-1] if arguments else None
+    here = _bare(here)
+    return list(here.model_fields) if isinstance(here, type) and issubclass(here, BaseModel) else []
+
+
+def _bare(annotation: Any) -> Any:
+    """An annotation without its metadata and without None."""
+    while hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    if isinstance(annotation, types.UnionType) or str(get_origin(annotation)) == "typing.Union":
+        for argument in get_args(annotation):
+            if argument is not type(None):
+                return _bare(argument)
+    return annotation
+
+
+def _not_text(written: Any, _: Any) -> str:
+    if isinstance(written, bool | int | float):
+        return f'{shown(written)} is no text; put it in quotes: "{shown(written)}"'
+    return f"{shown(written)} is no text; write a word or a text in quotes"
+
+
+def _choice(written: Any, ctx: Any) -> str:
+    choices = str(ctx["expected"]).replace("'", "")
+    return f"{shown(written)} isn't known; write {choices}"
+
+
+def _not_whole(written: Any, _: Any) -> str:
+    return f"{shown(written)} is not a whole number; write one such as 4"
+
+
+def _not_number(written: Any, _: Any) -> str:
+    return f"{shown(written)} is not a number; write one such as 0.5"
+
+
+def _not_boolean(written: Any, _: Any) -> str:
+    return f"{shown(written)} is neither true nor false; write true or false"
+
+
+def _not_list(written: Any, _: Any) -> str:
+    return f"{shown(written)} is not a list; write [...], or one entry a line after a dash"
+
+
+def _not_mapping(written: Any, _: Any) -> str:
+    return f"{shown(written)} is not a mapping; write keys and values such as name: a"
+
+
+def _least(written: Any, ctx: Any) -> str:
+    low = "negative" if isinstance(written, int | float) and written < 0 else "too small"
+    right = f"{ctx['ge']:g} or more" if "ge" in ctx else f"more than {ctx['gt']:g}"
+    return f"{shown(written)} is {low}; write {right}"
+
+
+def _most(written: Any, ctx: Any) -> str:
+    right = f"at most {ctx['le']:.15g}" if "le" in ctx else f"less than {ctx['lt']:.15g}"
+    return f"{shown(written)} is too large; write {right}"
+
+
+_SAID: dict[str, Callable[[Any, Any], str]] = {
+    "string_type": _not_text,
+    "literal_error": _choice,
+    "enum": _choice,
+    "int_type": _not_whole,
+    "int_from_float": _not_whole,
+    "int_parsing": _not_whole,
+    "int_parsing_size": _not_whole,
+    "float_type": _not_number,
+    "float_parsing": _not_number,
+    "finite_number": lambda written, _: f"{shown(written)} is not a finite number; write one such as 0.5",
+    "bool_type": _not_boolean,
+    "bool_parsing": _not_boolean,
+    "list_type": _not_list,
+    "tuple_type": _not_list,
+    "dict_type": _not_mapping,
+    "model_type": _not_mapping,
+    "model_attributes_type": _not_mapping,
+    "too_short": lambda *_: "is an empty list; write at least one entry, or leave the key out",
+    "greater_than_equal": _least,
+    "greater_than": _least,
+    "less_than_equal": _most,
+    "less_than": _most,
+}

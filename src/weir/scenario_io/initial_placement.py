@@ -1,0 +1,183 @@
+"""The pods a scenario says already run: that each can be where it is, and on which devices.
+
+First those whose devices are written, in the order of the file, then the others on the lowest
+devices that are left.
+"""
+
+from dataclasses import dataclass, field
+
+from weir.model.nodes import Node
+from weir.model.resources import CPU, MEMORY, PODS, written
+from weir.model.scenario import PlacedPod
+from weir.model.workloads import WHOLE_MILLI, Request
+from weir.scenario_io.source_map import Mistakes, Path
+
+
+@dataclass(frozen=True, slots=True)
+class InitialPod:
+    """A pod a file says already runs."""
+
+    workload: str
+    group: int
+    group_name: str
+    index: int
+    request: Request
+    node: Node
+    devices: tuple[int, ...] | None  # None: not written
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """As people name it."""
+        return f"{self.workload}/{self.group_name}/{self.index}"
+
+
+@dataclass(slots=True)
+class _Device:
+    share: int = WHOLE_MILLI
+    memory: int = 0
+    whole: bool = False
+    first: str = ""
+
+
+@dataclass(slots=True)
+class _FreeCapacity:
+    """What is left on one node."""
+
+    free: dict[str, int]
+    devices: list[_Device] = field(default_factory=list)
+
+
+def place_initial_pods(pods: list[InitialPod], mistakes: Mistakes) -> list[PlacedPod]:
+    """Where every stated pod runs; what can't be there is told."""
+    floors: dict[str, _FreeCapacity] = {}
+    chosen: dict[int, tuple[int, ...]] = {}
+    for at, pod in enumerate(pods):
+        floor = floors.get(pod.node.name) or floors.setdefault(pod.node.name, _floor(pod.node))
+        _take_resources(pod, floor, mistakes)
+        written_ = () if pod.request.devices == 0 and not pod.devices else pod.devices
+        if written_ is not None and _are_devices(pod, written_, mistakes):
+            chosen[at] = written_
+            _take_devices(pod, written_, floor, mistakes)
+    for at, pod in enumerate(pods):
+        if pod.devices is None and at not in chosen:
+            chosen[at] = _lowest(pod, floors[pod.node.name], mistakes)
+    return [
+        PlacedPod(pod.workload, pod.group, pod.index, pod.node.name, chosen[at])
+        for at, pod in enumerate(pods)
+        if at in chosen
+    ]
+
+
+def _floor(node: Node) -> _FreeCapacity:
+    floor = _FreeCapacity(dict(node.capacity), [_Device(memory=node.gpu_memory) for _ in range(node.gpus)])
+    for device in [each for each in node.foreign_devices if each < node.gpus]:
+        floor.devices[device].first = "work of others"
+        floor.devices[device].whole = True
+    return floor
+
+
+def _take_resources(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> None:
+    request = pod.request
+    asked = {CPU: request.cpu_milli, MEMORY: request.memory, PODS: 1, **dict(request.further)}
+    for resource, amount in asked.items():
+        left = floor.free.get(resource, 0)
+        if amount > left:
+            has = written(resource, max(left, 0))
+            text = (
+                f"{pod.name} can't run on {pod.node.name}: it needs {written(resource, amount)} {resource},"
+                f" {has} is left; place it elsewhere, or give the node more"
+            )
+            mistakes.at((*pod.path, "node"), text)
+        floor.free[resource] = left - amount
+
+
+def _are_devices(pod: InitialPod, devices: tuple[int, ...], mistakes: Mistakes) -> bool:
+    """Whether these are as many devices as it asks for, of this node, each once."""
+    node, asked, here = pod.node, pod.request.devices, (*pod.path, "gpus")
+    if not _is_model(pod, mistakes):
+        return False
+    for position, device in enumerate(devices):
+        if device >= node.gpus:
+            right = f"write 0 to {node.gpus - 1}" if node.gpus else "place it on a node with gpus"
+            mistakes.at((*here, position), f"gpus: {node.name} has no device {device}; {right}")
+            return False
+        if device in devices[:position]:
+            mistakes.at(
+                (*here, position), f"gpus: device {device} is named twice; name {asked} different ones"
+            )
+            return False
+    if len(devices) != asked:
+        text = (
+            f"gpus: names {_count(len(devices), 'device', 'devices')}, its pod asks for {asked}; name {asked}"
+        )
+        mistakes.at(here, text if asked else f"gpus: {pod.name} asks for no device; leave gpus out")
+        return False
+    return True
+
+
+def _is_model(pod: InitialPod, mistakes: Mistakes) -> bool:
+    models, model = pod.request.gpu_models, pod.node.gpu_model
+    if not pod.request.devices or not models or model in models:
+        return True
+    has = f"has {model}" if model else "states no gpu_model"
+    asks = f"{pod.name} asks for {' or '.join(models)}"
+    text = f"{asks}, {pod.node.name} {has}; place it on a node of such a model"
+    mistakes.at((*pod.path, "node"), text)
+    return False
+
+
+def _take_devices(
+    pod: InitialPod, devices: tuple[int, ...], floor: _FreeCapacity, mistakes: Mistakes
+) -> None:
+    request, node = pod.request, pod.node
+    share = request.share_on(node.gpu_memory)
+    memory = request.memory_on(node.gpu_memory)
+    for device in devices:
+        there = floor.devices[device]
+        trouble = ""
+        if there.first and (request.is_whole or there.whole):
+            trouble = f"{there.first} is on it" + (" and has the whole of it" if there.whole else "")
+        elif share > there.share:
+            has = written("gpu", max(there.share, 0))
+            trouble = f"it needs {written('gpu', share)} of it, {has} is left"
+        elif memory > there.memory:
+            has = written(MEMORY, max(there.memory, 0))
+            trouble = f"it needs {written(MEMORY, memory)} of its memory, {has} is left"
+        if trouble:
+            text = (
+                f"gpus: {pod.name} can't be on device {device} of {node.name}: {trouble}; name another device"
+            )
+            mistakes.at((*pod.path, "gpus"), text)
+        there.share -= share
+        there.memory -= memory
+        there.whole |= request.is_whole
+        there.first = there.first or pod.name
+
+
+def _lowest(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> tuple[int, ...]:
+    """The lowest devices nobody is on; shares have to say on which device they are."""
+    asked = pod.request.devices
+    if pod.request.is_shared:
+        indices = _count(asked, "device index", "device indices")
+        text = f"gpus is missing for {pod.name}, which shares devices; add gpus with {indices}"
+        mistakes.at(pod.path, text)
+        return ()
+    if not _is_model(pod, mistakes):
+        return ()
+    free = [at for at, device in enumerate(floor.devices) if not device.first]
+    if len(free) < asked:
+        text = (
+            f"{pod.name} can't run on {pod.node.name}: it needs {_count(asked, 'device', 'devices')}"
+            f" nobody is on, {len(free)} can be had; place it elsewhere, or give the node more"
+        )
+        mistakes.at((*pod.path, "node"), text)
+    devices = tuple(free[:asked])
+    for device in devices:
+        floor.devices[device].first = pod.name
+        floor.devices[device].whole = True
+    return devices
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"

@@ -1,0 +1,114 @@
+"""Where things stand in a file, and what is wrong with them."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from weir.model.scenario import InvalidFile, Mistake
+
+Step = str | int
+Path = tuple[Step, ...]
+
+MISTAKES_MAX = 1000
+"""Told of one file; with more, the first ones are what to mend."""
+SUGGESTIONS_MAX = 10
+"""Names of one file that are compared with the known ones; later mistakes only list those."""
+_TEXT_LENGTH_MAX = 600
+
+
+class SourceBranch:
+    """A mapping or a list of a file: its line, the line of each key, and what is below."""
+
+    __slots__ = ("below", "keys", "line")
+
+    def __init__(self, line: int, below: "dict[str, Spot] | list[Spot]") -> None:
+        self.line = line
+        self.below = below
+        self.keys: dict[str, int] = {}
+
+
+Spot = SourceBranch | int
+"""A branch, or the line of a plain value."""
+
+
+def line_of(root: Spot, path: Sequence[Step]) -> int:
+    """The line of what a path leads to, or of the last part of it that is there."""
+    line = root if isinstance(root, int) else root.line
+    here = root
+    for step in path:
+        if isinstance(here, int):
+            break
+        if isinstance(here.below, dict):
+            if not isinstance(step, str) or step not in here.below:
+                break
+            line, here = here.keys[step], here.below[step]
+        else:
+            if not isinstance(step, int) or not 0 <= step < len(here.below):
+                break
+            here = here.below[step]
+            line = here if isinstance(here, int) else here.line
+    return line
+
+
+class LineCounter:
+    """The line of a position in a text."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0]
+        at = text.find("\n")
+        while at >= 0:
+            self._starts.append(at + 1)
+            at = text.find("\n", at + 1)
+
+    def of(self, position: int) -> int:
+        """The line, from 1."""
+        return bisect_right(self._starts, position)
+
+
+class Mistakes:
+    """Everything wrong with one file."""
+
+    told_max = MISTAKES_MAX
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.untold = 0  # mistakes that were counted and not kept
+        self.suggestions_left = SUGGESTIONS_MAX
+        self.root: Spot | Callable[[], Spot] = 1  # made when first asked for, where that is dear
+        self._found: dict[Mistake, None] = {}
+
+    def on(self, line: int, text: str) -> None:
+        """Something is wrong on a line. What was written may be long or odd; a mistake is one line."""
+        if not text.isprintable():
+            text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+        if len(text) > _TEXT_LENGTH_MAX:
+            text = f"{text[: _TEXT_LENGTH_MAX // 2]} ... {text[-_TEXT_LENGTH_MAX // 2 :]}"
+        self._found.setdefault(Mistake(self.file, line, text))
+
+    def at(self, path: Sequence[Step], text: str) -> None:
+        """Something is wrong with what a path leads to."""
+        self.on(self.line(path), text)
+
+    def line(self, path: Sequence[Step]) -> int:
+        """The line of what a path leads to."""
+        if callable(self.root):
+            self.root = self.root()
+        return line_of(self.root, path)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def refuse_if_any(self) -> None:
+        """Refuse the file if anything is wrong with it.
+
+        Raises:
+            Refused: with every mistake, by line, up to MISTAKES_MAX.
+        """
+        if not self._found:
+            return
+        found = sorted(self._found, key=lambda mistake: mistake.line)
+        left = max(0, len(found) - MISTAKES_MAX) + self.untold
+        if left:
+            told = found[:MISTAKES_MAX]
+            more = f"and {left} more mistakes; fix the ones above first"
+            found = [*told, Mistake(self.file, found[min(len(found) - 1, MISTAKES_MAX)].line, more)]
+        raise InvalidFile(found)

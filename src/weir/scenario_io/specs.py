@@ -1,0 +1,308 @@
+"""The shape of a scenario file: every key, its kind and its default. What it means is read elsewhere.
+
+Nothing is converted that wasn't meant: `"4"` is no count and `1` is no name.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from weir.model.nodes import Effect
+from weir.model.policy import Policy
+from weir.model.reasons import ReasonCode
+from weir.model.workloads import WHOLE_MILLI
+from weir.scenario_io.scalars import (
+    PODS_MAX,
+    Bound,
+    Bytes,
+    CpuMilli,
+    Device,
+    Devices,
+    Further,
+    GpusMilli,
+    GpuWeight,
+    GroupName,
+    Label,
+    Name,
+    Offset,
+    Past,
+    Priority,
+    Resource,
+    SomeBytes,
+    Span,
+    Term,
+    Units,
+    Weight,
+)
+
+Labels = dict[Name, Label]
+Wish = Annotated[int, Field(ge=1, le=100)]
+Count = Annotated[int, Field(ge=0, le=PODS_MAX)]
+Expected = Literal["running", "pending", "waiting"]
+Reason = Annotated[ReasonCode, Field(strict=False)]
+
+
+class Entry(BaseModel):
+    """Base of every part of a file."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class TaintEntry(Entry):
+    """A taint of a node."""
+
+    key: Name
+    value: Label = ""
+    effect: Effect = "NoSchedule"
+
+
+class NodeEntry(Entry):
+    """A node, or by a range in its name several alike."""
+
+    name: Name
+    gpus: Devices = 0
+    gpu_model: Name | None = None
+    gpu_memory: SomeBytes = 16 << 30
+    cpu: CpuMilli = 64_000
+    memory: Bytes = 512 << 30
+    pods: Count = 110
+    labels: Labels = {}
+    taints: list[TaintEntry] = []
+    resources: dict[Further, Units] = {}
+    links: list[list[Device]] = []
+    foreign_devices: list[Device] = []
+    foreign_marks: dict[Name, Count] = {}
+    gpu_weight: GpuWeight = WHOLE_MILLI
+
+
+class TopologyEntry(Entry):
+    """Node labels, coarse to fine."""
+
+    name: Name
+    levels: Annotated[list[Name], Field(min_length=1)]
+
+
+class ClusterEntry(Entry):
+    """What there is to run on."""
+
+    nodes: list[NodeEntry] = []
+    topologies: list[TopologyEntry] = []
+
+
+class QueueEntry(Entry):
+    """What departments and projects have in common."""
+
+    name: Name
+    quota: dict[Resource, Bound] = {}
+    limit: dict[Resource, Bound] = {}
+    weight: dict[Resource, Weight] = {}
+    priority: Priority = 100
+    created: Offset | None = None
+
+
+class DepartmentEntry(QueueEntry):
+    """A department; it may sit in another."""
+
+    parent: Name | None = None
+
+
+class TimesEntry(Entry):
+    """Time rules of a project, in place of the policy's; 0 is none."""
+
+    max_runtime: Term | None = None
+    idle_limit: Term | None = None
+    lifetime: Term | None = None
+    stop_grace: Term | None = None
+
+
+class ProjectEntry(QueueEntry):
+    """A project; without a department it is at the root."""
+
+    department: Name | None = None
+    times: TimesEntry = TimesEntry()
+    max_priority: Priority | None = None
+    max_priority_of: dict[Name, Priority] = {}
+
+
+class TolerationEntry(Entry):
+    """What a pod puts up with."""
+
+    key: Label = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: Label = ""
+    effect: Effect | None = None
+
+
+class ExpressionEntry(Entry):
+    """What a label of a node has to be like; the key `metadata.name` is the node's name."""
+
+    key: Name
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: list[Label] = []
+
+
+WrittenTerm = Annotated[list[ExpressionEntry], Field(min_length=1)]
+WrittenTerms = Annotated[list[WrittenTerm], Field(min_length=1)]
+
+
+class NodeWishEntry(Entry):
+    """Nodes a pod would like to be on."""
+
+    weight: Wish
+    terms: WrittenTerms
+
+
+class PodAffinityEntry(Entry):
+    """Pods to be beside, or apart from, by the domains of a node label; with a weight, if it can be."""
+
+    mark: Name
+    topology: Name
+    weight: Wish | None = None
+
+
+class SpreadEntry(Entry):
+    """Pods to be spread over the domains of a node label; with a weight, if it can be."""
+
+    mark: Name
+    topology: Name
+    max_skew: Annotated[int, Field(ge=1, le=PODS_MAX)] = 1
+    min_domains: Annotated[int, Field(ge=1, le=PODS_MAX)] = 1
+    weight: Wish | None = None
+
+
+class PlaceEntry(Entry):
+    """Where a pod runs."""
+
+    node: Name
+    gpus: list[Device] | None = None
+
+
+class PodsEntry(Entry):
+    """Identical pods of a workload, as they are asked for."""
+
+    name: GroupName | None = None
+    count: Annotated[int, Field(ge=1, le=PODS_MAX)] = 1
+    min: Count | None = None
+    gpus: GpusMilli = 0
+    devices: Annotated[int, Field(ge=1, le=1024)] | None = None
+    gpu_memory: SomeBytes | None = None
+    gpu_models: list[Name] = []
+    cpu: CpuMilli = 1000
+    memory: Bytes = 1 << 30
+    resources: dict[Further, Units] = {}
+    node_selector: Labels = {}
+    nodes: Annotated[list[Name], Field(min_length=1)] | None = None
+    tolerations: list[TolerationEntry] = []
+    node_affinity: WrittenTerms | None = None
+    preferred_nodes: list[NodeWishEntry] = []
+    marks: list[Name] = []
+    pod_affinity: list[PodAffinityEntry] = []
+    pod_anti_affinity: list[PodAffinityEntry] = []
+    spread: list[SpreadEntry] = []
+    order: Priority = 0
+
+
+class GroupEntry(PodsEntry):
+    """Identical pods of a workload, and where those are that already run; `absent` ones aren't made yet.
+
+    `assumed_cpu` and `assumed_memory` are charged to quotas and not reserved on nodes: a pool writes them
+    into its snapshot for work that left its CPU or memory open. `gpu_weight` is the part of a GPU that each
+    of its devices counts as in quotas, such as 1/7.
+    """
+
+    assumed_cpu: CpuMilli = 0
+    assumed_memory: Bytes = 0
+    gpu_weight: GpuWeight = WHOLE_MILLI
+    placed: list[PlaceEntry | None] = []
+    absent: Annotated[list[Count], Field(max_length=PODS_MAX)] = []
+    budgets: list[Name] = []
+
+
+class TopologyRequestEntry(Entry):
+    """Which level of a topology all pods share, or would like to."""
+
+    name: Name
+    required: Name | None = None
+    preferred: Name | None = None
+
+
+class WorkloadEntry(Entry):
+    """A workload and its pods.
+
+    `waits_since`, `ran`, `short_since` and `stopped_for` are what a snapshot tells of its past: since when it
+    waits, the run it keeps, since when its gang runs below its minimum, and the workloads it was stopped for.
+    """
+
+    name: Name
+    project: Name
+    type: Literal["train", "build", "inference"] = "train"
+    priority: Priority | None = None
+    preemptible: bool | None = None
+    can_preempt: bool = True
+    submitted: Past | None = None
+    started: Past | None = None
+    min_pods: Count | None = None
+    max_runtime: Span | None = None
+    idle_limit: Span | None = None
+    grace: Term | None = None
+    retries: Annotated[int, Field(ge=0, le=100)] | None = None
+    checkpointed: Past | None = None
+    waits_since: Past | None = None
+    ran: Span | None = None
+    short_since: Past | None = None
+    stopped_for: Annotated[dict[Name, Past], Field(max_length=1000)] = {}
+    topology: TopologyRequestEntry | None = None
+    pods: Annotated[list[GroupEntry], Field(min_length=1)]
+
+
+class BudgetEntry(Entry):
+    """A disruption budget, and how many of its pods may be stopped now."""
+
+    name: Name
+    allowed: Count = 0
+
+
+class PodExpectedEntry(Entry):
+    """What should hold for a pod."""
+
+    status: Expected | None = None
+    node: Name | None = None
+    gpus: list[Device] | None = None
+    reason: Reason | None = None
+    evicted_by: Name | None = None
+
+
+class WorkloadExpectedEntry(Entry):
+    """What should hold for a workload."""
+
+    status: Expected | None = None
+    node: Name | None = None
+    running: Count | None = None
+    pending: Count | None = None
+    nodes: list[Name] | None = None
+    reason: Reason | None = None
+    evicted_by: Name | None = None
+
+
+class ExpectEntry(Entry):
+    """What should come of the scenario."""
+
+    cycles: Annotated[int, Field(ge=1, le=10_000)] = 2
+    stable: Annotated[int, Field(ge=0, le=10_000)] = 5
+    max_evictions: Count | None = None
+    workloads: dict[str, WorkloadExpectedEntry] = {}
+    pods: dict[str, PodExpectedEntry] = {}
+
+
+class ScenarioEntry(Entry):
+    """A whole file."""
+
+    name: Name | None = None
+    tick: Span = 1.0
+    cluster: ClusterEntry
+    departments: list[DepartmentEntry] = []
+    projects: list[ProjectEntry] = []
+    workloads: list[WorkloadEntry] = []
+    budgets: list[BudgetEntry] = []
+    policy: Policy = Policy()
+    expect: ExpectEntry = ExpectEntry()

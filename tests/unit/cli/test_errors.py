@@ -1,0 +1,152 @@
+"""What goes wrong is one sentence on the error output that says what to do, and an exit code."""
+
+import socket
+
+import pytest
+from tests.unit.cli.samples import fill
+from tests.unit.client.fake import Fake, Said, problem, queue, row
+
+from weir.cli.main import main
+
+
+def _one_sentence(capsys: pytest.CaptureFixture[str]) -> str:
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("weir: ")
+    assert said.err.count("\n") == 1
+    return said.err.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("submit -p vision --gpu 2 -- a", "Unknown option: --gpu. Did you mean --gpus?"),
+        ("submit -p vision --prioritty 2 -- a", "Did you mean --priority?"),
+        ("submit -p vision python train.py --lr 1", "goes after --: weir submit ... -- COMMAND."),
+        ("submit -p vision", "no command is named: write it after --"),
+        ("submit -- a", "no project is named: write -p PROJECT"),
+        ("submit -p v --gpus 1.5 -- a", "--gpus: '1.5' is neither whole devices nor a share of one"),
+        ("submit -p v --gpus two -- a", "--gpus: 'two' is not a quantity; write a number"),
+        (
+            "submit -p v --max-runtime soon -- a",
+            "--max-runtime: 'soon' is not a duration; write one such as 90s",
+        ),
+        ("submit -p v --elastic 8 -- a", "--elastic '8' isn't two numbers"),
+        ("submit -p v --elastic 8:2 -- a", "--elastic: 8 is more than 2; write the smaller number first"),
+        ("submit -p v --elastic 2:8 --workers 3 -- a", "--workers: elastic says how many there are"),
+        ("submit -p v --topology rack -- a", "write NAME:required=LEVEL"),
+        ("submit -p v --env NOT_SET_ANYWHERE -- a", "write NOT_SET_ANYWHERE=VALUE"),
+        ("submit -p v --retries 101 -- a", "--retries: 101 is too large; write at most 100"),
+        ("list --output xml", "--output"),
+        ("lits", 'Did you mean "list"?'),
+        ("projct list", 'Did you mean "project"?'),
+        ("project creat x", 'Did you mean "create"?'),
+        ("project create x --quota gpu=", "is no amount: write one such as gpu=4"),
+        ("report usage --since yesterday", "--since 'yesterday' is no time: write how long ago"),
+        ("describe", "NAME"),
+        ("stop", "no workload is named"),
+        ("token revoke abc", "abc"),
+        ("exec a", "no command is named"),
+        ("submit -p v --workers 0 -- a", "--workers: 0 is too small; write 1 or more"),
+        ("project set v", "nothing is to be changed: write what, such as `weir project set v --gpus 4`"),
+    ],
+)
+def test_wrong_requests(words: str, said: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 2
+    assert said in _one_sentence(capsys)
+    assert fake.asked == []
+
+
+def test_what_the_pool_refuses_is_said_in_options(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    error = {"field": "pods[0].gpus", "message": "pods[0].gpus: no node has 16; write at most 8"}
+    fake.on("POST", "/workloads", problem(422, "The submission: ...", error))
+    assert main(["submit", "-p", "vision", "--gpus", "16", "--", "a"]) == 2
+    assert _one_sentence(capsys) == "weir: --gpus: no node has 16; write at most 8."
+
+
+@pytest.mark.parametrize("words", ["describe nobody", "why nobody", "logs nobody", "stop nobody"])
+def test_what_is_not_there(words: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    name = words.split(maxsplit=1)[0]
+    path = {"describe": "", "why": "/why", "logs": "/logs", "stop": "/stop"}[name]
+    fake.on(
+        "POST" if name == "stop" else "GET",
+        f"/workloads/nobody{path}",
+        problem(404, "There is no workload nobody"),
+    )
+    assert main(words.split()) == 2
+    assert _one_sentence(capsys) == "weir: There is no workload nobody."
+
+
+def test_a_pool_in_trouble(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.on("GET", "/status", problem(503, "Nothing was changed: the disk is full."))
+    assert main(["status"]) == 1
+    assert "the disk is full" in _one_sentence(capsys)
+
+
+def test_another_program_at_that_address(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.on("GET", "/status", Said({"hello": "world"}))
+    assert main(["status"]) == 1
+    assert "no pool of this version" in _one_sentence(capsys)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "list",
+        "status",
+        "nodes",
+        "top",
+        "events",
+        "why a",
+        "stop a",
+        "logs a",
+        "submit -p v -- a",
+        "list --watch",
+        "snapshot",
+    ],
+)
+def test_a_pool_that_cannot_be_reached(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setenv("WEIR_URL", url)
+    assert main(words.split()) == 3
+    assert _one_sentence(capsys) == (
+        f"weir: The pool at {url} can't be reached: ask who runs it to start it with `weir up`, or check WEIR_URL."
+    )
+
+
+def test_no_pool_at_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("WEIR_URL", raising=False)
+    monkeypatch.setenv("WEIR_HOME", str(tmp_path))
+    assert main(["list"]) == 3
+    assert "start one with `weir up`" in _one_sentence(capsys)
+
+
+def test_exec_says_where_it_works(fake: Fake, still: float, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(fake)
+    assert main(["exec", "train-4k2p", "--", "nvidia-smi"]) == 1
+    assert "run this on the machine of the pool" in _one_sentence(capsys)
+
+
+def test_a_project_that_is_none(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(fake)
+    fake.on("GET", "/workloads", Said({"total": 0, "next": None, "items": []}))
+    assert main(["list", "-p", "nobody"]) == 2
+    assert "there is no project nobody" in _one_sentence(capsys)
+    fake.on("GET", "/projects/research", problem(404, "There is no project research."))
+    departments = [queue("research", kind="department")]
+    fake.on("GET", "/departments", Said({"total": 1, "next": None, "items": departments}))
+    assert main(["project", "set", "research", "--gpus", "4"]) == 2
+    assert "research is a department: `weir department set research`" in _one_sentence(capsys)
+
+
+def test_exec_beside_what_is_of_another_project(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(fake)
+    fake.on("GET", "/workloads/big", Said(row("big", project="speech", pod_rows=[])))
+    assert main(["exec", "big", "--", "env"]) == 2
+    assert "your token doesn't hold for project speech" in _one_sentence(capsys)

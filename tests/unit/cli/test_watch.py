@@ -1,0 +1,186 @@
+"""What changes: painted again in place on a terminal, appended elsewhere; and words completed in a shell."""
+
+import io
+import json
+import re
+
+import pytest
+from tests.unit.cli.samples import NODE, fill
+from tests.unit.client.fake import Asked, Fake, Said, page, row
+
+from weir.cli import watch
+from weir.cli.columns import Column, Lines, table
+from weir.cli.completion import complete
+from weir.cli.main import main
+from weir.cli.terminal import Screen, cells, shortened
+from weir.client.errors import Unreachable
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def _on_terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
+    """From now on; pytest takes the output anew before each test."""
+    out = _Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "6")
+    monkeypatch.setenv("TERM", "xterm")
+    return out
+
+
+def test_a_frame_is_painted_over_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _on_terminal(monkeypatch)
+    frames = iter([["one", "two"], ["three"]])
+    assert watch.repaint(lambda _here: next(frames), every_s=0, times=2) == 0
+    said = terminal.getvalue()
+    assert said == "\x1b[?25lone\x1b[K\ntwo\x1b[K\n\x1b[J\x1b[2Fthree\x1b[K\n\x1b[J\x1b[?25h"
+
+
+def test_a_frame_is_no_higher_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _on_terminal(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    watch.repaint(lambda _here: [str(at) for at in range(20)], times=1)
+    assert terminal.getvalue().count("\n") == 5
+    assert "… 16 more lines" in terminal.getvalue()
+
+
+def test_a_pool_that_goes_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _on_terminal(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    looks = iter([1, 0, 2])
+
+    def frame(_here: Screen) -> list[str]:
+        look = next(looks)
+        if not look:
+            raise Unreachable("The pool is gone.")
+        return [f"look {look}"]
+
+    assert watch.repaint(frame, every_s=0, times=3) == 0
+    frames = [
+        re.sub(r"\x1b\[(\?\d+)?\d*[FKhlJ]", "", each).split("\n")
+        for each in terminal.getvalue().split("\x1b[J")
+    ]
+    assert frames[0] == ["look 1", ""]
+    assert frames[1] == ["look 1", "", "The pool is gone.", ""]
+    assert frames[2] == ["look 2", ""]
+
+
+def test_watching_a_list_elsewhere_appends_what_changes(
+    fake: Fake, still: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.on("GET", "/workloads", page(row("a", status="pending", started_s=None)))
+
+    def stream(_asked: Asked) -> Said:
+        if len([each for each in fake.asked if each.path == "/stream"]) > 1:
+            raise KeyboardInterrupt
+        changes = (row("a"), row("b", project="speech"), row("a", status="succeeded", ended_s=1_000_120.0))
+        pieces = tuple(
+            f"id: {at}\nevent: workload\ndata: {json.dumps(each)}\n\n" for at, each in enumerate(changes)
+        )
+        return Said(pieces=("retry: 1\n\n", *pieces), content="text/event-stream")
+
+    seen: list[str] = []
+    fake.on("GET", "/stream", stream)
+    from weir.client.api import Pool
+
+    with Pool() as pool:
+        from weir.cli.workloads import ListFilter, _changes
+
+        for changed in _changes(pool, ListFilter(project="vision"), 10):
+            seen.append(f"{changed.name} {changed.status}")
+            if len(seen) == 3:
+                break
+    assert seen == ["a pending", "a running", "a succeeded"]
+
+
+def test_rows_that_come_one_by_one_stay_aligned(still: float) -> None:
+    columns = (Column("NAME", lambda each: each[0], least=6), Column("N", lambda each: each[1], right=True))
+    lines = Lines(columns)
+    here = Screen(None, None, colour=False)
+    said = [line for each in (("a", "1"), ("b", "10"), ("c", "2")) for line in lines.next(each, here)]
+    assert said == ["NAME    N", "a       1", "b       10", "c        2"]
+
+
+# Tables
+
+
+def test_columns_go_by_importance_and_names_lose_their_middle() -> None:
+    columns = (
+        Column("NAME", lambda _each: "a-very-long-name-indeed", least=9),
+        Column("KEEP", lambda _each: "1234"),
+        Column("FIRST", lambda _each: "12345", drop=9),
+        Column("SECOND", lambda _each: "123456", drop=1),
+    )
+    assert table([0], columns, Screen(26, None, colour=False)) == [
+        "NAME          KEEP  SECOND",
+        "a-very…ndeed  1234  123456",
+    ]
+    assert table([0], columns, Screen(20, None, colour=False)) == [
+        "NAME            KEEP",
+        "a-very-…indeed  1234",
+    ]
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert cells("訓練") == 4
+    assert shortened("訓練ジョブ", 6, middle=True) == "訓…ブ"
+    columns = (Column("A", lambda each: each), Column("B", lambda _each: "|"))
+    assert [cells(line) for line in table(["訓練", "abcd"], columns, Screen(80, None, colour=False))[1:]] == [
+        7,
+        7,
+    ]
+
+
+# Completion
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["sub"], ["submit"]),
+        (["s"], ["submit", "stop", "suspend", "status", "secret", "scenario", "simulate", "snapshot"]),
+        (["submit", "--gpu-"], ["--gpu-memory", "--gpu-model"]),
+        (["submit", "--type", ""], ["train", "build", "inference"]),
+        (["submit", "-p", ""], ["vision", "speech"]),
+        (["submit", "-p", "vision", "--", "py"], []),
+        (["project", "cr"], ["create"]),
+        (["project", "delete", "v"], ["vision"]),
+        (["list", "-o", ""], ["table", "wide", "json", "yaml"]),
+        (["why", "train"], ["train-4k2p"]),
+        (["stop", "train-4k2p", "n"], ["notebook"]),
+        (["stop", "train-4k2p", "t"], []),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["nosuch", ""], []),
+    ],
+)
+def test_completion(
+    words: list[str], found: list[str], fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(fake)
+    assert complete(words) == 0
+    assert capsys.readouterr().out.split() == found
+
+
+def test_completion_is_silent_without_a_pool(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEIR_URL", "http://127.0.0.1:1")
+    assert main(["__complete", "why", ""]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_hand_the_words_back(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert "weir __complete" in capsys.readouterr().out
+
+
+def test_devices_that_measure_nothing_take_no_column(fake: Fake, still: float, capsys) -> None:
+    devices = [{**each, "use": None, "memory_used": None} for each in NODE["devices"]]
+    fake.on("GET", "/nodes", page({**NODE, "devices": devices, "virtual": True}))
+    assert main(["nodes"]) == 0
+    assert "USE" not in capsys.readouterr().out
