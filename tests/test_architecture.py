@@ -116,7 +116,7 @@ ALLOWED_COUNTS: dict[str, dict[str, int]] = {
         "cli": 1,
         "client": 2,
         "control": 1,
-        "engine": 4,
+        "engine": 5,
         "kubernetes": 9,
         "local": 3,
         "store": 1,

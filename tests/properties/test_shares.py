@@ -69,7 +69,7 @@ def overlay(draw: st.DrawFn, *, whole: bool = False, deep: bool = True) -> Books
 
 def families(of: Books) -> list[tuple[float, list[Queue]]]:
     """Siblings, and what they divide."""
-    share = of.shares()
+    share = of.fair_shares()
     found = [(float(of.total), [queue for queue in of.queues if queue.parent is None])]
     for parent in of.queues:
         children = [queue for queue in of.queues if queue.parent == parent.name]
@@ -104,7 +104,7 @@ def test_demand_is_what_is_held_and_asked_for_within_the_limits(of: Books) -> No
 @examples(60)
 @given(overlay() | overlay(whole=True))
 def test_shares_add_up_and_nobody_has_more_than_it_wants(of: Books) -> None:
-    share, demand = of.shares(), demand_of(of)
+    share, demand = of.fair_shares(), demand_of(of)
     for have, siblings in families(of):
         unlimited = sum(guarantee_of(queue, demand) for queue in siblings if "gpu" not in queue.quota)
         assert sum(share[queue.name] for queue in siblings) <= max(have, unlimited) + NEAR
@@ -115,7 +115,7 @@ def test_shares_add_up_and_nobody_has_more_than_it_wants(of: Books) -> None:
 @examples(60)
 @given(overlay() | overlay(whole=True))
 def test_guarantees_are_honoured_where_they_can_be(of: Books) -> None:
-    share, demand = of.shares(), demand_of(of)
+    share, demand = of.fair_shares(), demand_of(of)
     for have, siblings in families(of):
         wanted = {queue.name: guarantee_of(queue, demand) for queue in siblings}
         if sum(wanted.values()) <= have + NEAR:
@@ -126,7 +126,7 @@ def test_guarantees_are_honoured_where_they_can_be(of: Books) -> None:
 @examples(60)
 @given(overlay())
 def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of: Books) -> None:
-    share, demand = of.shares(), demand_of(of)
+    share, demand = of.fair_shares(), demand_of(of)
     for have, siblings in families(of):
         finite = [queue for queue in siblings if "gpu" in queue.quota]
         left = have - sum(min(demand[queue.name], have) for queue in siblings if "gpu" not in queue.quota)
@@ -142,7 +142,7 @@ def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of
 @examples(60)
 @given(overlay())
 def test_the_surplus_goes_by_priority_and_nothing_wanted_is_left_over(of: Books) -> None:
-    share, demand = of.shares(), demand_of(of)
+    share, demand = of.fair_shares(), demand_of(of)
     for have, siblings in families(of):
         if sum(guarantee_of(queue, demand) for queue in siblings) > have + NEAR:
             continue
@@ -166,7 +166,7 @@ def test_the_surplus_goes_by_priority_and_nothing_wanted_is_left_over(of: Books)
 @given(overlay(deep=False))
 def test_inside_one_priority_the_surplus_is_divided_as_a_linear_program_divides_it(of: Books) -> None:
     of = replace(of, queues=tuple(replace(queue, priority=100) for queue in of.queues))
-    share, demand = of.shares(), demand_of(of)
+    share, demand = of.fair_shares(), demand_of(of)
     given_ = {queue.name: guarantee_of(queue, demand) for queue in of.queues}
     left = of.total - sum(given_.values())
     if left <= 0:
@@ -217,8 +217,8 @@ def level_by_linear_program(amount: float, wanted: Sequence[float], weights: Seq
 @examples(40)
 @given(overlay(whole=True))
 def test_whole_devices_are_divided_whole_and_nobody_loses_one_by_it(of: Books) -> None:
-    exact = replace(of, sharing=frozenset(queue.name for queue in of.queues if queue.is_project)).shares()
-    rounded = of.shares()
+    exact = replace(of, sharing=frozenset(queue.name for queue in of.queues if queue.is_project)).fair_shares()
+    rounded = of.fair_shares()
     top = [queue for queue in of.queues if queue.parent is None]
     quotas_are_whole = all(queue.quota.get("gpu", 0) % WHOLE_MILLI == 0 for queue in of.queues)
     for queue in top:
@@ -230,8 +230,8 @@ def test_whole_devices_are_divided_whole_and_nobody_loses_one_by_it(of: Books) -
 @given(overlay(deep=False), st.floats(0.1, 4.0), st.integers(0, 4))
 def test_who_used_more_in_the_past_has_no_larger_share_for_it(of: Books, k: float, which: int) -> None:
     name = of.queues[which % len(of.queues)].name
-    spared = of.shares({}, k)
-    used = of.shares({name: 0.5}, k)
+    spared = of.fair_shares({}, k)
+    used = of.fair_shares({name: 0.5}, k)
     assert used[name] <= spared[name] + NEAR
     for queue in of.queues:
         if queue.name != name:
@@ -241,4 +241,4 @@ def test_who_used_more_in_the_past_has_no_larger_share_for_it(of: Books, k: floa
 @examples(20)
 @given(overlay(), st.dictionaries(st.sampled_from(("p0", "p1", "p2")), st.floats(0, 1)))
 def test_without_a_memory_past_use_counts_for_nothing(of: Books, usage: dict[str, float]) -> None:
-    assert of.shares(usage, 0.0) == of.shares()
+    assert of.fair_shares(usage, 0.0) == of.fair_shares()
