@@ -101,8 +101,6 @@ def test_a_job_in_its_pause_is_known_to_a_weir_that_starts_meanwhile(running: We
     cluster.until(lambda: told in sentence(cluster, within, "job-slow"), 120, "the pause to be told")
     paused = sentence(cluster, within, "job-slow")
     running.kill()
-    path = f"/apis/weir.dev/v1alpha1/namespaces/{within}/workloads/job-slow/status"
-    cluster.api.patch(path, {"status": {"reason": None, "written": ""}})
     project_path = "/apis/weir.dev/v1alpha1/projects/team"
     cluster.api.delete(project_path)
     running.start()

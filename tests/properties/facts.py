@@ -7,8 +7,8 @@ import numpy as np
 from weir.state.cluster import Cluster
 
 DERIVED = {
-    "Like": {"believed", "ended", "from_s", "made", "total_s", "until_s"},
-    "_Ended": {"_sums"},
+    "RuntimeKey": {"believed", "ended", "from_s", "made", "total_s", "until_s"},
+    "RuntimeSamples": {"_sums"},
 }
 """Answers that an object keeps, by its class: each follows from facts alone, and is the same whenever it is asked."""
 

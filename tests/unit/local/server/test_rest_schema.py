@@ -78,7 +78,7 @@ def test_the_description_names_bodies_and_who_may_ask(server: Serving) -> None:
         "$ref": "#/components/schemas/Submission"
     }
     assert post["security"] == [{"token": []}]
-    assert "WrittenPods" in said["components"]["schemas"]
+    assert "PodsEntry" in said["components"]["schemas"]
 
 
 def test_home_is_its_owners_alone(server: Serving) -> None:
