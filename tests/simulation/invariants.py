@@ -218,7 +218,7 @@ def _same_room(cluster: Cluster, fresh: Cluster) -> None:
         if node is None:
             continue
         other = fresh.node_at[node.name]
-        for name in ("room", "releasing"):
+        for name in ("free_capacity", "releasing"):
             mine, theirs = getattr(cluster, name), getattr(fresh, name)
             free = dict(zip(cluster.rows.names, mine.free[:, at].tolist(), strict=False))
             again = dict(zip(fresh.rows.names, theirs.free[:, other].tolist(), strict=False))

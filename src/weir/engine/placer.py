@@ -116,6 +116,9 @@ class Placer:
             if device >= 0
             else devices_for(self.capacity, shape, node, known.links if known is not None else ())
         )
+        assert len(devices) == shape.devices, (
+            f"{pod.job.name}: {len(devices)} devices free on {known}, not {shape.devices}"
+        )
         self.capacity.allocate(node, shape, devices)
         return NodePlacement(pod, node, devices)
 
