@@ -82,7 +82,7 @@ class Replica:
             )
             app = application(served)
             runner = await serve(app, tls, "127.0.0.1", 0)
-            self.port = runner.addresses[0][1]
+            self.port = runner.port
             self._up.set()
             await self._down.wait()
             await runner.cleanup()

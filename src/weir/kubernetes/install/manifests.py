@@ -110,7 +110,7 @@ def access(of: Installation, kinds: WorkloadKinds) -> list[Thing]:
         {**within(of.namespace, "v1", "ServiceAccount", NAME), "automountServiceAccountToken": False},
         thing(f"{_RBAC}/v1", "ClusterRole", NAME, rules=_rules(kinds)),
         _bound("ClusterRoleBinding", NAME, account),
-        thing(f"{_RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated, rules=[]),
+        thing(f"{_RBAC}/v1", "ClusterRole", f"{NAME}-kinds", aggregationRule=aggregated),
         _bound("ClusterRoleBinding", f"{NAME}-kinds", account),
         within(of.namespace, f"{_RBAC}/v1", "Role", NAME, rules=_rules_at_home()),
         {**within(of.namespace, f"{_RBAC}/v1", "RoleBinding", NAME), **_to("Role", NAME, account)},
