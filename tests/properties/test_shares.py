@@ -217,7 +217,9 @@ def level_by_linear_program(amount: float, wanted: Sequence[float], weights: Seq
 @examples(40)
 @given(overlay(whole=True))
 def test_whole_devices_are_divided_whole_and_nobody_loses_one_by_it(of: Books) -> None:
-    exact = replace(of, sharing=frozenset(queue.name for queue in of.queues if queue.is_project)).fair_shares()
+    exact = replace(
+        of, sharing=frozenset(queue.name for queue in of.queues if queue.is_project)
+    ).fair_shares()
     rounded = of.fair_shares()
     top = [queue for queue in of.queues if queue.parent is None]
     quotas_are_whole = all(queue.quota.get("gpu", 0) % WHOLE_MILLI == 0 for queue in of.queues)
