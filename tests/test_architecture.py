@@ -64,11 +64,8 @@ def test_the_entry_of_ci_can_be_run() -> None:
 
 def test_one_module_talks_to_the_api_server() -> None:
     speak = {file.name for file in SOURCE.rglob("*.py") if {"aiohttp", "httptools"} & set(imports(file))}
-    assert speak == {
-        "connection_limit.py",
-        "http_connection.py",
-        "webhook_server.py",
-    }  # all but the second only serve
+    # Only the first sends requests: the others serve the webhooks.
+    assert speak == {"http_connection.py", "webhook_server.py", "connection_limit.py"}
     used = {"connection_pool": {"client.py"}, "http_connection": {"connection_pool.py", "client.py"}}
     for name, by in used.items():
         module = f"weir.kubernetes.api.{name}"
@@ -84,41 +81,29 @@ BANNED = re.compile(
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 ALLOWED_COUNTS: dict[str, dict[str, int]] = {
-    "duplicate class names": {"cli": 4, "kubernetes": 1, "reports": 1, "scenario_io": 1, "simulation": 1},
-    "pronoun-first docstrings": {
-        "api": 11,
-        "cli": 88,
-        "client": 54,
-        "local": 100,
-        "reports": 7,
-        "scenario_io": 28,
-        "service": 14,
-        "simulation": 26,
-        "store": 37,
-    },
+    "duplicate class names": {"cli": 3, "kubernetes": 1, "reports": 1, "scenario_io": 1},
+    "pronoun-first docstrings": {"cli": 88, "client": 54, "reports": 7, "scenario_io": 28},
     "banned words": {
         "cli": 30,
         "client": 5,
-        "control": 5,
+        "control": 8,
         "engine": 67,
-        "kubernetes": 97,
-        "local": 72,
+        "kubernetes": 89,
+        "local": 3,
         "model": 6,
         "reports": 5,
         "scenario_io": 7,
-        "service": 14,
-        "simulation": 5,
+        "simulation": 2,
         "state": 12,
-        "store": 8,
     },
-    "import cycles": {"client": 4, "engine": 4, "kubernetes": 3, "local": 4, "weir": 1},
+    "import cycles": {"client": 4, "engine": 4, "kubernetes": 3, "local": 5, "weir": 1},
     "files over 400 lines": {
         "cli": 1,
         "client": 2,
         "control": 1,
         "engine": 5,
         "kubernetes": 9,
-        "local": 3,
+        "local": 1,
         "store": 1,
     },
     "functions over 60 lines": {"cli": 5, "kubernetes": 3, "local": 1},
