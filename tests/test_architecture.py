@@ -86,7 +86,7 @@ ALLOWED_COUNTS: dict[str, dict[str, int]] = {
     "banned words": {
         "cli": 30,
         "client": 5,
-        "control": 8,
+        "control": 2,
         "engine": 67,
         "kubernetes": 89,
         "local": 3,
