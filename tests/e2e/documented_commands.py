@@ -17,7 +17,7 @@ _WORD = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command of a page, its line there, and what the page says that it prints."""
+    """Command of a page, its line number, and the output that the page shows."""
 
     line: int
     text: str
@@ -26,7 +26,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of commands; `reason` says why no test runs it."""
+    """Block of commands; `reason` says why no test runs it."""
 
     line: int
     commands: tuple[Command, ...]

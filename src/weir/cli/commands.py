@@ -43,7 +43,7 @@ TOPICS = (
             Command(
                 "resume", "weir.cli.lifecycle:resume", "Let suspended workloads start again.", "workloads"
             ),
-            Command("rerun", "weir.cli.lifecycle:rerun", "Submit workloads that are over anew.", "ended"),
+            Command("rerun", "weir.cli.lifecycle:rerun", "Submit ended workloads again.", "ended"),
         ),
     ),
     Topic(

@@ -43,7 +43,7 @@ def resume(*names: str) -> int:
 
 
 def rerun(*names: str) -> int:
-    """Submit workloads that are over anew, as they were.
+    """Submit ended workloads again, unchanged.
 
     Parameters
     ----------

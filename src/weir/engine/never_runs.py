@@ -9,7 +9,7 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass
 
 Excess = Mapping[int, Mapping[int, int]]
-"""What such workloads ask for, by the position of their project and by resource row."""
+"""Demand of workloads that fit no node, by the position of their project and by resource row."""
 
 
 class NeverRuns:

@@ -30,7 +30,7 @@ _UNKNOWN = -1, -1
 
 
 class NodeScores:
-    """`rank[node]`: lower is better, NOWHERE where the shape has no room or may not be.
+    """`rank[node]`: lower is better, INFEASIBLE where the shape does not fit or is not allowed.
 
     `device[node]` is the device a pod that shares a single one should take there, if the score says.
     """

@@ -1,7 +1,7 @@
 """Victim search: free capacity for one workload in one trial, completely or not at all.
 
 Each pod that lacks room goes where room is made most cheaply. Then what turned out not to be needed is
-given back, and whoever fits elsewhere is moved instead of stopped.
+given back, and a victim that fits elsewhere is moved instead of stopped.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from weir.state.jobs import Job, Pod
 from weir.state.shapes import RequestShape
 
 _FIRSTS_MOST = 4
-"""Large victims with which a gang that found no room is tried again."""
+"""Large victims with which a gang that found no capacity is tried again."""
 
 
 @dataclass(slots=True)

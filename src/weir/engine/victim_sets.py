@@ -17,7 +17,7 @@ _SUMS_MOST = 256
 """Sums that search keeps apart; where there are more, or shares, a set made greedily has to do."""
 
 Tier = tuple[Any, ...]
-"""What is compared before the price: how quotas protect it, then by the policy."""
+"""Ranks of a victim set compared before its price: protection by quotas, then the policy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ class Victim:
 
 
 Permits = Callable[[Sequence[Victim]], bool]
-"""Whether disruption budgets let all of these units go at once."""
+"""Check that disruption budgets allow the eviction of all these victims at once."""
 
 
 class NodeCapacity:

@@ -74,7 +74,7 @@ starts or stops."""
 SETTLED_S, ARRIVING_S = 0.3, 2.0
 """How long a pod has to wait before people are told: usually, and while its gang's pods are still coming."""
 REWORDED_S = 60.0
-"""Where more than FEW workloads wait: how late a reason is written that changed in its words alone."""
+"""Delay of a reason whose words alone changed, while more than FEW workloads are pending."""
 WAITING_AT_ONCE = 8
 """In a burst, workloads that wait and are told why in one turn."""
 EVENTS_HELD_MOST = 16

@@ -179,7 +179,7 @@ def delete_namespace(env: Environment) -> str:
 
 
 def priority_class(env: Environment) -> str:
-    """Submit work of a PriorityClass of its own, which makes no room for itself."""
+    """Submit work of a PriorityClass of its own, which evicts nothing."""
     name = "polite"
     env.api.apply(
         {
