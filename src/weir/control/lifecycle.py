@@ -174,9 +174,8 @@ class WorkloadLifecycle:
             return
         beneficiary = None if fact.by is None else self._jobs.get(fact.by)
         for name in dict.fromkeys((job.name, fact.by)):
-            if name is not None and name in self._out.cluster.promised:
-                self._out.happen(NominationReleased(name))
-                self._out.order(ReleaseNomination(name))
+            if name is not None:
+                self._release_nomination(name)
         self._out.happen(fact)
         if beneficiary is not None:
             sentence = f"{job.name} could not be stopped for it: {fact.sentence}"
@@ -463,6 +462,7 @@ class WorkloadLifecycle:
             if how is WorkloadOutcome.FAILED
             else None
         )
+        self._release_nomination(name)
         del self._lives[name]
         self._out.happen(WorkloadEnded(name, how, at_s, ran_s))
         sentence = cause.sentence if cause is not None else ""
@@ -478,11 +478,14 @@ class WorkloadLifecycle:
         self, job: Job, life: LifecycleState, hold: SuspendReason, why: str = "", until_s: float | None = None
     ) -> None:
         life.holds[hold] = (why or hold.value, until_s)
-        name = job.name
+        self._release_nomination(job.name)
+        self._out.happen(WorkloadSuspended(job.name, True, *life.holds[hold]))
+
+    def _release_nomination(self, name: str) -> None:
+        """Release the nomination of a workload, if it has one."""
         if name in self._out.cluster.promised:
             self._out.happen(NominationReleased(name))
             self._out.order(ReleaseNomination(name))
-        self._out.happen(WorkloadSuspended(name, True, *life.holds[hold]))
 
     def _free(self, job: Job, life: LifecycleState, hold: SuspendReason) -> None:
         """Remove one reason of the suspension, and report the next one, if any."""

@@ -328,6 +328,38 @@ def test_a_promise_whose_room_nobody_was_told_to_leave_is_forgotten() -> None:
         assert ("team/job-train" in here.control.cluster.promised) is deleting
 
 
+def test_a_nomination_ends_with_what_is_told_of_its_workload() -> None:
+    """A workload that is refused for a while holds no capacity that others have got meanwhile."""
+    here = Scene()
+    here.hear("nodes", node("n1", gpus=2))
+    here.hear("projects", project("team"), project("other"))
+    here.hear("owners", job("train", "j1"), job("holds", "j2"))
+    here.hear(
+        "pods", pod("holds-0", owner=("holds", "j2"), gpus=2, on="n1", start=1, devices="0,1", deleting=True)
+    )
+    status = StoredStatus(
+        phase="Pending", promised=StoredNomination([StoredPlacement("n1", "train-0", [0, 1])], [])
+    )
+    here.hear(
+        "workloads",
+        WorkloadObject(Metadata("job-train", namespace="team"), StoredSpec(OwnerUid("j1")), status),
+    )
+    here.hear("pods", pod("train-0", owner=("train", "j1"), gpus=2))
+    here.step()
+    assert "team/job-train" in here.control.cluster.promised
+    here.backend.deliver("projects")([ObjectRemoved("team", "p-team")])
+    here.step()
+    assert "team/job-train" not in here.control.cluster.jobs
+    assert any(each.get("promised", 0) is None for each in map(status_of, [here.writes]))
+    here.gone("holds-0")
+    here.hear("pods", pod("quick", namespace="other", gpus=2))
+    assert [each.name for each in here.step()] == ["quick"]
+    here.hear("projects", project("team"))
+    assert here.step() == []
+    assert "team/job-train" in here.control.cluster.jobs
+    assert not here.control.cluster.promised
+
+
 def test_what_is_heard_while_nobody_leads_does_not_pile_up() -> None:
     here = scene()
     assert [bind.name for bind in here.step()] == ["train-0"]

@@ -513,7 +513,7 @@ class ClusterState:
             gang.empty_since_s = None
         elif gang.empty_since_s is not None:
             self._see_owner_of(gang, self._now_s >= gang.empty_since_s + EMPTY_S)
-        if gang.promised is None and not gang.room_told:
+        if not gang.room_told:  # what was nominated before may have gone to others since
             gang.promised = self.registry.room_kept(gang, self._now_s, self._is_stopping)
         facts = gang.tell(self._now_s, self.node_states)
         self.registry.count_project(gang)
