@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import CapacityColumns, Ints, idle_devices
+from weir.state.capacity_columns import NO_DEVICE, CapacityColumns, Ints, idle_devices
 from weir.state.cluster import Cluster
 from weir.state.shapes import GPU_ROW, RequestShape
 
@@ -130,6 +130,10 @@ class Capacity:
             milli = int(free.sum()) if free.size == 0 or free.min() >= 0 else int(free[free > 0].sum())
             self._free_gpu = len(self.log), milli
         return milli
+
+    def is_overcommitted(self, node: int) -> bool:
+        """Return True if more is held of a device of this node than there is."""
+        return any(NO_DEVICE < left < 0 for left in self.columns.share[node].tolist())
 
     def partly_free(self) -> Ints:
         """Return, by node, the thousandths that are free of devices somebody has a part of."""

@@ -56,7 +56,7 @@ class NodeCapacity:
     """Capacity of one node as plain numbers, to test sets of victims.
 
     Where shape and units hold whole devices only, what is short and what each unit gives are numbers
-    that add up; with shares the devices have to be looked at one by one.
+    that add up. With shares, or devices held twice, the devices have to be looked at one by one.
     """
 
     __slots__ = ("_device_memory", "_gains", "_memory", "_shape", "_share", "_short")
@@ -79,6 +79,7 @@ class NodeCapacity:
         whole = not shape.devices or (
             shape.whole
             and all(pod.shape.whole or not pod.shape.devices for victim in victims for pod in victim.here)
+            and not capacity.is_overcommitted(node)
         )
         if not whole:
             self._share, self._memory = (

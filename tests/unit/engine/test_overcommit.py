@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from weir.engine.cache import EngineCache
+from weir.engine.cycle import decide
 from weir.engine.overcommit import DeviceHolding, OvercommittedNode, node_device_usage, relieve
 from weir.model.nodes import Node, Taint
+from weir.model.policy import Policy
 from weir.model.queues import Queue
 from weir.model.resources import GPU
 from weir.model.workloads import PodGroup, Request, Workload
@@ -155,3 +158,23 @@ def test_nothing_is_stopped_on_a_node_that_isnt_ready() -> None:
     capacity = {"cpu": 64000, "memory": 1 << 40, "pods": 99}
     here.happen(events.NodeSet(Node("n", 8, 80 << 30, capacity, taints=(taint,))))
     assert here.relieved(others=8) == ([], set())
+
+
+def test_devices_held_twice_are_free_only_once_both_are_gone() -> None:
+    here = Site()
+    here.run("within", 2, project="a")
+    here.run("fixed", 2, project="a", nodes=["m"], preemptible=False)
+    for name, first in (("one", 2), ("two", 2), ("three", 5)):
+        here.next_device["n"] = first
+        here.run(name, 3, project="b")
+    here.run("filler", 6, project="b", nodes=["m"], preemptible=False)
+    here.happen(
+        events.QueuesSet(tuple(Queue(name, quota={GPU: quota}) for name, quota in (("a", 7000), ("b", 0))))
+    )
+    wants = Workload("wants", "a", (PodGroup("pods", Request(devices=3), 1, 1),), 1, 0.0)
+    here.happen(events.WorkloadSubmitted(wants, 1.0))
+    plan = decide(here.cluster, Policy(), AFTER_S, EngineCache())
+    (nominated,) = plan.promises
+    assert len(nominated.places[0].devices) == 3
+    freed = {each.pod.workload for each in plan.evictions}
+    assert freed in ({"three"}, {"one", "two"})
