@@ -12,10 +12,11 @@ from cyclopts import Parameter
 
 from weir.cli.columns import Column, pairs, table
 from weir.cli.events import event_lines
-from weir.cli.formatting import clock, counted, lasting, moment, number, sentence, since
+from weir.cli.formatting import clock, counted, lasting, moment, number, resource, sentence, since
 from weir.cli.outputs import Output, OutputOption, ProjectOption, WatchOption, print_plain, show
 from weir.cli.terminal import Screen, Tone, plain, screen, wrapped
 from weir.cli.watch import append, changed, is_terminal, repaint
+from weir.model.resources import CPU, GPU, MEMORY
 
 if TYPE_CHECKING:
     from weir.api.answers import PodRow, WorkloadDetail, WorkloadRow
@@ -274,14 +275,23 @@ def _standing(detail: "WorkloadDetail") -> str:
     return detail.status
 
 
+def _requests(detail: "WorkloadDetail") -> str:
+    """Return what its pods ask for, as in `4 pods, 4 GPUs together, 2 cores each`."""
+    text = f"{counted(detail.pods, 'pod')}, {resource(GPU, detail.devices)}"
+    if detail.pods > 1 and detail.devices:
+        text += " together"
+    stated = ((CPU, detail.pod_cpu), (MEMORY, detail.pod_memory))
+    beside = " and ".join(resource(name, value) for name, value in stated if value is not None)
+    if beside:
+        text += f", {beside}{' each' if detail.pods > 1 else ''}"
+    return text + (f", {detail.pods_running} running" if 0 < detail.pods_running < detail.pods else "")
+
+
 def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
-    pods = counted(detail.pods, "pod")
-    asks = f"{pods}, {number(detail.devices)} GPU{'' if detail.devices == 1 else 's'}"
-    running = f", {detail.pods_running} running" if 0 < detail.pods_running < detail.pods else ""
     said = [
         *([("Uid", str(detail.uid))] if wide else []),
         ("Project", f"{detail.project}, submitted by {detail.user}" if detail.user else detail.project),
-        ("Asks for", f"{asks} together{running}" if detail.pods > 1 and detail.devices else asks + running),
+        ("Asks for", _requests(detail)),
         (
             "Type",
             f"{detail.type}, priority {detail.priority}, {'' if detail.preemptible else 'not '}preemptible",

@@ -111,6 +111,8 @@ DETAIL = {
     "command": ["python", "train.py", "--lr", "0.1 0.2"],
     "env": {"A": "1"},
     "directory": "/home/ada",
+    "pod_cpu": 4.0,
+    "pod_memory": 64 << 30,
     "max_runtime_s": 86400.0,
     "checkpointed_s": NOW_S - 180,
     "step": 1200,

@@ -31,7 +31,7 @@ DESCRIBE = """\
 train-4k2p  running for 1h
 
   Project      vision, submitted by ada
-  Asks for     1 pod, 2 GPUs
+  Asks for     1 pod, 2 GPUs, 4 cores and 64Gi memory
   Type         train, priority 50, preemptible
   Submitted    1970-01-11 13:46:40, 1d1h ago
   Started      1970-01-12 13:46:40, 1h ago

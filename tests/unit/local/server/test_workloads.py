@@ -30,6 +30,15 @@ async def test_a_job_runs_and_its_end_is_recorded(stands: Standing) -> None:
     assert (log.status_code, log.text) == (200, "out\n")
 
 
+async def test_stated_memory_and_cores_are_described(stands: Standing) -> None:
+    stated = await stands.submit(name="stated", pods=[{"gpus": 1, "cpu": 0.5, "memory": 64 << 20}])
+    assert (stated["pod_cpu"], stated["pod_memory"]) == (0.5, 64 << 20)
+    described = await stands.get("workloads/stated")
+    assert (described["pod_cpu"], described["pod_memory"]) == (0.5, 64 << 20)
+    left_open = await stands.submit(name="left-open", pods=[{"gpus": 1}])
+    assert (left_open["pod_cpu"], left_open["pod_memory"]) == (None, None)
+
+
 async def test_it_is_listed_the_moment_it_is_submitted(stands: Standing) -> None:
     made = await stands.submit()
     assert [row["name"] for row in (await stands.get("workloads"))["items"]] == [made["name"]]

@@ -137,14 +137,23 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
 
 
 def _detail_of_new(kept: WorkloadRecord, row: WorkloadRow) -> WorkloadDetail:
+    cpu, memory = _stated(kept)
     return WorkloadDetail.model_construct(
         **dict(row),
         command=list(kept.launch.command),
         env=dict(kept.launch.environment),
         secrets=dict(kept.launch.secrets),
         directory=kept.launch.directory,
+        pod_cpu=cpu,
+        pod_memory=memory,
         max_runtime_s=kept.workload.max_runtime_s,
     )
+
+
+def _stated(kept: WorkloadRecord) -> tuple[float | None, int | None]:
+    """Return the cores and bytes of memory of each pod of the first group; None where none were stated."""
+    request = kept.workload.groups[0].request
+    return request.cpu_milli / 1000 if request.cpu_milli else None, request.memory or None
 
 
 @routes.get("/{name}", response_model=WorkloadDetail, responses=problems(404))
@@ -165,6 +174,7 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     if reported is not None and reported.uid != row.uid:
         reported = None
     events: list[EventRow] = [event_row(each) for each in page.items]
+    cpu, memory = _stated(found.kept)
     detail = WorkloadDetail.model_construct(
         **dict(row),
         pod_rows=pool.view.pod_rows(line) if line is not None else [],
@@ -172,6 +182,8 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
         env=_shown(launch, row.user, who),
         secrets=dict(launch.secrets),
         directory=launch.directory,
+        pod_cpu=cpu,
+        pod_memory=memory,
         max_runtime_s=found.kept.workload.max_runtime_s,
         checkpoints=str(pool.home / "checkpoints" / str(row.uid)),
         checkpointed_s=line.saved_s if line is not None else found.kept.saved_s,
