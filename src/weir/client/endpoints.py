@@ -1,279 +1,347 @@
-"""Every question a pool answers, as data: the method, the path, and how the answer is read.
+"""Every call of a pool's REST interface, written once for both clients.
 
-The two clients differ only in how a call is carried out.
+A method of `Endpoints` returns a call: the method, the path, and how the answer is read. Its decorator makes
+`Pool` return the answer, and `AsyncPool` return a coroutine that does so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
-from pydantic import BaseModel, ValidationError
-
-from weir.client.errors import PoolError, Refused
+from weir.client.calls import Call, RowPage, endpoint, form, nothing, row_iterator, row_list
 
 if TYPE_CHECKING:
     from weir.api import answers as model
     from weir.api.submissions import Submission
-    from weir.client.submissions import Amount
+    from weir.client.address import Address
+    from weir.client.submissions import Amount, SubmissionFields
 
-Answered = TypeVar("Answered")
-Form = TypeVar("Form", bound=BaseModel)
 By = Literal["project", "department", "user", "type", "node"]
 Kind = Literal["projects", "departments"]
-Act = Literal["stop", "suspend", "resume", "rerun"]
+Action = Literal["stop", "suspend", "resume", "rerun"]
 
-PAGE = 500
-"""Asked for at a time when a list is walked through."""
-_SAID_LENGTH_MAX = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[Answered]):
-    """One request. `reads` makes the answer of a successful response's bytes."""
-
-    method: str
-    path: str
-    reads: Callable[[bytes], Answered]
-    params: Mapping[str, str] = field(default_factory=dict)
-    body: object = None
+_ROWS_A_PAGE = 500
+_ALL = {"limit": "1000"}
 
 
-def pool_status() -> Call[model.PoolStatus]:
-    """The pool in one glance."""
-    from weir.api.answers import PoolStatus
+class WorkloadFilter(TypedDict, total=False):
+    """Filter of a list of workloads. `query` is part of a name; `ended` includes workloads that are over."""
 
-    return Call("GET", "/status", _form(PoolStatus))
-
-
-def submit(
-    submission: Submission | Mapping[str, Any] | None, words: Mapping[str, Any]
-) -> Call[model.WorkloadDetail]:
-    """Queue a workload.
-
-    Raises:
-        Refused: it can't be used as it is.
-    """
-    from weir.api.answers import WorkloadDetail
-    from weir.client.submissions import written
-
-    return Call("POST", "/workloads", _form(WorkloadDetail), body=written(submission, words))
+    project: str | None
+    status: Sequence[str]
+    type: str | None
+    user: str | None
+    query: str | None
+    ended: bool
 
 
-def workloads(
-    *,
-    project: str | None,
-    status: Sequence[str],
-    kind: str | None,
-    user: str | None,
-    query: str | None,
-    ended: bool,
-    limit: int,
-    after: str | None,
-) -> Call[model.WorkloadPage]:
-    """A page of workloads, newest first."""
-    from weir.api.workload_list import WorkloadPage
+class EventFilter(TypedDict, total=False):
+    """Filter of a list of events."""
 
-    params = _params(
-        project=project, status=",".join(status), type=kind, user=user, q=query, limit=limit, after=after
-    )
-    return Call("GET", "/workloads", _form(WorkloadPage), params | ({"all": "true"} if ended else {}))
+    workload: str | None
+    project: str | None
+    kind: str | None
 
 
-def workload(name: str) -> Call[model.WorkloadDetail]:
-    """All that is known of one."""
-    from weir.api.answers import WorkloadDetail
+class Endpoints:
+    """Calls of both clients."""
 
-    return Call("GET", f"/workloads/{_part(name)}", _form(WorkloadDetail))
+    address: Address
 
+    # Workloads
 
-def why(name: str) -> Call[model.WhyAnswer]:
-    """Why it waits."""
-    from weir.api.answers import WhyAnswer
+    @endpoint
+    def submit(
+        self, submission: Submission | Mapping[str, Any] | None = None, /, **words: Unpack[SubmissionFields]
+    ) -> Call[model.WorkloadDetail]:
+        """Queue a workload: `pool.submit(project="vision", gpus=2, command=["python", "train.py"])`.
 
-    return Call("GET", f"/workloads/{_part(name)}/why", _form(WhyAnswer))
+        Without `directory` a workload of a pool on this machine starts in the current directory.
 
+        Raises:
+            Refused: the submission is invalid.
+        """
+        from weir.api.answers import WorkloadDetail
+        from weir.client.submissions import written
 
-def act(name: str, act: Act) -> Call[model.WorkloadRow]:
-    """Stop, suspend, resume or rerun one."""
-    from weir.api.workload_list import WorkloadRow
+        body = written(submission, words)
+        if not body.get("directory") and self.address.is_loopback:
+            body["directory"] = str(Path.cwd())
+        return Call("POST", "/workloads", form(WorkloadDetail), body=body)
 
-    return Call("POST", f"/workloads/{_part(name)}/{act}", _form(WorkloadRow))
+    @endpoint
+    def page(
+        self, *, limit: int = 100, after: str | None = None, **filters: Unpack[WorkloadFilter]
+    ) -> Call[model.WorkloadPage]:
+        """Return a page of workloads, newest first."""
+        return _workloads(limit, after, filters)
+
+    @row_iterator
+    def list(self, **filters: Unpack[WorkloadFilter]) -> Call[RowPage[model.WorkloadRow]]:
+        """Iterate over the workloads, newest first."""
+        return _workloads(_ROWS_A_PAGE, None, filters)
+
+    @endpoint
+    def get(self, name: str) -> Call[model.WorkloadDetail]:
+        """Return all details of a workload: the newest of that name."""
+        from weir.api.answers import WorkloadDetail
+
+        return Call("GET", f"/workloads/{_part(name)}", form(WorkloadDetail))
+
+    @endpoint
+    def why(self, name: str) -> Call[model.WhyAnswer]:
+        """Return why a workload is pending, its queue's numbers, and what would let it start now."""
+        from weir.api.answers import WhyAnswer
+
+        return Call("GET", f"/workloads/{_part(name)}/why", form(WhyAnswer))
+
+    @endpoint
+    def stop(self, name: str) -> Call[model.WorkloadRow]:
+        """End a workload for good."""
+        return _act(name, "stop")
+
+    @endpoint
+    def suspend(self, name: str) -> Call[model.WorkloadRow]:
+        """Stop a workload until it is resumed."""
+        return _act(name, "suspend")
+
+    @endpoint
+    def resume(self, name: str) -> Call[model.WorkloadRow]:
+        """Let a suspended workload start again."""
+        return _act(name, "resume")
+
+    @endpoint
+    def rerun(self, name: str) -> Call[model.WorkloadRow]:
+        """Submit an ended workload again, unchanged."""
+        return _act(name, "rerun")
+
+    # The quota tree
+
+    @row_list
+    def projects(self) -> Call[RowPage[model.QueueRow]]:
+        """Return all projects with their quota and their usage."""
+        return _queues("projects")
+
+    @endpoint
+    def project(self, name: str) -> Call[model.QueueRow]:
+        """Return a project."""
+        return _queue("GET", "projects", name)
+
+    @endpoint
+    def set_project(self, name: str, /, **words: Any) -> Call[model.QueueRow]:
+        """Create or change a project: `department`, `quota`, `limit`, `weight`, `priority`."""
+        return _queue("PUT", "projects", name, {**words, "name": name})
+
+    @endpoint
+    def delete_project(self, name: str) -> Call[model.QueueDeleted]:
+        """Delete a project; return the tokens and secrets that were deleted with it."""
+        return _delete_queue("projects", name)
+
+    @row_list
+    def secrets(self, project: str) -> Call[RowPage[model.SecretRow]]:
+        """Return the names of a project's secrets. Nothing returns their values."""
+        from weir.api.answers import SecretPage
+
+        return Call("GET", f"/projects/{_part(project)}/secrets", form(SecretPage))
+
+    @endpoint
+    def set_secret(self, project: str, name: str, value: str) -> Call[model.SecretRow]:
+        """Set a secret. Workloads of the project that name it get this value when they start."""
+        from weir.api.answers import SecretRow
+
+        return Call("PUT", _secret(project, name), form(SecretRow), body={"value": value})
+
+    @endpoint
+    def delete_secret(self, project: str, name: str) -> Call[None]:
+        """Delete a secret and suspend the pending workloads that name it."""
+        return Call("DELETE", _secret(project, name), nothing)
+
+    @row_list
+    def departments(self) -> Call[RowPage[model.QueueRow]]:
+        """Return all departments with their quota and their usage."""
+        return _queues("departments")
+
+    @endpoint
+    def department(self, name: str) -> Call[model.QueueRow]:
+        """Return a department."""
+        return _queue("GET", "departments", name)
+
+    @endpoint
+    def set_department(self, name: str, /, **words: Any) -> Call[model.QueueRow]:
+        """Create or change a department: `parent`, `quota`, `limit`, `weight`, `priority`."""
+        return _queue("PUT", "departments", name, {**words, "name": name})
+
+    @endpoint
+    def delete_department(self, name: str) -> Call[model.QueueDeleted]:
+        """Delete a department."""
+        return _delete_queue("departments", name)
+
+    # The pool
+
+    @endpoint
+    def status(self) -> Call[model.PoolStatus]:
+        """Return a summary of the pool."""
+        from weir.api.answers import PoolStatus
+
+        return Call("GET", "/status", form(PoolStatus))
+
+    @row_list
+    def nodes(self) -> Call[RowPage[model.NodeRow]]:
+        """Return all nodes and their devices."""
+        from weir.api.answers import NodePage
+
+        return Call("GET", "/nodes", form(NodePage), _ALL)
+
+    @endpoint
+    def events_page(
+        self, *, limit: int = 100, after: str | None = None, **filters: Unpack[EventFilter]
+    ) -> Call[model.EventPage]:
+        """Return a page of events, newest first."""
+        return _events(limit, after, filters)
+
+    @row_iterator
+    def events(self, **filters: Unpack[EventFilter]) -> Call[RowPage[model.EventRow]]:
+        """Iterate over the events, newest first."""
+        return _events(_ROWS_A_PAGE, None, filters)
+
+    @endpoint
+    def usage(
+        self, *, since_s: float | None = None, until_s: float | None = None, by: By = "project"
+    ) -> Call[model.UsageReport]:
+        """Return the usage between two times (seconds since the epoch)."""
+        from weir.api.answers import UsageReport
+
+        return Call("GET", "/usage", form(UsageReport), _params(since=since_s, until=until_s, by=by))
+
+    @endpoint
+    def snapshot(self) -> Call[str]:
+        """Return a scenario file that replays the next decision."""
+        return Call("GET", "/snapshot", bytes.decode)
+
+    @row_list
+    def checkpoints(self) -> Call[RowPage[model.CheckpointRow]]:
+        """Return all checkpoint directories."""
+        from weir.api.answers import CheckpointPage
+
+        return Call("GET", "/checkpoints", form(CheckpointPage), _ALL)
+
+    @row_list
+    def tokens(self) -> Call[RowPage[model.TokenRow]]:
+        """Return all tokens, without their secrets."""
+        from weir.api.answers import TokenPage
+
+        return Call("GET", "/tokens", form(TokenPage), _ALL)
+
+    @endpoint
+    def make_token(
+        self,
+        user: str,
+        *,
+        role: str = "member",
+        projects: Sequence[str] = (),
+        label: str = "",
+        expires: Amount | None = None,
+    ) -> Call[model.TokenMade]:
+        """Create a token; only this answer shows its text. `expires` is its lifetime, such as "90d"."""
+        from weir.api.answers import TokenMade
+
+        body: dict[str, Any] = {"user": user, "role": role, "projects": [*projects]}
+        body |= {"label": label} if label else {}
+        body |= {"expires": expires} if expires is not None else {}
+        return Call("POST", "/tokens", form(TokenMade), body=body)
+
+    @endpoint
+    def rotate_token(
+        self, number: int | None = None, *, expires: Amount | None = None
+    ) -> Call[model.TokenMade]:
+        """Replace the text of a token, by default of the client's own; the old text becomes invalid."""
+        from weir.api.answers import TokenMade
+
+        path = f"/tokens/{'own' if number is None else number}/rotate"
+        return Call("POST", path, form(TokenMade), body={} if expires is None else {"expires": expires})
+
+    @endpoint
+    def revoke_token(self, number: int) -> Call[None]:
+        """Make a token invalid."""
+        return Call("DELETE", f"/tokens/{number}", nothing)
+
+    @row_list
+    def audit(
+        self,
+        *,
+        limit: int = 100,
+        user: str | None = None,
+        outcome: str | None = None,
+        path: str | None = None,
+    ) -> Call[RowPage[model.AuditRow]]:
+        """Return the newest lines of the audit log, newest first."""
+        from weir.api.answers import AuditPage
+
+        params = _params(limit=limit, user=user, outcome=outcome, path=path)
+        return Call("GET", "/audit", form(AuditPage), params)
 
 
 def logs(name: str, *, pod: str | None, start: int | None, tail: int | None, follow: bool) -> Call[None]:
-    """The output of a pod; read as it comes."""
-    params = _params(pod=pod, start=start, tail=tail)
-    return Call(
-        "GET", f"/workloads/{_part(name)}/logs", _nothing, params | ({"follow": "true"} if follow else {})
+    """Return the call for the output of a pod."""
+    params = _params(pod=pod, start=start, tail=tail, follow="true" if follow else None)
+    return Call("GET", f"/workloads/{_part(name)}/logs", nothing, params)
+
+
+def _workloads(limit: int, after: str | None, filters: WorkloadFilter) -> Call[model.WorkloadPage]:
+    from weir.api.workload_list import WorkloadPage
+
+    params = _params(
+        project=filters.get("project"),
+        status=",".join(filters.get("status", ())),
+        type=filters.get("type"),
+        user=filters.get("user"),
+        q=filters.get("query"),
+        all="true" if filters.get("ended") else None,
+        limit=limit,
+        after=after,
     )
+    return Call("GET", "/workloads", form(WorkloadPage), params)
 
 
-def queues(kind: Kind) -> Call[model.QueuePage]:
-    """All projects, or all departments."""
+def _events(limit: int, after: str | None, filters: EventFilter) -> Call[model.EventPage]:
+    from weir.api.answers import EventPage
+
+    return Call("GET", "/events", form(EventPage), _params(**filters, limit=limit, after=after))
+
+
+def _act(name: str, action: Action) -> Call[model.WorkloadRow]:
+    from weir.api.workload_list import WorkloadRow
+
+    return Call("POST", f"/workloads/{_part(name)}/{action}", form(WorkloadRow))
+
+
+def _queues(kind: Kind) -> Call[RowPage[model.QueueRow]]:
     from weir.api.answers import QueuePage
 
-    return Call("GET", f"/{kind}", _form(QueuePage), {"limit": "1000"})
+    return Call("GET", f"/{kind}", form(QueuePage), _ALL)
 
 
-def queue(kind: Kind, name: str) -> Call[model.QueueRow]:
-    """One of them."""
+def _queue(method: str, kind: Kind, name: str, body: object = None) -> Call[model.QueueRow]:
     from weir.api.answers import QueueRow
 
-    return Call("GET", f"/{kind}/{_part(name)}", _form(QueueRow))
+    return Call(method, f"/{kind}/{_part(name)}", form(QueueRow), body=body)
 
 
-def set_queue(kind: Kind, name: str, words: Mapping[str, Any]) -> Call[model.QueueRow]:
-    """Make or change one."""
-    from weir.api.answers import QueueRow
-
-    return Call("PUT", f"/{kind}/{_part(name)}", _form(QueueRow), body={**words, "name": name})
-
-
-def delete_queue(kind: Kind, name: str) -> Call[model.QueueDeleted]:
-    """Delete one; what went with it."""
+def _delete_queue(kind: Kind, name: str) -> Call[model.QueueDeleted]:
     from weir.api.answers import QueueDeleted
 
     def read(raw: bytes) -> QueueDeleted:
-        if not raw:  # a cluster, or an older server, says no more
-            return QueueDeleted(name=name)
-        return QueueDeleted.model_validate_json(raw)
+        # A cluster or an older server sends no body.
+        return QueueDeleted.model_validate_json(raw) if raw else QueueDeleted(name=name)
 
     return Call("DELETE", f"/{kind}/{_part(name)}", read)
 
 
-def nodes() -> Call[model.NodePage]:
-    """All machines."""
-    from weir.api.answers import NodePage
-
-    return Call("GET", "/nodes", _form(NodePage), {"limit": "1000"})
-
-
-def events(
-    *, workload: str | None, project: str | None, kind: str | None, limit: int, after: str | None
-) -> Call[model.EventPage]:
-    """A page of what happened, newest first."""
-    from weir.api.answers import EventPage
-
-    params = _params(workload=workload, project=project, kind=kind, limit=limit, after=after)
-    return Call("GET", "/events", _form(EventPage), params)
-
-
-def stream() -> Call[None]:
-    """What changes, as it does."""
-    return Call("GET", "/stream", _nothing)
-
-
-def usage(*, since_s: float | None, until_s: float | None, by: By) -> Call[model.UsageReport]:
-    """What was used."""
-    from weir.api.answers import UsageReport
-
-    return Call("GET", "/usage", _form(UsageReport), _params(since=since_s, until=until_s, by=by))
-
-
-def snapshot() -> Call[str]:
-    """A scenario that replays the next decision."""
-    return Call("GET", "/snapshot", lambda raw: raw.decode("utf-8"))
-
-
-def checkpoints() -> Call[model.CheckpointPage]:
-    """Return the call for all checkpoint directories."""
-    from weir.api.answers import CheckpointPage
-
-    return Call("GET", "/checkpoints", _form(CheckpointPage), {"limit": "1000"})
-
-
-def tokens() -> Call[model.TokenPage]:
-    """All tokens, without their secrets."""
-    from weir.api.answers import TokenPage
-
-    return Call("GET", "/tokens", _form(TokenPage), {"limit": "1000"})
-
-
-def make_token(
-    user: str, role: str, projects: Sequence[str], label: str, expires: Amount | None
-) -> Call[model.TokenMade]:
-    """A new token."""
-    from weir.api.answers import TokenMade
-
-    asked: dict[str, Any] = {"user": user, "role": role, "projects": list(projects)}
-    if label:
-        asked["label"] = label
-    if expires is not None:
-        asked["expires"] = expires
-    return Call("POST", "/tokens", _form(TokenMade), body=asked)
-
-
-def rotate_token(number: int | None, expires: Amount | None) -> Call[model.TokenMade]:
-    """Another text for a token; for that which is asked with, if no number is given."""
-    from weir.api.answers import TokenMade
-
-    body = {} if expires is None else {"expires": expires}
-    path = f"/tokens/{'own' if number is None else number}/rotate"
-    return Call("POST", path, _form(TokenMade), body=body)
-
-
-def audit(*, limit: int, user: str | None, outcome: str | None, path: str | None) -> Call[model.AuditPage]:
-    """The newest lines of the audit log."""
-    from weir.api.answers import AuditPage
-
-    params = _params(limit=limit, user=user, outcome=outcome, path=path)
-    return Call("GET", "/audit", _form(AuditPage), params)
-
-
-def revoke_token(number: int) -> Call[None]:
-    """A token is worth nothing from now on."""
-    return Call("DELETE", f"/tokens/{number}", _nothing)
-
-
-def secrets(project: str) -> Call[model.SecretPage]:
-    """Names of a project's secrets."""
-    from weir.api.answers import SecretPage
-
-    return Call("GET", f"/projects/{_part(project)}/secrets", _form(SecretPage))
-
-
-def set_secret(project: str, name: str, value: str) -> Call[model.SecretRow]:
-    """Set one."""
-    from weir.api.answers import SecretRow
-
-    path = f"/projects/{_part(project)}/secrets/{_part(name)}"
-    return Call("PUT", path, _form(SecretRow), body={"value": value})
-
-
-def delete_secret(project: str, name: str) -> Call[None]:
-    """Delete one."""
-    return Call("DELETE", f"/projects/{_part(project)}/secrets/{_part(name)}", _nothing)
-
-
-def refusal(status: int, raw: bytes) -> Refused:
-    """What an answer that is no success says."""
-    from weir.api.answers import Problem
-
-    try:
-        return Refused(Problem.model_validate_json(raw))
-    except ValidationError:
-        said = raw[:_SAID_LENGTH_MAX].decode("utf-8", "replace")
-        words = " ".join(said.split()) or f"the pool answered {status} and said no more"
-        return Refused(Problem(title="The pool refused", status=status, detail=words))
-
-
-def _form(form: type[Form]) -> Callable[[bytes], Form]:
-    def read(raw: bytes) -> Form:
-        try:
-            return form.model_validate_json(raw)
-        except ValidationError as error:
-            raise PoolError(
-                "What answered is no pool of this version: check its address, or bring both to one version."
-            ) from error
-
-    return read
-
-
-def _nothing(_raw: bytes) -> None:
-    return None
+def _secret(project: str, name: str) -> str:
+    return f"/projects/{_part(project)}/secrets/{_part(name)}"
 
 
 def _part(name: str) -> str:

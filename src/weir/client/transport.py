@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
@@ -13,9 +13,6 @@ from weir import __version__
 from weir.client import listener
 from weir.client.address import TOKEN, URL, Address, open_socket_path
 from weir.client.errors import Unreachable
-
-if TYPE_CHECKING:
-    from weir.api.submissions import Submission
 
 ENDED = ("succeeded", "failed", "stopped")
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 1.0
@@ -73,6 +70,11 @@ def unreachable(address: Address, error: httpx.TransportError) -> Unreachable:
             f"or check {URL}."
         )
     return Unreachable(f"The pool at {address.url} can't be reached: check {URL} and {TOKEN}.")
+
+
+def server_error(address: Address) -> Unreachable:
+    """Return the error of a server that fails for now."""
+    return Unreachable(f"The pool at {address.url} has an internal error: try again later.")
 
 
 def retry_s(answer: httpx.Response) -> float | None:
@@ -197,17 +199,3 @@ def async_client(
 
     hooks = {"request": [check] if _is_checked(address) else []}
     return httpx.AsyncClient(**settings(address, timeout_s), transport=transport, event_hooks=hooks)
-
-
-def here(
-    address: Address, submission: "Submission | Mapping[str, Any] | None", words: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The words of a submission, with the current directory where the pool can have the same one."""
-    said = (
-        submission.get("directory")
-        if isinstance(submission, Mapping)
-        else getattr(submission, "directory", None)
-    )
-    if said or words.get("directory") or not address.is_loopback:
-        return words
-    return {**words, "directory": str(Path.cwd())}

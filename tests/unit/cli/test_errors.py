@@ -86,7 +86,7 @@ def test_a_pool_in_trouble(fake: Fake, capsys: pytest.CaptureFixture[str]) -> No
 def test_another_program_at_that_address(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fake.on("GET", "/status", Said({"hello": "world"}))
     assert main(["status"]) == 1
-    assert "no pool of this version" in _one_sentence(capsys)
+    assert "not from a pool of this version" in _one_sentence(capsys)
 
 
 @pytest.mark.parametrize(

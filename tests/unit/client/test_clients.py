@@ -32,8 +32,8 @@ def test_both_clients_have_the_same_calls() -> None:
     def calls(of: type) -> dict[str, list[str]]:
         return {
             name: list(inspect.signature(each).parameters)
-            for name, each in vars(of).items()
-            if not name.startswith("_")
+            for name, each in inspect.getmembers(of)
+            if not name.startswith("_") and callable(each)
         }
 
     assert calls(Pool) == calls(AsyncPool)
