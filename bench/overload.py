@@ -27,6 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from tools import prefork
+
 DESCRIPTORS = 1024
 GOAL_S = 1.0
 LOOK_S = 0.25
@@ -227,7 +229,7 @@ class Pool:
         with self._log.open("wb") as log:
             command = [sys.executable, "-c", _SERVE, str(home), str(descriptors)]
             command += [] if limits is None else [str(limits)]
-            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+            self.process = prefork.start(command, stdout=log.fileno(), stderr=log.fileno())
         until = time.monotonic() + 120
         while not (home / "server.json").exists():
             assert self.process.poll() is None, self._log.read_text()

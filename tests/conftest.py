@@ -1,11 +1,13 @@
 """How tests are shared out among the processes of a run."""
 
 import gc
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tools import prefork
 
 HERE = Path(__file__).parent
 LANES = 3
@@ -37,8 +39,9 @@ settings.load_profile("weir")  # nothing is said about how long an example may t
 
 
 def pytest_configure() -> None:
-    """Leave garbage alone while thousands of tests are collected."""
+    """Leave garbage alone while thousands of tests are collected; name the prefork server of this run."""
     gc.disable()
+    os.environ.setdefault(prefork.ADDRESS, f"weir-tests-{os.getpid()}")
 
 
 def pytest_collection_finish() -> None:

@@ -1,18 +1,16 @@
 """Commands on the pages for one machine run as written, and print what the pages show, in shape."""
 
-import json
 import os
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 from tests.e2e.documented_commands import Block, Command, blocks, shape
 from tests.unit.local.server.server_process import Serving, serving
+from tools import prefork
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -34,30 +32,6 @@ READS = {"list", "top", "why", "status", "events", "nodes", "logs", "describe"}
 WITHIN_S = 120.0
 TRAIN = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
 
-FORKS = """
-import json, os, pkgutil, sys
-from importlib import import_module
-import httpx, rich.table, weir.api.answers, weir.api.submissions, weir.cli, weir.client
-from weir.cli.main import main
-
-for package in (weir.cli, weir.client):
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if not module.ispkg and not module.name.startswith("weir.client.async"):
-            import_module(module.name)
-
-for line in sys.stdin:
-    order = json.loads(line)
-    if os.fork() == 0:
-        os.chdir(order["directory"])
-        for stream in (1, 2):
-            os.dup2(os.open(order["output"], os.O_CREAT | os.O_WRONLY | os.O_APPEND), stream)
-        code = main(order["words"])
-        sys.stdout.flush()
-        os._exit(code)
-    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
-"""
-"""Each command is a process; what they import, most of the time one takes, is imported once for all."""
-
 
 class Shell:
     """Runs `weir` as the administrator of a pool, in a directory with the files that the pages name."""
@@ -67,14 +41,7 @@ class Shell:
         self.directory = Path()
         names = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
         path = f"{Path(sys.executable).parent}:{names['PATH']}"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", FORKS],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=names | {"WEIR_HOME": str(server.home), "COLUMNS": "200", "PATH": path},
-        )
-        self._count = 0
+        self._environment = names | {"WEIR_HOME": str(server.home), "COLUMNS": "200", "PATH": path}
 
     def run(self, text: str) -> tuple[int, str]:
         """Return exit code and output of one command line; `> FILE` at its end goes to a file."""
@@ -83,15 +50,12 @@ class Shell:
         to = None
         if len(words) > 2 and words[-2] == ">":
             to, words = self.directory / words[-1], words[:-2]
-        self._count += 1
-        output = self.directory / f".output{self._count}"
-        order = {"words": words[1:], "output": str(output), "directory": str(self.directory)}
-        print(json.dumps(order), file=self._pipe(self._process.stdin), flush=True)
-        code = int(self._pipe(self._process.stdout).readline())
-        said = output.read_text("utf-8") if output.exists() else ""
+        command = [sys.executable, "-m", *words]
+        done = prefork.run(command, env=self._environment, cwd=self.directory, timeout=WITHIN_S)
+        said = done.stdout + done.stderr
         if to is not None:
             to.write_text(said, "utf-8")
-        return code, said
+        return done.returncode, said
 
     def make_new(self) -> None:
         """Make the pool what it was when it was new."""
@@ -104,25 +68,12 @@ class Shell:
         )
         assert status in (200, 201), said
 
-    def close(self) -> None:
-        """End the helper."""
-        self._pipe(self._process.stdin).close()
-        self._process.wait(WITHIN_S)
-        self._pipe(self._process.stdout).close()
-
-    @staticmethod
-    def _pipe(pipe: IO[str] | None) -> IO[str]:
-        assert pipe is not None
-        return pipe
-
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """A pool with eight virtual GPUs, and a shell to use it, for all pages."""
     with serving(tmp_path_factory.mktemp("docs") / "home", gpus=8) as server:
-        shell = Shell(server)
-        yield shell
-        shell.close()
+        yield Shell(server)
 
 
 @pytest.fixture

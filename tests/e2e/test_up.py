@@ -11,24 +11,18 @@ from pathlib import Path
 
 import pytest
 from tests.unit.local.server.server_process import Serving, serving
+from tools import prefork
 
 SAVES = "trap 'sleep 0.2; exit 0' TERM; while :; do sleep 0.05; done"
 
-
-TRIES = """
-import os, sys
+TRY = """
+import sys
 from pathlib import Path
-from weir.local.server.settings import ServerSettings as Settings
 from weir.local.server.main import run
+from weir.local.server.settings import ServerSettings
 
-for at, words in enumerate(sys.argv[2:]):
-    if os.fork() == 0:
-        for stream, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(f"{sys.argv[1]}/{name}{at}", os.O_CREAT | os.O_WRONLY), stream)
-        sys.exit(eval(f"run(Settings(home={words}))"))
-    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+sys.exit(run(ServerSettings(home={})))
 """
-"""Each of them a process; what they import, most of the time one takes, is imported once for all."""
 
 
 @pytest.fixture
@@ -44,16 +38,9 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield found
 
 
-def up(tmp: Path, *tries: str) -> list[subprocess.CompletedProcess[str]]:
+def up(*tries: str) -> list[subprocess.CompletedProcess[str]]:
     """What comes of `weir up` with each of these arguments."""
-    command = [sys.executable, "-c", TRIES, str(tmp), *tries]
-    codes = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout.split()
-    return [
-        subprocess.CompletedProcess(
-            words, int(code), *((tmp / f"{name}{at}").read_text() for name in ("out", "err"))
-        )
-        for at, (words, code) in enumerate(zip(tries, codes, strict=True))
-    ]
+    return [prefork.run([sys.executable, "-c", TRY.format(words)]) for words in tries]
 
 
 def test_what_is_asked_wrongly_is_refused(tmp_path: Path) -> None:
@@ -62,7 +49,6 @@ def test_what_is_asked_wrongly_is_refused(tmp_path: Path) -> None:
     policy, home = tmp_path / "policy.yaml", tmp_path / "home"
     policy.write_text("presett: fair\n")
     *refused, unread = up(
-        tmp_path,
         *(f"Path({str(home)!r}), host={host!r}, port=0" for host in hosts),
         f"Path({str(home)!r}), port=0, policy_file=Path({str(policy)!r})",
     )
@@ -87,7 +73,7 @@ def test_what_keeps_it_from_beginning_is_one_sentence(tmp_path: Path, pool: Serv
         (other, "port=0, database='nonsense'", "database"),
         (pool.home, "port=0, virtual_gpus=2", "stop it first"),
     )
-    tried = up(tmp_path, *(f"Path({str(home)!r}), {words}" for home, words, _ in cases))
+    tried = up(*(f"Path({str(home)!r}), {words}" for home, words, _ in cases))
     for (home, _, hint), said in zip(cases, tried, strict=True):
         assert (said.returncode, said.stdout) == (1, ""), home
         assert len(said.stderr.splitlines()) == 1, said.stderr
@@ -98,8 +84,7 @@ def test_what_keeps_it_from_beginning_is_one_sentence(tmp_path: Path, pool: Serv
 def test_it_says_where_it_is_and_goes_quietly(tmp_path: Path) -> None:
     server = Serving(tmp_path / "home", gpus=2)
     try:
-        assert server.process.stdout is not None
-        lines = [server.process.stdout.readline() for _ in range(3)]
+        lines = [server.output.readline() for _ in range(3)]
         assert server.url in lines[0]
         assert "2 virtual GPUs" in lines[0]
         assert "weir submit -p default" in lines[2]
@@ -174,7 +159,7 @@ def test_no_secret_gets_into_the_log_of_the_server(tmp_path: Path) -> None:
     home = tmp_path / "home"
     code = f"import sys; from pathlib import Path; from weir.local.server.settings import ServerSettings as Settings; from weir.local.server.main import run; sys.exit(run(Settings(home=Path({str(home)!r}), port=0, virtual_gpus=2, log_level='debug')))"
     with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=log, env={**os.environ})
+        process = prefork.start([sys.executable, "-c", code], stdout=log.fileno(), stderr=log.fileno())
         server = Serving.__new__(Serving)
         server.home = home
         while not (home / "server.json").exists():
@@ -216,14 +201,9 @@ def test_exec_runs_beside_a_pod_and_counts_for_its_limits(server: Serving) -> No
     uid = server.submit("sh", "-c", script, name="beside", env={"SEEN": "yes"})["uid"]
     server.until("beside", "running")
     words = ["exec", "beside", "--", "sh", "-c", "echo $SEEN; cat /proc/self/cgroup"]
-    said = subprocess.run(
-        [sys.executable, "-m", "weir", *words],
-        env={**os.environ, "WEIR_HOME": str(server.home)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout.splitlines()
+    environment = {**os.environ, "WEIR_HOME": str(server.home)}
+    command = [sys.executable, "-m", "weir", *words]
+    said = prefork.run(command, env=environment, check=True).stdout.splitlines()
     (log,) = server.home.glob(f"jobs/{uid}/*/log")
     assert said[0] == "yes"
     assert sorted(said[1:]) == sorted(log.read_text().splitlines())

@@ -1,16 +1,16 @@
 """Projects that are deleted under their work, against the real API server with webhooks and policies on."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.kubernetes.test_installed import one, phase, workloads
+from tools import prefork
 from tools.controlplane.cluster import Cluster
 from tools.controlplane.installed import Installed
 from tools.controlplane.plane import ControlPlane
-from tools.controlplane.weir import ROOT, Weir, project
+from tools.controlplane.weir import Weir, project
 
 from weir.kubernetes.writes.queue_finalizers import FINALIZER
 
@@ -76,9 +76,7 @@ def test_a_project_stays_until_its_work_is_over(running: Weir, cluster: Cluster,
 
 def released(plane: ControlPlane) -> list[str]:
     command = [sys.executable, "-m", "weir", "kube", "release", "--kubeconfig", str(plane.kubeconfig)]
-    environment = {"PYTHONPATH": f"{ROOT}/src"}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return done.stdout.splitlines()
+    return prefork.run(command, check=True).stdout.splitlines()
 
 
 def reason(cluster: Cluster, within: str, name: str) -> str:

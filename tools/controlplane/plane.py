@@ -29,6 +29,7 @@ from tools.controlplane.binaries import Binaries, find
 from tools.controlplane.certificates import Authority, Pair, service_account_keys
 from tools.controlplane.nodes import STAGES
 from tools.controlplane.processes import Ended, Processes
+from tools.prefork import Process
 
 READY_S = 120.0
 _UNUSED_CONTROLLERS = (
@@ -250,9 +251,9 @@ class ControlPlane:
 
     def run_beside(
         self, name: str, command: Sequence[str], environment: Mapping[str, str], *, aloud: bool = False
-    ) -> subprocess.Popen[bytes]:
-        """Run something else, with its log here or aloud, that ends with the control plane at the latest."""
-        return self._processes.start(name, command, environment, aloud=aloud)
+    ) -> Process:
+        """Run Weir, with its log here or aloud; it ends with the control plane at the latest."""
+        return self._processes.start(name, command, environment, aloud=aloud, is_weir=True)
 
     def stop_beside(self, name: str, how: signal.Signals, within_s: float) -> None:
         """End it again; by force after so long."""

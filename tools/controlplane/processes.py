@@ -17,6 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from tools import prefork
+from tools.prefork import Process
+
 _STOP_S = 5.0
 _WATCH = "from tools.controlplane.processes import watch; watch()"
 
@@ -26,7 +29,7 @@ class Processes:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, Process] = {}
         self._watch = subprocess.Popen(
             [sys.executable, "-c", _WATCH],
             stdin=subprocess.PIPE,
@@ -42,14 +45,16 @@ class Processes:
         environment: Mapping[str, str] | None = None,
         *,
         aloud: bool = False,
-    ) -> subprocess.Popen[bytes]:
-        """Run it, with what it says in NAME.log, or aloud."""
-        with self.log(name).open("ab") as log:
-            process = subprocess.Popen(
+        is_weir: bool = False,
+    ) -> Process:
+        """Run it, with what it says in NAME.log, or aloud; Weir by the prefork server, where there is one."""
+        begin = prefork.start if is_weir else subprocess.Popen
+        with self.log(name).open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            process: Process = begin(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=None if aloud else log,
-                stderr=None if aloud else log,
+                stdin=nothing.fileno(),
+                stdout=1 if aloud else log.fileno(),
+                stderr=2 if aloud else log.fileno(),
                 cwd=self.directory,
                 env=None if environment is None else {**os.environ, **environment},
                 start_new_session=True,
@@ -65,8 +70,8 @@ class Processes:
     def check(self) -> None:
         """Raise if one has ended by itself."""
         for name, process in self.running.items():
-            if process.poll() is not None:
-                raise Ended(name, process.returncode, self.last_words(name))
+            if (code := process.poll()) is not None:
+                raise Ended(name, code, self.last_words(name))
 
     def last_words(self, name: str, lines: int = 12) -> str:
         """The end of its log."""

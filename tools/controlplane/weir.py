@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 from tools.controlplane.api import Api, Object
 from tools.controlplane.plane import ControlPlane
+from tools.prefork import Process
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 _STOP_S = 15.0
@@ -67,7 +67,7 @@ class Weir:
         self._kubeconfig = kubeconfig
         self._arguments = list(arguments)
         self._aloud = aloud
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     def __enter__(self) -> Self:
         self.start()

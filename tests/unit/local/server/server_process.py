@@ -4,13 +4,14 @@ import http.client
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tools import prefork
 
 UP = (
     "import gc, sys; gc.disable(); from pathlib import Path; from weir.local.server.main import run; "
@@ -34,7 +35,10 @@ class Serving:
 
     def begin(self) -> None:
         command = [sys.executable, "-c", UP, str(self.home), str(self.gpus)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        reading, writing = os.pipe()
+        self.output = os.fdopen(reading)
+        self.process = prefork.start(command, stdout=writing)
+        os.close(writing)
         place = self.home / "server.json"
         until = time.monotonic() + 120
         while True:
@@ -82,8 +86,7 @@ class Serving:
         self._connection.close()
         self.process.send_signal(sig)
         code = self.process.wait(120)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self.output.close()
         return code
 
     def stop_all(self) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import prefork
 
 from weir.local import fd_watcher
 from weir.local.server import health
@@ -174,20 +174,23 @@ sys.exit(up.run(Settings(home=Path(sys.argv[1]), port=0, virtual_gpus=1)))
 def test_a_stop_ends_though_a_thread_hangs(name: str, tmp_path: Path) -> None:
     script = SERVE.format(hang=HANGS[name])
     command = [sys.executable, "-c", script, str(tmp_path / "home")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        guard = threading.Timer(240.0, process.kill)
-        guard.start()
-        try:
-            assert process.stdout is not None
-            while process.stdout.readline().strip() != "up":
-                assert process.poll() is None
-            time.sleep(0.2)
-            process.send_signal(signal.SIGTERM)
-            _, log = process.communicate(timeout=120)
-        finally:
-            guard.cancel()
-            process.kill()
-    assert process.returncode == 1, log
+    reading, writing = os.pipe()
+    with (tmp_path / "log").open("w") as errors:
+        process = prefork.start(command, stdout=writing, stderr=errors.fileno())
+    os.close(writing)
+    guard = threading.Timer(240.0, process.kill)
+    guard.start()
+    try:
+        with os.fdopen(reading) as output:
+            assert "up\n" in output
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(120)
+    finally:
+        guard.cancel()
+        process.kill()
+    log = (tmp_path / "log").read_text()
+    assert code == 1, log
     assert log.count("stop_took_too_long") == 1
     assert name in log
     assert not (tmp_path / "home" / "server.json").exists()

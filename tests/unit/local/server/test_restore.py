@@ -1,11 +1,11 @@
 """A server over a lost or restored database: no job gets the output or the devices of another."""
 
-import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tools import prefork
 
 from weir.local.state_dir import StateDir
 from weir.store.backup import backup, restore
@@ -43,14 +43,7 @@ def test_lost_database_is_refused_and_a_restored_one_ends_what_it_doesnt_know(tm
         server.end(signal.SIGKILL)
         for part in ("", "-wal", "-shm"):
             (home / f"weir.db{part}").unlink(missing_ok=True)
-        refused = subprocess.run(
-            [sys.executable, "-c", UP, str(home), "2"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-            env={**os.environ, "PYTHONPATH": "src"},
-        )
+        refused = prefork.run([sys.executable, "-c", UP, str(home), "2"])
         assert refused.returncode == 1
         assert "weir restore FILE" in refused.stderr
         assert not is_gone(first)
