@@ -15,7 +15,6 @@ CAPACITY_RESERVED = (
     "VolumeNotReady",
     "GangIncomplete",
     "Suspended",
-    "Held",
     "OwnerMissing",
     "Refused",
 )
@@ -27,6 +26,7 @@ PASSING = (
     "PreemptionCycle",
     "TopologyNotFound",
     "Retrying",
+    "Stopped",
 )
 RACK = "example.com/rack"
 

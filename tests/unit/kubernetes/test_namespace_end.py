@@ -98,3 +98,22 @@ def test_an_instance_that_comes_to_lead_writes_what_is_missing() -> None:
     cluster.leads = True
     cluster.ends.tell_all()
     assert cluster.paths == ["one"]
+
+
+def test_conditions_are_written_again_while_the_pods_are_kept() -> None:
+    """The Job's controller looks at a pod again only when the pod changes."""
+    cluster = Cluster()
+    cluster.namespace()
+    cluster.pod("kept")
+    cluster.pod("gone")
+    cluster.pod("kept", conditions=["weir.dev/ended"])
+    cluster.ends.see_pods([ObjectRemoved("team/gone", "u-gone")])
+    cluster.written.clear()
+    cluster.ends.tell_all()
+    cluster.ends.tell_all()
+    assert cluster.paths == ["kept", "kept"]
+    (condition,) = cluster.written[0].patch["status"]["conditions"]
+    assert condition["lastProbeTime"], "an equal condition would change nothing"
+    cluster.leads = False
+    cluster.ends.tell_all()
+    assert len(cluster.written) == 2

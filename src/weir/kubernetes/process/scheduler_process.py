@@ -230,6 +230,7 @@ class SchedulerProcess:
             if isinstance(self.election, LeaderElection):
                 tasks.create_task(self.election.run())
             tasks.create_task(self._watch_owners())
+            tasks.create_task(self.namespace_ends.repeat())
             tasks.create_task(Reflector(self._api, SETTINGS_PATH, QuotaObject, self.settings.deliver).run())
             await self._sync()
             try:

@@ -4,9 +4,15 @@ The pods of a namespace are deleted before its Jobs. The controller of a Job wit
 a failed pod until it has made the next one, which a namespace that is being deleted refuses. The webhook
 writes that field, and with it a policy by which the Job fails when a pod has the condition `weir.dev/ended`.
 So these pods get it.
+
+The controller makes the next pod 10 s after the first failure. Once the namespace has refused that pod, the
+controller expects it for five minutes and fails no Job meanwhile, whatever conditions there are. After that
+it looks again only if a pod changes. So the condition is written again until the pod is gone.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from weir.kubernetes.admission.job_defaults import ENDED
@@ -17,7 +23,17 @@ from weir.kubernetes.api.reflector import Change, ObjectRemoved, ObjectSet
 from weir.kubernetes.writes.operations import PatchStatus
 
 REASON = "NamespaceDeleted"
+AGAIN_S = 30.0
+"""Time between two writes of the condition of one pod."""
 _SENTENCE = "Its namespace is being deleted."
+
+
+@dataclass(slots=True)
+class _KeptPod:
+    """Pod of a Job, which is being deleted."""
+
+    uid: str
+    written: bool = False  # it has the condition, or gets it
 
 
 class NamespaceEnds:
@@ -36,8 +52,7 @@ class NamespaceEnds:
         self._submit = submit
         self._may_write = may_write
         self._ending: set[str] = set()
-        self._pods: dict[str, dict[str, str]] = {}  # uids by name of pods without the condition, by namespace
-        self._written: set[str] = set()  # uids of pods
+        self._pods: dict[str, dict[str, _KeptPod]] = {}  # by name, by namespace
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
         """Take in namespaces that are there, changed or gone."""
@@ -55,46 +70,56 @@ class NamespaceEnds:
             namespace, _, name = change.key.partition("/")
             pod = change.object if isinstance(change, ObjectSet) else None
             if pod is not None and self._is_kept(pod):
-                self._pods.setdefault(namespace, {})[name] = pod.metadata.uid
+                there = self._pods.setdefault(namespace, {})
+                if name not in there or there[name].uid != pod.metadata.uid:
+                    there[name] = _KeptPod(pod.metadata.uid)
+                there[name].written |= any(each.type == ENDED for each in pod.status.conditions)
                 touched[namespace] = None
-            elif (there := self._pods.get(namespace)) is not None:
-                self._written.discard(there.pop(name, ""))
-                if not there:
+            elif (pods := self._pods.get(namespace)) is not None:
+                pods.pop(name, None)
+                if not pods:
                     del self._pods[namespace]
         for namespace in touched:
             if namespace in self._ending:
                 self._write(namespace)
 
     def tell_all(self) -> None:
-        """Write all conditions: this instance leads from now on."""
-        self._written.clear()
+        """Write all conditions, also those that an earlier leader has written."""
         for namespace in list(self._ending):
-            self._write(namespace)
+            self._write(namespace, again=True)
+
+    async def repeat(self) -> None:
+        """Write all conditions again and again, for ever."""
+        while True:
+            await asyncio.sleep(AGAIN_S)
+            self.tell_all()
 
     def _is_kept(self, pod: KubePod) -> bool:
         """Return True if a Job may keep a pod that is being deleted."""
         if pod.metadata.deletion_timestamp is None or pod.spec.scheduler_name != self._scheduler:
             return False
-        of_job = any(each.controller and each.kind == "Job" for each in pod.metadata.owner_references)
-        return of_job and not any(each.type == ENDED for each in pod.status.conditions)
+        return any(each.controller and each.kind == "Job" for each in pod.metadata.owner_references)
 
-    def _write(self, namespace: str) -> None:
+    def _write(self, namespace: str, *, again: bool = False) -> None:
         if not self._may_write():
             return
         pods = self._pods.get(namespace, {})
-        fresh = [(name, uid) for name, uid in pods.items() if uid not in self._written]
-        self._written.update(uid for _, uid in fresh)
-        if fresh:
-            self._submit([_condition(namespace, name, uid) for name, uid in fresh])
+        due = {name: pod for name, pod in pods.items() if again or not pod.written}
+        for pod in due.values():
+            pod.written = True
+        if due:
+            self._submit([_condition(namespace, name, pod.uid) for name, pod in due.items()])
 
 
 def _condition(namespace: str, name: str, uid: str) -> PatchStatus:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     words = {
         "type": ENDED,
         "status": "True",
         "reason": REASON,
         "message": _SENTENCE,
-        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastProbeTime": now,  # changes the pod each time, so that its Job's controller looks at it
+        "lastTransitionTime": now,
     }
     body = {"metadata": {"uid": uid}, "status": {"conditions": [words]}}
     return PatchStatus(path_of("v1", "pods", namespace, name), body, kind=Patch.STRATEGIC)

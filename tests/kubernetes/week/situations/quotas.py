@@ -1,6 +1,6 @@
 """What administrators do: quotas, projects, departments, namespaces, priorities and settings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.kubernetes.week.environment import DEPARTMENTS, TEAMS, WEIR, Environment
@@ -106,7 +106,7 @@ def new_team(env: Environment) -> str:
     env.after(2, f"{name} submits", lambda: env.create(job(name, "first", 4, runs_s=15)))
     env.after(2, f"{name} submits more", lambda: env.create(job(name, "more", 9)))
     env.after(8, f"delete the project {name}", lambda: env.api.delete(f"{WEIR}/projects/{name}"))
-    env.after(16, f"delete the namespace {name}", lambda: env.api.delete(f"/api/v1/namespaces/{name}"))
+    env.after(16, f"delete the namespace {name}", lambda: _remove(env, name))
     return name
 
 
@@ -125,7 +125,7 @@ def rename(env: Environment) -> str:
     env.after(6, f"{new} submits", submit)
     env.after(7, f"delete the project {old}", lambda: env.api.delete(f"{WEIR}/projects/{old}"))
     env.after(24, f"delete the project {new}", lambda: env.api.delete(f"{WEIR}/projects/{new}"))
-    env.after(26, f"delete the namespace {old}", lambda: env.api.delete(f"/api/v1/namespaces/{old}"))
+    env.after(26, f"delete the namespace {old}", lambda: _remove(env, old))
     return f"{old} to {new}"
 
 
@@ -166,16 +166,29 @@ def delete_namespace(env: Environment) -> str:
     name = env.chance.choice(("blue-b", "guest-a"))
     if not env.is_open(name):
         return ""
-    env.api.delete(f"/api/v1/namespaces/{name}")
-
-    def again() -> None:
-        if env.api.maybe(f"/api/v1/namespaces/{name}") is None:
-            env.cluster.namespace(name)
-        else:
-            env.after(4, f"create the namespace {name}", again)
-
-    env.after(3, f"create the namespace {name}", again)
+    _remove(env, name, lambda: env.cluster.namespace(name))
     return name
+
+
+def _remove(env: Environment, name: str, afterwards: Callable[[], object] = lambda: None) -> None:
+    """Delete a namespace, and do something once it is gone.
+
+    If no instance leads meanwhile, its Jobs are deleted, as the documentation says.
+    """
+    env.api.delete(f"/api/v1/namespaces/{name}")
+    was_led = True
+
+    def look() -> None:
+        nonlocal was_led
+        was_led = was_led and env.replicas.leads()
+        if env.api.maybe(f"/api/v1/namespaces/{name}") is None:
+            afterwards()
+            return
+        if not was_led:
+            env.api.delete(f"/apis/batch/v1/namespaces/{name}/jobs")
+        env.after(4, f"see the namespace {name} go", look)
+
+    env.after(3, f"see the namespace {name} go", look)
 
 
 def priority_class(env: Environment) -> str:
