@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from weir.kubernetes.api.backoff import Backoff
-from weir.kubernetes.api.client import ApiClient
+from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import ApiUnreachable, NotFound, TooManyRequests
 from weir.kubernetes.api.leader_election import AlwaysLeader
 from weir.kubernetes.writes.api_writer import ApiWriter, Pace
@@ -114,6 +114,37 @@ async def test_of_one_object_one_goes_at_a_time_and_in_order() -> None:
         assert [type(write) for write, _ in told if "b" not in write.object_path[-1]] == [
             *(Bind, Evict, PatchStatus)
         ]
+
+
+async def test_a_status_of_a_pending_pod_is_dropped_once_the_pod_is_bound() -> None:
+    """The API refuses a nomination for a bound pod, and takes a condition by which it isn't scheduled."""
+    server = Server()
+    path = "/api/v1/namespaces/n/pods/a"
+    async with acting_on(server, Pace(in_flight=50)) as (writer, told):
+        server.lets.clear()
+        writer.submit([status("a", 1)])
+        await until(lambda: len(server.came) == 1)
+        pending = [
+            PatchStatus(path, {"status": {"nominatedNodeName": "x"}}, until_bound=True),
+            PatchStatus(path, {"status": {"conditions": []}}, kind=Patch.STRATEGIC, until_bound=True),
+        ]
+        writer.submit([*pending, status("a", 2), bind("a")])
+        server.lets.set()
+        await until(lambda: len(told) == 5)
+        assert [write for write, outcome in told if isinstance(outcome, WriteSuperseded)] == pending
+        assert [what.split(" ", 1)[1] for what in server.came] == [
+            *("n/pods/a/status {'v': 1}", "n/pods/a/binding", "n/pods/a/status {'v': 2}")
+        ]
+
+
+async def test_a_status_of_a_pending_pod_is_written_if_its_binding_is_refused() -> None:
+    server = Server()
+    path = "/api/v1/namespaces/n/pods/a"
+    async with acting_on(server, Pace(in_flight=50)) as (writer, told):
+        server.faults = [NotFound(404, "NotFound", "gone")]
+        writer.submit([PatchStatus(path, {"status": {}}, until_bound=True), bind("a")])
+        await until(lambda: len(told) == 2)
+        assert [what.split()[1] for what in server.came] == ["n/pods/a/binding", "n/pods/a/status"]
 
 
 async def test_no_more_go_together_than_they_may() -> None:

@@ -25,6 +25,7 @@ from weir.kubernetes.writes.operations import (
     EmitEvent,
     Evict,
     Outcome,
+    PatchStatus,
     Urgency,
     Write,
     WriteDelayed,
@@ -178,6 +179,8 @@ class ApiWriter:
         if outcome is not None:
             object_queue.waiting.remove(one)
             self._settle(one, outcome)
+            if isinstance(one.write, Bind) and isinstance(outcome, WriteDone):
+                self._drop_pending_status(object_queue)
         elif self._swallowed(object_queue, one):
             self._settle(one, WriteSuperseded())
         self._queues.give_back(object_queue)
@@ -251,6 +254,13 @@ class ApiWriter:
                 object_queue.waiting.remove(one)
                 return True
         return False
+
+    def _drop_pending_status(self, object_queue: ObjectQueue) -> None:
+        """Leave out what was to be written of a pod as long as it was pending."""
+        for one in list(object_queue.waiting):
+            if isinstance(one.write, PatchStatus) and one.write.until_bound:
+                object_queue.waiting.remove(one)
+                self._settle(one, WriteSuperseded())
 
     def _drop(self, sentence: str) -> None:
         """Send nothing of what waits."""

@@ -126,9 +126,14 @@ def merge(earlier: PendingWrite, later: PendingWrite) -> PendingWrite | None:
     return replace(later, write=write, backoff=earlier.backoff, not_before_s=earlier.not_before_s)
 
 
+def _alike(first: PatchStatus, second: PatchStatus) -> bool:
+    same_place = first.kind is second.kind and first.inside is second.inside
+    return same_place and first.until_bound is second.until_bound
+
+
 def _both(first: Write, second: Write) -> Write | None:
     match first, second:
-        case PatchStatus(), PatchStatus() if first.kind is second.kind and first.inside is second.inside:
+        case PatchStatus(), PatchStatus() if _alike(first, second):
             patch = merged(first.patch, second.patch)
             return replace(second, patch=patch, urgent=first.urgent or second.urgent)
         case UpsertWorkload(), PatchStatus(inside=True):

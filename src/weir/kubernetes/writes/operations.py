@@ -134,7 +134,8 @@ class UpsertWorkload:
 class PatchStatus:
     """Change an object's status. Those that wait are merged, field by field; a list is one field.
 
-    A status `inside` the object, not in a subresource, is merged with an `UpsertWorkload`, too.
+    A status `inside` the object, not in a subresource, is merged with an `UpsertWorkload`, too. One that
+    holds `until_bound` is of a pending pod: it is dropped once the pod is bound, which may happen first.
     """
 
     path: str  # of the object
@@ -143,6 +144,7 @@ class PatchStatus:
     urgent: bool = False
     about: object = None
     inside: bool = False
+    until_bound: bool = False
 
     @property
     def object_path(self) -> str:

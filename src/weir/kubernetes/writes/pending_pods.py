@@ -92,4 +92,5 @@ def condition(namespace: str, name: str, uid: str, reason: str, sentence: str, s
         "lastTransitionTime": moment(since_s),
     }
     body = {"metadata": {"uid": uid}, "status": {"conditions": [words]}}
-    return PatchStatus(path_of("v1", "pods", namespace, name), body, kind=Patch.STRATEGIC)
+    path = path_of("v1", "pods", namespace, name)
+    return PatchStatus(path, body, kind=Patch.STRATEGIC, until_bound=True)
