@@ -35,6 +35,7 @@ from weir.kubernetes.state.node_states import PodUsage
 from weir.kubernetes.state.queue_view import QueueView, view_of
 from weir.kubernetes.state.tracked_pod import GPUS_KEY, START_KEY, TrackedPod
 from weir.kubernetes.state.unreadable import UnreadableObject
+from weir.kubernetes.writes.condition_reasons import UNREADABLE_POD
 from weir.kubernetes.writes.event_bodies import preempted, regarding_pod, unreadable_event
 from weir.kubernetes.writes.final_conditions import ended
 from weir.kubernetes.writes.node_taints import NodeTaints
@@ -155,7 +156,7 @@ class KubernetesBackend:
         elif isinstance(outcome, WriteRefused | WriteNotSent):
             if isinstance(write.about, Gang):
                 self._outcomes.append((write, outcome))
-            if isinstance(outcome, WriteRefused) and outcome.status not in (404, 409):
+            if isinstance(outcome, WriteRefused) and not _is_of_leaving(outcome):
                 _LOG.warning("write_refused", status=outcome.status, why=outcome.sentence)
 
     def check(self, write: Bind | Evict) -> str:
@@ -496,13 +497,20 @@ def _too_few(tracked: TrackedPod, place: Placement) -> str:
     return f"It asks for {wanted} devices and was given {len(place.devices)}."
 
 
+def _is_of_leaving(refusal: WriteRefused) -> bool:
+    """Return True if the object is gone, is another one, or its namespace is being deleted."""
+    return refusal.status in (404, 409) or (
+        refusal.status == 403 and refusal.sentence.endswith("because it is being terminated")
+    )
+
+
 def _of_unreadable(unread: UnreadableObject, now_s: float) -> Iterator[Write | EmitEvent]:
     event = unreadable_event(unread)
     if event is not None:
         yield event
     if unread.resource == "pods" and unread.uid:
         namespace, _, name = unread.key.rpartition("/")
-        yield condition(namespace, name, unread.uid, "Unreadable", unread.sentence, now_s)
+        yield condition(namespace, name, unread.uid, UNREADABLE_POD, unread.sentence, now_s)
 
 
 def _workload(effect: Effect) -> str:

@@ -4,7 +4,12 @@ Autoscalers buy nodes for pods whose condition has the reason `Unschedulable`, a
 work within its quota that more nodes would help has that reason; everything else has its own word.
 """
 
+from collections.abc import Iterator
+
 from weir.api.answers import Explanation
+from weir.control.port import LifecycleRule
+from weir.kubernetes.translate.gates import GATED, OWNER_MISSING, REFUSED, VOLUME
+from weir.model.reasons import EvictionRule
 from weir.model.reasons import ReasonCode as Code
 
 UNSCHEDULABLE = "Unschedulable"
@@ -27,7 +32,13 @@ _REASONS = {
     Code.SUSPENDED: "Suspended",
     Code.NOT_READY: "GangIncomplete",
 }
-"""Reasons by code. A code that isn't here is its own reason, in camel case: `some_code` is `SomeCode`."""
+"""Reasons by code. Another code is its own reason, in camel case: `some_code` is `SomeCode`."""
+RETRYING, WORKLOAD_ENDED = "retrying", "workload_ended"
+UNREADABLE_POD = "Unreadable"
+_OWN_CODES = (GATED, VOLUME, OWNER_MISSING, REFUSED, RETRYING, WORKLOAD_ENDED)
+TOPOLOGY_NOT_FOUND, _STOPPED = "TopologyNotFound", "Stopped"
+_STOP_RULES = frozenset(rule.value for rules in (EvictionRule, LifecycleRule) for rule in rules)
+"""Rules by which pods are stopped: the reason of their successors until the next decision."""
 
 
 def condition_reason(why: Explanation) -> str:
@@ -35,6 +46,19 @@ def condition_reason(why: Explanation) -> str:
     if why.why in HELPED_BY_NODES and why.numbers.get("over_quota"):
         return OVER_QUOTA
     if why.why in HELPED_BY_NODES:
-        return "TopologyNotFound" if "known" in why.numbers else UNSCHEDULABLE
-    found = _REASONS.get(why.why)  # type: ignore[call-overload] # a code is the text of itself
-    return found or "".join(part.capitalize() for part in why.why.split("_"))
+        return TOPOLOGY_NOT_FOUND if "known" in why.numbers else UNSCHEDULABLE
+    return _word(why.why)
+
+
+def all_condition_reasons() -> Iterator[str]:
+    """Yield the reasons of all conditions of pending pods."""
+    yield from (UNSCHEDULABLE, OVER_QUOTA, TOPOLOGY_NOT_FOUND, UNREADABLE_POD, _STOPPED)
+    yield from {_word(code) for code in Code if code not in HELPED_BY_NODES}
+    yield from map(_word, _OWN_CODES)
+
+
+def _word(code: str) -> str:
+    found = _REASONS.get(code)  # type: ignore[call-overload] # a code is the text of itself
+    if found is None and code in _STOP_RULES:
+        return _STOPPED
+    return found or "".join(part.capitalize() for part in code.split("_"))

@@ -9,6 +9,7 @@ from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.tracked_pod import AllocationOrigin, TrackedPod
+from weir.kubernetes.writes.condition_reasons import RETRYING
 from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.status_values import Words, cut, moment
 from weir.model.reasons import EvictionCause, ReasonCode
@@ -36,7 +37,7 @@ def gate_why(gang: Gang) -> str:
     waits = gang.waits_first()
     if waits is None:
         return ReasonCode.NOT_READY
-    return waits.info.wait_why or "retrying" if waits.info is not None else "retrying"
+    return waits.info.wait_why or RETRYING if waits.info is not None else RETRYING
 
 
 def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
@@ -80,7 +81,7 @@ def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[Patc
         if tracked is not None and not tracked.holds:
             path = path_of("v1", "pods", gang.key.namespace, tracked.name)
             body = {"metadata": {"uid": tracked.uid}, "status": {"nominatedNodeName": node}}
-            yield PatchStatus(path, body, kind=Patch.MERGE)
+            yield PatchStatus(path, body, kind=Patch.MERGE, until_bound=True)
 
 
 def pause_of(gang: Gang) -> Words | None:

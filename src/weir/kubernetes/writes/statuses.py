@@ -21,6 +21,8 @@ from weir.kubernetes.state.cluster_state import ClusterState
 from weir.kubernetes.state.gangs import Gang
 from weir.kubernetes.state.tracked_pod import TrackedPod
 from weir.kubernetes.state.unreadable import QUARANTINED
+from weir.kubernetes.translate.gates import REFUSED
+from weir.kubernetes.writes.condition_reasons import WORKLOAD_ENDED
 from weir.kubernetes.writes.event_bodies import regarding
 from weir.kubernetes.writes.final_conditions import still_made
 from weir.kubernetes.writes.operations import EmitEvent, PatchStatus, UpsertWorkload, Write
@@ -391,7 +393,7 @@ class StatusWriter:
 
     def _why(self, gang: Gang, phase: str) -> Explanation | None:
         if phase == "Refused" or gang.quarantined:
-            return Explanation(why="refused", sentence=gang.refusal)
+            return Explanation(why=REFUSED, sentence=gang.refusal)
         if gang.ending is not None and gang.ending.cause is not None and phase in ("Stopped", "Failed"):
             cause = gang.ending.cause
             told = still_made(gang.key.kind, cause.sentence) if gang.count else cause.sentence
@@ -517,7 +519,7 @@ class StatusWriter:
         """Yield its pods that wait, each with the reason of its own or else that of the workload."""
         if why is not None and phase in PHASES.values():
             why = Explanation(
-                why="workload_ended", sentence=f"its workload has ended: {as_clause(why.sentence)}"
+                why=WORKLOAD_ENDED, sentence=f"its workload has ended: {as_clause(why.sentence)}"
             )
         if why is not None and self.scale_up_over_quota and "over_quota" in why.numbers:
             numbers = {key: value for key, value in why.numbers.items() if key != "over_quota"}
