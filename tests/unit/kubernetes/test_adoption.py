@@ -8,7 +8,7 @@ from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
 from weir.kubernetes.writes.statuses import StatusWriter
 
-from .small_world import Told, job, node, pod, project
+from .small_world import Told, job, maker, node, pod, project, reference
 
 NAME = "team/job-train"
 
@@ -117,3 +117,59 @@ def test_what_somebody_else_wrote_makes_no_workload() -> None:
     odd = {**body, "spec": {**body["spec"], "type": "?", "minPods": -5}}
     told = restarted(odd)
     assert told.cluster_state.registry.named[NAME].whole == 1
+
+
+SET_ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
+
+
+def _job_set() -> list[dict[str, Any]]:
+    """A JobSet of two gangs, which start one after another, and its Jobs."""
+    spec = {
+        "startupPolicy": {"startupPolicyOrder": "InOrder"},
+        "replicatedJobs": [
+            {"name": "driver", "template": {"spec": {"parallelism": 1}}},
+            {"name": "Workers", "template": {"spec": {"parallelism": 2}}},
+        ],
+    }
+    owner = maker("JobSet", "jobset.x-k8s.io/v1alpha2", "js", "s", spec)
+    jobs = []
+    for name, pods in (("driver", 1), ("Workers", 2)):
+        made = maker(
+            "Job", "batch/v1", f"js-{name}", f"j-{name}", {"parallelism": pods}, above=reference(owner)
+        )
+        made["metadata"]["labels"] = {SET_ROLE: name}
+        jobs.append(made)
+    return [owner, *jobs]
+
+
+def test_each_gang_of_an_owner_with_several_is_known_after_a_restart() -> None:
+    told = node_states()
+    owner, driver, workers = _job_set()
+    told.see("owners", owner, driver, workers)
+    runs = pod("js-driver-0", owner=reference(driver), on="n1", phase="Running", labels={SET_ROLE: "driver"})
+    told.see("pods", runs)
+    gone = [pod(f"w-{at}", owner=reference(workers), labels={SET_ROLE: "Workers"}) for at in range(2)]
+    told.see("pods", *gone)
+    told.step()
+    bodies: dict[str, dict[str, Any]] = {}
+    statuses = StatusWriter(told.cluster_state, {})
+    for write in [*statuses.take(told.now_s), *statuses.take(told.now_s + 20.0)]:
+        if isinstance(write, UpsertWorkload):
+            bodies[write.name] = {"status": {}, **write.body}
+    assert set(bodies) == {"jobset-js-driver", "jobset-js-workers"}
+
+    again = node_states()
+    again.see("owners", owner, driver, workers)
+    again.see("workloads", *map(read, bodies.values()))
+    again.see("pods", runs)
+    again.step(after_s=0.0)
+    named = again.cluster_state.registry.named
+    assert {name: gang.adopted for name, gang in named.items()} == {
+        "team/jobset-js-driver": False,
+        "team/jobset-js-workers": True,
+    }
+    assert named["team/jobset-js-workers"].whole == 2
+    again.see("pods", *gone)
+    again.step()
+    assert set(again.control.cluster.jobs) == set(named)
+    assert not named["team/jobset-js-workers"].adopted

@@ -115,6 +115,7 @@ _MEANS = {
     "pending": "Workloads that wait and could run.",
     "unschedulable": "Workloads that no node can ever take; they are no demand.",
     "owner": "The object whose pods these are.",
+    "gang": "Which of the pods of its owner start together, where not all of them do.",
     "project": "The project whose quota it uses.",
     "preemptible": "Whether it may be stopped for others.",
     "min_pods": "Pods it can't do without.",

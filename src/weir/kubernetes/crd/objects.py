@@ -32,6 +32,7 @@ class OwnerUid(ApiStruct):
     api_version: str = ""
     kind: str = ""
     name: str = ""
+    gang: str = ""  # where it has several
 
 
 class StoredSpec(ApiStruct):

@@ -101,6 +101,7 @@ class OwnerReferenceSpec(Entry):
     kind: str
     name: str
     uid: str
+    gang: str | None = None
 
 
 class WorkloadSpec(Entry):

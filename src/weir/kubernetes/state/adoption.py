@@ -23,15 +23,15 @@ def adopted(name: str, thing: WorkloadObject) -> PodInfo | None:
     if ended or not owner.uid or not owner.kind or owner.kind == "Pod":
         return None
     namespace, _, bare = name.rpartition("/")
-    key = GangKey(namespace, owner.api_version, owner.kind, owner.name, owner.uid)
+    key = GangKey(namespace, owner.api_version, owner.kind, owner.name, owner.uid, owner.gang)
     if object_name(key) != bare:
-        return None  # one of several gangs of its owner: its pods alone say which
+        return None  # not as Weir writes it
     type_ = WorkloadType(spec.type) if spec.type in set(WorkloadType) else WorkloadType.TRAIN
     whose = OwnerIdentity(owner.api_version, owner.kind, owner.name, owner.uid)
     pods = min(max(1, spec.min_pods), PODS_MOST)
     return PodInfo(
         key,
-        DerivedWorkload(whose, "", "", type_, pods),
+        DerivedWorkload(whose, owner.gang, "", type_, pods),
         Annotations(project=spec.project or None, type=type_, preemptible=spec.preemptible),
         PodRequest(Request(cpu_milli=0, memory=0)),
         spec.priority,

@@ -419,7 +419,13 @@ class StatusWriter:
         )
         return spec_of(
             replace(workload, groups=gang.groups_in_use(groups)),
-            OwnerReferenceSpec(api_version=key.api_version, kind=key.kind, name=key.name, uid=key.uid),
+            OwnerReferenceSpec(
+                api_version=key.api_version,
+                kind=key.kind,
+                name=key.name,
+                uid=key.uid,
+                gang=key.gang or None,
+            ),
         )
 
     def _upsert(self, gang: Gang, spec: Words, written: str) -> UpsertWorkload:
