@@ -1,29 +1,25 @@
 """Allocation: place pending workloads on free capacity, in queue order, after quota checks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from heapq import heappop, heappush, heapreplace
 from math import log
 
 from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
-from weir.engine.feasibility import Bools
-from weir.engine.gpu_model_limits import nodes_without_models, place_by_pod
 from weir.engine.placer import NodePlacement, Placer
 from weir.engine.queue_order import Candidate, QueueOrder, RuntimeKeyOrder
+from weir.engine.quota_checks import QuotaChecks
 from weir.engine.quota_overlay import QuotaOverlay
-from weir.engine.reservation import Reservation, expected_runtime_s, reservations
-from weir.engine.topology_levels import missing_topology
-from weir.engine.topology_placer import TopologyPlacer
+from weir.engine.workload_placer import WorkloadPlacer
 from weir.model.policy import AffinityPolicy, Policy
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.cluster import Cluster
-from weir.state.jobs import EquivalenceClass, Job, Pod
+from weir.state.jobs import EquivalenceClass, Job
 from weir.state.quota_usage import Amounts
 from weir.state.reduce import usage_on
-from weir.state.shapes import GPU_ROW
 
-DOMINANT_WEIGHT = 0.3
+_DOMINANT_WEIGHT = 0.3
 """What a borrower's dominant share counts beside the logarithms of its run time and size."""
 
 
@@ -45,21 +41,21 @@ class Allocator:
         self.cache = cache
         self.capacity = capacity
         self.now_s = now_s
-        self._reservations: list[Reservation] | None = None
         self._next: dict[EquivalenceClass, int] = {}  # members of the class served so far
-        self._comes_to: dict[Job, list[int]] = {}  # nodes of those with a topology that were served
         self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs served in several domains
-        finest = cache.finest_domains(cluster) if cluster.topologies else None
+        self.feasibility = cache.feasibility
+        self.checks = QuotaChecks(policy, overlay, self.feasibility)
+        self.placement = WorkloadPlacer(cluster, policy, overlay, self.checks, cache, capacity, now_s)
+        finest = self.feasibility.finest_domains() if cluster.topologies else None
         self.domain_of = None if finest is None else finest.of
         self._placer = Placer(
             cluster,
             capacity,
-            lambda shape, affinity: cache.ranking(cluster, shape, affinity),
+            cache.node_scores,
             policy.search_steps,
-            cache.pod_rules(cluster),
+            self.feasibility.pod_rules(),
             self.domain_of,
         )
-        self.headroom_milli = cache.headroom_milli
 
     def serve(self) -> Iterator[list[NodePlacement]]:
         """Yield the placements of one workload after another; scattered gangs go to `scattered`."""
@@ -71,13 +67,13 @@ class Allocator:
             (borrowers if borrows else heads).append(self.candidate(of, 0))
         order = QueueOrder(self.overlay, heads) if heads else None
         while order is not None and (candidate := order.next()) is not None:
-            entitled = self.entitled(candidate)
-            if learned and not entitled:
+            in_quota = self.checks.in_quota(candidate)
+            if learned and not in_quota:
                 if self._could_borrow(candidate.of):
                     borrowers.append(candidate)
                 order.settle()
                 continue
-            placements = self._try(candidate, entitled)
+            placements = self._allocate(candidate, in_quota)
             if placements is None:
                 order.settle(self._otherwise(candidate))
             else:
@@ -144,11 +140,11 @@ class Allocator:
         known: dict[tuple[object, ...], bool] = {}
         capacity_for: dict[tuple[int, tuple[AffinityPolicy, ...], bool], int] = {}
         for project, classes in self.cluster.waiting_of.items():
-            borrows = all_borrow and not self.cache.owners(self.cluster, project)
+            borrows = all_borrow and not self.feasibility.owners(project)
             for of in classes:
                 if borrows and not self._could_borrow(of):
                     continue
-                affinity = self.cache.affinity(self.cluster, of.first)
+                affinity = self.feasibility.affinity(of.first)
                 key = of.wants, affinity
                 has_capacity = known.get(key)
                 if has_capacity is None:
@@ -183,149 +179,33 @@ class Allocator:
 
     def _goes_ahead(self, candidate: Candidate, placements: list[NodePlacement]) -> bool:
         """Return True if a workload keeps its placement; a scattered gang may get a cleared domain."""
-        scattered = self.is_scattered(candidate.job, placements)
+        scattered = self.placement.is_scattered(candidate.job, placements)
         if scattered:
             self.scattered.append((candidate, placements))
         return not scattered
 
-    # Gates and room
-
-    def entitled(self, candidate: Candidate) -> bool:
-        """Return True if a workload is in quota, after older workloads of its project."""
-        path, asks = candidate.job.path, candidate.asks
-        if not self.policy.oldest_first_in_quota:
-            return self.overlay.entitled(path, asks)
-        owners = self.cache.owners(self.cluster, candidate.job.project)
-        if candidate.again or candidate.choice:
-            return not owners and self.overlay.entitled(path, asks)
-        return candidate.at < owners.get(candidate.of, 0) and self.overlay.entitled(path[:-1], asks)
-
-    def _try(self, candidate: Candidate, entitled: bool) -> list[NodePlacement] | None:
-        job, overlay = candidate.job, self.overlay
-        if overlay.over_limit(job.path, candidate.asks) is not None:
+    def _allocate(self, candidate: Candidate, in_quota: bool) -> list[NodePlacement] | None:
+        job = candidate.job
+        if self.checks.refusal(candidate, self.capacity, in_quota) is not None:
             return None
-        if not job.preemptible and overlay.fixed_over_quota(job.path, candidate.asks) is not None:
-            return None
-        keeps_some_free = self.headroom_milli and not entitled
-        if keeps_some_free and not self.keeps_headroom(candidate, self.capacity.free_gpu_milli()):
-            return None
-        placements = self.placed(candidate, self._placer)
+        placements = self.placement.place(candidate, self._placer)
         if placements is None:
             return None
-        if job.topology is not None:
-            self._comes_to.setdefault(job, []).extend(placement.node for placement in placements)
-        held_back_by = self._held_back_by(candidate) if self._reservations else []
-        for pod, node, devices in placements:
-            overlay.add(job.path, usage_on(self.cluster, pod.shape, node), not job.preemptible)
-            for kept in held_back_by:
-                kept.spare[node] -= len(devices)
-        if self._reservations:
-            self._reservations = [kept for kept in self._reservations if kept.job is not job]
+        self.placement.note_placed(candidate, placements)
+        for pod, node, _ in placements:
+            self.overlay.add(job.path, usage_on(self.cluster, pod.shape, node), not job.preemptible)
         return placements
-
-    def placed(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
-        """Return placements by its topology; a gang waits for its preferred level before it scatters."""
-        job = candidate.job
-        affinity = self.cache.affinity(self.cluster, job)
-        within = self.open_to(candidate)
-        if job.topology is None:
-            placements = placer.place(job, candidate.pods(), affinity, within)
-            if placements is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
-                left, kept_free = self._models_left(candidate), self._kept_free_of(candidate)
-                placements = place_by_pod(placer, job, candidate.pods(), affinity, kept_free, left)
-            return placements
-        if missing_topology(self.cluster.topologies, job.topology) is not None:
-            return None
-        levels, comes_to = self.cache.levels(self.cluster, job.topology.name), self._comes_to.get(job, ())
-        site = TopologyPlacer(placer, job, affinity, levels, within, comes_to=comes_to)
-        return site.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
-
-    def open_to(self, candidate: Candidate) -> Bools | None:
-        """Return the nodes that a workload may use now; None for all.
-
-        Not those reserved for others, nor those of a GPU model of which its queues are at their limit.
-        """
-        within = None if self._reservations == [] else self._kept_free_of(candidate)
-        if shut := self.models_shut(candidate):
-            mask = nodes_without_models(self.cluster, shut)
-            within = mask if within is None else within & mask
-        return within
-
-    def _kept_free_of(self, candidate: Candidate) -> Bools | None:
-        """Return the nodes without a reservation that it would use; None for all."""
-        within = None
-        for kept in self._held_back_by(candidate):
-            free = kept.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
-            within = free if within is None else within & free
-        return within
-
-    def _held_back_by(self, candidate: Candidate) -> list[Reservation]:
-        """Return the reservations of others that apply: none if it is preemptible or ends in time."""
-        job = candidate.job
-        if job.preemptible and not self.entitled(candidate):
-            return []
-        kept = [kept for kept in self._reserved() if kept.job is not job]
-        ends_s = self.cluster.changed_s + expected_runtime_s(self.cluster, job) if kept else 0.0
-        return [each for each in kept if ends_s > each.at_s]
-
-    def models_shut(self, candidate: Candidate) -> set[str]:
-        """Return GPU models whose limits don't cover its request."""
-        milli = sum(amount for row, amount in candidate.asks if row == GPU_ROW)
-        left = self._models_left(candidate) if milli else {}
-        return {model for model, have in left.items() if have < milli}
-
-    def _models_left(self, candidate: Candidate) -> dict[str, int]:
-        job = candidate.job
-        return self.overlay.models_left(job.path, candidate.asks, not job.preemptible)
-
-    def _reserved(self) -> list[Reservation]:
-        if self._reservations is None:
-            late_s = self.now_s - self.policy.reserve_after
-            waiting = self.cluster.waiting.values()
-            late = [
-                of
-                for of in waiting
-                if of.first.waits_since_s <= late_s
-                and self.entitled(self.candidate(of, 0))
-                and self.cache.could_run(self.cluster, of)
-            ]
-            self._reservations = self._reserved_for(late) if late else []
-        return self._reservations
-
-    def _reserved_for(self, late: list[EquivalenceClass]) -> list[Reservation]:
-        known = self.cache.reserved
-        if known is None or known[0] != late:
-            found = reservations(self.cluster, self.cache, self.capacity, late, self.cluster.changed_s)
-            known = self.cache.reserved = late, found
-        return known[1]
-
-    def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
-        """Return True if a gang has waited long enough for one domain of its preferred level."""
-        waited_s = self.now_s - job.waits_since_s
-        return sum(lacks) == 1 or waited_s >= self.policy.topology.patience
-
-    def is_scattered(self, job: Job, places: Iterable[NodePlacement | Pod]) -> bool:
-        """Return True if placements are in several domains of the job's preferred level."""
-        asked = job.topology
-        if asked is None or asked.preferred is None:
-            return False
-        depth = self.cluster.topologies[asked.name].levels.index(asked.preferred)
-        of = self.cache.levels(self.cluster, asked.name)[depth].of
-        return len({int(of[place.node]) for place in places}) > 1
-
-    def keeps_headroom(self, candidate: Candidate, free_milli: int) -> bool:
-        """Return True if it is in quota, or leaves the reserve free."""
-        if not self.headroom_milli or self.entitled(candidate):
-            return True
-        want = candidate.gpu_milli
-        return not want or free_milli - want >= self.headroom_milli
 
     # Borrowers in the learned order
 
     def _could_borrow(self, of: EquivalenceClass) -> bool:
         """Return True if the free devices cover one of a class and the reserve."""
         want = 0 if of.step.choices else of.step.gpu_milli
-        return not self.headroom_milli or not want or self._free_milli - want >= self.headroom_milli
+        return (
+            not self.checks.headroom_milli
+            or not want
+            or self._free_milli - want >= self.checks.headroom_milli
+        )
 
     @cached_property
     def _free_milli(self) -> int:
@@ -355,7 +235,7 @@ class Allocator:
                         heapreplace(heap, (now, at, candidate))
                         continue
                 heappop(heap)
-            placements = self._try(candidate, entitled=False)
+            placements = self._allocate(candidate, in_quota=False)
             if placements is not None:
                 grown.add(candidate.job.project)
                 if self._goes_ahead(candidate, placements):
@@ -373,15 +253,15 @@ class Allocator:
         assert remaining_s is not None
         dominant = min(self.overlay.dominant(job.project, asks)[0], 1e9)
         devices = max(job.devices_milli, 1) / WHOLE_MILLI
-        return DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)
+        return _DOMINANT_WEIGHT * dominant + log(remaining_s) + log(devices)
 
     def give_back(self, placements: Sequence[NodePlacement]) -> None:
         """Release the placements of a workload that is placed elsewhere."""
         self._placer.give_back(placements)
         for placement in placements:
-            self._comes_to.pop(placement.pod.job, None)
+            self.placement.forget(placement.pod.job)
 
-    def note_taken(self, candidate: Candidate) -> None:
+    def note_nominated(self, candidate: Candidate) -> None:
         """Count a workload with a nomination as served."""
         self._next[candidate.of] = candidate.at + 1
 

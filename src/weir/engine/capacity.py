@@ -5,7 +5,7 @@ back if it is given up; nothing is undone step by step.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,12 +14,22 @@ from weir.state.capacity_columns import NO_DEVICE, CapacityColumns, Ints, idle_d
 from weir.state.cluster import Cluster
 from weir.state.shapes import GPU_ROW, RequestShape
 
-if TYPE_CHECKING:
-    from weir.engine.node_states import NodeStateIds
-
 _FEW = 8
 """Nodes up to which they are taken over one by one."""
 _Kept = tuple[Ints, Ints, Ints, Ints | None, int]
+
+
+@dataclass(slots=True)
+class NodeStateIds:
+    """State number of every node of a capacity, with the position in its log.
+
+    They belong to a table of `weir.engine.node_states` and to one generation of it.
+    """
+
+    table: object
+    generation: int
+    of: Ints
+    log_position: int
 
 
 class Capacity:
@@ -30,9 +40,7 @@ class Capacity:
         self.device_memory = device_memory
         self.whole = idle_devices(columns.share)
         self.log: list[int] = []
-        self.numbers: NodeStateIds | None = (
-            None  # of the nodes' states, as `weir.engine.node_states` keeps them
-        )
+        self.state_ids: NodeStateIds | None = None
         self._trials: list[dict[int, _Kept]] = []
         self._free_gpu = -1, 0  # in thousandths, with the length of the log by then
         self._holes = -1, (0, 0)  # with the same

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from weir.engine.allocate import Allocator
-from weir.engine.cache import ConsolidationKey, FailedConsolidation
 from weir.engine.feasibility import Bools
 from weir.engine.knapsack import least_prices
+from weir.engine.preemption_cache import ConsolidationKey, FailedConsolidation
 from weir.engine.quota_overlay import INFINITE
 from weir.engine.topology_levels import TopologyLevel
 from weir.model.workloads import WHOLE_MILLI
@@ -32,7 +32,9 @@ class ConsolidationBounds:
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._overlay = allocator.overlay
-        self._cache = allocator.cache
+        self._feasibility = allocator.feasibility
+        self._searches_all = not allocator.cache.bounds
+        self._failed = allocator.cache.preemption.failed_consolidations
         self._capacity = allocator.capacity
         self._now_s = allocator.now_s
         self._found: dict[tuple[float, bool], tuple[Ints, Ints, Floats]] = {}
@@ -40,22 +42,22 @@ class ConsolidationBounds:
         self._saved_on: dict[tuple[int, float], set[int]] = {}
         self._on_node: dict[tuple[int, float, bool], list[tuple[float, int]]] = {}
         self._suffice: dict[ConsolidationKey, bool] = {}
-        self._lent: dict[int, bool] = {}
+        self._over_quota: dict[int, bool] = {}
 
     @cached_property
-    def lent(self) -> Bools:
+    def over_quota(self) -> Bools:
         """Return for each project whether a queue of its path is over quota; such work is always movable."""
-        return np.array([self._is_lent(at) for at in range(len(self._cluster.ledger.path))], np.bool_)
+        return np.array([self._is_over_quota(at) for at in range(len(self._cluster.ledger.path))], np.bool_)
 
     @cached_property
-    def _lenders(self) -> frozenset[int]:
-        return frozenset(np.flatnonzero(self.lent).tolist())
+    def _projects_over_quota(self) -> frozenset[int]:
+        return frozenset(np.flatnonzero(self.over_quota).tolist())
 
-    def _is_lent(self, project: int) -> bool:
-        found = self._lent.get(project)
+    def _is_over_quota(self, project: int) -> bool:
+        found = self._over_quota.get(project)
         if found is None:
             over = [self._overlay.over_quota(queue) for queue in self._cluster.ledger.path[project]]
-            found = self._lent[project] = sum(over) > 0
+            found = self._over_quota[project] = sum(over) > 0
         return found
 
     def _hole_beside(self, node: int) -> int:
@@ -75,36 +77,36 @@ class ConsolidationBounds:
         """Return True if moves within the budget could free enough, given places for all that moves."""
         found = self._suffice.get(moves)
         if found is None:
-            found = not self._cache.bounds or (
-                not self._stays_in_vain(job, lacks, moves) and self._bound(job, lacks, moves)
+            found = self._searches_all or (
+                not self._still_fails(job, lacks, moves) and self._bound(job, lacks, moves)
             )
             self._suffice[moves] = found
             if not found:
-                self._cache.moves_in_vain[moves] = self._in_vain(moves)
+                self._failed[moves] = self._failure(moves)
         return found
 
     # Since it was last asked
 
-    def _in_vain(self, moves: ConsolidationKey) -> FailedConsolidation:
+    def _failure(self, moves: ConsolidationKey) -> FailedConsolidation:
         saves, at = self._cluster.saves, len(self._capacity.log)
-        known = self._cache.moves_in_vain.get(moves)
-        if known is not None and known.at == at:
+        known = self._failed.get(moves)
+        if known is not None and known.log_position == at:
             return known._replace(saves=saves)
-        lenders = self._lenders if moves.protect_in_quota else frozenset()
-        return FailedConsolidation(saves, at, self._capacity.largest_free_blocks(), lenders)
+        projects = self._projects_over_quota if moves.protect_in_quota else frozenset()
+        return FailedConsolidation(saves, at, self._capacity.largest_free_blocks(), projects)
 
-    def _stays_in_vain(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
+    def _still_fails(self, job: Job, lacks: Sequence[int], moves: ConsolidationKey) -> bool:
         """Return True if a failed consolidation still can't succeed.
 
         Prices rise till one saves, so room could only be made where one saved or something changed: unless
         holes have grown into which more could move, or more is lent.
         """
-        known = self._cache.moves_in_vain.get(moves)
+        known = self._failed.get(moves)
         new = 0 if known is None else self._cluster.saves - known.saves
         if known is None or new > len(self._cluster.saved):
             return False
-        nodes = set(self._capacity.log[known.at :])
-        if nodes and not self._bears_no_more(known, nodes, moves):
+        nodes = set(self._capacity.log[known.log_position :])
+        if nodes and not self._clears_no_better(known, nodes, moves):
             return False
         budget = self._policy.consolidation.budget
         if moves.topology is not None:
@@ -115,14 +117,16 @@ class ConsolidationBounds:
         least = min(shape.devices for shape, lack in zip(job.shapes, lacks, strict=True) if lack)
         return not any(self._could_clear(node, least, budget, moves.protect_in_quota) for node in nodes)
 
-    def _bears_no_more(self, known: FailedConsolidation, changed: set[int], moves: ConsolidationKey) -> bool:
+    def _clears_no_better(
+        self, known: FailedConsolidation, changed: set[int], moves: ConsolidationKey
+    ) -> bool:
         """Return True if few nodes have changed, and the others can be cleared no better."""
         first, second = self._capacity.largest_free_blocks()
         return (
             len(changed) <= _FEW
-            and first <= known.holes[0]
-            and second <= known.holes[1]
-            and (not moves.protect_in_quota or self._lenders <= known.lenders)
+            and first <= known.free_blocks[0]
+            and second <= known.free_blocks[1]
+            and (not moves.protect_in_quota or self._projects_over_quota <= known.over_quota)
         )
 
     def _nodes_of_saved(self, last: int, budget: float) -> set[int]:
@@ -154,7 +158,7 @@ class ConsolidationBounds:
                 job, here = pod.job, len(pod.devices)
                 fits = here > 0 and (here <= hole or not pod.shape.whole)
                 price = self.price(job) if fits else INFINITE
-                if price <= budget and (not spares or self._is_lent(job.project)):
+                if price <= budget and (not spares or self._is_over_quota(job.project)):
                     own = pod.gpu_milli() / WHOLE_MILLI
                     found.append((price * own / max(own, job.devices_held()[0]) / here, here))
             found.sort()
@@ -180,7 +184,7 @@ class ConsolidationBounds:
             return job.is_running  # near those that run already: not asked here
         levels = self._cluster.topologies[asked.name].levels
         depth = max(levels.index(level) for level in (asked.required, asked.preferred) if level is not None)
-        return self._bound_in_one(self._cache.levels(self._cluster, asked.name)[depth], wants, budget, spares)
+        return self._bound_in_one(self._feasibility.levels(asked.name)[depth], wants, budget, spares)
 
     def _bound_anywhere(self, wants: Sequence[tuple[int, int]], budget: float, spares: bool) -> bool:
         for devices, lack in wants:
@@ -233,7 +237,7 @@ class ConsolidationBounds:
         """Return node, devices and price of each pod that is cheap to move and fits elsewhere."""
         found = self._found.get((budget, spares))
         if found is None:
-            restart, lent = self._policy.price.restart, self.lent if spares else None
+            restart, lent = self._policy.price.restart, self.over_quota if spares else None
             running, (first, second) = self._cluster.running_pods, self._capacity.largest_free_blocks()
             holes = np.where(self._capacity.whole == first, second, first)
             broken = self._cluster.incomplete.values()

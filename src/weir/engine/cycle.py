@@ -52,8 +52,8 @@ class Cycle:
             cluster,
             policy,
             usage_of(cluster, policy, now_s),
-            cache.shares_known(cluster),
-            lambda: cache.excess(cluster),
+            cache.known_shares(cluster),
+            cache.feasibility.excess,
         )
         self.disruptions = DisruptionAllowances(cluster, policy, now_s)
         self.plan = Plan()
@@ -66,9 +66,9 @@ class Cycle:
         self._bind_promised()  # 1
         allocator = Allocator(self.cluster, self.policy, self.overlay, self.cache, self.capacity, self.now_s)
         self.domain_of = allocator.domain_of
-        if self.cluster.withdrawn and self._take_again(allocator):
+        if self.cluster.withdrawn and self._retry_refused(allocator):
             return self.plan
-        quiet = self.cache.is_quiet(self.cluster, self.now_s)
+        quiet = self.cache.is_unchanged(self.cluster, self.now_s)
         for placements in () if quiet else allocator.serve():  # 2
             self.plan.binds += [self._place(placement) for placement in placements]
         taker = Preemptor(allocator, lambda: self._context(allocator))
@@ -77,23 +77,23 @@ class Cycle:
                 self.plan.binds += [self._place(placement) for placement in taken.placements]
             else:
                 self._promise(candidate.job, taken)
-        for candidate, taken in taker.take():  # 4
+        for candidate, taken in taker.preempt():  # 4
             self._promise(candidate.job, taken)
         self._exchange(allocator)  # 5
         self._fill(allocator)  # 6
         self._stop_broken()  # 7
         self.plan.wake_s = self.cache.wake_s() if quiet else self._wakes_s(allocator)
-        self.cache.note(self.cluster, self.plan, self.overlay.known)
+        self.cache.keep(self.cluster, self.plan, self.overlay.known)
         return self.plan
 
-    def _take_again(self, allocator: Allocator) -> bool:
+    def _retry_refused(self, allocator: Allocator) -> bool:
         """Choose other victims after refused evictions; everything else waits for a cycle then."""
-        for candidate, taken in Preemptor(allocator, lambda: self._context(allocator)).take_again():
+        for candidate, taken in Preemptor(allocator, lambda: self._context(allocator)).retry_refused():
             self._promise(candidate.job, taken)
         if not self.plan.promises:
             return False
         self.plan.wake_s = self.now_s
-        self.cache.note(self.cluster, self.plan, self.overlay.known)
+        self.cache.keep(self.cluster, self.plan, self.overlay.known)
         return True
 
     def _place(self, placement: NodePlacement) -> Placement:
@@ -116,7 +116,7 @@ class Cycle:
 
     def _stay(self, pods: list[Pod], columns: CapacityColumns) -> bool:
         """Return True if pod affinity rules still allow the nominated nodes of these pods."""
-        rules = self.cache.pod_rules(self.cluster)
+        rules = self.cache.feasibility.pod_rules()
         return all(
             pod.promise is not None and rules.stays(columns, pod.shape, pod.promise[0]) for pod in pods
         )
@@ -205,11 +205,11 @@ class Cycle:
             self.policy,
             self.overlay,
             placer,
-            self._affinity_of,
-            lambda name: self.cache.levels(self.cluster, name),
+            self.cache.feasibility.affinity,
+            self.cache.feasibility.levels,
             self.now_s,
             self.disruptions,
-            allocator.headroom_milli,
+            allocator.checks,
             self.cache.bounds,
             self.gone,
             self.coming,
@@ -223,15 +223,12 @@ class Cycle:
             shape = shape.plain or shape
             found = rankings.get((shape.id, affinity))
             if found is None:
-                found = self.cache.fresh_ranking(self.cluster, capacity, shape, affinity)
+                found = self.cache.new_node_scores(capacity, shape, affinity)
                 rankings[(shape.id, affinity)] = found
             return found
 
-        rules, steps_most = self.cache.pod_rules(self.cluster), self.policy.search_steps
+        rules, steps_most = self.cache.feasibility.pod_rules(), self.policy.search_steps
         return Placer(self.cluster, capacity, ranking_of, steps_most, rules, self.domain_of)
-
-    def _affinity_of(self, job: Job) -> tuple[AffinityPolicy, ...]:
-        return self.cache.affinity(self.cluster, job)
 
     def _promise(self, job: Job, taken: PreemptionPlan) -> None:
         by, causes = job.name, EvictionReasons(self.cluster, self.overlay, job)

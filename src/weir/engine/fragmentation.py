@@ -205,7 +205,7 @@ class FragmentationScore:
         self._states = NodeStateTable(class_of.astype(np.int64))
         self._base = np.zeros(0)
         self._tables: dict[int, ScoreTable] = {}
-        self._era = self._states.era
+        self._generation = self._states.generation
 
     def costs(self, capacity: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:
         """Return the cost, in steps, of a pod of the shape on each of these nodes, and its device there.
@@ -246,8 +246,8 @@ class FragmentationScore:
     def _numbers(self, capacity: Capacity) -> Ints:
         """Return the states of all nodes; tables of an earlier generation are cleared."""
         numbers = self._states.of(capacity)
-        if self._era != self._states.era:
-            self._era = self._states.era
+        if self._generation != self._states.generation:
+            self._generation = self._states.generation
             self._tables.clear()
             self._base = np.zeros(0)
         return numbers

@@ -45,13 +45,13 @@ def infeasible_gang(
     ]
     idle = Capacity(empty_columns(cluster), np.array(cluster.device_memory, np.int64))
     for group, shape, need in needs:
-        mask, _ = cache.feasible_nodes(cluster, shape, affinity)
+        mask, _ = cache.feasibility.feasible_nodes(shape, affinity)
         if _copies(idle, shape)[mask].sum() < need:
             return _too_many(group_phrase(job, group), need, int(mask.sum()), group)
     asked = job.topology
     if asked is not None and asked.required is not None:
         depth = cluster.topologies[asked.name].levels.index(asked.required)
-        level = cache.levels(cluster, asked.name)[depth]
+        level = cache.feasibility.levels(asked.name)[depth]
         best = best_domain(cluster, cache, idle, level, needs, affinity)
         need = sum(need for _, _, need in needs)
         if best.pods < need:
@@ -72,7 +72,7 @@ def best_domain(
     """Return the domain in which most pods have capacity, each group counted by itself."""
     total = np.zeros(level.count, np.int64)
     for _, shape, need in needs:
-        mask, _ = cache.feasible_nodes(cluster, shape, affinity)
+        mask, _ = cache.feasibility.feasible_nodes(shape, affinity)
         total += np.minimum(level.sums(np.where(mask, _copies(capacity, shape), 0)), need)
     if not level.count:
         return BestDomain("", 0)
@@ -138,9 +138,9 @@ def _apart(
     placer = Placer(
         cluster,
         idle,
-        lambda each, rules: cache.fresh_ranking(cluster, idle, each.plain or each, rules),
+        lambda each, rules: cache.new_node_scores(idle, each.plain or each, rules),
         policy.search_steps,
-        cache.pod_rules(cluster),
+        cache.feasibility.pod_rules(),
     )
     fitting = placer.fill(shape, affinity, pods)
     if fitting >= pods:

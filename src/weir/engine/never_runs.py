@@ -19,17 +19,12 @@ class NeverRuns:
         self._classes: dict[EquivalenceClass, None] = {}
         self._asked = 0  # classes made by the last time
 
-    def forget(self) -> None:
-        """Ask about all classes again."""
-        self._classes.clear()
-        self._asked = 0
-
-    def excess(self, cluster: Cluster, could_run: Callable[[Cluster, EquivalenceClass], bool]) -> Excess:
+    def excess(self, cluster: Cluster, could_run: Callable[[EquivalenceClass], bool]) -> Excess:
         """Return what they ask for now."""
         for of in reversed(cluster.waiting.values()):
             if of.number < self._asked:
                 break  # classes stand in the order in which they were made
-            if not could_run(cluster, of):
+            if not could_run(of):
                 self._classes[of] = None
         self._asked = cluster.classes_made
         excess: dict[int, dict[int, int]] = {}

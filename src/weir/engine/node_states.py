@@ -4,12 +4,10 @@ Nodes of one make that hold nothing are all alike, and so are many others. What 
 worked out once, however many nodes there are and however often they come back to it.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
-from weir.engine.capacity import Capacity
+from weir.engine.capacity import Capacity, NodeStateIds
 from weir.state.capacity_columns import Ints
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
@@ -19,16 +17,6 @@ _FEW = 8
 """Nodes up to which they are read one by one."""
 _MOST_FIRST = 1 << 14
 _MOST_PER_NODE = 4
-
-
-@dataclass(slots=True)
-class NodeStateIds:
-    """State number of every node of a capacity, with the position in its log."""
-
-    states: "NodeStateTable"
-    era: int
-    of: Ints
-    at: int
 
 
 class NodeStateTable:
@@ -41,7 +29,7 @@ class NodeStateTable:
     def __init__(self, class_of: Ints) -> None:
         self._class_of = class_of
         self._most = max(_MOST_FIRST, _MOST_PER_NODE * len(class_of))
-        self.era = 0  # numbers of an earlier one mean nothing any more
+        self.generation = 0  # numbers of an earlier one are invalid
         self._number: dict[tuple[int, ...], int] = {}
         self._rows: list[tuple[int, ...]] = []
         self._columns: Ints = np.zeros((0, 0), np.int64)
@@ -51,12 +39,12 @@ class NodeStateTable:
 
     def of(self, capacity: Capacity) -> Ints:
         """Return the current state number of every node."""
-        kept = capacity.numbers
-        if kept is None or kept.states is not self or kept.era != self.era:
+        kept = capacity.state_ids
+        if kept is None or kept.table is not self or kept.generation != self.generation:
             kept = self._numbered(capacity)
-        elif kept.at < len(capacity.log):
-            changed = set(capacity.log[kept.at :])
-            kept.at = len(capacity.log)
+        elif kept.log_position < len(capacity.log):
+            changed = set(capacity.log[kept.log_position :])
+            kept.log_position = len(capacity.log)
             if len(self._rows) + len(changed) > self._most:
                 return self._numbered(capacity).of
             if len(changed) <= _FEW:
@@ -80,13 +68,15 @@ class NodeStateTable:
         """Number all nodes of a capacity; clear the table first if it is too large."""
         size = len(self._class_of)
         if len(self._rows) + size > self._most:
-            self.era += 1
+            self.generation += 1
             self._number.clear()
             self._rows.clear()
             self._columns = np.zeros((0, 0), np.int64)
         numbers = [self._number_of(row) for row in self._read(capacity, np.arange(size))]
-        capacity.numbers = NodeStateIds(self, self.era, np.array(numbers, np.int64), len(capacity.log))
-        return capacity.numbers
+        capacity.state_ids = NodeStateIds(
+            self, self.generation, np.array(numbers, np.int64), len(capacity.log)
+        )
+        return capacity.state_ids
 
     def _number_of(self, row: tuple[int, ...]) -> int:
         number = self._number.get(row)

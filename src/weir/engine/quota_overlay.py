@@ -10,6 +10,7 @@ from weir.model.policy import Policy
 from weir.model.reasons import ReasonCode
 from weir.model.resources import GPU_MODEL_PREFIX, UNLIMITED
 from weir.state.cluster import Cluster
+from weir.state.jobs import Job
 from weir.state.quota_usage import Amounts
 from weir.state.shapes import GPU_ROW
 
@@ -99,20 +100,16 @@ class QuotaOverlay:
                 for row, amount in amounts:
                     line[row] += sign * amount
 
-    def over_limit(self, path: Sequence[int], asks: Amounts) -> QuotaRefusal | None:
-        """Return the first limit on the path that the request would exceed."""
-        for queue in path:
-            limited = self.ledger.limited[queue]
-            if limited:
-                wanted = dict(asks)
-                for row, most in limited:
-                    want = wanted.get(row, 0)
-                    if want and self.held[queue][row] + want > most:
-                        have = self.held[queue][row]
-                        return QuotaRefusal(
-                            ReasonCode.OVER_LIMIT, queue=queue, row=row, have=have, want=want, most=most
-                        )
-        return None
+    def refusal(self, job: Job, asks: Amounts) -> QuotaRefusal | None:
+        """Return the first quota or limit on its path that the request would exceed.
+
+        Quotas bind non-preemptible work alone, and come before limits.
+        """
+        if not job.preemptible:
+            why, most = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA, self.ledger.bounded
+            if (found := _first_over(why, job.path, asks, self.fixed, most)) is not None:
+                return found
+        return _first_over(ReasonCode.OVER_LIMIT, job.path, asks, self.held, self.ledger.limited)
 
     def models_left(self, path: Sequence[int], asks: Amounts, fixed: bool) -> dict[str, int]:
         """Return the thousandths of each limited GPU model left to a path, for work that names none.
@@ -136,20 +133,6 @@ class QuotaOverlay:
                 model = names[row].removeprefix(GPU_MODEL_PREFIX)
                 left[model] = min(left.get(model, UNLIMITED), most - held[row])
 
-    def fixed_over_quota(self, path: Sequence[int], asks: Amounts) -> QuotaRefusal | None:
-        """Return the first quota on the path that the non-preemptible request would exceed."""
-        for queue in path:
-            bounded = self.ledger.bounded[queue]
-            if bounded:
-                wanted = dict(asks)
-                for row, most in bounded:
-                    want = wanted.get(row, 0)
-                    have = self.fixed[queue][row]
-                    if want and have + want > most:
-                        why = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA
-                        return QuotaRefusal(why, queue=queue, row=row, have=have, want=want, most=most)
-        return None
-
     def in_quota(self, queue: int, asks: Amounts) -> bool:
         """Return True if the queue's quota covers the request as well."""
         bounded = self.ledger.bounded[queue]
@@ -168,7 +151,7 @@ class QuotaOverlay:
                 return False
         return True
 
-    def entitled(self, path: Sequence[int], asks: Amounts) -> bool:
+    def covers(self, path: Sequence[int], asks: Amounts) -> bool:
         """Return True if the quotas of all queues on the path cover the request."""
         for queue in path:
             if not self.in_quota(queue, asks):
@@ -267,6 +250,24 @@ class QuotaOverlay:
             if held[row] > most:
                 return False
         return True
+
+
+def _first_over(
+    why: ReasonCode,
+    path: Sequence[int],
+    asks: Amounts,
+    used: Sequence[Sequence[int]],
+    bounds: Sequence[Sequence[tuple[int, int]]],
+) -> QuotaRefusal | None:
+    """Return the first bound on a path that the request would exceed."""
+    for queue in path:
+        if bounds[queue]:
+            wanted = dict(asks)
+            for row, most in bounds[queue]:
+                want, have = wanted.get(row, 0), used[queue][row]
+                if want and have + want > most:
+                    return QuotaRefusal(why, queue=queue, row=row, have=have, want=want, most=most)
+    return None
 
 
 def usage_of(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:

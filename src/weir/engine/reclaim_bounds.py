@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from weir.engine.allocate import Allocator
-from weir.engine.cache import Sleeping
 from weir.engine.consolidation_bounds import ConsolidationBounds
 from weir.engine.feasibility import Bools
 from weir.engine.freed_capacity import VictimPods, max_pods
+from weir.engine.preemption_cache import Sleeping
 from weir.engine.preemption_context import PreemptionContext
 from weir.engine.preemption_rules import PreemptionRules
 from weir.engine.quota_overlay import INFINITE
@@ -30,16 +30,17 @@ class ReclaimBounds:
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._overlay = allocator.overlay
-        self._cache = allocator.cache
+        self._feasibility = allocator.feasibility
+        self._searches_all = not allocator.cache.bounds
         self._capacity = allocator.capacity
         self._now_s = allocator.now_s
-        self.movers = ConsolidationBounds(allocator)
+        self.consolidation = ConsolidationBounds(allocator)
 
     def could_reclaim(
         self, preemption_rules: PreemptionRules, lacks: Sequence[int], context: PreemptionContext
     ) -> bool:
         """Return True if the request could fit without all eligible victims and all cheap moves."""
-        if not self._cache.bounds:
+        if self._searches_all:
             return True
         running, capacity, ledger = self._cluster.running_pods, context.placer.capacity, self._cluster.ledger
         over = self._over(preemption_rules)
@@ -54,14 +55,14 @@ class ReclaimBounds:
             running.project[rows],
         )
         grain = np.where(np.array(ledger.sharing) > 0, 1, WHOLE_MILLI)  # of what a project gives
-        free = capacity.whole * WHOLE_MILLI + self._moved_most(preemption_rules, capacity.whole, over)
+        free = capacity.whole * WHOLE_MILLI + self._most_moved(preemption_rules, capacity.whole, over)
         if any(ledger.sharing[queue] for queue in ledger.top):
             free += capacity.partly_free()
         all_gone = free + np.bincount(victims.node, victims.milli, len(free)).astype(np.int64)
         affinity = context.affinity_of(preemption_rules.job)
         for shape, lack in zip(preemption_rules.job.shapes, lacks, strict=True):
             if lack and shape.whole and shape.devices:
-                may = self._cache.feasible_nodes(self._cluster, shape, affinity)[0]
+                may = self._feasibility.feasible_nodes(shape, affinity)[0]
                 each = shape.devices * WHOLE_MILLI
                 if int((all_gone // each)[may].sum()) < lack:
                     return False
@@ -69,7 +70,7 @@ class ReclaimBounds:
                     return False
         return True
 
-    def _moved_most(self, preemption_rules: PreemptionRules, free: Ints, over: Floats) -> Ints:
+    def _most_moved(self, preemption_rules: PreemptionRules, free: Ints, over: Floats) -> Ints:
         """Return by node the thousandths of devices of ineligible pods that are cheap to move."""
         rules = self._policy
         if not rules.consolidation.enabled:
@@ -79,7 +80,7 @@ class ReclaimBounds:
             budget = max(budget, rules.topology.budget)
         may = over <= 0
         if rules.consolidation.protect_in_quota and not preemption_rules.is_owner:
-            may &= self.movers.lent
+            may &= self.consolidation.over_quota
         running, holes = self._cluster.running_pods, np.full(len(free), free.max(initial=0))
         broken = self._cluster.incomplete.values()
         rows, _ = running.movable(self._now_s, budget, rules.price.restart, holes, may, broken)
@@ -109,25 +110,29 @@ class ReclaimBounds:
                 over[project] = (held[project][GPU_ROW] - quota[GPU_ROW]) / WHOLE_MILLI
         return over
 
-    def asked(self, preemption_rules: PreemptionRules) -> Bools:
+    def eligible_projects(self, preemption_rules: PreemptionRules) -> Bools:
         """Return the projects that are eligible for reclaim."""
         if not preemption_rules.any_reclaim:
             return np.zeros(len(self._cluster.ledger.path), np.bool_)
         return self._over(preemption_rules) > 0
 
-    def more_may_go(self, asleep: Sleeping, job: Job, lacks: Sequence[int]) -> bool:
+    def any_new_victim(self, sleeping: Sleeping, job: Job, lacks: Sequence[int]) -> bool:
         """Return True if a workload that has checkpointed since could help now and wasn't counted."""
-        new = self._cluster.saves - asleep.saves
-        if new > len(self._cluster.saved) or not self._cache.bounds:
+        new = self._cluster.saves - sleeping.saves
+        if new > len(self._cluster.saved) or self._searches_all:
             return True
         most = max(self._policy.consolidation.budget, self._policy.topology.budget)
         saved = self._cluster.saved[len(self._cluster.saved) - new :]
-        cheap = [one for one in saved if not asleep.asked[one.project] and self.movers.price(one) <= most]
+        cheap = [
+            one
+            for one in saved
+            if not sleeping.eligible[one.project] and self.consolidation.price(one) <= most
+        ]
         least = min(
             shape.devices if shape.whole else 0 for shape, lack in zip(job.shapes, lacks, strict=True) if lack
         )
         return any(
-            self._freed_most(pod.node, asleep.asked, most) >= least
+            self._freed_most(pod.node, sleeping.eligible, most) >= least
             for one in cheap
             for pod in one.running_pods()
         )
@@ -136,7 +141,7 @@ class ReclaimBounds:
         """Return a bound on the exclusive devices of a node after all stops and cheap moves."""
         devices = int(self._capacity.whole[node])
         for pod in self._cluster.pods_on[node]:
-            price = self.movers.price(pod.job)
+            price = self.consolidation.price(pod.job)
             if price <= most or (asked[pod.job.project] and price < INFINITE):
                 devices += len(pod.devices)
         return devices

@@ -104,8 +104,8 @@ class RepackPlanner:
             shape = job.shapes[candidate.lacks.index(1)]
             if shape.pod_rules:  # whether it may come hangs on more than this node
                 continue
-            open_, _ = allocator.cache.feasible_nodes(cluster, shape, allocator.cache.affinity(cluster, job))
-            within = allocator.open_to(candidate)
+            open_, _ = allocator.feasibility.feasible_nodes(shape, allocator.feasibility.affinity(job))
+            within = allocator.placement.open_to(candidate)
             priority = effective_priority(job, self._policy, allocator.now_s)
             self._at[of] = at
             lines.setdefault(of.project, []).append(
@@ -213,13 +213,8 @@ class RepackPlanner:
 
     def _passes(self, candidate: Candidate) -> bool:
         """Return True if a candidate passes the quota checks without the stopped pod."""
-        overlay, path, asks = self._allocator.overlay, candidate.job.path, candidate.asks
-        return (
-            candidate.job.can_preempt
-            and overlay.over_limit(path, asks) is None
-            and (candidate.job.preemptible or overlay.fixed_over_quota(path, asks) is None)
-            and self._allocator.keeps_headroom(candidate, self._capacity.free_gpu_milli())
-        )
+        checks = self._allocator.checks
+        return candidate.job.can_preempt and checks.refusal(candidate, self._capacity) is None
 
 
 class RepackQueue:

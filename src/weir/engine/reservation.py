@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weir.engine.cache import EngineCache
 from weir.engine.capacity import Capacity
 from weir.engine.feasibility import Bools
+from weir.engine.feasibility_cache import FeasibilityCache
 from weir.state.capacity_columns import Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job, Phase
@@ -34,7 +34,11 @@ class Reservation:
 
 
 def reservations(
-    cluster: Cluster, cache: EngineCache, capacity: Capacity, owners: list[EquivalenceClass], now_s: float
+    cluster: Cluster,
+    feasibility: FeasibilityCache,
+    capacity: Capacity,
+    owners: list[EquivalenceClass],
+    now_s: float,
 ) -> list[Reservation]:
     """Room for the first of each of these classes, the longest waiting first, on nodes of their own.
 
@@ -48,7 +52,7 @@ def reservations(
         kept, at_s = np.zeros_like(capacity.whole), now_s
         for shape, lack in zip(job.shapes, of.step.lacks, strict=True):
             if lack:
-                mask = cache.feasible_nodes(cluster, shape, cache.affinity(cluster, job))[0] & ~taken
+                mask = feasibility.feasible_nodes(shape, feasibility.affinity(job))[0] & ~taken
                 chosen = ends.soonest(capacity, shape, mask, kept, lack)
                 if len(chosen) < lack:
                     break

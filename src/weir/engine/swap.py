@@ -31,7 +31,7 @@ class SwapPlanner:
         self._gone = gone
         self._coming = coming
         self._served: set[EquivalenceClass] = set()
-        self._lines = allocator.cache.lines  # by size, as the books stand
+        self._lines = allocator.cache.swap_order  # by size, as the books stand
 
     def run(self) -> Iterator[tuple[Candidate, Job, list[NodePlacement]]]:
         """Yield each pending workload with the workload it replaces and the placements."""
@@ -75,7 +75,7 @@ class SwapPlanner:
                 return None
             candidate = Candidate(of, at)
             if (
-                self._allocator.cache.could_run(self._cluster, of)
+                self._allocator.feasibility.could_run(of)
                 and self._may_be_where(candidate, job)
                 and self._may_come(candidate, job)
                 and self._may_stand(job)
@@ -106,25 +106,23 @@ class SwapPlanner:
 
     def _may_stand(self, goes: Job) -> bool:
         """Return True if pod affinity allows the job's nodes without the job."""
-        rules, columns = self._allocator.cache.pod_rules(self._cluster), self._allocator.capacity.columns
+        rules, columns = self._allocator.feasibility.pod_rules(), self._allocator.capacity.columns
         return all(rules.stays(columns, pod.shape, pod.node) for pod in goes.running_pods())
 
     def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
         """Return True if the nodes satisfy the topology of the pending workload."""
-        allocator, asked = self._allocator, candidate.job.topology
+        placement, asked = self._allocator.placement, candidate.job.topology
         if asked is not None and asked.required is not None and asked != goes.topology:
             return False
-        scattered = allocator.is_scattered(candidate.job, goes.running_pods())
-        return not scattered or allocator.may_scatter(candidate.job, candidate.lacks)
+        scattered = placement.is_scattered(candidate.job, goes.running_pods())
+        return not scattered or placement.may_scatter(candidate.job, candidate.lacks)
 
     def _may_come(self, candidate: Candidate, goes: Job) -> bool:
         """Return True if it passes all quota checks without the other, which uses borrowed quota."""
         overlay, running = self._overlay, goes.running_pods()
         job, fixed = candidate.job, not candidate.job.preemptible
         charge_pods(overlay, running, -1)
-        ok = overlay.over_limit(job.path, candidate.asks) is None and (
-            not fixed or overlay.fixed_over_quota(job.path, candidate.asks) is None
-        )
+        ok = overlay.refusal(job, candidate.asks) is None
         overlay.add(job.path, candidate.asks, fixed)
         ok = ok and any(overlay.fills_quota(queue, candidate.asks) for queue in goes.path)
         overlay.add(job.path, candidate.asks, fixed, -1)

@@ -24,10 +24,10 @@ class TopologyPlacer:
         levels: list[TopologyLevel],
         within: Bools | None = None,
         moves: bool = False,
-        comes_to: Sequence[int] = (),
+        placed_on: Sequence[int] = (),
     ) -> None:
         self._within = within
-        self._comes_to = comes_to  # nodes of its pods that this plan starts
+        self._placed_on = placed_on  # nodes of its pods that this plan starts
         self._moves = moves
         self._placer = placer
         self._job = job
@@ -137,7 +137,7 @@ class TopologyPlacer:
             for pod in group
             if pod.promise is not None or pod.phase is Phase.RUNNING
         ]
-        nodes += self._comes_to
+        nodes += self._placed_on
         return np.isin(of, np.unique(of[nodes])) & (of >= 0) if nodes else None
 
     def _capacity_for(self, pods: Mapping[int, Sequence[Pod]]) -> dict[int, Ints]:

@@ -38,7 +38,7 @@ class UnschedulableNodes:
         self._capacity = capacity
         self._affinity = affinity
         self.rules: set[str] = set()  # those that excluded a node, in words
-        self._rules = cache.pod_rules(cluster)
+        self._rules = cache.feasibility.pod_rules()
         self._others_marks: Ints = capacity.columns.marks.copy()
         for pod in job.running_pods():
             for mark in pod.shape.marks:
@@ -46,7 +46,7 @@ class UnschedulableNodes:
         self._placer = Placer(
             cluster,
             capacity,
-            lambda shape, rules: cache.ranking(cluster, shape, rules),
+            cache.node_scores,
             policy.search_steps,
             self._rules,
         )
@@ -55,7 +55,7 @@ class UnschedulableNodes:
         """Return how many of so many pods fit now."""
         if shape.pod_rules:
             return self._placer.fill(shape, self._affinity, lack)
-        mask, _ = self._cache.feasible_nodes(self._cluster, shape, self._affinity)
+        mask, _ = self._cache.feasibility.feasible_nodes(shape, self._affinity)
         count = pods_that_fit(
             self._capacity.columns, self._capacity.whole, self._capacity.device_memory, shape
         )
@@ -63,7 +63,7 @@ class UnschedulableNodes:
 
     def nodes(self, shape: RequestShape) -> Iterator[tuple[int, str]]:
         """Return the matching nodes that can't take a pod of a shape, and what each is short of first."""
-        mask, _ = self._cache.feasible_nodes(self._cluster, shape, self._affinity)
+        mask, _ = self._cache.feasibility.feasible_nodes(shape, self._affinity)
         count = pods_that_fit(
             self._capacity.columns, self._capacity.whole, self._capacity.device_memory, shape
         )

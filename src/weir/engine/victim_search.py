@@ -174,7 +174,7 @@ class VictimSearch:
 
     def _under_limits(self) -> bool:
         """Stop work under every limit the workload would pass, the first to give first."""
-        while (over := self._overlay.over_limit(self._job.path, self._candidate.asks)) is not None:
+        while (over := self._overlay.refusal(self._job, self._candidate.asks)) is not None:
             best: tuple[Tier, Victim, EvictionRule] | None = None
             for job in self._victim_candidates.jobs:
                 if over.queue in job.path:
@@ -296,7 +296,7 @@ class VictimSearch:
             return False
         if not victim.moves:
             charge_pods(self._overlay, victim.pods, 1)
-            if self._overlay.over_limit(self._job.path, self._candidate.asks) is not None:
+            if self._overlay.refusal(self._job, self._candidate.asks) is not None:
                 charge_pods(self._overlay, victim.pods, -1)
                 self._capacity.rollback()
                 return False
@@ -425,6 +425,4 @@ class VictimSearch:
             for row, amount in pod.amounts:
                 total[row] = total.get(row, 0) + amount
         asks = tuple(total.items())
-        if self._overlay.over_limit(victim.job.path, asks) is not None:
-            return False
-        return self._context.keeps_headroom(victim.job, asks)
+        return self._context.checks.move_refusal(victim.job, asks, self._capacity) is None

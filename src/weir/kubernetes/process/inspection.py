@@ -92,7 +92,7 @@ class ClusterInspection:
         running, pending = _counts(cluster)
         cache = EngineCache()
         cache.sync(cluster, policy)
-        rows = queue_rows(cluster, policy, self.now_s, running, pending, cache.excess(cluster))
+        rows = queue_rows(cluster, policy, self.now_s, running, pending, cache.feasibility.excess())
         queues = ancestor_rows(rows, job.spec.project)
         if row.status != "pending":
             return WhyAnswer(

@@ -1,0 +1,77 @@
+"""Failed preemptions: attempts that needn't be made again in this cycle or while nothing changes."""
+
+from collections.abc import Set as AbstractSet
+
+from weir.engine.allocate import Allocator
+from weir.engine.preemption_cache import FailedReclaim, Sleeping
+from weir.engine.preemption_rules import PreemptionRules
+from weir.engine.queue_order import Candidate
+from weir.engine.reclaim_bounds import ReclaimBounds
+from weir.model.policy import AffinityPolicy
+from weir.state.jobs import Job
+
+ConsolidationAttempt = tuple[object, ...]
+"""Properties of a request that moves depend on."""
+
+
+class FailedPreemptions:
+    """Failures of one cycle and of those before it."""
+
+    def __init__(self, allocator: Allocator, bounds: ReclaimBounds) -> None:
+        self._allocator = allocator
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._cache = allocator.cache.preemption
+        self._bounds = bounds
+        # Since capacity was last freed: requests that moves failed for, and whether only a checkpoint helps
+        self.consolidations: dict[ConsolidationAttempt, bool] = {}
+
+    def consolidation_key(
+        self, candidate: Candidate, rules: PreemptionRules, affinity: tuple[AffinityPolicy, ...]
+    ) -> ConsolidationAttempt | None:
+        """Return the key of requests for which moves fail alike; None if more than the key matters."""
+        job = candidate.job
+        if job.is_running or job.stopped_for:
+            return None
+        if self._allocator.placement.open_to(candidate) is not None:
+            return None
+        orders, scattered = tuple(group.order for group in job.spec.groups), None
+        if job.topology is not None:
+            scattered = self._allocator.placement.may_scatter(job, candidate.lacks)
+        return candidate.of.wants, orders, affinity, rules.is_owner, job.topology, scattered
+
+    def reclaim(self, candidate: Candidate, rules: PreemptionRules, now_s: float) -> FailedReclaim | None:
+        """Return the kept failure of a reclaim for this request, if time hasn't ended it."""
+        key = (candidate.of, candidate.at, rules.is_patient)
+        known = self._cache.failed_reclaims(self._cluster).get(key)
+        return None if known is None or now_s >= known.until_s else known
+
+    def covers(self, failure: FailedReclaim, jobs: AbstractSet[Job], candidate: Candidate) -> bool:
+        """Return True if the failure covers these victims, too."""
+        return failure.covers(jobs, self._allocator.placement.open_to(candidate))
+
+    def keep_reclaim(self, candidate: Candidate, rules: PreemptionRules, jobs: AbstractSet[Job]) -> None:
+        """Keep a failed reclaim if only a state change can make it succeed."""
+        if not self.more_by_time:
+            until_s = self._cycle_ends_s(candidate.job, self._allocator.now_s)
+            known = self._cache.failed_reclaims(self._cluster)
+            open_ = self._allocator.placement.open_to(candidate)
+            known[candidate.of, candidate.at, rules.is_patient] = FailedReclaim(
+                until_s, frozenset(jobs), open_
+            )
+
+    @property
+    def more_by_time(self) -> bool:
+        """Return True if time alone can add victims."""
+        return bool(self._policy.min_runtime.any or self._policy.usage.k or self._cluster.refused)
+
+    def _cycle_ends_s(self, job: Job, now_s: float) -> float:
+        """Return the time at which the next workload excluded as a preemption cycle becomes eligible."""
+        ends = (at_s + self._policy.reserve_after for at_s in job.stopped_for.values())
+        return min((end_s for end_s in ends if end_s > now_s), default=float("inf"))
+
+    def sleep(self, candidate: Candidate, rules: PreemptionRules, until_s: float) -> None:
+        """Put a request to sleep until a time or a checkpoint of a workload that wasn't eligible."""
+        self._cache.sleeping[candidate.of, candidate.at] = Sleeping(
+            until_s, self._cluster.saves, self._bounds.eligible_projects(rules)
+        )

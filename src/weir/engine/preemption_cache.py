@@ -1,0 +1,126 @@
+"""Results of preemption kept from one cycle to the next: eligible workloads and failed attempts."""
+
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from weir.engine.feasibility import Bools
+from weir.model.workloads import TopologyRequest
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass, Job, Wants
+
+_CLASSES_KEPT = 64
+Member = tuple[EquivalenceClass, int]
+"""A pending workload: its class and its position among the members."""
+
+
+class ConsolidationKey(NamedTuple):
+    """Key of the consolidation bound: equal for workloads that the same moves could help."""
+
+    wants: Wants
+    topology: TopologyRequest | None
+    may_scatter: bool
+    is_running: bool
+    protect_in_quota: bool
+
+
+CandidateSets = dict[ConsolidationKey | None, list[Member]]
+"""Pending workloads that evictions could help (None), or that only the same moves could help."""
+
+
+class FailedConsolidation(NamedTuple):
+    """Consolidation that can't succeed by bounds, with the cluster's state when it failed.
+
+    Attributes:
+        saves: checkpoints counted so far.
+        log_position: length of the capacity's log.
+        free_blocks: the two largest free blocks.
+        over_quota: projects over quota, if only their workloads may be moved.
+    """
+
+    saves: int
+    log_position: int
+    free_blocks: tuple[int, int]
+    over_quota: frozenset[int]
+
+
+class Eligibility(NamedTuple):
+    """Options of a project's pending workloads, valid while the project's usage doesn't change.
+
+    Attributes:
+        touched: version of the project's usage.
+        since_s: oldest wait among workloads that have no claim yet; patience gives them one.
+        gang_since_s: oldest wait among gangs that wait for one domain.
+        preemptors: workloads that may evict others.
+        movers: workloads that only moves could help, with the free thousandths of devices that takes.
+    """
+
+    touched: int
+    since_s: float
+    gang_since_s: float
+    preemptors: list[Member]
+    movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]]
+
+
+class FailedReclaim(NamedTuple):
+    """Workloads that together don't free enough for a request on the nodes open to it.
+
+    At `until_s` a workload that is excluded as a preemption cycle becomes eligible.
+    """
+
+    until_s: float
+    jobs: frozenset[Job]
+    open: Bools | None
+
+    def covers(self, jobs: AbstractSet[Job], open_: Bools | None) -> bool:
+        """Return True if the failure covers these workloads and nodes, too."""
+        if self.open is None or open_ is None:
+            return self.open is open_ and jobs <= self.jobs
+        return jobs <= self.jobs and bool((self.open == open_).all())
+
+
+class Sleeping(NamedTuple):
+    """A request that no preemption can help by bounds, until a time or a checkpoint.
+
+    Attributes:
+        until_s: time at which it must be tried again.
+        saves: checkpoints counted so far.
+        eligible: by project, whether its workloads were counted as victims.
+    """
+
+    until_s: float
+    saves: int
+    eligible: Bools
+
+
+class PreemptionCache:
+    """Eligible and sleeping workloads, and attempts known to fail."""
+
+    def __init__(self) -> None:
+        self.failed_consolidations: dict[ConsolidationKey, FailedConsolidation] = {}
+        self.eligibility: dict[int, Eligibility] = {}  # by project
+        # Valid while nothing but checkpoints happens
+        self.candidate_sets: CandidateSets | None = None
+        self.sleeping: dict[Member, Sleeping] = {}
+        self._failed_reclaims: dict[tuple[EquivalenceClass, int, bool], FailedReclaim] = {}
+        self._changes = -1  # of the cluster, when reclaims failed
+
+    def failed_reclaims(self, cluster: Cluster) -> dict[tuple[EquivalenceClass, int, bool], FailedReclaim]:
+        """Return the failed reclaims by class member and patience, since the last change.
+
+        Reclaims that failed by price aren't kept: prices change by time alone.
+        """
+        if self._changes != cluster.changes:
+            self._changes = cluster.changes
+            self._failed_reclaims.clear()
+        return self._failed_reclaims
+
+    def forget_reclaims(self) -> None:
+        """Forget the failed reclaims."""
+        self._failed_reclaims.clear()
+
+    def wake(self, cluster: Cluster) -> None:
+        """Forget results that hold only while nothing but checkpoints happens."""
+        self.candidate_sets = None
+        self.sleeping.clear()
+        if len(self.failed_consolidations) > 2 * len(cluster.waiting) + _CLASSES_KEPT:
+            self.failed_consolidations.clear()  # most of these requests are no longer pending

@@ -1,0 +1,174 @@
+"""Preemption eligibility: the pending workloads for which preemption is worth a search."""
+
+from collections.abc import Collection
+from functools import cached_property
+
+from weir.engine.allocate import Allocator
+from weir.engine.preemption_cache import CandidateSets, ConsolidationKey, Eligibility, Member
+from weir.engine.preemption_rules import PreemptionRules
+from weir.engine.queue_order import Candidate
+from weir.engine.quota_overlay import INFINITE
+from weir.engine.reclaim_bounds import ReclaimBounds
+from weir.state.jobs import EquivalenceClass, Job
+
+
+class PreemptionEligibility:
+    """Cheap checks of each class of pending workloads, kept while nothing they depend on changes."""
+
+    def __init__(self, allocator: Allocator, bounds: ReclaimBounds) -> None:
+        self._allocator = allocator
+        self._cluster = allocator.cluster
+        self._policy = allocator.policy
+        self._now_s = allocator.now_s
+        self._checks = allocator.checks
+        self._cache = allocator.cache.preemption
+        self._bounds = bounds
+
+    def candidates(self) -> list[Candidate]:
+        """Return the pending workloads for which preemption could succeed."""
+        sets = self._cache.candidate_sets
+        if sets is None:
+            sets = self._cache.candidate_sets = self._candidate_sets()
+        found: list[Candidate] = []
+        consolidation = self._bounds.consolidation
+        for key, members in sets.items():
+            if key is None:
+                found += [self._allocator.candidate(*one) for one in members if self._may_wake(*one)]
+            else:
+                of, at = members[0]
+                if consolidation.could_suffice(of.members[at][2], of.step.lacks, key):
+                    found += [self._allocator.candidate(*one) for one in members if self._wakes(*one)]
+        return found
+
+    def _candidate_sets(self) -> CandidateSets:
+        """Return the workloads for which preemption might succeed, by a cheap check of each class."""
+        sets: CandidateSets = {}
+        frees, served = bool(self._cluster.releasing_on), self._allocator.projects_served()
+        for project, classes in self._cluster.waiting_of.items():
+            if frees:
+                sets.setdefault(None, []).extend(self._unserved(classes))
+                continue
+            eligible = self._eligibility(project, classes, project in served)
+            if eligible.preemptors:
+                sets.setdefault(None, []).extend(eligible.preemptors)
+            for of, at, key, free_milli in eligible.movers:
+                if free_milli <= self._free_milli:
+                    sets.setdefault(key, []).append((of, at))
+        return sets
+
+    def _unserved(self, classes: Collection[EquivalenceClass]) -> list[Member]:
+        """Return the first unserved member of each class that could run on an empty cluster."""
+        allocator, feasibility = self._allocator, self._allocator.feasibility
+        first = [(of, allocator.served_of(of)) for of in classes]
+        return [(of, at) for of, at in first if at < len(of.members) and feasibility.could_run(of)]
+
+    def _eligibility(self, project: int, classes: Collection[EquivalenceClass], served: bool) -> Eligibility:
+        kept = self._cache.eligibility.get(project)
+        if (
+            kept is not None
+            and not served
+            and kept.touched == self._cluster.ledger.touched[project]
+            and self._now_s - kept.since_s < self._policy.reclaim_share_after
+            and self._now_s - kept.gang_since_s < self._policy.topology.patience
+        ):
+            return kept
+        found = self._new_eligibility(project, classes)
+        if self._policy.oldest_first_in_quota and not served:
+            self._cache.eligibility[project] = found
+        return found
+
+    def _new_eligibility(self, project: int, classes: Collection[EquivalenceClass]) -> Eligibility:
+        preemptors: list[Member] = []
+        movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]] = []
+        since_s = gang_since_s = INFINITE
+        lowest = self._lowest_priority(project)
+        for of, at in self._unserved(classes):
+            job = of.members[at][2]
+            if not job.can_preempt:
+                continue
+            owner = self._checks.is_owner(of, at)
+            if owner or lowest < job.priority or self._has_claim(job):
+                preemptors.append((of, at))
+                continue
+            since_s = min(since_s, job.waits_since_s)
+            free_milli = self._free_to_consolidate(of, owner)
+            if free_milli is not None:
+                movers.append((of, at, self._consolidation_key(of, at, owner), free_milli))
+                if job.topology is not None and not self._allocator.placement.may_scatter(job, of.step.lacks):
+                    gang_since_s = min(gang_since_s, job.waits_since_s)
+        touched = self._cluster.ledger.touched[project]
+        return Eligibility(touched, since_s, gang_since_s, preemptors, movers)
+
+    def _lowest_priority(self, project: int) -> float:
+        """Return the lowest priority of running preemptible work of a project; infinite without any."""
+        priorities = self._cluster.priorities.get(project)
+        if not priorities:
+            return INFINITE
+        return -INFINITE if self._policy.aging else min(priorities)
+
+    def has_lower(self, of: EquivalenceClass) -> bool:
+        """Return True if preemptible work of lower priority runs in its project."""
+        return self._lowest_priority(of.project) < of.first.priority
+
+    def _has_claim(self, job: Job) -> bool:
+        """Return True if it may reclaim although it isn't in quota."""
+        return not job.preemptible or self._now_s - job.waits_since_s >= self._policy.reclaim_share_after
+
+    # Sleeping
+
+    def _may_wake(self, of: EquivalenceClass, at: int) -> bool:
+        """Return True if an eligible workload may have more options than at the last check."""
+        if self._wakes(of, at):
+            return True
+        owner = self._checks.is_owner(of, at)
+        return self.may_consolidate(of, owner, self._free_milli) and self.could_consolidate(of, at, owner)
+
+    def _wakes(self, of: EquivalenceClass, at: int) -> bool:
+        """Return True if a possible victim has checkpointed since this request was put to sleep."""
+        known = self._cache.sleeping
+        sleeping = known.get((of, at))
+        if sleeping is None or self._now_s >= sleeping.until_s:
+            return True
+        if self._bounds.any_new_victim(sleeping, of.members[at][2], of.step.lacks):
+            return True
+        known[of, at] = sleeping._replace(saves=self._cluster.saves)
+        return False
+
+    # Consolidation
+
+    def may_consolidate(self, of: EquivalenceClass, owner: bool, free_milli: int) -> bool:
+        """Return True if moves are allowed for it and enough devices are free."""
+        needed = self._free_to_consolidate(of, owner)
+        return needed is not None and free_milli >= needed
+
+    def could_consolidate(self, of: EquivalenceClass, at: int, owner: bool) -> bool:
+        """Return True if moves within the budget could suffice, by bounds."""
+        job, lacks, key = of.members[at][2], of.step.lacks, self._consolidation_key(of, at, owner)
+        return self._bounds.consolidation.could_suffice(job, lacks, key)
+
+    def _free_to_consolidate(self, of: EquivalenceClass, owner: bool) -> int | None:
+        """Return the free capacity that moves alone need for it; None if they aren't allowed."""
+        if not self._policy.consolidation.enabled:
+            return None
+        if owner:
+            return of.step.gpu_milli
+        return of.step.gpu_milli + self._checks.headroom_milli if of.first.preemptible else None
+
+    def _consolidation_key(self, of: EquivalenceClass, at: int, owner: bool) -> ConsolidationKey:
+        """Return the key that is equal for workloads that the same moves could help."""
+        job = of.members[at][2]
+        protects = job.preemptible and not owner and self._policy.consolidation.protect_in_quota
+        topology = job.topology
+        if topology is None:
+            return ConsolidationKey(of.wants, None, True, False, protects)
+        scattered = self._allocator.placement.may_scatter(job, of.step.lacks)
+        return ConsolidationKey(of.wants, topology, scattered, job.is_running, protects)
+
+    @cached_property
+    def _free_milli(self) -> int:
+        return self._allocator.capacity.free_gpu_milli()
+
+    def rules_of(self, candidate: Candidate) -> PreemptionRules:
+        """Return the rights of a candidate."""
+        owner = self._checks.is_owner(candidate.of, candidate.at)
+        return PreemptionRules(self._allocator.overlay, self._policy, candidate, owner, self._now_s)

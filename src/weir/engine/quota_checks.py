@@ -1,0 +1,75 @@
+"""Quota checks of one cycle: the only place that says whether quotas and limits allow a request."""
+
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility_cache import FeasibilityCache
+from weir.engine.queue_order import Candidate
+from weir.engine.quota_overlay import QuotaOverlay, QuotaRefusal
+from weir.model.policy import Policy
+from weir.model.reasons import ReasonCode
+from weir.state.jobs import EquivalenceClass, Job, devices_of_charge
+from weir.state.quota_usage import Amounts
+from weir.state.shapes import GPU_ROW
+
+_NO_QUEUE = -1
+
+
+class QuotaChecks:
+    """Checks for allocation, preemption, swap, repack and explanation.
+
+    `headroom_milli` thousandths of devices stay free of workloads over quota.
+    """
+
+    def __init__(self, policy: Policy, overlay: QuotaOverlay, feasibility: FeasibilityCache) -> None:
+        self._oldest_first = policy.oldest_first_in_quota
+        self._overlay = overlay
+        self._feasibility = feasibility
+        self.headroom_milli = feasibility.headroom_milli
+
+    def refusal(
+        self, candidate: Candidate, capacity: Capacity, in_quota: bool | None = None
+    ) -> QuotaRefusal | None:
+        """Return the first check that refuses the candidate: quota, limit, then headroom.
+
+        Args:
+            candidate: the pending workload.
+            capacity: the free capacity.
+            in_quota: the result of `in_quota`, if it is known.
+        """
+        refusal = self._overlay.refusal(candidate.job, candidate.asks)
+        if refusal is not None or not self.headroom_milli:
+            return refusal
+        if self.in_quota(candidate) if in_quota is None else in_quota:
+            return None
+        return self._headroom_refusal(candidate.gpu_milli, capacity)
+
+    def move_refusal(self, job: Job, asks: Amounts, capacity: Capacity) -> QuotaRefusal | None:
+        """Return the first check that refuses running pods a new place."""
+        refusal = self._overlay.refusal(job, asks)
+        if refusal is not None or not self.headroom_milli or self._overlay.covers(job.path, asks):
+            return refusal
+        return self._headroom_refusal(devices_of_charge(job, dict(asks).get(GPU_ROW, 0)), capacity)
+
+    def _headroom_refusal(self, want: int, capacity: Capacity) -> QuotaRefusal | None:
+        if not want or (free_milli := capacity.free_gpu_milli()) - want >= self.headroom_milli:
+            return None
+        why, most = ReasonCode.CAPACITY_RESERVED, self.headroom_milli
+        return QuotaRefusal(why, queue=_NO_QUEUE, row=GPU_ROW, have=free_milli, want=want, most=most)
+
+    def in_quota(self, candidate: Candidate) -> bool:
+        """Return True if the quotas of all queues above it cover a workload, after older ones' claims."""
+        path, asks = candidate.job.path, candidate.asks
+        if not self._oldest_first:
+            return self._overlay.covers(path, asks)
+        owners = self._feasibility.owners(candidate.job.project)
+        if candidate.again or candidate.choice:
+            return not owners and self._overlay.covers(path, asks)
+        return candidate.at < owners.get(candidate.of, 0) and self._overlay.covers(path[:-1], asks)
+
+    def is_owner(self, of: EquivalenceClass, at: int) -> bool:
+        """Return True if its project's quota covers a workload, after older ones' claims.
+
+        Reclaim compares the quotas of the queues above where the two paths diverge.
+        """
+        if self._oldest_first:
+            return at < self._feasibility.owners(of.project).get(of, 0)
+        return self._overlay.in_quota(of.project, of.step.asks)

@@ -1,0 +1,155 @@
+"""Workload placement: which nodes a pending workload may use now, and its pods placed on them."""
+
+from collections.abc import Iterable, Sequence
+
+from weir.engine.cache import EngineCache
+from weir.engine.capacity import Capacity
+from weir.engine.feasibility import Bools
+from weir.engine.gpu_model_limits import nodes_without_models, place_by_pod
+from weir.engine.placer import NodePlacement, Placer
+from weir.engine.queue_order import Candidate
+from weir.engine.quota_checks import QuotaChecks
+from weir.engine.quota_overlay import QuotaOverlay
+from weir.engine.reservation import Reservation, expected_runtime_s, reservations
+from weir.engine.topology_levels import missing_topology
+from weir.engine.topology_placer import TopologyPlacer
+from weir.model.policy import Policy
+from weir.model.workloads import WHOLE_MILLI
+from weir.state.cluster import Cluster
+from weir.state.jobs import EquivalenceClass, Job, Pod
+from weir.state.shapes import GPU_ROW
+
+
+class WorkloadPlacer:
+    """Places workloads beside reservations, limits of GPU models, and topologies."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        overlay: QuotaOverlay,
+        checks: QuotaChecks,
+        cache: EngineCache,
+        capacity: Capacity,
+        now_s: float,
+    ) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._overlay = overlay
+        self._checks = checks
+        self._cache = cache
+        self._feasibility = cache.feasibility
+        self._capacity = capacity
+        self._now_s = now_s
+        self._reservations: list[Reservation] | None = None
+        self._nodes_of: dict[Job, list[int]] = {}  # of those with a topology that were placed
+
+    def place(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
+        """Return placements by its topology; a gang waits for its preferred level before it scatters."""
+        job = candidate.job
+        affinity = self._feasibility.affinity(job)
+        within = self.open_to(candidate)
+        if job.topology is None:
+            placements = placer.place(job, candidate.pods(), affinity, within)
+            if placements is None and sum(candidate.lacks) > 1 and self.models_shut(candidate):
+                left, unreserved = self._models_left(candidate), self._unreserved(candidate)
+                placements = place_by_pod(placer, job, candidate.pods(), affinity, unreserved, left)
+            return placements
+        if missing_topology(self._cluster.topologies, job.topology) is not None:
+            return None
+        levels, nodes = self._feasibility.levels(job.topology.name), self._nodes_of.get(job, ())
+        topology_placer = TopologyPlacer(placer, job, affinity, levels, within, placed_on=nodes)
+        return topology_placer.place(candidate.pods(), self.may_scatter(job, candidate.lacks))
+
+    def note_placed(self, candidate: Candidate, placements: Sequence[NodePlacement]) -> None:
+        """Count placements of a workload against the reservations of others, and end its own."""
+        job = candidate.job
+        if job.topology is not None:
+            self._nodes_of.setdefault(job, []).extend(placement.node for placement in placements)
+        if not self._reservations:
+            return
+        for reservation in self._applying(candidate):
+            for _, node, devices in placements:
+                reservation.spare[node] -= len(devices)
+        self._reservations = [each for each in self._reservations if each.job is not job]
+
+    def forget(self, job: Job) -> None:
+        """Forget the placements of a workload that is placed elsewhere."""
+        self._nodes_of.pop(job, None)
+
+    # Nodes
+
+    def open_to(self, candidate: Candidate) -> Bools | None:
+        """Return the nodes that a workload may use now; None for all.
+
+        Nodes reserved for others are excluded, and nodes of a GPU model that its queues' limits don't cover.
+        """
+        within = None if self._reservations == [] else self._unreserved(candidate)
+        if shut := self.models_shut(candidate):
+            mask = nodes_without_models(self._cluster, shut)
+            within = mask if within is None else within & mask
+        return within
+
+    def models_shut(self, candidate: Candidate) -> set[str]:
+        """Return GPU models whose limits don't cover its request."""
+        milli = sum(amount for row, amount in candidate.asks if row == GPU_ROW)
+        left = self._models_left(candidate) if milli else {}
+        return {model for model, have in left.items() if have < milli}
+
+    def _models_left(self, candidate: Candidate) -> dict[str, int]:
+        job = candidate.job
+        return self._overlay.models_left(job.path, candidate.asks, not job.preemptible)
+
+    def _unreserved(self, candidate: Candidate) -> Bools | None:
+        """Return the nodes without a reservation that it would use; None for all."""
+        within = None
+        for reservation in self._applying(candidate):
+            free = reservation.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
+            within = free if within is None else within & free
+        return within
+
+    def _applying(self, candidate: Candidate) -> list[Reservation]:
+        """Return the reservations of others that apply: none if it is preemptible or ends in time."""
+        job = candidate.job
+        if job.preemptible and not self._checks.in_quota(candidate):
+            return []
+        others = [each for each in self._reserved() if each.job is not job]
+        ends_s = self._cluster.changed_s + expected_runtime_s(self._cluster, job) if others else 0.0
+        return [each for each in others if ends_s > each.at_s]
+
+    def _reserved(self) -> list[Reservation]:
+        if self._reservations is None:
+            late_s = self._now_s - self._policy.reserve_after
+            late = [
+                of
+                for of in self._cluster.waiting.values()
+                if of.first.waits_since_s <= late_s
+                and self._checks.in_quota(Candidate(of, 0))
+                and self._feasibility.could_run(of)
+            ]
+            self._reservations = self._reserved_for(late) if late else []
+        return self._reservations
+
+    def _reserved_for(self, late: list[EquivalenceClass]) -> list[Reservation]:
+        known = self._cache.reserved
+        if known is None or known[0] != late:
+            cluster = self._cluster
+            found = reservations(cluster, self._feasibility, self._capacity, late, cluster.changed_s)
+            known = self._cache.reserved = late, found
+        return known[1]
+
+    # Topology
+
+    def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
+        """Return True if a gang has waited long enough for one domain of its preferred level."""
+        waited_s = self._now_s - job.waits_since_s
+        return sum(lacks) == 1 or waited_s >= self._policy.topology.patience
+
+    def is_scattered(self, job: Job, places: Iterable[NodePlacement | Pod]) -> bool:
+        """Return True if placements are in several domains of the job's preferred level."""
+        asked = job.topology
+        if asked is None or asked.preferred is None:
+            return False
+        depth = self._cluster.topologies[asked.name].levels.index(asked.preferred)
+        of = self._feasibility.levels(asked.name)[depth].of
+        return len({int(of[place.node]) for place in places}) > 1
